@@ -1,0 +1,1 @@
+"""Experiments: one file per figure or table, benchmarks, and the command line."""

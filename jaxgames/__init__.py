@@ -1,0 +1,1 @@
+"""Games as pure JAX functions: rules, the game contract, the registry and adapters."""

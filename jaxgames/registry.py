@@ -1,0 +1,92 @@
+"""Games by name: `make("leduc_poker(players=3)")`."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import typing
+from collections.abc import Callable
+
+from jaxgames.core import Game
+
+_GAMES: dict[str, type[Game]] = {}
+_ALIASES: dict[str, str] = {}
+
+
+def register(name: str, *aliases: str) -> Callable[[type[Game]], type[Game]]:
+    """Class decorator: `make(name)` builds the decorated game; `aliases` are other names for it."""
+
+    def decorate(cls: type[Game]) -> type[Game]:
+        taken = {name, *aliases} & {*_GAMES, *_ALIASES}
+        if taken:
+            raise ValueError(f"register: a game named {sorted(taken)[0]!r} exists already")
+        cls.name = name
+        _GAMES[name] = cls
+        _ALIASES.update(dict.fromkeys(aliases, name))
+        return cls
+
+    return decorate
+
+
+def registered() -> tuple[str, ...]:
+    """The names of all games, sorted."""
+    return tuple(sorted(_GAMES))
+
+
+def make(spec: str) -> Game:
+    """Builds a game from its name and parameters in brackets.
+
+    `make("kuhn_poker")`, `make("goofspiel(cards=5,points=descending)")`. Values are integers,
+    floats, true/false or words; tuples are written with slashes, `raise_sizes=2/4`.
+
+    Raises:
+      ValueError: unknown game (with the nearest name), unknown or illegal parameter, bad syntax.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", spec)
+    if not match:
+        raise ValueError(f"game {spec!r} is not of the form name or name(key=value,...)")
+    name, inside = match.groups()
+    name = _ALIASES.get(name, name)
+    if name not in _GAMES:
+        raise ValueError(unknown("game", name, [*_GAMES, *_ALIASES]))
+    return _GAMES[name](**_parameters(_GAMES[name], inside or ""))
+
+
+def unknown(kind: str, value: str, allowed: typing.Iterable[str]) -> str:
+    """The message for an unknown name: what was given, the nearest name, what is allowed."""
+    allowed = sorted(allowed)
+    near = difflib.get_close_matches(value, allowed, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"unknown {kind} {value!r}{hint} (known: {', '.join(allowed)})"
+
+
+def _parameters(cls: type[Game], inside: str) -> dict[str, object]:
+    hints = typing.get_type_hints(cls)
+    allowed = [field.name for field in dataclasses.fields(cls)]
+    parameters: dict[str, object] = {}
+    for item in filter(None, (part.strip() for part in inside.split(","))):
+        key, equals, text = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise ValueError(f"parameter {item!r} of {cls.name} is not of the form key=value")
+        if key not in allowed:
+            raise ValueError(unknown(f"parameter of {cls.name}", key, allowed))
+        if key in parameters:
+            raise ValueError(f"parameter {key!r} of {cls.name} is given twice")
+        parameters[key] = _value(cls.name, key, text, hints[key])
+    return parameters
+
+
+def _value(game: str, key: str, text: str, hint: object) -> object:
+    if typing.get_origin(hint) is tuple:
+        return tuple(_value(game, key, part, typing.get_args(hint)[0]) for part in text.split("/"))
+    if hint is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{game}: {key}={text!r} must be true or false")
+        return text.lower() == "true"
+    if hint in (int, float):
+        try:
+            return hint(text)
+        except ValueError:
+            raise ValueError(f"{game}: {key}={text!r} must be of type {hint.__name__}") from None
+    return text

@@ -1,0 +1,1 @@
+"""Flax modules: value-and-policy networks and their torsos (none yet)."""

@@ -1,0 +1,1 @@
+"""Solvers: public trees, counterfactual regret minimisation, best response, linear programs."""

@@ -1,0 +1,1 @@
+"""Training loops, jitted end to end (none yet)."""
