@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import typing
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import flax.struct
 import jax

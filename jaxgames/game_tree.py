@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from jaxgames.core import CHANCE, TERMINAL, Game, State, record
+from jaxgames.core import CHANCE, Game, State, record
 
 MAX_HISTORIES = 5_000_000
 NO_PARENT = -1
@@ -179,7 +179,9 @@ def _expand(game, states, parents, actions):
         moves = jnp.asarray(_pad(actions[begin : begin + block], block), jnp.int32)
         after, view = _expand_block(game, near, local, moves)
         count = min(block, len(parents) - begin)
-        parts.append(jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], (after, view)))
+        parts.append(
+            jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], (after, view))
+        )
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
 
@@ -204,7 +206,9 @@ def _assemble(levels: list[dict[str, np.ndarray]], name: str) -> GameTree:
         column = np.where(by_chance, level["parent_action"], 0)
         chance.append(np.where(by_chance, above["chance_probs"][level["parent"], column], 1.0))
         parent.append(level["parent"] + start)
-    states = [_number([level["information_state"][:, p] for level in levels]) for p in range(num_players)]
+    states = [
+        _number([level["information_state"][:, p] for level in levels]) for p in range(num_players)
+    ]
     return make_game_tree(
         parent=np.concatenate(parent),
         parent_action=np.concatenate([level["parent_action"] for level in levels]),
