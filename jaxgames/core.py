@@ -8,6 +8,7 @@ Vocabulary: Factored-Observation Stochastic Games (Kovarik et al. 2022). `P` pla
 from __future__ import annotations
 
 import abc
+import dataclasses
 import typing
 from typing import ClassVar
 
@@ -112,7 +113,8 @@ class Game(abc.ABC):
 
     def parameters(self) -> dict[str, object]:
         """The parameters of this game by name, as `make` reads them."""
-        return {key: getattr(self, key) for key in getattr(self, "__dataclass_fields__", {})}
+        fields = dataclasses.fields(self) if dataclasses.is_dataclass(self) else ()
+        return {field.name: getattr(self, field.name) for field in fields}
 
 
 def _text(value: object) -> str:

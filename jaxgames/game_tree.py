@@ -7,6 +7,7 @@ libraries. Lives on the host as NumPy arrays; solvers compile it into a `solvers
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from jaxgames.core import CHANCE, Game, State, record
 
 MAX_HISTORIES = 5_000_000
 NO_PARENT = -1
+_ESTIMATE_FROM = 100_000  # smaller trees are built sooner than estimated
 _BLOCKS = (256, 16_384)  # histories expanded at once: two compilations serve every tree
 
 
@@ -75,34 +77,29 @@ class GameTree:
 def enumerate_game(game: Game, *, max_histories: int = MAX_HISTORIES) -> GameTree:
     """Every history of `game`, by vectorised breadth-first search, in float64.
 
+    A game that has its tree already, in an attribute `tree`, gives it as it is.
+
     Raises:
       TreeTooLargeError: more than `max_histories` histories, with an estimate of how many.
       ValueError: a rule of the game contract is broken (perfect recall, public actor, payoffs).
     """
-    estimate = estimate_num_histories(game, jax.random.key(0))
-    if estimate > 4 * max_histories:  # the estimate is noisy; near the limit count exactly
-        raise TreeTooLargeError(_too_large(game, estimate, max_histories))
+    tree = getattr(game, "tree", None)
+    if isinstance(tree, GameTree):
+        if tree.num_histories > max_histories:
+            raise TreeTooLargeError(_too_large(game, tree.num_histories, max_histories))
+        return tree
     with jax.enable_x64(True):
-        levels = []
         states, view = _root(game)
         level = dict(view, parent=np.array([NO_PARENT]), parent_action=np.array([-1]))
-        total = 1
+        found, total = [level], 1
         while True:
-            levels.append(level)
-            chance = level["actor"][:, None] == CHANCE
-            width = max(level["legal"].shape[1], level["chance_probs"].shape[1])
-            moves = np.zeros((len(level["actor"]), width), bool)
-            moves[:, : level["legal"].shape[1]] |= level["legal"]
-            moves[:, : level["chance_probs"].shape[1]] |= chance & (level["chance_probs"] > 0)
-            parents, actions = np.nonzero(moves)
+            parents, actions = np.nonzero(_moves(level))
             if not len(parents):
-                break
-            total += len(parents)
-            if total > max_histories:
-                raise TreeTooLargeError(_too_large(game, max(estimate, total), max_histories))
+                return _assemble(found, str(game))
+            total = _checked_total(game, total, len(parents), max_histories)
             states, view = _expand(game, states, parents, actions)
             level = dict(view, parent=parents, parent_action=actions)
-    return _assemble(levels, str(game))
+            found.append(level)
 
 
 def estimate_num_histories(game: Game, key: Key[Array, ""], *, num_probes: int = 256) -> float:
@@ -117,18 +114,39 @@ def estimate_num_histories(game: Game, key: Key[Array, ""], *, num_probes: int =
 @functools.partial(jax.jit, static_argnums=1)
 @functools.partial(jax.vmap, in_axes=(0, None))
 def _probe(key: Key[Array, ""], game: Game) -> Float[Array, ""]:
-    def step(carry, key):
+    def step(carry, noise):
         state, width, total = carry
         legal = jnp.concatenate([state.legal, state.chance_probs > 0])
         count = jnp.sum(legal.astype(jnp.float32))
-        logits = jnp.where(legal, 0.0, -jnp.inf)
-        move = jax.random.categorical(key, jnp.where(count > 0, logits, 0.0)).astype(jnp.int32)
+        move = jnp.argmax(jnp.where(legal, noise, -1.0)).astype(jnp.int32)
         move = jnp.where(move >= game.num_actions, move - game.num_actions, move)
         width = width * count
         return (game.step(state, move), width, total + width), None
 
     start = (game.init(), jnp.float32(1), jnp.float32(1))
-    (_, _, total), _ = jax.lax.scan(step, start, jax.random.split(key, game.max_depth))
+    # drawn before the loop: jax_debug_key_reuse rejects a scan over keys under vmap
+    num_moves = game.num_actions + game.num_chance_outcomes
+    noise = jax.random.uniform(key, (game.max_depth, num_moves), jnp.float32)
+    (_, _, total), _ = jax.lax.scan(step, start, noise)
+    return total
+
+
+def _moves(level):
+    """Legal actions and possible chance outcomes `[n, max(A, C)]` of a level's histories."""
+    chance = (level["actor"] == CHANCE)[:, None] & (level["chance_probs"] > 0)
+    width = max(level["legal"].shape[1], chance.shape[1])
+    pad = lambda mask: np.pad(mask, ((0, 0), (0, width - mask.shape[1])))  # noqa: E731
+    return pad(level["legal"]) | pad(chance)
+
+
+def _checked_total(game, before, new, limit):
+    """Histories so far. Trees that outgrow `_ESTIMATE_FROM` are refused by an estimate first."""
+    total = before + new
+    if total > _ESTIMATE_FROM >= before or total > limit:
+        estimate = estimate_num_histories(game, jax.random.key(0))
+        # The estimate is noisy: near the limit the tree is built and counted.
+        if total > limit or estimate > 4 * limit:
+            raise TreeTooLargeError(_too_large(game, max(estimate, total), limit))
     return total
 
 
@@ -151,73 +169,71 @@ def _view(game: Game, state: State) -> dict[str, Array]:
     )
 
 
-def _root(game):
+@functools.partial(jax.jit, static_argnums=0)
+def _init(game):
     state = game.init()
-    batch = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], state)
-    return batch, jax.tree.map(lambda leaf: np.asarray(leaf)[None], _view(game, state))
+    return state, _view(game, state)
+
+
+def _root(game):
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[None], _init(game))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _expand_block(game, states, parents, actions):
-    def one(parent, action):
-        after = game.step(jax.tree.map(lambda leaf: leaf[parent], states), action)
+def _expand_block(game, states, actions):
+    def one(state, action):
+        after = game.step(state, action)
         return after, _view(game, after)
 
-    return jax.vmap(one)(parents, actions)
+    return jax.vmap(one)(states, actions)
 
 
 def _expand(game, states, parents, actions):
-    """All children of a level. The parents are sorted, so a block of children needs a block of
-    at most as many consecutive parents: every array that is compiled for has a block's size."""
+    """All children of a level, in blocks: every array that is compiled for has a block's size."""
     block = _BLOCKS[len(parents) > _BLOCKS[0]]
     parts = []
     for begin in range(0, len(parents), block):
         rows = _pad(parents[begin : begin + block], block)
-        first = rows[0]
-        near = jax.tree.map(lambda leaf, first=first: _slice(leaf, first, block), states)
-        local = jnp.asarray(rows - first, jnp.int32)
         moves = jnp.asarray(_pad(actions[begin : begin + block], block), jnp.int32)
-        after, view = _expand_block(game, near, local, moves)
+        near = jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], states)
         count = min(block, len(parents) - begin)
         parts.append(
-            jax.tree.map(lambda leaf, count=count: np.asarray(leaf)[:count], (after, view))
+            jax.tree.map(
+                lambda leaf, count=count: np.asarray(leaf)[:count],
+                _expand_block(game, near, moves),
+            )
         )
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-
-
-def _slice(leaf, first, block):
-    part = np.asarray(leaf)[first : first + block]
-    return np.concatenate([part, np.repeat(part[:1], block - len(part), axis=0)])
 
 
 def _pad(values, size):
     return np.concatenate([values, np.repeat(values[-1:], size - len(values))])
 
 
-def _assemble(levels: list[dict[str, np.ndarray]], name: str) -> GameTree:
-    sizes = [len(level["actor"]) for level in levels]
+def _assemble(found: list[dict[str, np.ndarray]], name: str) -> GameTree:
+    sizes = [len(level["actor"]) for level in found]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-    num_players = levels[0]["returns"].shape[1]
-    actor = np.concatenate([level["actor"] for level in levels]).astype(np.int32)
+    num_players = found[0]["returns"].shape[1]
+    actor = np.concatenate([level["actor"] for level in found]).astype(np.int32)
     chance = [np.ones(1)]
     parent = [np.array([NO_PARENT])]
-    for above, level, start in zip(levels, levels[1:], starts, strict=False):
+    for above, level, start in zip(found, found[1:], starts, strict=False):
         by_chance = above["actor"][level["parent"]] == CHANCE
         column = np.where(by_chance, level["parent_action"], 0)
         chance.append(np.where(by_chance, above["chance_probs"][level["parent"], column], 1.0))
         parent.append(level["parent"] + start)
     states = [
-        _number([level["information_state"][:, p] for level in levels]) for p in range(num_players)
+        _number([level["information_state"][:, p] for level in found]) for p in range(num_players)
     ]
     return make_game_tree(
         parent=np.concatenate(parent),
-        parent_action=np.concatenate([level["parent_action"] for level in levels]),
+        parent_action=np.concatenate([level["parent_action"] for level in found]),
         actor=actor,
-        legal=np.concatenate([level["legal"] for level in levels]),
+        legal=np.concatenate([level["legal"] for level in found]),
         chance_prob=np.concatenate(chance),
-        returns=np.concatenate([level["returns"] for level in levels]),
+        returns=np.concatenate([level["returns"] for level in found]),
         information_state=np.stack(states, axis=1),
-        public_state=_number([level["public_state"] for level in levels]),
+        public_state=_number([level["public_state"] for level in found]),
         game=name,
     )
 
@@ -258,7 +274,7 @@ def make_game_tree(
         of an information state differ in actor or legal actions, or recall is imperfect.
     """
     depth = np.zeros(len(parent), np.int32)
-    for row in _levels(parent):
+    for row in levels(parent):
         depth[row] = depth[parent[row]] + 1
     columns, num_decisions, num_states = [], [], []
     for player in range(returns.shape[1]):
@@ -287,8 +303,8 @@ def make_game_tree(
     return tree
 
 
-def _levels(parent):
-    """Slices of rows whose parents all lie in earlier slices."""
+def levels(parent: Int[np.ndarray, " H"]) -> Iterator[slice]:
+    """Slices of rows whose parents all lie in earlier slices, the root left out."""
     begin, count = 1, len(parent)
     while begin < count:
         end = int(np.searchsorted(parent, begin))  # parents are sorted in breadth-first order
@@ -343,7 +359,7 @@ def own_sequence(tree: GameTree, player: int) -> Int[np.ndarray, " H"]:
     """Last own decision and action at each history: state * A + action, or -1 before any."""
     sequence = np.full(tree.num_histories, -1, np.int64)
     own = tree.information_state[:, player].astype(np.int64) * tree.num_actions
-    for rows in _levels(tree.parent):
+    for rows in levels(tree.parent):
         above = tree.parent[rows]
         acted = tree.actor[above] == player
         sequence[rows] = np.where(acted, own[above] + tree.parent_action[rows], sequence[above])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from jaxgames.core import Game
+
+T = TypeVar("T")
 
 _GAMES: dict[str, type[Game]] = {}
 _ALIASES: dict[str, str] = {}
@@ -43,17 +46,27 @@ def make(spec: str) -> Game:
     Raises:
       ValueError: unknown game (with the nearest name), unknown or illegal parameter, bad syntax.
     """
+    return call(spec, "game", _GAMES | {alias: _GAMES[name] for alias, name in _ALIASES.items()})
+
+
+def call(spec: str, kind: str, functions: Mapping[str, Callable[..., T]]) -> T:
+    """Calls the function that `spec`, of the form `name(key=value,...)`, names.
+
+    Values are read by the annotations of the function's (or dataclass's) parameters.
+
+    Raises:
+      ValueError: unknown name (with the nearest one), unknown or illegal parameter, bad syntax.
+    """
     match = re.fullmatch(r"\s*(\w+)\s*(?:\((.*)\))?\s*", spec)
     if not match:
-        raise ValueError(f"game {spec!r} is not of the form name or name(key=value,...)")
+        raise ValueError(f"{kind} {spec!r} is not of the form name or name(key=value,...)")
     name, inside = match.groups()
-    name = _ALIASES.get(name, name)
-    if name not in _GAMES:
-        raise ValueError(unknown("game", name, [*_GAMES, *_ALIASES]))
-    return _GAMES[name](**_parameters(_GAMES[name], inside or ""))
+    if name not in functions:
+        raise ValueError(unknown(kind, name, functions))
+    return functions[name](**_parameters(name, functions[name], inside or ""))
 
 
-def unknown(kind: str, value: str, allowed: typing.Iterable[str]) -> str:
+def unknown(kind: str, value: str, allowed: Iterable[str]) -> str:
     """The message for an unknown name: what was given, the nearest name, what is allowed."""
     allowed = sorted(allowed)
     near = difflib.get_close_matches(value, allowed, n=1)
@@ -61,32 +74,33 @@ def unknown(kind: str, value: str, allowed: typing.Iterable[str]) -> str:
     return f"unknown {kind} {value!r}{hint} (known: {', '.join(allowed)})"
 
 
-def _parameters(cls: type[Game], inside: str) -> dict[str, object]:
-    hints = typing.get_type_hints(cls)
-    allowed = [field.name for field in dataclasses.fields(cls)]
+def _parameters(name: str, function: Callable, inside: str) -> dict[str, object]:
+    owner = function.__init__ if isinstance(function, type) else function
+    hints = typing.get_type_hints(owner)
+    allowed = list(inspect.signature(function).parameters)
     parameters: dict[str, object] = {}
     for item in filter(None, (part.strip() for part in inside.split(","))):
         key, equals, text = (part.strip() for part in item.partition("="))
         if not equals:
-            raise ValueError(f"parameter {item!r} of {cls.name} is not of the form key=value")
+            raise ValueError(f"parameter {item!r} of {name} is not of the form key=value")
         if key not in allowed:
-            raise ValueError(unknown(f"parameter of {cls.name}", key, allowed))
+            raise ValueError(unknown(f"parameter of {name}", key, allowed))
         if key in parameters:
-            raise ValueError(f"parameter {key!r} of {cls.name} is given twice")
-        parameters[key] = _value(cls.name, key, text, hints[key])
+            raise ValueError(f"parameter {key!r} of {name} is given twice")
+        parameters[key] = _value(name, key, text, hints[key])
     return parameters
 
 
-def _value(game: str, key: str, text: str, hint: object) -> object:
+def _value(name: str, key: str, text: str, hint: object) -> object:
     if typing.get_origin(hint) is tuple:
-        return tuple(_value(game, key, part, typing.get_args(hint)[0]) for part in text.split("/"))
+        return tuple(_value(name, key, part, typing.get_args(hint)[0]) for part in text.split("/"))
     if hint is bool:
         if text.lower() not in ("true", "false"):
-            raise ValueError(f"{game}: {key}={text!r} must be true or false")
+            raise ValueError(f"{name}: {key}={text!r} must be true or false")
         return text.lower() == "true"
     if hint in (int, float):
         try:
             return hint(text)
         except ValueError:
-            raise ValueError(f"{game}: {key}={text!r} must be of type {hint.__name__}") from None
+            raise ValueError(f"{name}: {key}={text!r} must be of type {hint.__name__}") from None
     return text

@@ -1,0 +1,206 @@
+"""Games of OpenSpiel (Lanctot et al. 2019), walked once through `pyspiel` into a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import random
+from typing import Any
+
+import numpy as np
+
+from jaxgames.adapters.knowledge import UNKNOWN, complete_tree
+from jaxgames.adapters.tabular import TabularGame, TabularState
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import (
+    MAX_HISTORIES,
+    NO_PARENT,
+    GameTree,
+    TreeTooLargeError,
+)
+
+try:
+    import pyspiel
+except ImportError as error:
+    raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'") from error
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpenSpielGame(TabularGame):
+    """A game of OpenSpiel as a table; rendering and names of actions are OpenSpiel's."""
+
+    spiel: Any  # the sequential `pyspiel.Game`
+
+    def render(self, state: TabularState) -> str:
+        return str(self.spiel_state(int(state.history)))
+
+    def spiel_state(self, row: int) -> Any:
+        """OpenSpiel's state at a history."""
+        state = self.spiel.new_initial_state()
+        for step in self.path(row):
+            state.apply_action(int(self.tree.parent_action[step]))
+        return state
+
+    def _action_name(self, row: int, action: int) -> str:
+        state = self.spiel_state(row)
+        return state.action_to_string(state.current_player(), action)
+
+
+def from_openspiel(game: Any, *, max_histories: int = MAX_HISTORIES) -> OpenSpielGame:
+    """A game of OpenSpiel, given as a `pyspiel.Game` or by name: `"leduc_poker(players=3)"`.
+
+    Actions, chance outcomes and players keep their numbers; simultaneous games are played turn by
+    turn. Information states are OpenSpiel's strings; as these often do not tell whose turn it is,
+    and may be lacking where others act, they are completed by `knowledge.complete`. What they tell
+    after the end (the result, say) is left out: no play depends on it.
+
+    Raises:
+      TreeTooLargeError: more than `max_histories` histories.
+      ValueError: unknown game, mean-field or sampled chance, no information states, or imperfect
+        recall.
+    """
+    spiel = sequential(load_spiel(game) if isinstance(game, str) else game)
+    name = f"openspiel:{spiel}"
+    estimate = _estimate(spiel)
+    if estimate > 4 * max_histories:  # the estimate is noisy; near the limit count exactly
+        raise _too_large(name, estimate, max_histories)
+    walk = _Walk(spiel, name)
+    states = [spiel.new_initial_state()]
+    while states:
+        states = walk.level(states)
+        if len(walk.actor) + len(states) > max_histories:
+            raise _too_large(name, max(estimate, len(walk.actor) + len(states)), max_histories)
+    return OpenSpielGame(tree=walk.tree(), spiel=spiel)
+
+
+def load_spiel(name: str) -> Any:
+    """OpenSpiel's game of this name; `ValueError` if there is none."""
+    known = pyspiel.registered_names()
+    short = name.partition("(")[0].strip()
+    if short not in known:
+        near = difflib.get_close_matches(short, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"unknown OpenSpiel game {short!r}{hint}")
+    try:
+        return pyspiel.load_game(name)
+    except pyspiel.SpielError as error:
+        raise ValueError(f"OpenSpiel game {name!r}: {_first_line(error)}") from None
+
+
+def sequential(spiel: Any) -> Any:
+    """`spiel`, or its turn-based form if moves are simultaneous; refuses what is no finite tree
+    of information states."""
+    kind = spiel.get_type()
+    if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        raise ValueError(f"openspiel:{spiel}: mean-field games have no game tree")
+    if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+        raise ValueError(f"openspiel:{spiel}: chance is sampled, not listed with probabilities")
+    if not kind.provides_information_state_string:
+        raise ValueError(f"openspiel:{spiel}: OpenSpiel gives no information states for this game")
+    if kind.dynamics == pyspiel.GameType.Dynamics.SIMULTANEOUS:
+        return pyspiel.convert_to_turn_based(spiel)
+    return spiel
+
+
+class _Walk:
+    """The histories found so far, in breadth-first order, one list per column."""
+
+    def __init__(self, spiel, name):
+        self.spiel, self.name = spiel, name
+        self.parent, self.parent_action, self.chance_prob = [NO_PARENT], [-1], [1.0]
+        self.depth, self.actor, self.legal, self.returns, self.labels = [], [], [], [], []
+        self.numbers = [{} for _ in range(spiel.num_players())]  # of the strings, per player
+
+    def level(self, states):
+        """Records all histories of one depth; returns those of the next."""
+        depth = self.depth[-1] + 1 if self.depth else 0
+        below = []
+        for state in states:
+            row = len(self.actor)
+            actor = actor_of(state)
+            self.actor.append(actor)
+            self.depth.append(depth)
+            self.returns.append(state.returns() if actor == TERMINAL else None)
+            self.labels.append([self._label(state, actor, p) for p in range(len(self.numbers))])
+            found = moves(state, actor)
+            self.legal.append([action for action, _ in found] if actor >= 0 else [])
+            for action, probability in found:
+                self.parent.append(row)
+                self.parent_action.append(action)
+                self.chance_prob.append(probability)
+                below.append(state.child(action))
+        return below
+
+    def tree(self) -> GameTree:
+        count, players = len(self.actor), len(self.numbers)
+        legal = np.zeros((count, self.spiel.num_distinct_actions()), bool)
+        rows = np.repeat(np.arange(count), [len(actions) for actions in self.legal])
+        legal[rows, [action for actions in self.legal for action in actions]] = True
+        nothing = [0.0] * players
+        return complete_tree(
+            parent=np.array(self.parent),
+            parent_action=np.array(self.parent_action),
+            depth=np.array(self.depth),
+            actor=np.array(self.actor),
+            legal=legal,
+            chance_prob=np.array(self.chance_prob),
+            returns=np.array([nothing if found is None else found for found in self.returns]),
+            labels=np.array(self.labels),
+            game=self.name,
+        )
+
+    def _label(self, state, actor, player):
+        if actor == TERMINAL:
+            return UNKNOWN
+        try:
+            text = state.information_state_string(player)
+        except pyspiel.SpielError as error:
+            if actor == player:
+                raise ValueError(f"{self.name}: {_first_line(error)}") from None
+            return UNKNOWN
+        numbers = self.numbers[player]
+        return numbers.setdefault(text, len(numbers))
+
+
+def moves(state: Any, actor: int) -> list[tuple[int, float]]:
+    """The moves at a state of OpenSpiel with their probabilities, 1 for those of players."""
+    if actor == TERMINAL:
+        return []
+    if actor == CHANCE:
+        return sorted(pair for pair in state.chance_outcomes() if pair[1] > 0)
+    return [(action, 1.0) for action in state.legal_actions()]
+
+
+def actor_of(state: Any) -> int:
+    """A player's number, CHANCE or TERMINAL."""
+    if state.is_terminal():
+        return TERMINAL
+    return CHANCE if state.is_chance_node() else state.current_player()
+
+
+def _estimate(spiel, num_probes=64):
+    """Unbiased estimate of the number of histories by random probes (Knuth 1975)."""
+    generator = random.Random(0)
+    total = sum(_probe(spiel, generator) for _ in range(num_probes))
+    return min(total / num_probes, 1e300)
+
+
+def _probe(spiel, generator):
+    state, width, total = spiel.new_initial_state(), 1.0, 1.0
+    while not state.is_terminal():
+        moves = state.legal_actions()
+        width *= len(moves)
+        total += width
+        state.apply_action(generator.choice(moves))
+    return total
+
+
+def _too_large(name, estimate, limit):
+    return TreeTooLargeError(
+        f"the tree of {name} has about {estimate:.2g} histories, more than the limit of {limit:,}"
+        " (argument max_histories)"
+    )
+
+
+def _first_line(error):
+    return str(error).strip().splitlines()[0]

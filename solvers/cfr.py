@@ -1,0 +1,218 @@
+"""Counterfactual regret minimisation on a public tree, any member of the family.
+
+    tree, solver = build_public_tree(make("leduc_poker")), cfr_plus()
+    state = run(tree, init(tree), solver=solver, num_iterations=1000)
+    policy = average_policy(tree, state)
+
+One iteration updates every player once. `run` is one compiled loop in which the tree is an
+argument, so trees of one shape share a compilation and whole solves batch under `jax.vmap`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxgames.core import record
+from jaxgames.registry import call
+from solvers import sweeps
+from solvers.public_tree import Player, Policy, PublicTree, pack, uniform, unpack
+from solvers.regret import (
+    DiscountedRegretMatching,
+    PredictiveRegretMatchingPlus,
+    RegretMatching,
+    RegretMatchingPlus,
+    RegretMinimizer,
+    RegretState,
+    match,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Solver:
+    """A member of the CFR family; static under `jit`."""
+
+    minimizer: RegretMinimizer
+    averaging_power: float  # iteration t counts t**power in the average
+    averaging_delay: int  # iterations left out of the average at the start
+    alternating: bool  # each player answers the others' newest policies
+
+    def __post_init__(self):
+        if self.averaging_power < 0:
+            raise ValueError(f"averaging={self.averaging_power} must be at least 0")
+        if self.averaging_delay < 0:
+            raise ValueError(f"delay={self.averaging_delay} must be at least 0")
+
+
+def cfr(*, averaging: float = 0.0, delay: int = 0, alternating: bool = True) -> Solver:
+    """CFR (Zinkevich et al. 2007), uniform averaging."""
+    return Solver(RegretMatching(), averaging, delay, alternating)
+
+
+def cfr_plus(*, averaging: float = 1.0, delay: int = 0, alternating: bool = True) -> Solver:
+    """CFR+ (Tammelin 2014), linear averaging."""
+    return Solver(RegretMatchingPlus(), averaging, delay, alternating)
+
+
+def linear_cfr(*, averaging: float = 1.0, delay: int = 0, alternating: bool = True) -> Solver:
+    """Linear CFR (Brown and Sandholm 2019): iteration t counts t in regrets and average."""
+    return Solver(RegretMatching(power=1.0), averaging, delay, alternating)
+
+
+def dcfr(
+    *,
+    alpha: float = 1.5,
+    beta: float = 0.0,
+    gamma: float = 2.0,
+    delay: int = 0,
+    alternating: bool = True,
+) -> Solver:
+    """Discounted CFR (Brown and Sandholm 2019); the defaults are the authors'."""
+    return Solver(DiscountedRegretMatching(alpha, beta), gamma, delay, alternating)
+
+
+def pcfr_plus(*, averaging: float = 2.0, delay: int = 0, alternating: bool = True) -> Solver:
+    """Predictive CFR+ (Farina, Kroer, Sandholm 2021), quadratic averaging."""
+    return Solver(PredictiveRegretMatchingPlus(), averaging, delay, alternating)
+
+
+SOLVERS = {
+    "cfr": cfr,
+    "cfr_plus": cfr_plus,
+    "linear_cfr": linear_cfr,
+    "dcfr": dcfr,
+    "pcfr_plus": pcfr_plus,
+}
+
+
+def make_solver(spec: str) -> Solver:
+    """Builds a solver from its name and parameters: `make_solver("dcfr(alpha=1.5,gamma=3)")`.
+
+    Raises:
+      ValueError: unknown solver (with the nearest name), unknown or illegal parameter.
+    """
+    return call(spec, "solver", SOLVERS)
+
+
+@record
+class CfrState:
+    """All that a solve remembers; the entries of the tuples are players, then groups."""
+
+    step: Array  # [] int32 iterations done
+    minimizers: tuple[tuple[RegretState, ...], ...]
+    reach: tuple[Array, ...]  # [Q_p] own reach of every sequence under the current policies
+    average_reach: tuple[Array, ...]  # [Q_p] the same under the average policies
+    weight_sum: Array  # [] sum of the averaging weights so far
+    root_reach: tuple[Array, ...]  # [R_p]
+
+
+@jax.jit
+def init(
+    tree: PublicTree,
+    *,
+    root_reach: tuple[Float[Array, " _"], ...] | None = None,
+    policy: Policy | None = None,
+    policy_weight: float | Float[Array, ""] = 1.0,
+) -> CfrState:
+    """The state before the first iteration.
+
+    `root_reach` is each player's own reach of its root sequences `[R_p]` (its range; default 1).
+    A `policy` warm-starts the solve: regrets are `policy_weight` times its probabilities, which
+    regret matching turns back into it.
+    """
+    if root_reach is None:
+        root_reach = tuple(jnp.ones(player.num_roots, tree.dtype) for player in tree.players)
+    tables = uniform(tree) if policy is None else pack(tree, policy)
+    weight = 0.0 if policy is None else policy_weight
+    return CfrState(
+        step=jnp.int32(0),
+        minimizers=tuple(
+            tuple(RegretState(regret=weight * table, policy=table) for table in groups)
+            for groups in tables
+        ),
+        reach=tuple(map(sweeps.reach, tree.players, tables, root_reach)),
+        average_reach=tuple(jnp.zeros(player.num_sequences, tree.dtype) for player in tree.players),
+        weight_sum=jnp.zeros((), tree.dtype),
+        root_reach=root_reach,
+    )
+
+
+@functools.partial(jax.jit, static_argnames="solver")
+def run(
+    tree: PublicTree, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
+) -> CfrState:
+    """The state after `num_iterations` more iterations, in one compiled loop."""
+
+    def iteration(_, state):
+        return _iteration(tree, state, solver)
+
+    return jax.lax.fori_loop(0, num_iterations, iteration, state)
+
+
+@jax.jit
+def average_policy(tree: PublicTree, state: CfrState) -> Policy:
+    """Average policies, which converge to equilibrium: by player `[D_p, A]`.
+
+    Uniform in information states that the player itself has never reached.
+    """
+    return unpack(tree, tuple(map(_behaviour, tree.players, state.average_reach)))
+
+
+@jax.jit
+def current_policy(tree: PublicTree, state: CfrState) -> Policy:
+    """The policies of the next iteration: by player `[D_p, A]`."""
+    return unpack(tree, tuple(map(_policy, state.minimizers)))
+
+
+def _policy(states: tuple[RegretState, ...]) -> sweeps.Table:
+    return tuple(state.policy for state in states)
+
+
+def _behaviour(player: Player, reach: Float[Array, " Q"]) -> sweeps.Table:
+    """Action probabilities from the own reach of sequences."""
+    tables, begin = [], player.num_roots
+    for group in player.groups:
+        end = begin + group.uniform.size
+        tables.append(match(reach[begin:end].reshape(group.uniform.shape), group.uniform))
+        begin = end
+    return tuple(tables)
+
+
+def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
+    step = state.step + 1
+    weight_sum, share = _averaging(step, state.weight_sum, solver)
+    minimizers, reach = list(state.minimizers), list(state.reach)
+    average = list(state.average_reach)
+    for p, player in enumerate(tree.players):
+        seen = reach if solver.alternating else state.reach
+        terminal = sweeps.terminal_values(tree, tuple(seen), p)
+        average[p] = average[p] + share * (reach[p] - average[p])
+        policy = _policy(minimizers[p])
+        action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
+        minimizers[p] = tuple(
+            solver.minimizer.update(memory, q - v[None], group.uniform, step.astype(tree.dtype))
+            for memory, q, v, group in zip(
+                minimizers[p], action, decision, player.groups, strict=True
+            )
+        )
+        reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
+    return state.replace(
+        step=step,
+        minimizers=tuple(minimizers),
+        reach=tuple(reach),
+        average_reach=tuple(average),
+        weight_sum=weight_sum,
+    )
+
+
+def _averaging(step, weight_sum, solver):
+    """New sum of weights t**power, and iteration t's share of it: the running average is kept,
+    not the sum, so that float32 neither overflows nor loses the late, heavy iterations."""
+    counted = (step - solver.averaging_delay).astype(weight_sum.dtype)
+    weight = jnp.where(counted > 0, jnp.maximum(counted, 1) ** solver.averaging_power, 0)
+    weight_sum = weight_sum + weight
+    return weight_sum, weight / jnp.maximum(weight_sum, 1)

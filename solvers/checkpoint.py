@@ -1,0 +1,73 @@
+"""Checkpoints of a solve: written atomically by Orbax, refused if they belong to another solve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import orbax.checkpoint as ocp
+
+from solvers import cfr
+from solvers.cfr import CfrState, Solver
+from solvers.public_tree import PublicTree
+
+
+def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
+    """Writes `state` under the folder `path`, replacing an earlier state of the same solve only
+    when the new one is complete.
+
+    Raises:
+      OSError: the folder cannot be written.
+    """
+    with _manager(path) as manager:
+        items = ocp.args.Composite(
+            state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(_identity(tree, solver))
+        )
+        manager.save(int(state.step), args=items, force=True)
+
+
+def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
+    """The latest state saved under `path`.
+
+    Raises:
+      FileNotFoundError: there is no checkpoint.
+      ValueError: it is corrupt, or of another game, solver or precision.
+    """
+    if not Path(path).is_dir():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    with _manager(path) as manager:
+        step = manager.latest_step()
+        if step is None:
+            raise FileNotFoundError(f"no checkpoint at {path}")
+        found = _read(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
+        expected = _identity(tree, solver)
+        for key, value in expected.items():
+            if found.get(key) != value:
+                raise ValueError(
+                    f"the checkpoint at {path} has {key}={found.get(key)!r}, not {value!r}"
+                )
+        template = jax.eval_shape(cfr.init, tree)
+        return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
+
+
+def _identity(tree: PublicTree, solver: Solver) -> dict[str, object]:
+    return {
+        "game": tree.game,
+        "solver": repr(solver),
+        "dtype": str(tree.dtype),
+        "num_sequences": [player.num_sequences for player in tree.players],
+        "num_roots": [player.num_roots for player in tree.players],
+    }
+
+
+def _manager(path):
+    options = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False)
+    return ocp.CheckpointManager(Path(path).absolute(), options=options)
+
+
+def _read(manager, step, path, **items):
+    try:
+        return manager.restore(step, args=ocp.args.Composite(**items))
+    except Exception as error:  # Orbax raises many kinds for damaged files
+        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
+        raise ValueError(f"the checkpoint at {path} is damaged: {reason}") from error

@@ -1,0 +1,116 @@
+"""Exact evaluation of policies: expected values, best responses, NashConv, exploitability.
+
+The same sweeps as CFR's, once. A policy is a tuple over players of arrays `[D_p, A]` (see
+`public_tree.Policy`). All functions are jitted and batch under `jax.vmap`.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from solvers import sparse_sum, sweeps
+from solvers.public_tree import Policy, PublicTree, pack, unpack
+
+RootReach = tuple[Float[Array, " _"], ...]
+
+
+@jax.jit
+def expected_value(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> Float[Array, " P"]:
+    """Every player's expected payoff when all follow `policy`."""
+    reaches = _reaches(tree, policy, root_reach)
+    each = [sparse_sum.take(x, at) for x, at in zip(reaches, tree.payoff_sequences, strict=True)]
+    return functools.reduce(operator.mul, each) @ tree.payoffs
+
+
+@jax.jit
+def best_response_value(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> Float[Array, " P"]:
+    """Every player's payoff from an exact best response to the others' policies."""
+    reaches = _reaches(tree, policy, root_reach)
+    roots = _roots(tree, root_reach)
+    values = []
+    for p, player in enumerate(tree.players):
+        terminal = sweeps.terminal_values(tree, reaches, p)
+        *_, root = sweeps.values(player, terminal, None, sweeps.best)
+        values.append(roots[p] @ root)
+    return jnp.stack(values)
+
+
+@jax.jit
+def best_response(tree: PublicTree, policy: Policy) -> Policy:
+    """A pure best response of every player to the others' policies."""
+    reaches = _reaches(tree, policy, None)
+    responses = []
+    for p, player in enumerate(tree.players):
+        terminal = sweeps.terminal_values(tree, reaches, p)
+        action, *_ = sweeps.values(player, terminal, None, sweeps.best)
+        responses.append(tuple(map(_greedy, player.groups, action)))
+    return unpack(tree, tuple(responses))
+
+
+@jax.jit
+def nash_conv(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> Float[Array, ""]:
+    """Sum over players of what a best response gains (Lanctot et al. 2017); 0 at equilibrium."""
+    return jnp.sum(
+        best_response_value(tree, policy, root_reach) - expected_value(tree, policy, root_reach)
+    )
+
+
+@jax.jit
+def exploitability(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> Float[Array, ""]:
+    """NashConv divided by the number of players."""
+    return nash_conv(tree, policy, root_reach) / tree.num_players
+
+
+@jax.jit
+def counterfactual_values(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> tuple[Policy, tuple[Float[Array, " _"], ...]]:
+    """Counterfactual values where each player acts: of its actions `[D_p, A]`, and of its
+    information states `[D_p]`.
+
+    They sum over what the player cannot see, weighted by chance and the others' own reach, not by
+    the player's own: v_i(s_i) = sum of r_-i W u_i.
+    """
+    reaches = _reaches(tree, policy, root_reach)
+    tables = pack(tree, policy)
+    actions, states = [], []
+    for p, player in enumerate(tree.players):
+        terminal = sweeps.terminal_values(tree, reaches, p)
+        action, decision, _ = sweeps.values(player, terminal, tables[p], sweeps.mean)
+        legal = (group.uniform > 0 for group in player.groups)
+        actions.append(tuple(map(lambda ok, q: jnp.where(ok, q, 0), legal, action)))
+        values = jnp.zeros(player.num_decisions, tree.dtype)
+        for group, value in zip(player.groups, decision, strict=True):
+            values = values.at[group.decision].set(value)
+        states.append(values)
+    return unpack(tree, tuple(actions)), tuple(states)
+
+
+def _greedy(group, action_values):
+    legal = group.uniform > 0
+    chosen = jnp.argmax(jnp.where(legal, action_values, -jnp.inf), axis=0)
+    slots = jnp.arange(legal.shape[0], dtype=chosen.dtype)
+    return (slots[:, None] == chosen[None, :]).astype(action_values.dtype)
+
+
+def _roots(tree, root_reach):
+    if root_reach is not None:
+        return root_reach
+    return tuple(jnp.ones(player.num_roots, tree.dtype) for player in tree.players)
+
+
+def _reaches(tree, policy, root_reach):
+    return tuple(map(sweeps.reach, tree.players, pack(tree, policy), _roots(tree, root_reach)))

@@ -1,0 +1,97 @@
+"""Regret minimisers of the CFR family: what to play next, given what every action was worth.
+
+A minimiser is one pure function, `update`, with its hyper-parameters closed over; it works on
+`[A, n]` tables of n decisions with A action slots each. The sweep over the tree and the averaging
+of policies are someone else's job (`cfr.py`).
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from jaxgames.core import record
+from solvers.sweeps import sum_actions
+
+
+@record
+class RegretState:
+    """Memory of a minimiser for n decisions; `policy` is what it plays next."""
+
+    regret: Array  # [A, n]
+    policy: Array  # [A, n]
+
+
+class RegretMinimizer(abc.ABC):
+    """Chooses policies from the regrets it is shown; frozen and hashable, so static under `jit`."""
+
+    @abc.abstractmethod
+    def update(
+        self,
+        state: RegretState,
+        instant: Float[Array, "A n ..."],
+        uniform: Float[Array, "A n ..."],
+        step: Float[Array, ""],
+    ) -> RegretState:
+        """State after iteration `step` = 1, 2, ... whose instantaneous regrets are `instant`.
+
+        `uniform` is the uniform policy over legal actions, zero at padding.
+        """
+
+
+def match(
+    regret: Float[Array, "A n ..."], uniform: Float[Array, "A n ..."]
+) -> Float[Array, "A n ..."]:
+    """Regret matching (Hart and Mas-Colell 2000): positive parts normalised, else uniform."""
+    positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
+    total = sum_actions(positive)
+    scale = jnp.where(total > 0, 1 / jnp.where(total > 0, total, 1), 0)
+    return jnp.where((total > 0)[None], positive * scale[None], uniform)
+
+
+@dataclasses.dataclass(frozen=True)
+class RegretMatching(RegretMinimizer):
+    """CFR (Zinkevich et al. 2007): sums of regrets, iteration t weighted by t**power."""
+
+    power: float = 0.0
+
+    def update(self, state, instant, uniform, step):
+        weighted = instant if self.power == 0 else instant * step**self.power
+        regret = state.regret + weighted
+        return RegretState(regret=regret, policy=match(regret, uniform))
+
+
+@dataclasses.dataclass(frozen=True)
+class RegretMatchingPlus(RegretMinimizer):
+    """CFR+ (Tammelin 2014): sums of regrets, cut at zero after every iteration."""
+
+    def update(self, state, instant, uniform, step):
+        regret = jnp.maximum(state.regret + instant, 0)
+        return RegretState(regret=regret, policy=match(regret, uniform))
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscountedRegretMatching(RegretMinimizer):
+    """DCFR (Brown and Sandholm 2019): positive regrets times t^a/(t^a+1), negative with b."""
+
+    alpha: float = 1.5
+    beta: float = 0.0
+
+    def update(self, state, instant, uniform, step):
+        regret = state.regret + instant
+        positive, negative = step**self.alpha, step**self.beta
+        discount = jnp.where(regret > 0, positive / (positive + 1), negative / (negative + 1))
+        regret = regret * discount
+        return RegretState(regret=regret, policy=match(regret, uniform))
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictiveRegretMatchingPlus(RegretMinimizer):
+    """PCFR+ (Farina, Kroer, Sandholm 2021): plays as if the last regrets came once more."""
+
+    def update(self, state, instant, uniform, step):
+        regret = jnp.maximum(state.regret + instant, 0)
+        return RegretState(regret=regret, policy=match(regret + instant, uniform))

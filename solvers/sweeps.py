@@ -1,0 +1,111 @@
+"""Sweeps over one player's sequences: reach downwards, counterfactual values upwards.
+
+Everything exact is one of these two with another rule at the decisions: the policy's mean for
+values, a maximum for best responses. A `table` is a tuple over the player's groups of arrays
+`[A_g, n_g]` (see `public_tree.Group`); trailing axes are carried along.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from solvers import sparse_sum
+from solvers.public_tree import Group, Player, PublicTree
+
+Table = tuple[Array, ...]
+Reduction = Callable[[Group, Array, Array | None], Array]
+
+
+def sum_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
+    """Sum over the leading axis, unrolled: several times faster than a reduction on CPU."""
+    return functools.reduce(operator.add, [values[a] for a in range(values.shape[0])])
+
+
+def max_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
+    """Maximum over the leading axis, unrolled."""
+    return functools.reduce(jnp.maximum, [values[a] for a in range(values.shape[0])])
+
+
+def materialize(player: Player, values: Array) -> Array:
+    """`values`, computed once.
+
+    XLA copies cheap producers into every consumer, here long sums into dozens of them. It never
+    copies a division, and cannot know that this divisor is 1 (`optimization_barrier` is dropped
+    before fusion on CPU).
+    """
+    return values / player.one
+
+
+def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> Array:
+    """Own reach of every sequence `[Q, ...]`: the product of the player's own probabilities."""
+    rows, table = [root_reach], iter(policy)
+    for level in player.levels:
+        above = rows[-1]
+        parts = []
+        for group in level.groups:
+            parent = sparse_sum.take(above, group.parent)
+            parts.append(_flat(next(table) * parent[None]))
+        rows.append(_concatenate(parts))
+    return _concatenate(rows)
+
+
+def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -> Array:
+    """Counterfactual payoff `[Q, ...]` of terminals right below each sequence of `player`."""
+    others = [x for p, x in enumerate(reaches) if p != player]
+    return materialize(tree.players[player], sparse_sum.apply(tree.terminals[player], *others))
+
+
+def values(
+    player: Player, terminal: Float[Array, "Q ..."], table: Table | None, reduction: Reduction
+) -> tuple[Table, Table, Array]:
+    """Counterfactual values, from the last decisions to the root.
+
+    `reduction(group, action_values, table entry)` turns `[A_g, n_g]` into `[n_g]`. Returns the
+    values of all actions `[A_g, n_g]` and of all decisions `[n_g]` by group, and of the root
+    sequences `[R]`.
+    """
+    action_values, decision_values = [], []
+    below = None
+    tables = list(table) if table is not None else [None] * player.num_groups
+    for level in reversed(player.levels):
+        rows = terminal[level.begin : level.end]
+        if below is not None:
+            rows = materialize(player, rows + below)
+        actions, decisions, offset = [], [], 0
+        here = tables[level.first_group : level.first_group + len(level.groups)]
+        for group, entry in zip(level.groups, here, strict=True):
+            size = group.num_actions * group.num_decisions
+            block = rows[offset : offset + size]
+            block = block.reshape(group.num_actions, group.num_decisions, *block.shape[1:])
+            actions.append(block)
+            decisions.append(reduction(group, block, entry))
+            offset += size
+        action_values[:0], decision_values[:0] = actions, decisions
+        below = sparse_sum.apply(level.children, _concatenate(decisions))
+    root = terminal[: player.num_roots]
+    return tuple(action_values), tuple(decision_values), root if below is None else root + below
+
+
+def mean(group: Group, action_values: Array, policy: Array) -> Array:
+    """Value of each decision under the policy."""
+    return sum_actions(action_values * policy)
+
+
+def best(group: Group, action_values: Array, _: Array | None) -> Array:
+    """Value of the best legal action of each decision."""
+    legal = group.uniform > 0
+    legal = legal.reshape(legal.shape + (1,) * (action_values.ndim - 2))
+    return max_actions(jnp.where(legal, action_values, -jnp.inf))
+
+
+def _flat(block):
+    return block.reshape(-1, *block.shape[2:])
+
+
+def _concatenate(parts):
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)

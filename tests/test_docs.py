@@ -1,0 +1,67 @@
+"""The guide to a game of one's own shows the example in full, and what it says is so."""
+
+import contextlib
+import importlib
+import io
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from normal_form import guaranteed, moves_before
+
+from jaxgames import enumerate_game
+
+DOCS = pathlib.Path(__file__).parent.parent / "docs"
+GUIDE = (DOCS / "add_a_game.md").read_text()
+QUEEN, KING, ACE = 0, 1, 2
+
+
+@pytest.fixture(scope="module")
+def example():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS / "examples"))
+        yield importlib.import_module("one_card_poker")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def test_guide_shows_the_whole_example():
+    assert blocks("python")[0] == (DOCS / "examples" / "one_card_poker.py").read_text()
+
+
+@pytest.mark.usefixtures("example")
+def test_guide_prints_what_it_says():
+    """Runs the guide's own lines: `check_game` passes, and the counts are those it shows."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(blocks("python")[1], {})
+    assert output.getvalue() == blocks("text")[0]
+
+
+def test_example_has_the_published_equilibrium(example):
+    """Bet the ace, bluff one queen in three; call with the ace and one king in three: 1/18."""
+    tree = enumerate_game(example.OneCardPoker())
+    second_actions = [{QUEEN: 1 / 3, KING: 0, ACE: 1}, {QUEEN: 0, KING: 1 / 3, ACE: 1}]
+    deals = example.OneCardPoker()._deals()
+    policies = []
+    for player, probability in enumerate(second_actions):
+        rows = tree.representative(player)[: tree.num_decisions[player]]
+        cards = [deals[moves_before(tree, row)[0]][player] for row in rows]
+        chosen = np.array([probability[card] for card in cards])
+        policies.append(np.stack([1 - chosen, chosen], axis=1))
+    assert guaranteed(tree, policies) == pytest.approx((1 / 18, 1 / 18), abs=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_example_counts_with_other_parameters(example, ranks):
+    tree = enumerate_game(example.OneCardPoker(ranks=ranks))
+    assert tree.num_histories == 1 + 5 * ranks * (ranks - 1)
+    assert tree.num_decisions == (ranks, ranks)
+
+
+def test_example_refuses_an_illegal_parameter(example):
+    with pytest.raises(ValueError, match="one_card_poker: ranks=1 must be between 2 and 50"):
+        example.OneCardPoker(ranks=1)
