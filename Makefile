@@ -1,0 +1,43 @@
+# Two commands, each from nothing: `make demo` and `make test`. Both build their own environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT := out
+
+.PHONY: demo test test-slow test-x64 lint smoke tables clean
+
+demo: $(VENV)/installed  ## Solve Leduc hold'em to under 1 mbb/h and plot the convergence.
+	$(BIN)/python -m experiments solve leduc_poker --solver dcfr --target 0.001 \
+	    --out $(OUT)/demo --overwrite
+
+test: $(VENV)/installed-test  ## The fast tests (minutes).
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-slow: $(VENV)/installed-test  ## The long tests.
+	$(BIN)/python -m pytest -m slow
+
+test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
+	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
+	    tests/test_contract.py tests/test_small_games.py tests/test_cfr.py
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+clean:
+	rm -rf $(VENV) $(OUT)
+
+# Debian's python3 comes without ensurepip unless python3-venv is there too: then pip, which is
+# there, installs itself into the new environment.
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    $(PYTHON) -m venv --without-pip $(VENV) && \
+	    $(PYTHON) -m pip --python $(VENV)/bin/python install pip; }
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e ".[test]"
+	touch $@ $(VENV)/installed
