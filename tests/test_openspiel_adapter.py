@@ -150,6 +150,15 @@ def test_information_that_spans_depths_is_kept():
     assert len(set(tree.public_state[rows])) == 2
 
 
+def test_chance_keeps_its_probabilities():
+    biased = 'EFG 2 R "" { "a" } c "" 1 "" { "x" 0.25 "y" 0.0 "z" 0.75 } 0 '
+    ends = [f't "" {number} "" {{ {number} }}' for number in (1, 2, 3)]
+    tree = from_openspiel(pyspiel.load_efg_game(biased + " ".join(ends))).tree
+    assert tree.parent_action.tolist() == [-1, 0, 2]
+    assert tree.chance_prob.tolist() == [1, 0.25, 0.75]
+    assert tree.returns[:, 0].tolist() == [0, 1, 3]
+
+
 class Tacit:
     """OpenSpiel's Kuhn poker, which tells nothing to players who do not act."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
@@ -37,7 +36,7 @@ class Simulator:
 
     Unlike a `Game`, it has no chance states, no keys of information states and no tree; an agent
     sees `observation` and `legal` of the states where it acts. Both methods are pure, jittable
-    and made to be batched by `jax.vmap`; a finished state stays as it is.
+    and made to be batched by `jax.vmap`; finished states stay as they are (pgx sees to it).
     """
 
     env: Any  # pgx.Env or its name
@@ -69,9 +68,7 @@ class Simulator:
         with lenient():
             after = self.env.step(state.pgx, action, key)
         score = state.score + by_seat(after.rewards, state.first)
-        found = self._view(after, score, state.first)
-        done = state.actor == TERMINAL
-        return jax.tree.map(lambda old, new: jnp.where(done, old, new), state, found)
+        return self._view(after, score, state.first)
 
     def _view(self, state, score, first) -> SimulatorState:
         done = state.terminated | state.truncated

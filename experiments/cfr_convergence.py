@@ -1,0 +1,245 @@
+"""How fast the CFR family converges: exploitability against iterations and against seconds.
+
+CFR, linear CFR, CFR+, DCFR and predictive CFR+ on Kuhn poker, Leduc hold'em, liar's dice and
+Goofspiel, as in Brown and Sandholm 2019 ("Solving imperfect-information games via discounted
+regret minimization") and Farina, Kroer and Sandholm 2021 ("Faster game solving via predictive
+Blackwell approachability"). Points are exploitabilities computed with OpenSpiel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from experiments import measure, plots, published, results
+from experiments.folders import CHECKPOINT, prepare
+from experiments.progress import progress, status
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.public_tree import PublicTree, build_public_tree
+
+_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
+_LINE = "line.json"  # a finished line, in its folder of the checkpoint
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed; `result.json` tells the exploitabilities after `compared_at` iterations."""
+
+    games: dict[str, str]  # title of the panel: the game
+    iterations: int
+    compared_at: int
+    dtype: Literal["float32", "float64"]
+    solvers: tuple[str, ...] = ("cfr", "linear_cfr", "cfr_plus", "dcfr", "pcfr_plus")
+
+
+_SMALL = {
+    "Kuhn poker": "kuhn_poker",
+    "Leduc hold'em": "leduc_poker",
+    "Liar's dice, 4 sides": "liars_dice(sides=4)",
+    "Goofspiel, 4 cards": "goofspiel(cards=4,points=descending)",
+}
+_LARGE = {
+    "Kuhn poker": "kuhn_poker",
+    "Leduc hold'em": "leduc_poker",
+    "Liar's dice, 6 sides": "liars_dice(sides=6)",
+    "Goofspiel, 5 cards": "goofspiel(cards=5,points=descending)",
+}
+PRESETS = {
+    "smoke": Config(games=_SMALL, iterations=20, compared_at=10, dtype="float32"),
+    "cpu": Config(games=_SMALL, iterations=10_000, compared_at=1000, dtype="float64"),
+    "paper": Config(games=_LARGE, iterations=100_000, compared_at=1000, dtype="float64"),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Compare the CFR family on four games.
+
+    Writes exploitability against iterations and against seconds as curve.csv and curve.png, and
+    result.json, into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
+    exactly the same exploitabilities.
+    """
+
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: 20 iterations, seconds. cpu: 10,000 iterations on small games, minutes. paper: 100,000
+    iterations on larger games, for an accelerator."""
+    resume: bool = False
+    """Continue from the checkpoint in --out, if there is one."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Line:
+    """One solver on one game."""
+
+    solver: str
+    title: str  # of the game's panel
+    spec: str  # the game, as in the config
+    game: str  # the game, by its full name
+    points: list[measure.Point]
+    iterations_per_second: float
+
+    def seconds(self) -> list[float]:
+        """Time to each point at steady state: compilation and evaluation apart."""
+        return [point.iteration / self.iterations_per_second for point in self.points]
+
+    def exploitability(self, iteration: int) -> float:
+        """Exploitability after `iteration` iterations, one of those evaluated."""
+        return next(p.exploitability for p in self.points if p.iteration == iteration)
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
+    """
+    begin = time.perf_counter()
+    config, out = PRESETS[arguments.preset], arguments.out
+    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    _check_same_config(out / CHECKPOINT, config)
+    with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
+        lines = list(compute(config, out / CHECKPOINT))
+    results.write_csv(out / "curve.csv", [row for line in lines for row in _rows(line)])
+    draw(out / "curve.png", lines)
+    result = results.make_result(
+        experiment="cfr_convergence",
+        preset=arguments.preset,
+        config=dataclasses.asdict(config) | {"measure": _measure(config)},
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[_number(line, config.compared_at) for line in lines],
+    )
+    results.write_result(out, result)
+    shutil.rmtree(out / CHECKPOINT)
+    _print(result, lines)
+
+
+def compute(config: Config, folder: pathlib.Path) -> Iterator[Line]:
+    """All lines, game by game; those finished in `folder` are read from there."""
+    schedule = measure.Schedule(iterations=config.iterations)
+    for title, spec in config.games.items():
+        for solver in config.solvers:
+            place = folder / re.sub(r"\W+", "_", f"{spec}-{solver}")
+            if not (place / _LINE).exists():
+                _compute_line(title, spec, solver, config.dtype, schedule, place)
+            yield _read_line(place / _LINE)
+
+
+def draw(path: pathlib.Path, lines: Sequence[Line]) -> None:
+    """One column per game: exploitability against iterations above, against seconds below."""
+    titles = list(dict.fromkeys(line.title for line in lines))
+    size = (2.9 * len(titles) + 0.4, 5.6)
+    with plots.figure(path, rows=2, columns=len(titles), size=size) as axes:
+        for column, title in enumerate(titles):
+            here = [line for line in lines if line.title == title]
+            plots.convergence(axes[0, column], map(_by_iterations, here), x_label="iterations")
+            plots.convergence(axes[1, column], map(_by_seconds, here), x_label="seconds")
+            axes[0, column].set_title(title)
+        for row in axes:
+            row[0].set_ylabel("exploitability (NashConv / 2)")
+
+
+def _by_iterations(line: Line) -> plots.Curve:
+    return plots.Curve(
+        solver=line.solver,
+        x=[point.iteration for point in line.points],
+        exploitability=[point.exploitability for point in line.points],
+        published=published.exploitability(line.game, line.solver),
+    )
+
+
+def _by_seconds(line: Line) -> plots.Curve:
+    return dataclasses.replace(_by_iterations(line), x=line.seconds(), published={})
+
+
+def _compute_line(title, spec, solver, dtype, schedule, place) -> None:
+    made = cfr.make_solver(solver)
+    with status(f"building the tree of {spec}"):
+        tree = _tree(spec, dtype)
+    with progress(f"{spec} {solver}", schedule.iterations) as report:
+        run = measure.run(tree, made, schedule, folder=place, resume=True, report=report)
+    line = Line(
+        solver=solver,
+        title=title,
+        spec=spec,
+        game=tree.game,
+        points=run.points,
+        iterations_per_second=measure.iterations_per_second(tree, run.state, made),
+    )
+    results.write_file(place / _LINE, json.dumps(dataclasses.asdict(line)))
+
+
+@functools.lru_cache(maxsize=1)
+def _tree(spec: str, dtype: str) -> PublicTree:
+    return build_public_tree(make(spec), dtype=dtype)
+
+
+def _read_line(path: pathlib.Path) -> Line:
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    return Line(**fields | {"points": [measure.Point(**point) for point in fields["points"]]})
+
+
+def _check_same_config(folder: pathlib.Path, config: Config) -> None:
+    """A folder holds one run: it must not be resumed with another preset."""
+    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
+    if not path.exists():
+        folder.mkdir(exist_ok=True)
+        results.write_file(path, text)
+    elif path.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")
+
+
+def _rows(line: Line) -> list[dict[str, object]]:
+    return [
+        {
+            "game": line.game,
+            "solver": line.solver,
+            "iteration": point.iteration,
+            "seconds": f"{seconds:.6g}",
+            "exploitability": f"{point.exploitability:.9g}",
+        }
+        for point, seconds in zip(line.points, line.seconds(), strict=True)
+    ]
+
+
+def _measure(config: Config) -> str:
+    return f"exploitability (NashConv / 2) after {config.compared_at:,} iterations"
+
+
+def _number(line: Line, iteration: int) -> results.Number:
+    return results.Number(
+        name=f"{line.solver}:{line.spec}",
+        value=line.exploitability(iteration),
+        unit="utility",
+        paper=published.exploitability(line.game, line.solver).get(iteration),
+    )
+
+
+def _print(result: results.Result, lines: Sequence[Line]) -> None:
+    table = Table(title=f"{result.experiment}: {result.config['measure']}")
+    for heading in ("game", "solver", "exploitability", published.SOURCE, "iterations/s"):
+        table.add_column(heading, justify="left" if heading in ("game", "solver") else "right")
+    for line, number in zip(lines, result.numbers, strict=True):
+        known = "" if number.paper is None else results.text(number.paper)
+        speed = results.text(line.iterations_per_second)
+        table.add_row(line.spec, line.solver, results.text(number.value), known, speed)
+    Console().print(table)

@@ -1,0 +1,163 @@
+"""The command line: `python -m experiments list | solve | cfr_convergence | benchmark | tables`.
+
+Errors of ours are one line on stderr and exit code 2; Ctrl-C is exit code 130, with the command
+that resumes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pathlib
+import shlex
+import sys
+import traceback
+from collections.abc import Sequence
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from experiments import cfr_convergence, solve
+from jaxgames.registry import make, registered, unknown
+from solvers.cfr import SOLVERS
+
+_PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """List the games, solvers and benchmarks that the other commands know."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Run a benchmark, side by side with the peers that are installed."""
+
+    name: tyro.conf.Positional[str]
+    """A benchmark of `list`."""
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Write README's results tables from all experiments/results/**/result.json."""
+
+    check: bool = False
+    """Write nothing; fail if README is not what would be written."""
+
+
+COMMANDS = {
+    "list": List,
+    "solve": solve.Config,
+    "cfr_convergence": cfr_convergence.Arguments,
+    "benchmark": Benchmark,
+    "tables": Tables,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code."""
+    argv = [*(sys.argv[1:] if argv is None else argv)]
+    command = shlex.join(["python", "-m", "experiments", *argv])
+    try:
+        arguments = parse(argv)
+        return run(arguments, command=command)
+    except KeyboardInterrupt as stop:
+        print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
+        if hasattr(arguments, "resume"):
+            print(f"resume with: {resuming(argv)}", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, ImportError) as error:
+        if not _is_ours(error):
+            raise
+        print(f"error: {one_line(error)}", file=sys.stderr)
+        return 2
+
+
+def parse(argv: Sequence[str]) -> object:
+    """The command that the arguments name, as a record of its options.
+
+    Raises:
+      ValueError: unknown command.
+      SystemExit: help was asked for (code 0), or the arguments do not fit the command (code 2).
+    """
+    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
+        raise ValueError(unknown("command", argv[0], COMMANDS))
+    return tyro.extras.subcommand_cli_from_dict(
+        COMMANDS,
+        prog="python -m experiments",
+        description="Experiments with games and their solvers.",
+        args=argv,
+        use_underscores=True,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+
+
+def run(arguments: object, *, command: str) -> int:
+    """Carries out a parsed command."""
+    match arguments:
+        case List():
+            print_list()
+        case solve.Config():
+            return solve.main(arguments, command=command)
+        case cfr_convergence.Arguments():
+            cfr_convergence.main(arguments, command=command)
+        case Benchmark():
+            from experiments import benchmarks
+
+            if arguments.name not in benchmarks.BENCHMARKS:
+                raise ValueError(unknown("benchmark", arguments.name, benchmarks.BENCHMARKS))
+            benchmarks.run(arguments.name, arguments.out)
+        case Tables():
+            from experiments import tables
+
+            tables.main(check=arguments.check)
+    return 0
+
+
+def resuming(argv: Sequence[str]) -> str:
+    """The command that continues an interrupted one."""
+    kept = [word for word in argv if word not in ("--overwrite", "--resume")]
+    return shlex.join(["python", "-m", "experiments", *kept, "--resume"])
+
+
+def one_line(error: Exception) -> str:
+    """An error's message without line breaks."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {error.filename}" if error.filename else ""
+        return f"{error.strerror}{where}"
+    return " ".join(str(error).split())
+
+
+def print_list() -> None:
+    """Prints what can be named on the command line."""
+    from experiments import benchmarks
+
+    games = Table("game, with its parameters", "what it is", title="Games")
+    for name in registered():
+        game = make(name)
+        games.add_row(str(game), inspect.getdoc(sys.modules[type(game).__module__]).splitlines()[0])
+    games.add_row("openspiel:NAME", "any game of OpenSpiel with information states")
+    games.add_row("efg:FILE", "a Gambit file")
+    games.add_row("pgx:NAME", "a game of pgx with perfect information and a small tree")
+    solvers = Table("solver, with its parameters", "what it is", title="Solvers")
+    for name, solver in SOLVERS.items():
+        parameters = inspect.signature(solver).parameters.values()
+        inside = ",".join(f"{p.name}={str(p.default).lower()}" for p in parameters)
+        solvers.add_row(f"{name}({inside})", inspect.getdoc(solver).splitlines()[0])
+    others = Table("benchmark", "what it is", title="Benchmarks")
+    for name, benchmark in benchmarks.BENCHMARKS.items():
+        others.add_row(name, (inspect.getdoc(benchmark) or "").partition("\n")[0])
+    for table in (games, solvers, others):
+        Console().print(table)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the error is told by our code about its input; anything else is a defect."""
+    if isinstance(error, OSError):
+        return True
+    frames = list(traceback.walk_tb(error.__traceback__))
+    raised_in = frames[-1][0].f_globals.get("__name__", "")
+    return raised_in.partition(".")[0] in _PACKAGES

@@ -1,0 +1,253 @@
+"""Runs a CFR solver while measuring it: curve, speed, checkpoints, Ctrl-C, resuming.
+
+The schedule of evaluations depends on iterations only, never on time, and `solvers.cfr.run` gives
+the same state whether iterations are made at once or in pieces: a run that was interrupted and
+resumed ends with exactly the numbers of one that was not.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import jax
+from jaxtyping import Array, Float
+
+from experiments import results
+from experiments.folders import CHECKPOINT
+from experiments.progress import Report
+from solvers import cfr, evaluation
+from solvers.cfr import CfrState, Solver
+from solvers.public_tree import PublicTree
+
+CHECKPOINT_SECONDS = 5.0  # between checkpoints
+_PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
+_SPEED_SECONDS = 0.25
+_PER_DECADE = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One point of a curve: the average policy after `iteration` iterations."""
+
+    iteration: int
+    seconds: float  # spent in the solver's compiled loop so far
+    exploitability: float  # NashConv / P
+    nash_conv: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """When to evaluate and when to stop."""
+
+    iterations: int
+    every: int | None = None  # evaluate each so many iterations; None: ten times per decade
+    target: float | None = None  # stop when exploitability is below
+
+    def __post_init__(self):
+        if self.iterations < 1:
+            raise ValueError(f"iterations={self.iterations} must be at least 1")
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"every={self.every} must be at least 1")
+        if self.target is not None and not 0 < self.target < math.inf:
+            raise ValueError(f"target={self.target} must be positive")
+
+    def next_evaluation(self, iteration: int) -> int:
+        """The first iteration to evaluate after `iteration`."""
+        if self.every is not None:
+            following = (iteration // self.every + 1) * self.every
+        else:
+            following = next_log_spaced(iteration)
+        return min(following, self.iterations)
+
+    def done(self, iteration: int, points: list[Point]) -> bool:
+        """Whether all iterations are made, or the target is reached."""
+        return iteration >= self.iterations or self.reached(points)
+
+    def reached(self, points: list[Point]) -> bool:
+        """Whether there is a target and the last point is below it."""
+        return self.target is not None and bool(points) and points[-1].exploitability < self.target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run."""
+
+    state: CfrState
+    points: list[Point]
+    compile_seconds: float
+
+
+def next_log_spaced(iteration: int) -> int:
+    """The first of 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, ... (ten per decade) after `iteration`."""
+    start = 10 ** int(math.log10(max(iteration, 1)))
+    decade = [round(start * 10 ** (k / _PER_DECADE)) for k in range(_PER_DECADE + 1)]
+    return decade[bisect.bisect_right(decade, iteration)]
+
+
+def run(
+    tree: PublicTree,
+    solver: Solver,
+    schedule: Schedule,
+    *,
+    folder: pathlib.Path,
+    resume: bool,
+    report: Report,
+) -> Run:
+    """Solves on schedule, from the checkpoint in `folder` if `resume` and there is one.
+
+    Raises:
+      KeyboardInterrupt: Ctrl-C; a checkpoint has been left in `folder`.
+      ValueError: the checkpoint is damaged, of another solve or of more iterations;
+        exploitability is not finite.
+      OSError: the checkpoint cannot be written.
+    """
+    state, points = restore(folder, tree, solver) if resume else (cfr.init(tree), [])
+    if int(state.step) > schedule.iterations:
+        raise ValueError(
+            f"iterations={schedule.iterations} is less than the {int(state.step)} iterations of"
+            f" the checkpoint in {folder}"
+        )
+    compile_seconds = _compile(tree, state, solver)
+    store = _Store(folder, tree, solver, saved=int(state.step))
+    pace, seconds = 1, points[-1].seconds if points else 0.0
+    with _ctrl_c_waits() as pressed:
+        while not schedule.done(iteration := int(state.step), points):
+            stop = schedule.next_evaluation(iteration)
+            state, elapsed = _advance(tree, state, solver, min(pace, stop - iteration))
+            seconds += elapsed
+            pace = _new_pace(pace, elapsed, stop - iteration)
+            if int(state.step) == stop:
+                points.append(_evaluate(tree, state, seconds))
+            report(int(state.step), points[-1].exploitability if points else None)
+            if pressed() or store.is_due():
+                store.save(state, points)
+            if pressed():
+                raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
+    store.save(state, points)
+    return Run(state=state, points=points, compile_seconds=compile_seconds)
+
+
+def iterations_per_second(tree: PublicTree, state: CfrState, solver: Solver) -> float:
+    """Steady-state speed of the compiled loop: many iterations at once, compiled before."""
+    count = 1
+    while True:
+        _, elapsed = _advance(tree, state, solver, count)
+        if elapsed >= _SPEED_SECONDS:
+            return count / elapsed
+        count *= 2 if elapsed > _SPEED_SECONDS / 4 else 4
+
+
+def restore(folder: pathlib.Path, tree: PublicTree, solver: Solver) -> tuple[CfrState, list[Point]]:
+    """State and curve of the checkpoint in `folder`; a new start if there is none."""
+    from solvers import checkpoint  # imports Orbax
+
+    try:
+        state = checkpoint.restore(_state_folder(folder), tree=tree, solver=solver)
+    except FileNotFoundError:
+        return cfr.init(tree), []
+    path = _curve_file(folder)
+    try:
+        points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"the checkpoint at {folder} is damaged: {error}") from None
+    # the curve is written before the state, so it may be ahead of it
+    return state, [point for point in points if point.iteration <= int(state.step)]
+
+
+def _state_folder(folder):
+    return folder / CHECKPOINT / "state"
+
+
+def _curve_file(folder):
+    return folder / CHECKPOINT / "curve.json"
+
+
+class _Store:
+    """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
+
+    def __init__(self, folder, tree, solver, saved):
+        self.folder, self.tree, self.solver = folder, tree, solver
+        self.saved, self.due = saved, time.monotonic() + CHECKPOINT_SECONDS
+
+    def is_due(self) -> bool:
+        return time.monotonic() > self.due
+
+    def save(self, state, points) -> None:
+        from solvers import checkpoint  # imports Orbax
+
+        begin = time.monotonic()
+        if int(state.step) != self.saved:
+            _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
+            curve = json.dumps([dataclasses.asdict(point) for point in points])
+            results.write_file(_curve_file(self.folder), curve)
+            path = _state_folder(self.folder)
+            checkpoint.save(path, state, tree=self.tree, solver=self.solver)
+            self.saved = int(state.step)
+        end = time.monotonic()
+        self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
+
+
+@contextlib.contextmanager
+def _ctrl_c_waits() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C only sets the flag that is yielded; the second interrupts."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # no signals to be had there
+        yield pressed.is_set
+        return
+
+    def handle(number, frame):
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _compile(tree, state, solver) -> float:
+    """Seconds to compile the loop and the evaluation."""
+    begin = time.perf_counter()
+    jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=0))
+    jax.block_until_ready(_nash_conv(tree, state))
+    return time.perf_counter() - begin
+
+
+def _advance(tree, state, solver, count) -> tuple[CfrState, float]:
+    begin = time.perf_counter()
+    state = jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=count))
+    return state, time.perf_counter() - begin
+
+
+def _new_pace(pace, elapsed, wanted) -> int:
+    """Iterations to run at once, so that one piece takes about `_PIECE_SECONDS`."""
+    if elapsed > _PIECE_SECONDS:
+        return max(1, pace // 2)
+    return pace * 2 if pace < wanted else pace
+
+
+def _evaluate(tree, state, seconds) -> Point:
+    value, iteration = float(_nash_conv(tree, state)), int(state.step)
+    if not math.isfinite(value):
+        raise ValueError(f"{tree.game}: NashConv is {value} after {iteration} iterations")
+    return Point(
+        iteration=iteration,
+        seconds=seconds,
+        exploitability=value / tree.num_players,
+        nash_conv=value,
+    )
+
+
+@jax.jit
+def _nash_conv(tree: PublicTree, state: CfrState) -> Float[Array, ""]:
+    return evaluation.nash_conv(tree, cfr.average_policy(tree, state))

@@ -1,0 +1,152 @@
+"""Policies on disk: `policy.npz` with all digits, and `policy.csv` for people.
+
+A person wants to read what an information state is. It is described here, for any game, by the
+moves that led to it: `deal K | deal {J,Q} | pass` says that the player saw the king dealt, cannot
+tell whether the other holds the jack or the queen, and that the other passed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from experiments import results
+from jaxgames.core import Game, State
+from jaxgames.game_tree import GameTree
+
+MAX_DESCRIBED = 10_000  # information states; above, only `policy.npz` is written
+_BLOCK = 512  # histories replayed at once
+
+TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
+
+
+def write_policy(
+    folder: pathlib.Path, game: Game, tree: GameTree, policy: TabularPolicy
+) -> tuple[str, ...]:
+    """Writes the policy of all players, `[D_p, A]` each; returns the names of the files."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **{f"player_{p}": table for p, table in enumerate(policy)})
+    results.write_file(folder / "policy.npz", content.getvalue())
+    if sum(tree.num_decisions) > MAX_DESCRIBED:
+        return ("policy.npz",)
+    results.write_csv(folder / "policy.csv", policy_rows(game, tree, policy))
+    return ("policy.npz", "policy.csv")
+
+
+def policy_rows(game: Game, tree: GameTree, policy: TabularPolicy) -> list[dict[str, object]]:
+    """One row for each legal action of each information state where a player acts."""
+    moves = _Moves(game, tree)
+    rows = []
+    for player, table in enumerate(policy):
+        representative = tree.representative(player)
+        legal = tree.legal_actions(player)
+        for state, history in enumerate(moves.descriptions(player)):
+            for action in np.flatnonzero(legal[state]).tolist():
+                rows.append(
+                    {
+                        "player": player,
+                        "information_state": state,
+                        "history": history,
+                        "action": moves.name(int(representative[state]), action),
+                        "probability": f"{table[state, action]:.6f}",
+                    }
+                )
+    return rows
+
+
+class _Moves:
+    """The names of all moves of a game: edges of the tree that nobody can tell apart share one."""
+
+    def __init__(self, game: Game, tree: GameTree):
+        self.tree = tree
+        parent, action = tree.parent[1:], tree.parent_action[1:]
+        actor = tree.actor[parent]
+        known = np.where(  # what the name of a move may depend on
+            actor >= 0,
+            tree.information_state[parent, np.maximum(actor, 0)],
+            tree.public_state[parent],
+        )
+        keys = np.stack([actor, known, action], axis=1)
+        kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+        states = _replay(game, tree, parent[first])
+        self.names = [
+            game.action_name(state, int(move)) for state, move in zip(states, kinds[:, 2])
+        ]
+        self.kind = np.concatenate([[-1], kind.ravel()])  # [H] of the move that leads there
+
+    def name(self, history: int, action: int) -> str:
+        """The name of a legal action at a history."""
+        children = slice(*np.searchsorted(self.tree.parent[1:], [history, history + 1]) + 1)
+        found = np.flatnonzero(self.tree.parent_action[children] == action)[0]
+        return self.names[self.kind[children][found]]
+
+    def descriptions(self, player: int) -> list[str]:
+        """The moves that led to each information state of `player`."""
+        tree = self.tree
+        count = tree.num_decisions[player]
+        acting = np.flatnonzero(tree.actor == player)
+        order = acting[np.argsort(tree.information_state[acting, player], kind="stable")]
+        bounds = np.searchsorted(tree.information_state[order, player], np.arange(count + 1))
+        moves = self._moves(order)
+        return [
+            " | ".join(filter(None, map(self._either, moves[begin:end].T)))
+            for begin, end in zip(bounds, bounds[1:])
+        ]
+
+    def _moves(self, histories: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n d"]:
+        """Kinds of the moves on the way to each history, -1 beyond its depth."""
+        depth = self.tree.depth[histories]
+        kinds = np.full((len(histories), depth.max(initial=0)), -1)
+        at = histories
+        for _ in range(kinds.shape[1]):
+            on_the_way = np.flatnonzero(at > 0)
+            kinds[on_the_way, self.tree.depth[at[on_the_way]] - 1] = self.kind[at[on_the_way]]
+            at = np.where(at > 0, self.tree.parent[at], 0)
+        return kinds
+
+    def _either(self, kinds: Int[np.ndarray, " n"]) -> str:
+        """The one move, or all those that it may have been: `deal {J,Q}`."""
+        names = list(dict.fromkeys(self.names[kind] for kind in np.unique(kinds) if kind >= 0))
+        if len(names) <= 1:
+            return "".join(names)
+        common = os.path.commonprefix(names)
+        common = common[: common.rfind(" ") + 1]
+        return f"{common}{{{','.join(name.removeprefix(common) for name in names)}}}"
+
+
+def _replay(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> list[State]:
+    """The states of the game at these histories, on the host."""
+    step = jax.jit(jax.vmap(game.step))
+    rows, inverse = np.unique(histories, return_inverse=True)
+    states = jax.tree.map(lambda leaf: jnp.stack([leaf] * _BLOCK), game.init())
+    found = []
+    for begin in range(0, len(rows), _BLOCK):
+        block = np.resize(rows[begin : begin + _BLOCK], _BLOCK)
+        reached = states
+        for actions in _actions_from_root(tree, block):
+            moved = step(reached, jnp.asarray(np.maximum(actions, 0), jnp.int32))
+            reached = jax.tree.map(lambda new, old: _where(actions >= 0, new, old), moved, reached)
+        host = jax.tree.map(np.asarray, reached)
+        found += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
+    return [found[i] for i in inverse]
+
+
+def _where(condition, new, old):
+    return jnp.where(condition.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def _actions_from_root(tree, histories):
+    """Actions on the way to each history, step by step, -1 where it has ended."""
+    paths = np.full((tree.depth[histories].max(initial=0), len(histories)), -1)
+    at = histories
+    while (at > 0).any():
+        below = np.flatnonzero(at > 0)
+        paths[tree.depth[at[below]] - 1, below] = tree.parent_action[at[below]]
+        at = np.where(at > 0, tree.parent[at], 0)
+    return paths
