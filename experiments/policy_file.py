@@ -8,7 +8,7 @@ tell whether the other holds the jack or the queen, and that the other passed.
 from __future__ import annotations
 
 import io
-import os
+import itertools
 import pathlib
 
 import jax
@@ -75,9 +75,8 @@ class _Moves:
         keys = np.stack([actor, known, action], axis=1)
         kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         states = _replay(game, tree, parent[first])
-        self.names = [
-            game.action_name(state, int(move)) for state, move in zip(states, kinds[:, 2])
-        ]
+        actions = kinds[:, 2].tolist()
+        self.names = [game.action_name(*pair) for pair in zip(states, actions, strict=True)]
         self.kind = np.concatenate([[-1], kind.ravel()])  # [H] of the move that leads there
 
     def name(self, history: int, action: int) -> str:
@@ -96,7 +95,7 @@ class _Moves:
         moves = self._moves(order)
         return [
             " | ".join(filter(None, map(self._either, moves[begin:end].T)))
-            for begin, end in zip(bounds, bounds[1:])
+            for begin, end in itertools.pairwise(bounds)
         ]
 
     def _moves(self, histories: Int[np.ndarray, " n"]) -> Int[np.ndarray, "n d"]:
@@ -115,30 +114,32 @@ class _Moves:
         names = list(dict.fromkeys(self.names[kind] for kind in np.unique(kinds) if kind >= 0))
         if len(names) <= 1:
             return "".join(names)
-        common = os.path.commonprefix(names)
-        common = common[: common.rfind(" ") + 1]
-        return f"{common}{{{','.join(name.removeprefix(common) for name in names)}}}"
+        verbs, objects = zip(*(name.rpartition(" ")[::2] for name in names), strict=True)
+        if len(set(verbs)) > 1 or not verbs[0]:
+            return f"{{{','.join(names)}}}"
+        return f"{verbs[0]} {{{','.join(objects)}}}"
 
 
 def _replay(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> list[State]:
     """The states of the game at these histories, on the host."""
-    step = jax.jit(jax.vmap(game.step))
+
+    @jax.jit
+    @jax.vmap
+    def step(state, action):
+        moved = game.step(state, jnp.maximum(action, 0))
+        return jax.tree.map(lambda new, old: jnp.where(action >= 0, new, old), moved, state)
+
     rows, inverse = np.unique(histories, return_inverse=True)
-    states = jax.tree.map(lambda leaf: jnp.stack([leaf] * _BLOCK), game.init())
+    root = jax.tree.map(lambda leaf: jnp.stack([leaf] * _BLOCK), game.init())
     found = []
     for begin in range(0, len(rows), _BLOCK):
+        states = root
         block = np.resize(rows[begin : begin + _BLOCK], _BLOCK)
-        reached = states
         for actions in _actions_from_root(tree, block):
-            moved = step(reached, jnp.asarray(np.maximum(actions, 0), jnp.int32))
-            reached = jax.tree.map(lambda new, old: _where(actions >= 0, new, old), moved, reached)
-        host = jax.tree.map(np.asarray, reached)
+            states = step(states, jnp.asarray(actions, jnp.int32))
+        host = jax.tree.map(np.asarray, states)
         found += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
     return [found[i] for i in inverse]
-
-
-def _where(condition, new, old):
-    return jnp.where(condition.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _actions_from_root(tree, histories):

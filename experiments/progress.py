@@ -17,12 +17,11 @@ def progress(description: str, total: int) -> Iterator[Report]:
     """A bar on stderr while the context lasts; yields the function that moves it."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=None),
+        BarColumn(bar_width=12),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
         _Speed(),
         TextColumn("exploitability {task.fields[exploitability]}"),
-        TextColumn("ETA"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total, exploitability="-")

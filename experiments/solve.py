@@ -92,7 +92,7 @@ def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
         tree = build_public_tree(game_tree, dtype=config.dtype)
     build_seconds = time.perf_counter() - begin
     prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
-    with progress(game_tree.game, config.iterations) as report:
+    with progress(config.game, config.iterations) as report:
         run = measure.run(
             tree, solver, schedule, folder=config.out, resume=config.resume, report=report
         )

@@ -86,7 +86,7 @@ def enumerate_game(game: Game, *, max_histories: int = MAX_HISTORIES) -> GameTre
     tree = getattr(game, "tree", None)
     if isinstance(tree, GameTree):
         if tree.num_histories > max_histories:
-            raise TreeTooLargeError(_too_large(game, tree.num_histories, max_histories))
+            raise too_large(game, tree.num_histories, max_histories)
         return tree
     with jax.enable_x64(True):
         states, view = _root(game)
@@ -117,13 +117,13 @@ def _probe(key: Key[Array, ""], game: Game) -> Float[Array, ""]:
     def step(carry, noise):
         state, width, total = carry
         legal = jnp.concatenate([state.legal, state.chance_probs > 0])
-        count = jnp.sum(legal.astype(jnp.float32))
+        count = jnp.sum(legal.astype(float))
         move = jnp.argmax(jnp.where(legal, noise, -1.0)).astype(jnp.int32)
         move = jnp.where(move >= game.num_actions, move - game.num_actions, move)
         width = width * count
         return (game.step(state, move), width, total + width), None
 
-    start = (game.init(), jnp.float32(1), jnp.float32(1))
+    start = (game.init(), jnp.ones((), float), jnp.ones((), float))
     # drawn before the loop: jax_debug_key_reuse rejects a scan over keys under vmap
     num_moves = game.num_actions + game.num_chance_outcomes
     noise = jax.random.uniform(key, (game.max_depth, num_moves), jnp.float32)
@@ -146,12 +146,13 @@ def _checked_total(game, before, new, limit):
         estimate = estimate_num_histories(game, jax.random.key(0))
         # The estimate is noisy: near the limit the tree is built and counted.
         if total > limit or estimate > 4 * limit:
-            raise TreeTooLargeError(_too_large(game, max(estimate, total), limit))
+            raise too_large(game, max(estimate, total), limit)
     return total
 
 
-def _too_large(game, estimate, limit):
-    return (
+def too_large(game: object, estimate: float | int, limit: int) -> TreeTooLargeError:
+    """The error of a tree with more histories than `limit`."""
+    return TreeTooLargeError(
         f"the tree of {game} has about {estimate:.2g} histories, more than the limit of {limit:,}"
         " (argument max_histories)"
     )

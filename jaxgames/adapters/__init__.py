@@ -1,14 +1,23 @@
 """Games of other libraries as games of this one: OpenSpiel, Gambit files, pgx.
 
-The libraries are imported only when asked for: use `load`, or the module of the library.
+    from jaxgames.adapters import from_openspiel, from_efg, from_pgx, load
+
+The libraries themselves are imported only when one of these names is asked for.
 """
 
 from __future__ import annotations
 
+import importlib
+
 from jaxgames.core import Game
 from jaxgames.registry import make, unknown
 
-_PREFIXES = ("efg", "openspiel", "pgx")
+# By prefix of `load`: the function that adapts, and the module it is in.
+_ADAPTERS = {
+    "efg": ("from_efg", "gambit"),
+    "openspiel": ("from_openspiel", "openspiel"),
+    "pgx": ("from_pgx", "pgx"),
+}
 
 
 def load(spec: str) -> Game:
@@ -23,16 +32,14 @@ def load(spec: str) -> Game:
     prefix, colon, name = spec.partition(":")
     if not colon:
         return make(spec)
-    if prefix == "openspiel":
-        from jaxgames.adapters.openspiel import from_openspiel
+    if prefix not in _ADAPTERS:
+        raise ValueError(unknown("source of games", prefix, _ADAPTERS))
+    return __getattr__(_ADAPTERS[prefix][0])(name)
 
-        return from_openspiel(name)
-    if prefix == "efg":
-        from jaxgames.adapters.gambit import from_efg
 
-        return from_efg(name)
-    if prefix == "pgx":
-        from jaxgames.adapters.pgx import from_pgx
-
-        return from_pgx(name)
-    raise ValueError(unknown("source of games", prefix, _PREFIXES))
+def __getattr__(name: str):
+    """The adapters, imported on first use."""
+    for function, module in _ADAPTERS.values():
+        if name == function:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), function)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

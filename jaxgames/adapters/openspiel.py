@@ -16,7 +16,7 @@ from jaxgames.game_tree import (
     MAX_HISTORIES,
     NO_PARENT,
     GameTree,
-    TreeTooLargeError,
+    too_large,
 )
 
 try:
@@ -63,13 +63,13 @@ def from_openspiel(game: Any, *, max_histories: int = MAX_HISTORIES) -> OpenSpie
     name = f"openspiel:{spiel}"
     estimate = _estimate(spiel)
     if estimate > 4 * max_histories:  # the estimate is noisy; near the limit count exactly
-        raise _too_large(name, estimate, max_histories)
+        raise too_large(name, estimate, max_histories)
     walk = _Walk(spiel, name)
     states = [spiel.new_initial_state()]
     while states:
         states = walk.level(states)
         if len(walk.actor) + len(states) > max_histories:
-            raise _too_large(name, max(estimate, len(walk.actor) + len(states)), max_histories)
+            raise too_large(name, max(estimate, len(walk.actor) + len(states)), max_histories)
     return OpenSpielGame(tree=walk.tree(), spiel=spiel)
 
 
@@ -193,13 +193,6 @@ def _probe(spiel, generator):
         total += width
         state.apply_action(generator.choice(moves))
     return total
-
-
-def _too_large(name, estimate, limit):
-    return TreeTooLargeError(
-        f"the tree of {name} has about {estimate:.2g} histories, more than the limit of {limit:,}"
-        " (argument max_histories)"
-    )
 
 
 def _first_line(error):
