@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import record
 from jaxgames.registry import call
 from solvers import sweeps
+from solvers.batching import batch_last
 from solvers.public_tree import Player, Policy, PublicTree, pack, uniform, unpack
 from solvers.regret import (
     DiscountedRegretMatching,
@@ -145,12 +146,25 @@ def init(
 def run(
     tree: PublicTree, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
 ) -> CfrState:
-    """The state after `num_iterations` more iterations, in one compiled loop."""
+    """The state after `num_iterations` more iterations, in one compiled loop.
 
-    def iteration(_, state):
-        return _iteration(tree, state, solver)
+    Batch it with `jax.vmap` over states, root ranges or payoffs (see `batching`).
 
-    return jax.lax.fori_loop(0, num_iterations, iteration, state)
+    Raises:
+      ValueError: `num_iterations` is batched.
+    """
+    return _loop(solver)(tree, state, num_iterations)
+
+
+@functools.cache
+def _loop(solver: Solver):
+    def loop(tree, state, num_iterations):
+        def iteration(_, state):
+            return _iteration(tree, state, solver)
+
+        return jax.lax.fori_loop(0, num_iterations, iteration, state)
+
+    return batch_last(loop)
 
 
 @jax.jit
@@ -185,16 +199,17 @@ def _behaviour(player: Player, reach: Float[Array, " Q"]) -> sweeps.Table:
 def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
     step = state.step + 1
     weight_sum, share = _averaging(step, state.weight_sum, solver)
+    count = step.astype(tree.dtype)
     minimizers, reach = list(state.minimizers), list(state.reach)
     average = list(state.average_reach)
     for p, player in enumerate(tree.players):
         seen = reach if solver.alternating else state.reach
         terminal = sweeps.terminal_values(tree, tuple(seen), p)
-        average[p] = average[p] + share * (reach[p] - average[p])
+        average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
         minimizers[p] = tuple(
-            solver.minimizer.update(memory, q - v[None], group.uniform, step.astype(tree.dtype))
+            solver.minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
             for memory, q, v, group in zip(
                 minimizers[p], action, decision, player.groups, strict=True
             )
@@ -207,6 +222,11 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
         average_reach=tuple(average),
         weight_sum=weight_sum,
     )
+
+
+def _lift(count: Array, like: Array) -> Array:
+    """A number per solve, with axes of length 1 before it: as many as `like` has."""
+    return count.reshape((1,) * (like.ndim - count.ndim) + count.shape)
 
 
 def _averaging(step, weight_sum, solver):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.core import record
-from solvers.sweeps import sum_actions
+from solvers.sweeps import expand, sum_actions
 
 
 @record
@@ -34,11 +34,12 @@ class RegretMinimizer(abc.ABC):
         state: RegretState,
         instant: Float[Array, "A n ..."],
         uniform: Float[Array, "A n ..."],
-        step: Float[Array, ""],
+        step: Float[Array, "..."],
     ) -> RegretState:
         """State after iteration `step` = 1, 2, ... whose instantaneous regrets are `instant`.
 
-        `uniform` is the uniform policy over legal actions, zero at padding.
+        `uniform` is the uniform policy over legal actions, zero at padding. `step` broadcasts
+        against the tables.
         """
 
 
@@ -46,6 +47,7 @@ def match(
     regret: Float[Array, "A n ..."], uniform: Float[Array, "A n ..."]
 ) -> Float[Array, "A n ..."]:
     """Regret matching (Hart and Mas-Colell 2000): positive parts normalised, else uniform."""
+    uniform = expand(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
     total = sum_actions(positive)
     scale = jnp.where(total > 0, 1 / jnp.where(total > 0, total, 1), 0)

@@ -52,7 +52,7 @@ def apply(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> Float[Array, "R .
 
 def reweigh(plan: SparseSum, weight: Float[Array, " E"]) -> SparseSum:
     """The same sums with the entries' weights replaced (differentiable, batched by `vmap`)."""
-    padded = jnp.append(weight, jnp.zeros((), weight.dtype))  # entry -1 is padding
+    padded = _append_zero(weight)  # entry -1 is padding
     first = tuple(
         block.replace(weights=tuple(padded[entry] for entry in block.entries))
         for block in plan.stages[0]
@@ -112,11 +112,13 @@ def _sum_block(block: Block, factors):
     def term(k):
         gathered = [take(x, column[k]) for x, column in zip(factors, block.columns, strict=True)]
         if block.weights is not None:
-            weight = block.weights[k]
-            gathered.append(weight.reshape(weight.shape + (1,) * (gathered[0].ndim - 1)))
+            gathered.append(block.weights[k])
+        rank = max(values.ndim for values in gathered)
+        gathered = [x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in gathered]
         return functools.reduce(operator.mul, gathered)
 
-    return functools.reduce(operator.add, map(term, range(len(block.columns[0]))))
+    length = len(block.columns[0] if block.weights is None else block.weights)
+    return functools.reduce(operator.add, map(term, range(length)))
 
 
 def _pieces(lengths):

@@ -41,6 +41,11 @@ def materialize(player: Player, values: Array) -> Array:
     return values / player.one
 
 
+def expand(table: Array, like: Array) -> Array:
+    """`table` with axes of length 1 behind, until it has as many as `like`."""
+    return table.reshape(table.shape + (1,) * (like.ndim - table.ndim))
+
+
 def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> Array:
     """Own reach of every sequence `[Q, ...]`: the product of the player's own probabilities."""
     rows, table = [root_reach], iter(policy)
@@ -49,7 +54,7 @@ def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> A
         parts = []
         for group in level.groups:
             parent = sparse_sum.take(above, group.parent)
-            parts.append(_flat(next(table) * parent[None]))
+            parts.append(_flat(expand(next(table), parent[None]) * parent[None]))
         rows.append(_concatenate(parts))
     return _concatenate(rows)
 
@@ -98,8 +103,7 @@ def mean(group: Group, action_values: Array, policy: Array) -> Array:
 
 def best(group: Group, action_values: Array, _: Array | None) -> Array:
     """Value of the best legal action of each decision."""
-    legal = group.uniform > 0
-    legal = legal.reshape(legal.shape + (1,) * (action_values.ndim - 2))
+    legal = expand(group.uniform > 0, action_values)
     return max_actions(jnp.where(legal, action_values, -jnp.inf))
 
 
