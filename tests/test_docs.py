@@ -65,3 +65,13 @@ def test_example_counts_with_other_parameters(example, ranks):
 def test_example_refuses_an_illegal_parameter(example):
     with pytest.raises(ValueError, match="one_card_poker: ranks=1 must be between 2 and 50"):
         example.OneCardPoker(ranks=1)
+
+
+def test_readme_program_runs_in_twelve_lines(capsys):
+    readme = (DOCS.parent / "README.md").read_text()
+    program = re.search(r"```python\n(.*?)```", readme, re.DOTALL).group(1)
+    assert len([line for line in program.splitlines() if line]) <= 12
+    exec(compile(program, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert float(printed.split()[1]) == pytest.approx(2 * 0.000257, abs=1e-4)
+    assert float(printed.split()[-1]) == pytest.approx(-0.0856064, abs=1e-4)
