@@ -42,9 +42,16 @@ class Config:
     iterations: int
     compared_at: int
     dtype: Literal["float32", "float64"]
+    timing_seconds: float = 0.2  # that speed is measured for
     solvers: tuple[str, ...] = ("cfr", "linear_cfr", "cfr_plus", "dcfr", "pcfr_plus")
 
 
+_TINY = {
+    "Kuhn poker": "kuhn_poker",
+    "Leduc hold'em, 2 ranks": "leduc_poker(ranks=2,max_raises=1)",
+    "Liar's dice, 2 sides": "liars_dice(sides=2)",
+    "Goofspiel, 3 cards": "goofspiel(cards=3,points=descending)",
+}
 _SMALL = {
     "Kuhn poker": "kuhn_poker",
     "Leduc hold'em": "leduc_poker",
@@ -58,7 +65,14 @@ _LARGE = {
     "Goofspiel, 5 cards": "goofspiel(cards=5,points=descending)",
 }
 PRESETS = {
-    "smoke": Config(games=_SMALL, iterations=20, compared_at=10, dtype="float32"),
+    "smoke": Config(
+        games=_TINY,
+        solvers=("cfr", "cfr_plus"),
+        iterations=100,
+        compared_at=100,
+        dtype="float32",
+        timing_seconds=0.01,
+    ),
     "cpu": Config(games=_SMALL, iterations=10_000, compared_at=1000, dtype="float64"),
     "paper": Config(games=_LARGE, iterations=100_000, compared_at=1000, dtype="float64"),
 }
@@ -76,8 +90,7 @@ class Arguments:
     out: pathlib.Path
     """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: 20 iterations, seconds. cpu: 10,000 iterations on small games, minutes. paper: 100,000
-    iterations on larger games, for an accelerator."""
+    """smoke: seconds; cpu: minutes on two cores; paper: larger games, for an accelerator."""
     resume: bool = False
     """Continue from the checkpoint in --out, if there is one."""
     overwrite: bool = False
@@ -135,12 +148,11 @@ def main(arguments: Arguments, *, command: str) -> None:
 
 def compute(config: Config, folder: pathlib.Path) -> Iterator[Line]:
     """All lines, game by game; those finished in `folder` are read from there."""
-    schedule = measure.Schedule(iterations=config.iterations)
     for title, spec in config.games.items():
         for solver in config.solvers:
             place = folder / re.sub(r"\W+", "_", f"{spec}-{solver}")
             if not (place / _LINE).exists():
-                _compute_line(title, spec, solver, config.dtype, schedule, place)
+                _compute_line(title, spec, solver, config, place)
             yield _read_line(place / _LINE)
 
 
@@ -171,11 +183,12 @@ def _by_seconds(line: Line) -> plots.Curve:
     return dataclasses.replace(_by_iterations(line), x=line.seconds(), published={})
 
 
-def _compute_line(title, spec, solver, dtype, schedule, place) -> None:
-    made = cfr.make_solver(solver)
+def _compute_line(title, spec, solver, config, place) -> None:
+    made, schedule = cfr.make_solver(solver), measure.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
-        tree = _tree(spec, dtype)
-    with progress(f"{spec} {solver}", schedule.iterations) as report:
+        tree = _tree(spec, config.dtype)
+    name = spec.partition("(")[0]
+    with progress(f"{name}, {solver}", config.iterations) as report:
         run = measure.run(tree, made, schedule, folder=place, resume=True, report=report)
     line = Line(
         solver=solver,
@@ -183,7 +196,9 @@ def _compute_line(title, spec, solver, dtype, schedule, place) -> None:
         spec=spec,
         game=tree.game,
         points=run.points,
-        iterations_per_second=measure.iterations_per_second(tree, run.state, made),
+        iterations_per_second=measure.iterations_per_second(
+            tree, run.state, made, seconds=config.timing_seconds
+        ),
     )
     results.write_file(place / _LINE, json.dumps(dataclasses.asdict(line)))
 

@@ -13,10 +13,11 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from experiments import cfr_convergence, solve
 from jaxgames.registry import make, registered, unknown
@@ -34,10 +35,14 @@ class List:
 class Benchmark:
     """Run a benchmark, side by side with the peers that are installed."""
 
-    name: tyro.conf.Positional[str]
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """A benchmark of `list`."""
     out: pathlib.Path
     """Folder for the results; made if need be."""
+    preset: Literal["smoke", "cpu"] = "cpu"
+    """smoke: seconds; cpu: minutes."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     argv = [*(sys.argv[1:] if argv is None else argv)]
     command = shlex.join(["python", "-m", "experiments", *argv])
+    arguments = None
     try:
         arguments = parse(argv)
         return run(arguments, command=command)
@@ -107,9 +113,8 @@ def run(arguments: object, *, command: str) -> int:
         case Benchmark():
             from experiments import benchmarks
 
-            if arguments.name not in benchmarks.BENCHMARKS:
-                raise ValueError(unknown("benchmark", arguments.name, benchmarks.BENCHMARKS))
-            benchmarks.run(arguments.name, arguments.out)
+            options = dataclasses.asdict(arguments)
+            benchmarks.run(options.pop("name"), options.pop("out"), command=command, **options)
         case Tables():
             from experiments import tables
 
@@ -135,14 +140,16 @@ def print_list() -> None:
     """Prints what can be named on the command line."""
     from experiments import benchmarks
 
-    games = Table("game, with its parameters", "what it is", title="Games")
+    games = Table(Column("game, with its parameters", overflow="fold"), "what it is", title="Games")
     for name in registered():
         game = make(name)
         games.add_row(str(game), inspect.getdoc(sys.modules[type(game).__module__]).splitlines()[0])
     games.add_row("openspiel:NAME", "any game of OpenSpiel with information states")
     games.add_row("efg:FILE", "a Gambit file")
     games.add_row("pgx:NAME", "a game of pgx with perfect information and a small tree")
-    solvers = Table("solver, with its parameters", "what it is", title="Solvers")
+    solvers = Table(
+        Column("solver, with its parameters", overflow="fold"), "what it is", title="Solvers"
+    )
     for name, solver in SOLVERS.items():
         parameters = inspect.signature(solver).parameters.values()
         inside = ",".join(f"{p.name}={str(p.default).lower()}" for p in parameters)

@@ -7,12 +7,14 @@ resumed ends with exactly the numbers of one that was not.
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import dataclasses
+import errno
 import json
 import math
+import os
 import pathlib
+import shutil
 import signal
 import threading
 import time
@@ -30,8 +32,8 @@ from solvers.public_tree import PublicTree
 
 CHECKPOINT_SECONDS = 5.0  # between checkpoints
 _PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
-_SPEED_SECONDS = 0.25
-_PER_DECADE = 10
+_SPARE_BYTES = 2**20  # of the disk, for the small files of a checkpoint
+_RENARD = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8, 10)  # evenly spaced on a log axis (ISO 3)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +89,9 @@ class Run:
 
 
 def next_log_spaced(iteration: int) -> int:
-    """The first of 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, ... (ten per decade) after `iteration`."""
-    start = 10 ** int(math.log10(max(iteration, 1)))
-    decade = [round(start * 10 ** (k / _PER_DECADE)) for k in range(_PER_DECADE + 1)]
-    return decade[bisect.bisect_right(decade, iteration)]
+    """The first of 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, ... after `iteration`."""
+    decade = 10 ** int(math.log10(max(iteration, 1)))
+    return next(n for step in _RENARD if (n := round(decade * step)) > iteration)
 
 
 def run(
@@ -119,15 +120,17 @@ def run(
     compile_seconds = _compile(tree, state, solver)
     store = _Store(folder, tree, solver, saved=int(state.step))
     pace, seconds = 1, points[-1].seconds if points else 0.0
+    report(int(state.step), latest(points), 0.0)
     with _ctrl_c_waits() as pressed:
         while not schedule.done(iteration := int(state.step), points):
             stop = schedule.next_evaluation(iteration)
-            state, elapsed = _advance(tree, state, solver, min(pace, stop - iteration))
+            count = min(pace, stop - iteration)
+            state, elapsed = _advance(tree, state, solver, count)
             seconds += elapsed
             pace = _new_pace(pace, elapsed, stop - iteration)
             if int(state.step) == stop:
                 points.append(_evaluate(tree, state, seconds))
-            report(int(state.step), points[-1].exploitability if points else None)
+            report(int(state.step), latest(points), count / elapsed)
             if pressed() or store.is_due():
                 store.save(state, points)
             if pressed():
@@ -136,14 +139,20 @@ def run(
     return Run(state=state, points=points, compile_seconds=compile_seconds)
 
 
-def iterations_per_second(tree: PublicTree, state: CfrState, solver: Solver) -> float:
-    """Steady-state speed of the compiled loop: many iterations at once, compiled before."""
+def latest(points: list[Point]) -> float | None:
+    """The last exploitability, None before the first evaluation."""
+    return points[-1].exploitability if points else None
+
+
+def iterations_per_second(
+    tree: PublicTree, state: CfrState, solver: Solver, *, seconds: float = 0.2
+) -> float:
+    """Steady-state speed of the compiled loop, run three times for `seconds` or more: the best."""
     count = 1
-    while True:
-        _, elapsed = _advance(tree, state, solver, count)
-        if elapsed >= _SPEED_SECONDS:
-            return count / elapsed
-        count *= 2 if elapsed > _SPEED_SECONDS / 4 else 4
+    while (elapsed := _advance(tree, state, solver, count)[1]) < seconds:
+        count *= 2 if elapsed > seconds / 4 else 4
+    again = (_advance(tree, state, solver, count)[1] for _ in range(2))
+    return count / min(elapsed, *again)
 
 
 def restore(folder: pathlib.Path, tree: PublicTree, solver: Solver) -> tuple[CfrState, list[Point]]:
@@ -182,18 +191,30 @@ class _Store:
         return time.monotonic() > self.due
 
     def save(self, state, points) -> None:
-        from solvers import checkpoint  # imports Orbax
-
         begin = time.monotonic()
         if int(state.step) != self.saved:
             _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
             curve = json.dumps([dataclasses.asdict(point) for point in points])
             results.write_file(_curve_file(self.folder), curve)
-            path = _state_folder(self.folder)
-            checkpoint.save(path, state, tree=self.tree, solver=self.solver)
+            self._save_state(state)
             self.saved = int(state.step)
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
+
+    def _save_state(self, state) -> None:
+        """Like `checkpoint.save`, with one short error for all that Orbax raises and logs."""
+        from solvers import checkpoint  # imports Orbax
+
+        path = _state_folder(self.folder)
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+        if shutil.disk_usage(self.folder).free < 2 * size + _SPARE_BYTES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        try:
+            checkpoint.save(path, state, tree=self.tree, solver=self.solver)
+        except Exception as error:
+            for unfinished in path.glob("*.orbax-checkpoint-tmp"):
+                shutil.rmtree(unfinished, ignore_errors=True)
+            raise OSError(f"the checkpoint at {path} cannot be written: {error}") from error
 
 
 @contextlib.contextmanager

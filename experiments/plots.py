@@ -32,7 +32,9 @@ _LABELS = {
     "dcfr": "DCFR",
     "pcfr_plus": "PCFR+",
 }
-_POINTS = {"linestyle": "none", "marker": "o", "markersize": 4.5, "markerfacecolor": "white"}
+_OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed: often on top of cfr_plus and dcfr
+_DASHED = (0, (3, 1.2))
+_POINTS = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
 _STYLE = {
     "font.size": 9,
     "font.family": "DejaVu Sans",
@@ -56,7 +58,7 @@ class Curve:
     """A line of a convergence plot; `solver` gives its colour and its label."""
 
     solver: str
-    x: Sequence[float]
+    x: Sequence[int | float]
     exploitability: Sequence[float]
     published: dict[int, float] = dataclasses.field(default_factory=dict)  # exploitability by x
 
@@ -90,15 +92,31 @@ def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
     axes.set(xscale="log", yscale="log", xlabel=x_label)
     for curve in curves:
         y = np.asarray(curve.exploitability, float)
-        axes.plot(curve.x, np.where(y > 0, y, np.nan), color=_colour(curve.solver))
+        dashes = _DASHED if curve.solver.partition("(")[0] in _OVERLAID else "solid"
+        y = np.where(y > 0, y, np.nan)
+        axes.plot(curve.x, y, color=_colour(curve.solver), linestyle=dashes)
     for curve in curves:
-        if curve.published:
-            x, y = [*curve.published], [*curve.published.values()]
-            axes.plot(x, y, markeredgecolor=_colour(curve.solver), **_POINTS)
+        points = {x: y for x, y in curve.published.items() if x <= max(curve.x)}
+        x, y = [*points], [*points.values()]
+        axes.plot(x, y, markeredgecolor=_colour(curve.solver), **_POINTS)
     if any(curve.published for curve in curves):
         axes.plot([], [], markeredgecolor=_OTHER_COLOUR, label=published.SOURCE, **_POINTS)
-        axes.legend(loc="lower left", frameon=False, handletextpad=0.1, borderaxespad=0.1)
+        axes.legend(loc="upper right", frameon=False, handletextpad=0.1, borderaxespad=0.1)
     _label_ends(axes, curves)
+
+
+def level(axes: Any, height: float, name: str) -> None:
+    """A named horizontal line."""
+    axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    axes.annotate(
+        name,
+        xy=(0.01, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        color=_OTHER_COLOUR,
+        fontsize=8,
+    )
 
 
 def _colour(solver: str) -> str:
@@ -133,12 +151,11 @@ def _label_ends(axes, curves) -> None:
 def _apart(places: Sequence[float], gap: float) -> list[float]:
     """Moves numbers apart until neighbours differ by `gap`, keeping order and centre of mass."""
     clusters: list[list[int]] = []  # indices in ascending order of place
-    for index in np.argsort(places):
-        clusters.append([int(index)])
-        while len(clusters) > 1 and _begin(clusters[-1], places, gap) < gap + _end(
-            clusters[-2], places, gap
-        ):
-            clusters[-2] += clusters.pop()
+    for index in np.argsort(places).tolist():
+        clusters.append([index])
+        while len(clusters) > 1 and _overlap(clusters[-2], clusters[-1], places, gap):
+            last = clusters.pop()
+            clusters[-1] += last
     moved = [0.0] * len(places)
     for cluster in clusters:
         for rank, index in enumerate(cluster):
@@ -150,5 +167,5 @@ def _begin(cluster, places, gap):
     return float(np.mean([places[i] for i in cluster])) - gap * (len(cluster) - 1) / 2
 
 
-def _end(cluster, places, gap):
-    return _begin(cluster, places, gap) + gap * (len(cluster) - 1)
+def _overlap(below, above, places, gap):
+    return _begin(above, places, gap) < _begin(below, places, gap) + gap * len(below)

@@ -7,6 +7,7 @@ tell whether the other holds the jack or the queen, and that the other passed.
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 import pathlib
@@ -122,24 +123,28 @@ class _Moves:
 
 def _replay(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> list[State]:
     """The states of the game at these histories, on the host."""
-
-    @jax.jit
-    @jax.vmap
-    def step(state, action):
-        moved = game.step(state, jnp.maximum(action, 0))
-        return jax.tree.map(lambda new, old: jnp.where(action >= 0, new, old), moved, state)
-
     rows, inverse = np.unique(histories, return_inverse=True)
-    root = jax.tree.map(lambda leaf: jnp.stack([leaf] * _BLOCK), game.init())
+    root = jax.tree.map(lambda leaf: np.stack([leaf] * _BLOCK), jax.device_get(game.init()))
     found = []
     for begin in range(0, len(rows), _BLOCK):
         states = root
         block = np.resize(rows[begin : begin + _BLOCK], _BLOCK)
         for actions in _actions_from_root(tree, block):
-            states = step(states, jnp.asarray(actions, jnp.int32))
+            states = _step(game, states, jnp.asarray(actions, jnp.int32))
         host = jax.tree.map(np.asarray, states)
         found += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
     return [found[i] for i in inverse]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _step(game, states, actions):
+    """The next states; an action of -1 stays."""
+
+    def one(state, action):
+        moved = game.step(state, jnp.maximum(action, 0))
+        return jax.tree.map(lambda new, old: jnp.where(action >= 0, new, old), moved, state)
+
+    return jax.vmap(one)(states, actions)
 
 
 def _actions_from_root(tree, histories):

@@ -6,31 +6,38 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
-Report = Callable[[int, float | None], None]  # iterations done, latest exploitability
+# takes iterations made, exploitability (None before the first evaluation), iterations/s
+Report = Callable[[int, float | None, float], None]
 
 
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Report]:
     """A bar on stderr while the context lasts; yields the function that moves it."""
+    whole = Column(no_wrap=True)  # the bar takes what room the texts leave
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
-        TextColumn("{task.completed:,.0f}/{task.total:,.0f}"),
-        _Speed(),
-        TextColumn("exploitability {task.fields[exploitability]}"),
-        TimeRemainingColumn(compact=True),
+        TextColumn("{task.description}", table_column=whole),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f}", table_column=whole),
+        TextColumn("{task.fields[speed]} it/s", table_column=whole),
+        TextColumn("exploitability {task.fields[exploitability]}", table_column=whole),
+        TimeRemainingColumn(compact=True, table_column=whole),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=total, exploitability="-")
+    with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
+        task = bar.add_task(_shortened(description), total=total, exploitability="-", speed="-")
 
-        def report(iteration: int, exploitability: float | None) -> None:
-            text = "-" if exploitability is None else f"{exploitability:.3g}"
-            bar.update(task, completed=iteration, exploitability=text)
+        def report(iteration: int, exploitability: float | None, speed: float) -> None:
+            bar.update(
+                task,
+                completed=iteration,
+                exploitability="-" if exploitability is None else f"{exploitability:.3g}",
+                speed=f"{speed:,.0f}",
+            )
 
         yield report
+        bar.update(task, total=bar.tasks[task].completed)  # the target may be reached early
 
 
 @contextlib.contextmanager
@@ -40,9 +47,5 @@ def status(message: str) -> Iterator[None]:
         yield
 
 
-class _Speed(ProgressColumn):
-    """Iterations per second."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text("- it/s" if speed is None else f"{speed:,.0f} it/s")
+def _shortened(text: str, width: int = 24) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 import shlex
 import time
-from typing import Literal
+from typing import Annotated, Literal
 
 import jax
 import numpy as np
@@ -39,21 +39,18 @@ class Config:
     numbers. Exit codes: 0 solved, 1 --target not reached, 2 bad input, 130 interrupted.
     """
 
-    game: tyro.conf.Positional[str]
-    """A game of `list`, such as kuhn_poker or "leduc_poker(players=3)"; openspiel:NAME for a game
-    of OpenSpiel; efg:FILE for a Gambit file; pgx:NAME for a game of pgx."""
+    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
+    """A name of `list`, such as "leduc_poker(players=3)", or openspiel:NAME, efg:FILE, pgx:NAME."""
     out: pathlib.Path
     """Folder for the results; made if need be."""
     solver: str = "cfr_plus"
-    """A solver of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
+    """A name of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
     iterations: int = 1000
-    """Iterations, each of which updates every player; the most that are made if there is a
-    --target."""
-    target: float | None = None
-    """Stop when exploitability (NashConv / players) is below this, in the game's unit."""
-    every: int | None = None
-    """Evaluate exploitability each so many iterations; else ten times per decade: 1, 2, 3, ...,
-    10, 13, 16, 20, ..."""
+    """Iterations, each of which updates every player; at most so many if there is a target."""
+    target: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Stop when exploitability (NashConv / players), in the game's unit, is below."""
+    every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Evaluate each so many iterations; None: ten times per decade."""
     dtype: Literal["float32", "float64"] = "float32"
     """Precision."""
     max_histories: int = MAX_HISTORIES
@@ -97,6 +94,7 @@ def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
             tree, solver, schedule, folder=config.out, resume=config.resume, report=report
         )
     speed = measure.iterations_per_second(tree, run.state, solver)
+    (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
     _write_curve(config, game_tree.game, run.points)
     policy = cfr.average_policy(tree, run.state)
     policy_file.write_policy(config.out, game, game_tree, tuple(map(np.asarray, policy)))
@@ -160,6 +158,8 @@ def _write_curve(config: Config, game: str, points: list[measure.Point]) -> None
     )
     with plots.figure(config.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
         plots.convergence(axes[0, 0], [curve], x_label="iterations")
+        if config.target is not None:
+            plots.level(axes[0, 0], config.target, "target")
         axes[0, 0].set(title=config.game, ylabel=f"exploitability ({published.unit(game)})")
 
 

@@ -21,7 +21,16 @@ from jaxgames.core import record
 from jaxgames.registry import call
 from solvers import sweeps
 from solvers.batching import batch_last
-from solvers.public_tree import Player, Policy, PublicTree, pack, uniform, unpack
+from solvers.public_tree import (
+    Player,
+    Policy,
+    PublicTree,
+    RootReach,
+    checked_root_reach,
+    pack,
+    uniform,
+    unpack,
+)
 from solvers.regret import (
     DiscountedRegretMatching,
     PredictiveRegretMatchingPlus,
@@ -115,7 +124,7 @@ class CfrState:
 def init(
     tree: PublicTree,
     *,
-    root_reach: tuple[Float[Array, " _"], ...] | None = None,
+    root_reach: RootReach | None = None,
     policy: Policy | None = None,
     policy_weight: float | Float[Array, ""] = 1.0,
 ) -> CfrState:
@@ -124,9 +133,11 @@ def init(
     `root_reach` is each player's own reach of its root sequences `[R_p]` (its range; default 1).
     A `policy` warm-starts the solve: regrets are `policy_weight` times its probabilities, which
     regret matching turns back into it.
+
+    Raises:
+      ValueError: a policy or a root reach has the wrong shape.
     """
-    if root_reach is None:
-        root_reach = tuple(jnp.ones(player.num_roots, tree.dtype) for player in tree.players)
+    root_reach = checked_root_reach(tree, root_reach)
     tables = uniform(tree) if policy is None else pack(tree, policy)
     weight = 0.0 if policy is None else policy_weight
     return CfrState(

@@ -1,7 +1,10 @@
 """Exact evaluation of policies: expected values, best responses, NashConv, exploitability.
 
 The same sweeps as CFR's, once. A policy is a tuple over players of arrays `[D_p, A]` (see
-`public_tree.Policy`). All functions are jitted and batch under `jax.vmap`.
+`public_tree.Policy`); `root_reach`, 1 by default, holds the players' own reach of their root
+sequences. All functions are jitted and batch under `jax.vmap`.
+
+All raise `ValueError` for a policy or a root reach of the wrong shape.
 """
 
 from __future__ import annotations
@@ -14,9 +17,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from solvers import sparse_sum, sweeps
-from solvers.public_tree import Policy, PublicTree, pack, unpack
-
-RootReach = tuple[Float[Array, " _"], ...]
+from solvers.public_tree import (
+    Policy,
+    PublicTree,
+    RootReach,
+    checked_root_reach,
+    pack,
+    unpack,
+)
 
 
 @jax.jit
@@ -26,7 +34,8 @@ def expected_value(
     """Every player's expected payoff when all follow `policy`."""
     reaches = _reaches(tree, policy, root_reach)
     each = [sparse_sum.take(x, at) for x, at in zip(reaches, tree.payoff_sequences, strict=True)]
-    return functools.reduce(operator.mul, each) @ tree.payoffs
+    # in full precision: accelerators multiply float32 matrices in less by default
+    return jnp.matmul(functools.reduce(operator.mul, each), tree.payoffs, precision="highest")
 
 
 @jax.jit
@@ -35,19 +44,19 @@ def best_response_value(
 ) -> Float[Array, " P"]:
     """Every player's payoff from an exact best response to the others' policies."""
     reaches = _reaches(tree, policy, root_reach)
-    roots = _roots(tree, root_reach)
+    roots = checked_root_reach(tree, root_reach)
     values = []
     for p, player in enumerate(tree.players):
         terminal = sweeps.terminal_values(tree, reaches, p)
         *_, root = sweeps.values(player, terminal, None, sweeps.best)
-        values.append(roots[p] @ root)
+        values.append(jnp.sum(roots[p] * root))
     return jnp.stack(values)
 
 
 @jax.jit
-def best_response(tree: PublicTree, policy: Policy) -> Policy:
+def best_response(tree: PublicTree, policy: Policy, root_reach: RootReach | None = None) -> Policy:
     """A pure best response of every player to the others' policies."""
-    reaches = _reaches(tree, policy, None)
+    reaches = _reaches(tree, policy, root_reach)
     responses = []
     for p, player in enumerate(tree.players):
         terminal = sweeps.terminal_values(tree, reaches, p)
@@ -106,11 +115,6 @@ def _greedy(group, action_values):
     return (slots[:, None] == chosen[None, :]).astype(action_values.dtype)
 
 
-def _roots(tree, root_reach):
-    if root_reach is not None:
-        return root_reach
-    return tuple(jnp.ones(player.num_roots, tree.dtype) for player in tree.players)
-
-
 def _reaches(tree, policy, root_reach):
-    return tuple(map(sweeps.reach, tree.players, pack(tree, policy), _roots(tree, root_reach)))
+    roots = checked_root_reach(tree, root_reach)
+    return tuple(map(sweeps.reach, tree.players, pack(tree, policy), roots))

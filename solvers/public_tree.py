@@ -22,6 +22,8 @@ from solvers.sparse_sum import SparseSum
 
 # A policy for every player: probabilities [D_p, A], rows by number of the information state.
 Policy = tuple[Float[Array | np.ndarray, "_ A"], ...]
+# Every player's own reach of its root sequences [R_p]: in a subgame, the players' ranges.
+RootReach = tuple[Float[Array | np.ndarray, " _"], ...]
 
 NO_ACTION = -1
 _GROUP_COST = 1000  # a further group of decisions costs as much as this many padded slots
@@ -158,11 +160,33 @@ def build_public_tree(
 
 
 def with_returns(tree: PublicTree, returns: Float[Array, "Z P"]) -> PublicTree:
-    """The same tree with other payoffs at its terminal histories; pure, batched by `vmap`."""
+    """The same tree with other payoffs at its terminal histories; pure, batched by `vmap`.
+
+    Raises:
+      ValueError: the shape of `returns` is not `[Z, P]`.
+    """
+    shape = (len(tree.terminal_chance), tree.num_players)
+    if returns.shape != shape:
+        raise ValueError(f"returns of {tree.game} have shape {returns.shape}, must be {shape}")
     weighted = returns.astype(tree.dtype) * tree.terminal_chance[:, None]
     payoffs = jax.ops.segment_sum(weighted, tree.terminal_entry, tree.payoffs.shape[0])
     terminals = [sparse_sum.reweigh(plan, payoffs[:, p]) for p, plan in enumerate(tree.terminals)]
     return tree.replace(payoffs=payoffs, terminals=tuple(terminals))
+
+
+def checked_root_reach(tree: PublicTree, root_reach: RootReach | None) -> tuple[Array, ...]:
+    """`root_reach` in the precision of the tree, or 1 everywhere if it is None.
+
+    Raises:
+      ValueError: the shape of a player's root reach is not `[R_p]`.
+    """
+    shapes = [(player.num_roots,) for player in tree.players]
+    if root_reach is None:
+        return tuple(jnp.ones(shape, tree.dtype) for shape in shapes)
+    given = [tuple(np.shape(reach)) for reach in root_reach]
+    if given != shapes:
+        raise ValueError(f"root_reach of {tree.game} has shapes {given}, must be {shapes}")
+    return tuple(jnp.asarray(reach, tree.dtype) for reach in root_reach)
 
 
 def uniform(tree: PublicTree) -> tuple[tuple[Array, ...], ...]:

@@ -50,8 +50,9 @@ def match(
     uniform = expand(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
     total = sum_actions(positive)
-    scale = jnp.where(total > 0, 1 / jnp.where(total > 0, total, 1), 0)
-    return jnp.where((total > 0)[None], positive * scale[None], uniform)
+    some = total >= jnp.finfo(total.dtype).tiny  # a smaller one has no finite reciprocal
+    scale = 1 / jnp.where(some, total, 1)
+    return jnp.where(some[None], positive * scale[None], uniform)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,8 +85,9 @@ class DiscountedRegretMatching(RegretMinimizer):
 
     def update(self, state, instant, uniform, step):
         regret = state.regret + instant
-        positive, negative = step**self.alpha, step**self.beta
-        discount = jnp.where(regret > 0, positive / (positive + 1), negative / (negative + 1))
+        # t^a/(t^a+1), written so that infinite a and b are allowed: they make CFR+ of it
+        positive, negative = 1 / (1 + step**-self.alpha), 1 / (1 + step**-self.beta)
+        discount = jnp.where(regret > 0, positive, negative)
         regret = regret * discount
         return RegretState(regret=regret, policy=match(regret, uniform))
 

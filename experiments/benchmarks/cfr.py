@@ -1,0 +1,416 @@
+"""Speed of CFR+: iterations per second of ours and of the peers that are installed.
+
+Every solver is measured in a process of its own, in interleaved rounds (A B A B), at steady state;
+building and compiling are timed apart. All must reach the same NashConv after the same number of
+iterations, as `pyspiel.nash_conv` computes it: the speeds are of equal work.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from experiments import folders, plots, results
+from experiments.benchmarks import Row, bandwidth, bars, markdown_table, measure_apart, speeds
+from experiments.benchmarks.peers import GAMES, PEERS, CfrPlus, openspiel_policy
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make, unknown
+from solvers import cfr
+from solvers.public_tree import PublicTree, build_public_tree
+from solvers.sparse_sum import SparseSum
+
+REFERENCE = "ours_float64"  # the others' NashConv must equal its own
+_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
+_LABELS = {
+    "ours": "ours (float32)",
+    "ours_float64": "ours (float64)",
+    "numpy_sequence_form": "NumPy sequence form",
+    "openspiel_cpp": "OpenSpiel C++",
+    "openspiel_jax": "OpenSpiel JAX, loop compiled",
+    "liteefg": "LiteEFG",
+    "gpugt": "gpugt, on NumPy",
+    "noregret": "noregret",
+}
+_COLOURS = {"ours": "#D55E00", "ours_float64": "#E69F00", "numpy_sequence_form": "#0072B2"}
+_SHOWN = {  # columns of the CSV that table.md has too, and how it calls them
+    "game": "game",
+    "solver": "solver",
+    "precision": "precision",
+    "iterations_per_second": "iterations/s",
+    "low": "lowest",
+    "high": "highest",
+    "build_seconds": "build, s",
+    "compile_seconds": "compile, s",
+    "import_mebibytes": "after imports, MiB",
+    "peak_mebibytes": "peak, MiB",
+    "nash_conv": "NashConv",
+    "nash_conv_iterations": "after iterations",
+    "remark": "remark",
+}
+_PROGRAM = "from experiments.benchmarks import peers; peers.main()"
+
+
+class Ours(CfrPlus):
+    """`solvers.cfr` on the public tree of our own game."""
+
+    distribution = "jaxgames"
+    modules = ("pyspiel", "open_spiel.python.policy", "jaxgames.adapters.policies")
+    precision = "float32"
+
+    @classmethod
+    def prepare_process(cls) -> None:
+        super().prepare_process()
+        jax.config.update("jax_enable_x64", cls.precision == "float64")
+        jax.block_until_ready(jnp.zeros(1))  # starts the device
+
+    def __init__(self, game: str, spiel: Any):
+        self.spiel, self.histories = spiel, enumerate_game(make(game))
+        self.tree = build_public_tree(self.histories, dtype=self.precision)
+
+    def compile(self) -> None:
+        self.state = cfr.init(self.tree)
+        super().compile()
+
+    def step(self, num_iterations: int) -> None:
+        solver = cfr.cfr_plus()
+        state = cfr.run(self.tree, self.state, solver=solver, num_iterations=num_iterations)
+        self.state = jax.block_until_ready(state)
+
+    def average_policy(self) -> Any:
+        from jaxgames.adapters.policies import to_openspiel_policy
+
+        policy = cfr.average_policy(self.tree, self.state)
+        return openspiel_policy(to_openspiel_policy(self.histories, policy, self.spiel))
+
+    def details(self) -> dict[str, float]:
+        tree_bytes = _num_bytes(self.tree)
+        return {
+            "public_states": len(self.tree.public_states.parent),
+            "tree_bytes": tree_bytes,
+            "bytes_per_iteration": bytes_per_iteration(self.tree),
+            "near_bandwidth": bandwidth(tree_bytes + _num_bytes(self.state)),
+            "far_bandwidth": bandwidth(2**29),
+        }
+
+
+class OursFloat64(Ours):
+    """The same in the precision of most peers."""
+
+    precision = "float64"
+
+
+OURS: dict[str, type[CfrPlus]] = {"ours": Ours, REFERENCE: OursFloat64}
+SOLVERS = OURS | PEERS
+
+
+def bytes_per_iteration(tree: PublicTree) -> int:
+    """Bytes that one iteration of CFR+ moves if every pass moves each of its arrays once.
+
+    For a player with Q sequences and D decisions (padding included), numbers of f bytes and
+    indices of 4 bytes, the passes are
+
+        terminal values   sum(terminals)
+        values, upwards   sum(children) + f (2 Q + D)    in: terminal values, policy; out: values
+        regret matching   f (5 Q + D)                    in: values, regret, uniform policy, values
+                                                         of decisions; out: regret, policy
+        reach, downwards  f (2 Q + D) + 4 D              in: policy, reach and number of parents;
+                                                         out: reach
+        average           f 3 Q                          in: reach, average; out: average
+
+    and a sparse sum moves, for every block of R rows with K entries and F factors,
+
+        sum(block)        K R (F (4 + f) + w) + f R      in: indices, factors, weights (w = f, or 0
+                                                         where there are none); out: the sums
+    """
+    size = jnp.dtype(tree.dtype).itemsize
+    moved = sum(_sum_bytes(plan, size) for plan in tree.terminals)
+    for player in tree.players:
+        decisions = sum(group.num_decisions for group in player.groups)
+        moved += sum(_sum_bytes(level.children, size) for level in player.levels)
+        moved += size * (12 * player.num_sequences + 3 * decisions) + 4 * decisions
+    return moved
+
+
+def _sum_bytes(plan: SparseSum, size: int) -> int:
+    moved = 0
+    for block in (block for stage in plan.stages for block in stage):
+        entries = sum(column.size for column in block.columns[0])
+        weight = size if block.weights is not None else 0
+        moved += entries * (len(block.columns) * (4 + size) + weight)
+        moved += size * block.columns[0][0].size
+    return moved
+
+
+def _num_bytes(records: Any) -> int:
+    return sum(array.nbytes for array in jax.tree.leaves(records))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is measured."""
+
+    games: tuple[str, ...]
+    solvers: tuple[str, ...]
+    rounds: int  # times that every solver is measured on every game
+    repeats: int  # samples in each
+    seconds: float  # a sample takes half of it to all of it
+    checkpoints: tuple[int, ...]  # iterations at which NashConv is checked, besides early ones
+    climb_seconds: float  # checkpoints are left out that take longer
+    time_limit: float  # in seconds, for one measurement
+
+
+PRESETS = {
+    "smoke": Config(
+        games=("kuhn_poker", "leduc_poker"),
+        solvers=tuple(SOLVERS),
+        rounds=1,
+        repeats=3,
+        seconds=0.1,
+        checkpoints=(100, 1000),
+        climb_seconds=2.0,
+        time_limit=30.0,
+    ),
+    "cpu": Config(
+        games=tuple(GAMES),
+        solvers=tuple(SOLVERS),
+        rounds=2,
+        repeats=3,
+        seconds=1.0,
+        checkpoints=(100, 1000),
+        climb_seconds=20.0,
+        time_limit=180.0,
+    ),
+}
+
+
+def benchmark(
+    out: pathlib.Path,
+    *,
+    preset: str = "cpu",
+    overwrite: bool = False,
+    command: str = "python -m experiments benchmark cfr",
+    **changes: Any,
+) -> None:
+    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png into `out`.
+
+    `changes` replace fields of the preset's config. Peers that are not installed are left out, and
+    those that take too long are told; `result.json` says which.
+
+    Raises:
+      ValueError: unknown preset, game or solver; `out` holds an earlier run; a solver's NashConv
+        is not that of the others; or ours does not come to its end.
+      ImportError: OpenSpiel, the judge of all, is not installed.
+    """
+    begin = time.perf_counter()
+    config = make_config(preset, **changes)
+    folders.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    installed = [name for name in config.solvers if SOLVERS[name].is_installed()]
+    rows = measure_all(config, installed)
+    remarks = [f"{name} is not installed" for name in config.solvers if name not in installed]
+    remarks += [f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure]
+    remarks += [f"{name}: {SOLVERS[name].note}" for name in installed if SOLVERS[name].note]
+    result = results.make_result(
+        experiment="benchmark_cfr",
+        preset=preset,
+        config=dataclasses.asdict(config) | _conditions(rows, installed),
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[number for row in rows for number in _numbers(row)],
+        deviations=remarks,
+    )
+    results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
+    results.write_file(out / "table.md", _markdown(rows, result))
+    draw(out / "benchmark.png", rows)
+    results.write_result(out, result)
+    _print(rows)
+
+
+def make_config(preset: str, **changes: Any) -> Config:
+    """The config of a preset with some fields replaced."""
+    if preset not in PRESETS:
+        raise ValueError(unknown("preset", preset, PRESETS))
+    if not PEERS["openspiel_cpp"].is_installed():
+        raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
+    config = dataclasses.replace(PRESETS[preset], **changes)
+    for kind, known, names in (
+        ("game", GAMES, config.games),
+        ("solver", SOLVERS, config.solvers),
+    ):
+        for name in names:
+            if name not in known:
+                raise ValueError(unknown(kind, name, known))
+    solvers = dict.fromkeys((*config.solvers, REFERENCE))
+    return dataclasses.replace(config, solvers=tuple(solvers))
+
+
+def measure_all(config: Config, solvers: Sequence[str]) -> list[Row]:
+    """All measurements, in rounds; what failed in one round is left out of the next."""
+    runs: dict[tuple[str, str], list] = {(g, s): [] for g in config.games for s in solvers}
+    order = sorted(solvers, key=lambda solver: solver != REFERENCE)  # the reference is first
+    jobs = [
+        (number, game, solver)
+        for number in range(config.rounds)
+        for game in config.games
+        for solver in order
+    ]
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=len(jobs))
+        for number, game, solver in jobs:
+            bar.update(task, description=f"{game} {solver}")
+            earlier = runs[game, solver]
+            if not any(run["failure"] for run in earlier):
+                earlier.append(_measure(config, game, solver, check=number == 0))
+                if number == 0:
+                    check_equal(game, solver, earlier[0], runs[game, REFERENCE][0])
+            bar.advance(task)
+    return [Row(task=game, program=solver, runs=found) for (game, solver), found in runs.items()]
+
+
+def _measure(config, game, solver, *, check) -> dict[str, Any]:
+    job = {
+        "game": game,
+        "solver": solver,
+        "check": check,
+        "checkpoints": sorted({GAMES[game].exact_iterations, *config.checkpoints}),
+        "climb_seconds": config.climb_seconds,
+        "seconds": config.seconds,
+        "repeats": config.repeats,
+    }
+    run = measure_apart(_PROGRAM, job, time_limit=config.time_limit)
+    if run["failure"] and solver in OURS:
+        raise ValueError(f"{solver} on {game} {run['failure']}")
+    return run
+
+
+def check_equal(game: str, solver: str, run: dict[str, Any], reference: dict[str, Any]) -> None:
+    """Raises `ValueError` if a run's NashConv differs from the reference's, at any checkpoint."""
+    expected = dict(reference["nash_conv"])
+    precisions = {SOLVERS[solver].precision, SOLVERS[REFERENCE].precision}
+    for iterations, value in run.get("nash_conv", ()):
+        allowed = GAMES[game].tolerance(iterations, precisions)
+        if iterations in expected and not (
+            abs(value - expected[iterations]) <= allowed * max(value, expected[iterations])
+        ):
+            raise ValueError(
+                f"{game}: after {iterations} iterations NashConv of {solver} is {value:.9g}, but"
+                f" of {REFERENCE} {expected[iterations]:.9g} (relative tolerance {allowed:g})"
+            )
+
+
+def layout(row: Row) -> dict[str, tuple[float, str]]:
+    """What our layout costs on one game: numbers and units by name.
+
+    Near bandwidth is that of arrays as large as tree and state together, which caches may hold;
+    far bandwidth that of arrays too large for them.
+    """
+    near, far = row.median("near_bandwidth"), row.median("far_bandwidth")
+    moved = row.median("bytes_per_iteration")
+    reached = moved * row.rate
+    return {
+        "build": (row.median("build_seconds"), "s"),
+        "compile": (row.median("compile_seconds"), "s"),
+        "tree": (row.median("tree_bytes") / row.median("public_states"), "bytes per public state"),
+        "moved": (moved, "bytes per iteration"),
+        "reached": (reached / 1e9, "GB/s"),
+        "near bandwidth": (near / 1e9, "GB/s"),
+        "far bandwidth": (far / 1e9, "GB/s"),
+        "reached / near": (reached / near, "fraction"),
+        "reached / far": (reached / far, "fraction"),
+    }
+
+
+def _numbers(row: Row) -> Iterator[results.Number]:
+    """The speed of every solver, and the layout of ours."""
+    if row.rates:
+        name, low, high = f"{row.program}:{row.task}", min(row.rates), max(row.rates)
+        unit = "iterations/s"
+        yield results.Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+    if row.program == "ours":
+        for name, (value, unit) in layout(row).items():
+            yield results.Number(name=f"{name}:{row.task}", value=value, unit=unit)
+
+
+def _details(row: Row) -> dict[str, Any]:
+    """One line of the CSV; empty where there is no such number."""
+    solver, rates = SOLVERS[row.program], row.rates
+    iterations, nash_conv = (row.runs[0].get("nash_conv") or [(None, None)])[-1]
+    found = {
+        "game": row.task,
+        "solver": row.program,
+        "precision": solver.precision,
+        "iterations_per_second": row.rate if rates else None,
+        "low": min(rates, default=None),
+        "high": max(rates, default=None),
+        "build_seconds": row.median("build_seconds"),
+        "compile_seconds": row.median("compile_seconds"),
+        "import_mebibytes": row.median("memory_of_imports"),
+        "peak_mebibytes": row.median("peak_memory"),
+        "nash_conv": nash_conv,
+        "nash_conv_iterations": iterations,
+        "timed_from_iteration": row.median("timed_from"),
+        "samples": len(rates),
+        "busy_cores": row.largest("cores"),
+        "cores_busy_with_others": row.largest("others"),
+        "remark": row.failure or solver.note,
+    }
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+
+
+def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]:
+    """What `result.json` tells besides the config."""
+    packages = sorted({SOLVERS[name].distribution for name in installed} - {"jaxgames"})
+    return {
+        "measure": "CFR+ iterations per second (each updates both players; median of all samples)",
+        "versions_of_peers": {name: importlib.metadata.version(name) for name in packages},
+        "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+    }
+
+
+def _markdown(rows: Sequence[Row], result: results.Result) -> str:
+    """The tables for people: speeds, their circumstances, layout of ours, remarks."""
+    details = [{k: v for k, v in _details(row).items() if k in _SHOWN} for row in rows]
+    layouts = {row.task: layout(row) for row in rows if row.program == "ours"}
+    units = [f"{k} ({unit})" for k, (_, unit) in next(iter(layouts.values()), {}).items()]
+    cells = [[game, *(value for value, _ in found.values())] for game, found in layouts.items()]
+    versions = result.versions | result.config["versions_of_peers"]
+    parts = [
+        f"# {result.config['measure']}",
+        f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in versions.items()) + ".",
+        markdown_table(*speeds(rows)),
+        markdown_table(list(_SHOWN.values()), [list(line.values()) for line in details]),
+        markdown_table(["layout of ours", *units], cells) if layouts else "",
+        "\n".join(f"- {remark}" for remark in result.deviations),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _print(rows: Sequence[Row]) -> None:
+    header, lines = speeds(rows)
+    table = Table(title="CFR+ iterations per second")
+    for number, title in enumerate(header):
+        table.add_column(title, justify="right" if number else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    Console().print(table)
+
+
+def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+    """One panel per game: a bar per solver on a log axis, with the range of all samples."""
+    games = list(dict.fromkeys(row.task for row in rows))
+    size = (2.6 * len(games) + 1.4, 0.9 + 0.25 * len(rows) / len(games))
+    with plots.figure(path, rows=1, columns=len(games), size=size) as axes:
+        for panel, game in zip(axes[0], games, strict=True):
+            here = [row for row in rows if row.task == game]
+            bars(panel, here, labels=_LABELS, colours=_COLOURS)
+            panel.set(title=GAMES[game].title, xlabel="iterations/s")
+            panel.tick_params(labelleft=game == games[0])

@@ -1,0 +1,200 @@
+"""Benchmarks: equal answers before equal speeds, results of the one schema, and honest remarks."""
+
+import csv
+
+import jax
+import numpy as np
+import pyspiel
+import pytest
+
+from experiments import benchmarks, results
+from experiments.benchmarks import cfr as benchmark
+from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
+from experiments.benchmarks.peers import GAMES, PEERS
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.public_tree import build_public_tree
+
+TINY = {
+    "games": ("kuhn_poker",),
+    "solvers": ("ours", "numpy_sequence_form", "openspiel_cpp", "liteefg"),
+    "repeats": 2,
+    "seconds": 0.02,
+    "checkpoints": (100,),
+}
+MEASURED = {"ours_float64", "ours", "numpy_sequence_form", "openspiel_cpp"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A tiny run, in which one of the peers is not installed."""
+    out = tmp_path_factory.mktemp("benchmark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PEERS["liteefg"], "modules", ("no_such_package",))
+        benchmarks.run("cfr", out, preset="smoke", command="the command", **TINY)
+    return out
+
+
+def read_rows(folder):
+    with (folder / "benchmark.csv").open() as file:
+        return {row["solver"]: row for row in csv.DictReader(file)}
+
+
+def test_result_follows_the_schema(folder):
+    result = results.read_result(folder / "result.json")
+    assert (result.experiment, result.preset) == ("benchmark_cfr", "smoke")
+    assert result.command == "the command"
+    speeds = [number for number in result.numbers if number.unit == "iterations/s"]
+    assert {number.name for number in speeds} == {f"{name}:kuhn_poker" for name in MEASURED}
+    assert all(0 < number.low <= number.value <= number.high for number in speeds)
+    assert len({number.name for number in result.numbers}) == len(result.numbers)
+    assert all(number.name.count(":") == 1 for number in result.numbers)
+    assert result.config["versions_of_peers"].keys() == {"numpy", "open_spiel"}
+
+
+def test_what_is_not_installed_is_told(folder):
+    assert "liteefg is not installed" in results.read_result(folder / "result.json").deviations
+    assert "liteefg is not installed" in (folder / "table.md").read_text()
+
+
+def test_nash_conv_is_that_of_openspiel(folder):
+    game = pyspiel.load_game("kuhn_poker")
+    solver = pyspiel.CFRPlusSolver(game)
+    for _ in range(100):
+        solver.evaluate_and_update_policy()
+    expected = pyspiel.nash_conv(game, solver.average_policy())
+    rows = read_rows(folder)
+    assert rows.keys() == MEASURED
+    for name, row in rows.items():
+        close = 1e-4 if row["precision"] == "float32" else 1e-5  # six digits are written
+        assert row["nash_conv_iterations"] == "100"
+        assert float(row["nash_conv"]) == pytest.approx(expected, rel=close), name
+
+
+def test_layout_of_ours_is_told(folder):
+    result = results.read_result(folder / "result.json")
+    tree = build_public_tree(make("kuhn_poker"))
+    states = len(tree.public_states.parent)
+    held = sum(array.nbytes for array in jax.tree.leaves(tree))
+    assert result.number("tree:kuhn_poker").value == pytest.approx(held / states)
+    moved = result.number("moved:kuhn_poker").value
+    assert moved == benchmark.bytes_per_iteration(tree)
+    reached = moved * result.number("ours:kuhn_poker").value / 1e9
+    assert result.number("reached:kuhn_poker").value == pytest.approx(reached)
+    share = reached / result.number("near bandwidth:kuhn_poker").value
+    assert result.number("reached / near:kuhn_poker").value == pytest.approx(share)
+
+
+def test_plot_is_a_picture(folder):
+    assert (folder / "benchmark.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_earlier_run_is_not_overwritten(folder):
+    before = (folder / "result.json").read_text()
+    with pytest.raises(ValueError, match="earlier run"):
+        benchmarks.run("cfr", folder, preset="smoke", **TINY)
+    assert (folder / "result.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("cfrr", {}, "unknown benchmark 'cfrr'; did you mean 'cfr'"),
+        ("cfr", {"preset": "paper"}, "unknown preset 'paper'"),
+        ("cfr", {"games": ("leduc",)}, "unknown game 'leduc'; did you mean 'leduc_poker'"),
+        ("cfr", {"solvers": ("liteefgg",)}, "did you mean 'liteefg'"),
+    ],
+)
+def test_unknown_names_are_refused(name, options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        benchmarks.run(name, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("game", "iterations", "solver", "factor", "equal"),
+    [
+        ("kuhn_poker", 10, "openspiel_cpp", 1 + 1e-10, True),
+        ("kuhn_poker", 10, "openspiel_cpp", 1 + 1e-8, False),
+        ("kuhn_poker", 10, "ours", 1 + 1e-6, True),
+        ("kuhn_poker", 10, "ours", 1 + 1e-4, False),
+        ("kuhn_poker", 1000, "ours", 1.05, False),
+        ("goofspiel(cards=5,points=descending)", 1000, "gpugt", 0.6, True),
+        ("goofspiel(cards=5,points=descending)", 1000, "gpugt", 0.4, False),
+        ("leduc_poker", 1000, "ours", float("nan"), False),
+    ],
+)
+def test_unequal_answers_are_refused(game, iterations, solver, factor, equal):
+    reference = {"nash_conv": [[2, 1.0], [10, 0.5], [1000, 0.1]]}
+    value = dict(reference["nash_conv"])[iterations]
+    run = {"nash_conv": [[iterations, value * factor]]}
+    if equal:
+        benchmark.check_equal(game, solver, run, reference)
+    else:
+        with pytest.raises(ValueError, match=f"after {iterations} iterations NashConv of {solver}"):
+            benchmark.check_equal(game, solver, run, reference)
+
+
+def test_a_solver_that_averages_otherwise_is_refused():
+    """Uniform instead of linear averaging is seen at the first checkpoint of every game."""
+    for game, twin in GAMES.items():
+        if game.startswith("liars_dice"):  # a larger game tells nothing more
+            continue
+        spiel, values = pyspiel.load_game(twin.openspiel), []
+        for power in (1, 0):
+            solver = SequenceFormCfrPlus(spiel)
+            for _ in range(twin.exact_iterations):
+                solver.step(1)
+                if power == 0:
+                    solver.iteration = 0  # so that each counts as the first
+            nash_conv = pyspiel.nash_conv(spiel, solver.average_policy())
+            values.append([[twin.exact_iterations, nash_conv]])
+        with pytest.raises(ValueError, match="NashConv of gpugt"):
+            benchmark.check_equal(game, "gpugt", {"nash_conv": values[1]}, {"nash_conv": values[0]})
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_numpy_sequence_form_plays_as_openspiel(name):
+    game = pyspiel.load_game(name)
+    expected, solver = pyspiel.CFRPlusSolver(game), SequenceFormCfrPlus(game)
+    for _ in range(5):
+        expected.evaluate_and_update_policy()
+        solver.step(1)
+    policy, known = solver.average_policy(), expected.tabular_average_policy().policy_table()
+    assert policy.keys() == known.keys()
+    for key, row in policy.items():
+        np.testing.assert_allclose(row, known[key], atol=1e-12)
+
+
+def test_bytes_per_iteration_are_no_more_than_the_compiler_counts():
+    """XLA counts what its kernels read and write, copies included."""
+    tree = build_public_tree(make("leduc_poker"))
+    loop = cfr.run.lower(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=0).compile()
+    counted = loop.cost_analysis()["bytes accessed"]
+    assert counted / 3 < benchmark.bytes_per_iteration(tree) < counted
+
+
+def test_a_program_that_takes_too_long_is_capped():
+    program = (
+        "from experiments.benchmarks import arguments\nimport time\n"
+        "job, report = arguments()\nreport(got=job['given'])\nreport(more=[2])\ntime.sleep(600)"
+    )
+    found = benchmarks.measure_apart(program, {"given": 1}, time_limit=5.0)
+    assert found == {"failure": "capped: over 5 s", "got": 1, "more": [2]}
+
+
+def test_a_program_that_crashes_says_why():
+    found = benchmarks.measure_apart("raise ValueError('no luck')", {}, time_limit=60.0)
+    assert found == {"failure": "failed: ValueError: no luck"}
+
+
+def test_bandwidth_is_measured():
+    assert 1e6 < benchmarks.bandwidth(2**20, seconds=0.01) < 1e14
+
+
+@pytest.mark.slow
+def test_all_installed_peers_agree(tmp_path):
+    benchmarks.run("cfr", tmp_path, preset="smoke")
+    rows = list(csv.DictReader((tmp_path / "benchmark.csv").open()))
+    assert len(rows) == 2 * sum(solver.is_installed() for solver in benchmark.SOLVERS.values())
+    assert all(row["nash_conv"] for row in rows)
