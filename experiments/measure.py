@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import json
 import math
-import os
 import pathlib
-import shutil
 import signal
 import threading
 import time
@@ -32,7 +29,6 @@ from solvers.public_tree import PublicTree
 
 CHECKPOINT_SECONDS = 5.0  # between checkpoints
 _PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
-_SPARE_BYTES = 2**20  # of the disk, for the small files of a checkpoint
 _RENARD = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8, 10)  # evenly spaced on a log axis (ISO 3)
 
 
@@ -196,25 +192,12 @@ class _Store:
             _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
             curve = json.dumps([dataclasses.asdict(point) for point in points])
             results.write_file(_curve_file(self.folder), curve)
-            self._save_state(state)
+            from solvers import checkpoint  # imports Orbax
+
+            checkpoint.save(_state_folder(self.folder), state, tree=self.tree, solver=self.solver)
             self.saved = int(state.step)
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
-
-    def _save_state(self, state) -> None:
-        """Like `checkpoint.save`, with one short error for all that Orbax raises and logs."""
-        from solvers import checkpoint  # imports Orbax
-
-        path = _state_folder(self.folder)
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-        if shutil.disk_usage(self.folder).free < 2 * size + _SPARE_BYTES:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        try:
-            checkpoint.save(path, state, tree=self.tree, solver=self.solver)
-        except Exception as error:
-            for unfinished in path.glob("*.orbax-checkpoint-tmp"):
-                shutil.rmtree(unfinished, ignore_errors=True)
-            raise OSError(f"the checkpoint at {path} cannot be written: {error}") from error
 
 
 @contextlib.contextmanager

@@ -84,7 +84,7 @@ def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
         iterations=config.iterations, every=config.every, target=config.target
     )
     with status(f"building the tree of {config.game}"):
-        game = load(config.game)
+        game = load(config.game, max_histories=config.max_histories)
         game_tree = enumerate_game(game, max_histories=config.max_histories)
         tree = build_public_tree(game_tree, dtype=config.dtype)
     build_seconds = time.perf_counter() - begin

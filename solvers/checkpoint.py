@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 from pathlib import Path
 
 import jax
@@ -11,19 +14,31 @@ from solvers import cfr
 from solvers.cfr import CfrState, Solver
 from solvers.public_tree import PublicTree
 
+_SPARE_BYTES = 2**20  # for what Orbax writes besides the state
+
 
 def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
     """Writes `state` under the folder `path`, replacing an earlier state of the same solve only
     when the new one is complete.
 
     Raises:
-      OSError: the folder cannot be written.
+      OSError: the folder cannot be written, or the disk is full.
     """
-    with _manager(path) as manager:
-        items = ocp.args.Composite(
-            state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(_identity(tree, solver))
-        )
-        manager.save(int(state.step), args=items, force=True)
+    path = Path(path).absolute()
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    disk = next(folder for folder in (path, *path.parents) if folder.exists())
+    if shutil.disk_usage(disk).free < 2 * size + _SPARE_BYTES:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    items = ocp.args.Composite(
+        state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(_identity(tree, solver))
+    )
+    try:
+        with _manager(path) as manager:
+            manager.save(int(state.step), args=items, force=True)
+    except Exception as error:  # Orbax raises many kinds, and leaves what it had begun
+        for unfinished in path.glob("*.orbax-checkpoint-tmp"):
+            shutil.rmtree(unfinished, ignore_errors=True)
+        raise OSError(f"the checkpoint at {path} cannot be written: {error}") from error
 
 
 def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:

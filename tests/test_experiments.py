@@ -18,6 +18,7 @@ import pytest
 
 from experiments import benchmarks, cfr_convergence, cli, measure, plots, results, solve, tables
 from jaxgames import registered
+from solvers import checkpoint
 from solvers.cfr import SOLVERS
 
 SCHEMA = {  # of the design: one for every result
@@ -321,7 +322,7 @@ def test_a_disk_that_gets_full_leaves_no_result(file, tmp_path, monkeypatch, cap
 
 def test_a_disk_too_full_for_a_checkpoint_is_told_in_one_line(tmp_path, monkeypatch, capfd):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(measure.shutil, "disk_usage", lambda path: usage(1, 1, 0))
+    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda path: usage(1, 1, 0))
     assert run("solve kuhn_poker --iterations 2 --out OUT", tmp_path) == 2
     assert "error: No space left on device: " in capfd.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "checkpoint" / "state").exists()

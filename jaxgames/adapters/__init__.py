@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 
 from jaxgames.core import Game
+from jaxgames.game_tree import MAX_HISTORIES
 from jaxgames.registry import make, unknown
 
 # By prefix of `load`: the function that adapts, and the module it is in.
@@ -20,12 +21,14 @@ _ADAPTERS = {
 }
 
 
-def load(spec: str) -> Game:
+def load(spec: str, *, max_histories: int = MAX_HISTORIES) -> Game:
     """The game named by `spec`: as for `jaxgames.registry.make`, or from another library.
 
-    `openspiel:NAME`, with OpenSpiel's own syntax of parameters, `efg:FILE` or `pgx:NAME`.
+    `openspiel:NAME`, with OpenSpiel's own syntax of parameters, `efg:FILE` or `pgx:NAME`. Games of
+    OpenSpiel are tabulated at once, so they may have at most `max_histories`.
 
     Raises:
+      TreeTooLargeError: a game of OpenSpiel has more histories than `max_histories`.
       ValueError: unknown game, bad parameter or bad file.
       ImportError: the library is not installed; the message names what to install.
     """
@@ -34,7 +37,8 @@ def load(spec: str) -> Game:
         return make(spec)
     if prefix not in _ADAPTERS:
         raise ValueError(unknown("source of games", prefix, _ADAPTERS))
-    return __getattr__(_ADAPTERS[prefix][0])(name)
+    limit = {"max_histories": max_histories} if prefix == "openspiel" else {}
+    return __getattr__(_ADAPTERS[prefix][0])(name, **limit)
 
 
 def __getattr__(name: str):
