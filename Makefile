@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT := out
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test test-slow test-x64 lint smoke tables clean
 
 demo: $(VENV)/installed  ## Solve Leduc hold'em to under 1 mbb/h and plot the convergence.
-	$(BIN)/python -m experiments solve leduc_poker --solver dcfr --target 0.001 \
+	$(BIN)/python -m experiments solve leduc_poker --solver cfr_plus --target 0.001 \
 	    --out $(OUT)/demo --overwrite
 
 test: $(VENV)/installed-test  ## The fast tests (minutes).

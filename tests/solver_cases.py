@@ -10,7 +10,7 @@ import numpy as np
 import pyspiel
 from solver_reference import random_tree
 
-from jaxgames import enumerate_game, make, registry
+from jaxgames import TERMINAL, enumerate_game, make, registry
 from jaxgames.adapters.gambit import parse_efg
 from jaxgames.game_tree import GameTree
 from solvers import evaluation
@@ -101,6 +101,25 @@ def from_openspiel(name: str, table: dict[str, list[tuple[int, float]]]) -> Poli
             for action, probability in table[text]:
                 policy[row, action] = probability
     return policies
+
+
+def swapped(tree: GameTree) -> GameTree:
+    """The same game with the two players' names exchanged."""
+    actor = np.where(tree.actor >= 0, 1 - tree.actor, tree.actor)
+    return tree.replace(
+        actor=actor,
+        returns=tree.returns[:, ::-1],
+        information_state=tree.information_state[:, ::-1],
+        num_decisions=tree.num_decisions[::-1],
+        num_information_states=tree.num_information_states[::-1],
+    )
+
+
+def with_other_returns(tree: GameTree, seed: int) -> GameTree:
+    """The same game with random payoffs."""
+    over = (tree.actor == TERMINAL)[:, None]
+    noise = np.random.default_rng(seed).normal(size=tree.returns.shape)
+    return tree.replace(returns=np.where(over, noise, 0.0))
 
 
 @jax.jit

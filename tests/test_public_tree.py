@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import solver_reference as reference
-from solver_cases import assert_policies_close, gains, game_tree
+from solver_cases import assert_policies_close, gains, game_tree, swapped, with_other_returns
 from solver_cases import public_tree as tree_of
 from solver_reference import random_policies, uniform_policies
 
@@ -41,13 +41,12 @@ def packed_and_unpacked(tree, policies):
     return unpack(tree, pack(tree, policies)), unpack(tree, uniform(tree))
 
 
-# Kuhn: 6 decisions of 2 actions; Leduc: 1093 sequences a player, 337 with suits alike (by LP)
+# by hand, and from a linear program made of OpenSpiel's game
 @pytest.mark.parametrize(
     ("name", "decisions", "sequences"),
     [
         ("kuhn_poker", 6, 13),
         ("leduc_poker", 468, 1093),
-        ("leduc_poker(suit_isomorphism=true)", 144, 337),
     ],
 )
 def test_counts_of_sequences(name, decisions, sequences):
@@ -110,18 +109,6 @@ def test_the_layout_of_groups_changes_nothing(monkeypatch, group_cost):
     expected = gains(tree_of(name), policies)
     for found, other in zip(gains(tree, policies), expected, strict=True):
         np.testing.assert_allclose(found, other, atol=1e-12)
-
-
-def swapped(tree: GameTree) -> GameTree:
-    """The same game with the two players' names exchanged."""
-    actor = np.where(tree.actor >= 0, 1 - tree.actor, tree.actor)
-    return tree.replace(
-        actor=actor,
-        returns=tree.returns[:, ::-1],
-        information_state=tree.information_state[:, ::-1],
-        num_decisions=tree.num_decisions[::-1],
-        num_information_states=tree.num_information_states[::-1],
-    )
 
 
 def test_players_may_be_swapped():
@@ -231,12 +218,6 @@ def test_subgames_of_one_shape_batch():
 
 
 # Payoffs
-
-
-def with_other_returns(tree: GameTree, seed: int) -> GameTree:
-    over = (tree.actor == TERMINAL)[:, None]
-    noise = np.random.default_rng(seed).normal(size=tree.returns.shape)
-    return tree.replace(returns=np.where(over, noise, 0.0))
 
 
 @pytest.mark.parametrize("name", ["random(seed=6)", "random(seed=3,players=3)"])

@@ -1,0 +1,494 @@
+"""The CFR family against OpenSpiel, plain code and constants; and the laws that it obeys."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+import pytest
+from solver_cases import (
+    assert_policies_close,
+    from_openspiel,
+    gains,
+    game_tree,
+    openspiel,
+    public_tree,
+    swapped,
+    with_other_returns,
+)
+from solver_reference import RULES, random_policies, reference_solve, uniform_policies
+
+from jaxgames import TERMINAL, enumerate_game
+from jaxgames.game_tree import GameTree
+from jaxgames.matrix import MatrixGame
+from solvers import cfr
+from solvers.public_tree import build_public_tree, with_returns
+from solvers.regret import RegretMinimizer, RegretState
+
+AFTER_DEAL = 2  # public state of Kuhn poker
+
+
+@pytest.fixture(autouse=True)
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+def averages(tree, solver, counts):
+    """The average policies after each of the (increasing) numbers of iterations."""
+    state, done = cfr.init(tree), 0
+    for count in counts:
+        state = cfr.run(tree, state, solver=solver, num_iterations=count - done)
+        done = count
+        yield cfr.average_policy(tree, state)
+
+
+def solve(tree, solver, num_iterations, **start):
+    return cfr.run(tree, cfr.init(tree, **start), solver=solver, num_iterations=num_iterations)
+
+
+# Against other code
+
+
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [
+        ("kuhn_poker", "cfr"),
+        ("kuhn_poker", "cfr_plus"),
+        ("kuhn_poker(players=3)", "cfr_plus"),
+        ("leduc_poker", "cfr"),
+        ("leduc_poker", "cfr_plus"),
+        ("liars_dice(sides=3)", "cfr"),
+        ("goofspiel(cards=4,points=descending)", "cfr_plus"),
+    ],
+)
+def test_average_policies_are_those_of_openspiel(name, solver):
+    make = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}[solver]
+    theirs = make(openspiel(name)[0])
+    for average in averages(public_tree(name), cfr.make_solver(solver), range(1, 11)):
+        theirs.evaluate_and_update_policy()
+        table = theirs.tabular_average_policy().policy_table()
+        assert_policies_close(average, from_openspiel(name, table), atol=1e-10)
+
+
+@pytest.mark.parametrize("solver", RULES)
+@pytest.mark.parametrize("alternating", [True, False])
+def test_policies_are_those_of_plain_code(solver, alternating):
+    name, ours = "random(seed=6)", cfr.SOLVERS[solver](alternating=alternating, delay=2)
+    for count in (1, 2, 3, 9):
+        state = solve(public_tree(name), ours, count)
+        current, average = reference_solve(
+            game_tree(name), solver, count, alternating=alternating, delay=2
+        )
+        assert_policies_close(cfr.current_policy(public_tree(name), state), current, atol=1e-10)
+        assert_policies_close(cfr.average_policy(public_tree(name), state), average, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["random(seed=3,players=3)", "random(seed=10,players=1)"])
+def test_three_players_and_one_are_those_of_plain_code(name):
+    state = solve(public_tree(name), cfr.dcfr(), 7)
+    _, average = reference_solve(game_tree(name), "dcfr", 7)
+    assert_policies_close(cfr.average_policy(public_tree(name), state), average, atol=1e-10)
+
+
+# Exploitability after so many iterations, from OpenSpiel. Rounding errors grow a millionfold per
+# hundred iterations of CFR+ on Leduc: past 100, programs that add in another order differ.
+EXPLOITABILITY = {
+    ("leduc_poker", "cfr_plus"): {
+        1: 2.373611, 2: 2.057917, 5: 1.371232, 7: 1.011154, 10: 0.610439, 20: 0.173655,
+        50: 0.034121, 100: 0.013416,
+    },
+    ("kuhn_poker", "cfr_plus"): {1: 0.458333, 10: 0.032687, 100: 0.001194, 1000: 8.7e-5},
+    ("kuhn_poker", "cfr"): {10: 0.068699, 100: 0.008226, 1000: 0.000938},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "solver"), EXPLOITABILITY)
+def test_exploitability_by_iteration(name, solver):
+    expected = EXPLOITABILITY[name, solver]
+    for average, number in zip(
+        averages(public_tree(name), cfr.make_solver(solver), expected),
+        expected.values(),
+        strict=True,
+    ):
+        *_, nash_conv = gains(public_tree(name), average)
+        np.testing.assert_allclose(nash_conv / 2, number, atol=6e-7)
+
+
+def test_leduc_after_many_iterations():
+    """In exact arithmetic (decimals of 200 digits) exploitability is .004950 after 200 iterations
+    and .000263 after 1000; OpenSpiel has .004963 and .000257."""
+    found = averages(public_tree("leduc_poker"), cfr.cfr_plus(), (200, 1000))
+    for average, expected in zip(found, (0.004950, 0.000263), strict=True):
+        *_, nash_conv = gains(public_tree("leduc_poker"), average)
+        np.testing.assert_allclose(nash_conv / 2, expected, rtol=0.1)
+
+
+def test_kuhn_converges_to_its_equilibria():
+    """Kuhn (1950): everything follows from the chance alpha that player 0 bets the jack."""
+    tree = public_tree("kuhn_poker")
+    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 10_000))
+    bet = {
+        text: float(policy[row, 1])
+        for names, policy in zip(openspiel("kuhn_poker")[1], average, strict=True)
+        for row, text in enumerate(names)
+    }
+    alpha = bet["0"]
+    assert 0 <= alpha <= 1 / 3
+    expected = {"1": 0, "2": 3 * alpha, "0pb": 0, "1pb": alpha + 1 / 3, "2pb": 1}
+    expected |= {"0p": 1 / 3, "1p": 0, "2p": 1, "0b": 0, "1b": 1 / 3, "2b": 1}
+    for text, chance in expected.items():
+        np.testing.assert_allclose(bet[text], chance, atol=2e-3, err_msg=text)
+    value, *_ = gains(tree, average)
+    np.testing.assert_allclose(value, [-1 / 18, 1 / 18], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "policies"),
+    [
+        ("rps_plus", ([[0.4, 0.4, 0.2]], [[0.4, 0.4, 0.2]])),
+        ("coin_toss", (None, [[0.25, 0.75]])),
+        ("coin_toss(swapped=true)", (None, [[0.75, 0.25]])),
+    ],
+)
+def test_known_equilibria(name, policies):
+    tree = public_tree(name)
+    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 20_000))
+    for found, expected in zip(average, policies, strict=True):
+        if expected is not None:
+            np.testing.assert_allclose(found, expected, atol=2e-3)
+
+
+# Laws
+
+
+@pytest.mark.parametrize("solver", RULES)
+@pytest.mark.parametrize("name", ["kuhn_poker", "untimed"])
+def test_convergence_is_at_least_of_order_one_half(name, solver):
+    counts = 2 ** np.arange(3, 12)
+    found = averages(public_tree(name), cfr.make_solver(solver), counts.tolist())
+    nash_conv = [float(gains(public_tree(name), average)[2]) for average in found]
+    slope = np.polyfit(np.log(counts), np.log(nash_conv), 1)[0]
+    assert slope < -0.5
+    # CFR's bound: the range of payoffs, times decisions, times sqrt(A / T), for both players
+    explicit = game_tree(name)
+    spread = np.ptp(explicit.returns[:, 0])
+    bound = spread * sum(explicit.num_decisions) * np.sqrt(2 / counts)
+    assert (nash_conv <= bound).all()
+
+
+@dataclasses.dataclass(frozen=True)
+class InTurn(RegretMinimizer):
+    """Plays action t - 1 in iteration t, whatever happens."""
+
+    def update(self, state, instant, uniform, step):
+        actions = jnp.arange(uniform.shape[0], dtype=step.dtype)
+        policy = (actions[:, None] == step).astype(uniform.dtype) * jnp.ones_like(uniform)
+        return RegretState(regret=state.regret, policy=policy)
+
+
+class Indifferent(MatrixGame):
+    """Both players choose one of 8 actions, for nothing."""
+
+    payoffs = ((0.0,) * 8,) * 8
+    action_names = tuple("abcdefgh")
+
+
+@pytest.mark.parametrize(
+    ("power", "delay"), [(0.0, 0), (1.0, 0), (2.0, 0), (1.5, 0), (0.0, 3), (1.0, 3), (2.0, 8)]
+)
+@pytest.mark.parametrize("alternating", [True, False])
+def test_averaging_weights(power, delay, alternating):
+    """Iteration t counts (t - delay)**power: exactly the share of action t - 1 in the average."""
+    if not hasattr(test_averaging_weights, "tree"):
+        test_averaging_weights.tree = build_public_tree(
+            enumerate_game(Indifferent()), dtype="float64"
+        )
+    tree = test_averaging_weights.tree
+    first = (np.eye(8)[:1], np.eye(8)[:1])
+    solver = cfr.Solver(InTurn(), power, delay, alternating)
+    average = cfr.average_policy(tree, solve(tree, solver, 8, policy=first))
+    weight = np.maximum(np.arange(1, 9) - delay, 0.0) ** power * (np.arange(1, 9) > delay)
+    expected = weight / weight.sum() if weight.any() else np.full(8, 1 / 8)
+    for policy in average:
+        np.testing.assert_allclose(policy[0], expected, atol=1e-15)
+
+
+def test_two_iterations_by_hand():
+    """Matching pennies for 2 at heads. Alternating, player 1 answers player 0's new policy;
+    simultaneously, the old one."""
+    returns = np.array([[2, -2], [-1, 1], [-1, 1], [1, -1.0]])
+    tree = with_returns(public_tree("matrix_mp"), jnp.asarray(returns))
+    expected = {
+        True: ([[0.25, -0.25], [0.25, 1.75]], [[-1.5, 1.5], [-0.125, 1.5]]),
+        False: ([[0.25, -0.25], [0.25, 1.75]], [[-0.25, 0.25], [-3.25, 0.25]]),
+    }
+    for alternating, regrets in expected.items():
+        state = cfr.init(tree)
+        for t in range(2):
+            solver = cfr.cfr(alternating=alternating)
+            state = cfr.run(tree, state, solver=solver, num_iterations=1)
+            for player in range(2):
+                ((memory,),) = (state.minimizers[player],)
+                np.testing.assert_allclose(memory.regret[:, 0], regrets[player][t])
+        # both play heads in the second iteration if they can: averages of uniform and pure
+        average = cfr.average_policy(tree, state)
+        np.testing.assert_allclose(average[0], [[0.75, 0.25]])
+        np.testing.assert_allclose(average[1], [[0.25, 0.75]])
+
+
+def test_suits_do_not_matter():
+    """Swapping the two cards of every rank maps the policies of Leduc to themselves."""
+    explicit, tree = game_tree("leduc_poker"), public_tree("leduc_poker")
+    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 20))
+    row_of, paths = {}, []
+    for row in range(explicit.num_histories):
+        above = () if row == 0 else (*paths[explicit.parent[row]], explicit.parent_action[row])
+        paths.append(above)
+        row_of[above] = row
+    dealt = np.append(False, explicit.actor[explicit.parent[1:]] == -1)
+    image = np.zeros(explicit.num_histories, int)
+    mirrored = [()]
+    for row in range(1, explicit.num_histories):
+        move = int(explicit.parent_action[row]) ^ int(dealt[row])
+        mirrored.append((*mirrored[explicit.parent[row]], move))
+        image[row] = row_of[mirrored[row]]
+    for player in range(2):
+        first = explicit.representative(player)[: explicit.num_decisions[player]]
+        other = explicit.information_state[image[first], player]
+        assert (other != np.arange(len(other))).all()
+        policy = np.asarray(average[player])
+        np.testing.assert_allclose(policy[other], policy, atol=1e-10)
+
+
+def test_players_may_be_swapped():
+    """Updated simultaneously, players are alike."""
+    name, solver = "random(seed=6)", cfr.cfr_plus(alternating=False)
+    tree = build_public_tree(swapped(game_tree(name)), dtype="float64")
+    found = cfr.average_policy(tree, solve(tree, solver, 9))
+    expected = cfr.average_policy(public_tree(name), solve(public_tree(name), solver, 9))
+    assert_policies_close(found[::-1], expected, atol=1e-10)
+
+
+# One loop, any number of solves
+
+
+def assert_states_equal(found, expected, atol=0.0):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), found, expected)
+
+
+def test_iterations_may_be_run_in_parts():
+    tree = public_tree("kuhn_poker")
+    whole = solve(tree, cfr.dcfr(), 12)
+    state = solve(tree, cfr.dcfr(), 5)
+    state = cfr.run(tree, state, solver=cfr.dcfr(), num_iterations=0)
+    parts = cfr.run(tree, state, solver=cfr.dcfr(), num_iterations=7)
+    assert int(parts.step) == 12
+    assert_states_equal(parts, whole)
+
+
+def test_compiled_is_as_written():
+    tree = public_tree("kuhn_poker")
+    with jax.disable_jit():
+        eager = solve(tree, cfr.pcfr_plus(), 3)
+    assert_states_equal(eager, solve(tree, cfr.pcfr_plus(), 3), atol=1e-12)
+
+
+def test_trees_of_one_shape_share_a_compilation():
+    explicit = game_tree("kuhn_poker")
+    tree, solver = public_tree("kuhn_poker"), cfr.cfr(delay=1)
+    solve(tree, solver, 2)
+    before = cfr.run._cache_size()
+    solve(tree, solver, 77)
+    solve(tree, cfr.cfr(delay=1), jnp.int32(5).item())
+    other = build_public_tree(with_other_returns(explicit, 0), dtype="float64")
+    solve(other, solver, 2)
+    assert cfr.run._cache_size() == before
+    solve(tree, cfr.cfr(delay=2), 2)
+    assert cfr.run._cache_size() == before + 1
+
+
+def stack(*trees):
+    return jax.tree.map(lambda *leaves: jnp.stack([*map(jnp.asarray, leaves)]), *trees)
+
+
+def assert_batch_is_loop(one, *arguments):
+    """`one`, mapped over the stacked arguments, gives what a loop over them gives."""
+    batch = jax.jit(jax.vmap(one))(*(stack(*each) for each in arguments))
+    loop = [jax.jit(one)(*each) for each in zip(*arguments, strict=True)]
+    assert_states_equal(batch, stack(*loop), atol=1e-12)
+
+
+@functools.cache
+def after_deal():
+    return public_tree("kuhn_poker", root=AFTER_DEAL)
+
+
+def kuhn_ranges(count):
+    return [tuple(np.random.default_rng(seed).random((2, 3))) for seed in range(count)]
+
+
+def test_batch_over_ranges():
+    def one(reach):
+        state = cfr.init(after_deal(), root_reach=reach)
+        state = cfr.run(after_deal(), state, solver=cfr.dcfr(), num_iterations=6)
+        return cfr.average_policy(after_deal(), state), state
+
+    assert_batch_is_loop(one, kuhn_ranges(3))
+
+
+def test_batch_over_payoffs_and_warm_starts():
+    explicit, tree = game_tree("random(seed=6,players=3)"), public_tree("random(seed=6,players=3)")
+
+    def one(returns, policy):
+        state = cfr.init(tree, policy=policy, policy_weight=0.1)
+        other = with_returns(tree, returns)
+        return cfr.run(other, state, solver=cfr.cfr_plus(), num_iterations=5)
+
+    over = explicit.actor == TERMINAL
+    returns = [with_other_returns(explicit, seed).returns[over] for seed in range(3)]
+    assert_batch_is_loop(one, returns, [random_policies(explicit, seed) for seed in range(3)])
+
+
+def test_batch_of_batches():
+    """Payoffs by ranges."""
+    explicit = game_tree("kuhn_poker")
+    over = explicit.actor == TERMINAL
+
+    def one(returns, reach):
+        tree = with_returns(after_deal(), returns)
+        state = cfr.init(tree, root_reach=reach)
+        return cfr.run(tree, state, solver=cfr.linear_cfr(), num_iterations=5)
+
+    returns = stack(*[with_other_returns(explicit, seed).returns[over] for seed in range(2)])
+    reaches = stack(*kuhn_ranges(3))
+    over_reaches = jax.vmap(one, in_axes=(None, 0))
+    batch = jax.jit(jax.vmap(over_reaches, in_axes=(0, None)))(returns, reaches)
+    loop = stack(*[jax.jit(over_reaches)(each, reaches) for each in returns])
+    assert_states_equal(batch, loop, atol=1e-12)
+
+
+def test_batch_of_different_games():
+    """Two games of one shape whose tables of indices differ."""
+    explicit = game_tree("matrix_rps")
+    order = np.array([0, 1, 2, 3, *reversed(range(4, 13))])  # player 1's actions mirrored
+    trees = [
+        build_public_tree(tree, dtype="float64")
+        for tree in (with_other_returns(explicit, 0), with_other_returns(swapped(explicit), 1))
+    ]
+    del order
+
+    def one(tree):
+        return solve(tree, cfr.cfr_plus(), 5)
+
+    assert_batch_is_loop(one, trees)
+
+
+def test_one_number_of_iterations_for_all():
+    tree = public_tree("kuhn_poker")
+
+    def one(count):
+        return solve(tree, cfr.cfr(), count)
+
+    with pytest.raises(ValueError, match="num_iterations must be the same for all solves"):
+        jax.vmap(one)(jnp.arange(3, dtype=jnp.int32))
+
+
+# Starting points, precision
+
+
+def test_the_average_is_uniform_before_it_begins():
+    tree, uniform = public_tree("kuhn_poker"), uniform_policies(game_tree("kuhn_poker"))
+    state = cfr.init(tree)
+    assert_policies_close(cfr.average_policy(tree, state), uniform, atol=0)
+    assert_policies_close(cfr.current_policy(tree, state), uniform, atol=0)
+
+
+@pytest.mark.parametrize("solver", RULES)
+def test_a_solve_begun_at_an_equilibrium_stays_there(solver):
+    tree, alpha = public_tree("kuhn_poker"), 0.2
+    bets = {"0": alpha, "1": 0, "2": 3 * alpha, "0pb": 0, "1pb": alpha + 1 / 3, "2pb": 1}
+    bets |= {"0p": 1 / 3, "1p": 0, "2p": 1, "0b": 0, "1b": 1 / 3, "2b": 1}
+    table = {text: [(0, 1 - bet), (1, bet)] for text, bet in bets.items()}
+    equilibrium = from_openspiel("kuhn_poker", table)
+    start = cfr.init(tree, policy=equilibrium, policy_weight=3.0)
+    assert_policies_close(cfr.current_policy(tree, start), equilibrium, atol=0)
+    state = cfr.run(tree, start, solver=cfr.make_solver(solver), num_iterations=20)
+    assert_policies_close(cfr.current_policy(tree, state), equilibrium, atol=1e-10)
+    assert_policies_close(cfr.average_policy(tree, state), equilibrium, atol=1e-10)
+
+
+def test_the_game_after_the_deal_has_the_value_of_the_game():
+    tree = after_deal()
+    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 3000))
+    for root in (tree, public_tree("kuhn_poker")):
+        value, _, nash_conv = gains(root, average)
+        np.testing.assert_allclose(value, [-1 / 18, 1 / 18], atol=1e-4)
+        np.testing.assert_allclose(nash_conv, 0, atol=2e-4)
+
+
+def test_ranges_scale_the_solution_of_a_subgame():
+    """Where player 0 surely has the king, player 1 folds jack and queen to a bet."""
+    tree = after_deal()
+    reach = (jnp.asarray([0.0, 0.0, 1.0]), jnp.ones(3))
+    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 1000, root_reach=reach))
+    names = openspiel("kuhn_poker")[1][1]
+    for text in ("0b", "1b"):
+        np.testing.assert_allclose(average[1][names.index(text)], [1, 0], atol=1e-3)
+    value, *_ = gains(tree, average)
+    assert value.shape == (2,)
+
+
+def test_float32_is_close_to_float64():
+    explicit = game_tree("kuhn_poker")
+    exact = public_tree("kuhn_poker")
+    expected = cfr.average_policy(exact, solve(exact, cfr.cfr_plus(), 50))
+    with jax.enable_x64(False):
+        tree = build_public_tree(explicit)
+        state = solve(tree, cfr.cfr_plus(), 50)
+        found = cfr.average_policy(tree, state)
+    leaves = jax.tree.leaves((state, found))
+    assert {leaf.dtype for leaf in leaves} == {np.dtype("float32"), np.dtype("int32")}
+    assert_policies_close(found, expected, atol=1e-4)
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("cfr_pluss", r"unknown solver 'cfr_pluss'; did you mean 'cfr_plus'\?"),
+        ("dcfr(gama=2)", r"unknown parameter of dcfr 'gama'; did you mean 'gamma'\?"),
+        ("cfr(averaging=-1)", "averaging=-1.0 must be"),
+        ("cfr(averaging=nan)", "averaging=nan must be"),
+        ("cfr(averaging=inf)", "averaging=inf must be"),
+        ("cfr(delay=-1)", "delay=-1 must be at least 0"),
+        ("cfr(delay=0.5)", "delay='0.5' must be of type int"),
+        ("dcfr(gamma=-1)", "gamma=-1.0 must be"),
+        ("dcfr(alpha=nan)", "alpha=nan must be a number"),
+    ],
+)
+def test_solvers_that_do_not_exist(spec, message):
+    with pytest.raises(ValueError, match=message):
+        cfr.make_solver(spec)
+
+
+def test_solvers_are_made_by_name():
+    assert cfr.make_solver("dcfr") == cfr.dcfr()
+    assert cfr.make_solver("dcfr(alpha=2,alternating=false)") == cfr.dcfr(
+        alpha=2.0, alternating=False
+    )
+    assert cfr.make_solver("cfr_plus(averaging=2,delay=10)") == cfr.cfr_plus(
+        averaging=2.0, delay=10
+    )
+
+
+def test_starting_points_of_wrong_shape():
+    tree = public_tree("kuhn_poker")
+    with pytest.raises(ValueError, match=r"policy of kuhn.* has shapes"):
+        cfr.init(tree, policy=uniform_policies(game_tree("kuhn_poker"))[:1])
+    with pytest.raises(ValueError, match=r"root_reach of kuhn.* has shapes"):
+        cfr.init(tree, root_reach=(jnp.ones(2), jnp.ones(1)))
