@@ -18,7 +18,10 @@ from solvers.public_tree import PublicTree
 
 def batch_last(function: Callable) -> Callable:
     """`function(tree, state, count) -> state`, which carries trailing axes, with a `vmap` that uses
-    them. Trees batched in their index tables (different games) fall back to the ordinary `vmap`.
+    them.
+
+    Two cases fall back to the ordinary `vmap`: trees batched in their index tables (different
+    games), and trees batched outside of another `vmap`, whose axis they may lack.
 
     Raises:
       ValueError: when `count`, which all solves of a batch share, is batched.
@@ -30,7 +33,8 @@ def batch_last(function: Callable) -> Callable:
         tree_batched, state_batched, count_batched = batched
         if count_batched:
             raise ValueError("num_iterations must be the same for all solves of a batch")
-        if _different_games(tree, tree_batched):
+        nested = state.step.ndim > state_batched.step  # of solves that are a batch already
+        if _different_games(tree, tree_batched) or (nested and any(jax.tree.leaves(tree_batched))):
             axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)
             result = jax.vmap(function, in_axes=tuple(axes), axis_size=size)(tree, state, count)
         else:

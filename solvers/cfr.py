@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +23,6 @@ from jaxgames.registry import call
 from solvers import sweeps
 from solvers.batching import batch_last
 from solvers.public_tree import (
-    Player,
     Policy,
     PublicTree,
     RootReach,
@@ -40,6 +40,7 @@ from solvers.regret import (
     RegretState,
     match,
 )
+from solvers.sequences import Player
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +53,10 @@ class Solver:
     alternating: bool  # each player answers the others' newest policies
 
     def __post_init__(self):
-        if self.averaging_power < 0:
-            raise ValueError(f"averaging={self.averaging_power} must be at least 0")
+        if not 0 <= self.averaging_power < math.inf:
+            raise ValueError(
+                f"averaging={self.averaging_power} (gamma of dcfr) must be finite and at least 0"
+            )
         if self.averaging_delay < 0:
             raise ValueError(f"delay={self.averaging_delay} must be at least 0")
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 import jax
+import numpy as np
 import orbax.checkpoint as ocp
 
 from solvers import cfr
@@ -18,8 +20,8 @@ _SPARE_BYTES = 2**20  # for what Orbax writes besides the state
 
 
 def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
-    """Writes `state` under the folder `path`, replacing an earlier state of the same solve only
-    when the new one is complete.
+    """Writes `state` under the folder `path`, replacing what was saved there before, of whatever
+    solve, only when the new one is complete.
 
     Raises:
       OSError: the folder cannot be written, or the disk is full.
@@ -34,11 +36,12 @@ def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver)
     )
     try:
         with _manager(path) as manager:
-            manager.save(int(state.step), args=items, force=True)
+            latest = manager.latest_step()  # counts saves, not iterations: a save may go back
+            manager.save(0 if latest is None else latest + 1, args=items, force=True)
     except Exception as error:  # Orbax raises many kinds, and leaves what it had begun
         for unfinished in path.glob("*.orbax-checkpoint-tmp"):
             shutil.rmtree(unfinished, ignore_errors=True)
-        raise OSError(f"the checkpoint at {path} cannot be written: {error}") from error
+        raise OSError(f"the checkpoint at {path} cannot be written: {_reason(error)}") from error
 
 
 def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
@@ -72,7 +75,16 @@ def _identity(tree: PublicTree, solver: Solver) -> dict[str, object]:
         "dtype": str(tree.dtype),
         "num_sequences": [player.num_sequences for player in tree.players],
         "num_roots": [player.num_roots for player in tree.players],
+        "fingerprint": _fingerprint(tree),
     }
+
+
+def _fingerprint(tree: PublicTree) -> int:
+    """Tells apart subgames of one shape, payoffs, and layouts of other versions of this code."""
+    checksum = 0
+    for leaf in jax.tree.leaves((tree.players, tree.payoffs, tree.payoff_sequences)):
+        checksum = zlib.crc32(np.ascontiguousarray(leaf), checksum)
+    return checksum
 
 
 def _manager(path):
@@ -84,5 +96,8 @@ def _read(manager, step, path, **items):
     try:
         return manager.restore(step, args=ocp.args.Composite(**items))
     except Exception as error:  # Orbax raises many kinds for damaged files
-        reason = (str(error) or type(error).__name__).splitlines()[0][:200]
-        raise ValueError(f"the checkpoint at {path} is damaged: {reason}") from error
+        raise ValueError(f"the checkpoint at {path} is damaged: {_reason(error)}") from error
+
+
+def _reason(error):
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

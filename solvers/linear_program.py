@@ -12,7 +12,8 @@ import scipy.optimize
 import scipy.sparse
 from jaxtyping import Float
 
-from solvers.public_tree import Player, PublicTree
+from solvers.public_tree import PublicTree
+from solvers.sequences import Player
 
 
 def solve(tree: PublicTree) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -82,6 +83,10 @@ class DiscountedRegretMatching(RegretMinimizer):
 
     alpha: float = 1.5
     beta: float = 0.0
+
+    def __post_init__(self):
+        if math.isnan(self.alpha) or math.isnan(self.beta):
+            raise ValueError(f"dcfr: alpha={self.alpha} and beta={self.beta} must be numbers")
 
     def update(self, state, instant, uniform, step):
         regret = state.regret + instant

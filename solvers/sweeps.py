@@ -2,7 +2,7 @@
 
 Everything exact is one of these two with another rule at the decisions: the policy's mean for
 values, a maximum for best responses. A `table` is a tuple over the player's groups of arrays
-`[A_g, n_g]` (see `public_tree.Group`); trailing axes are carried along.
+`[A_g, n_g]` (see `sequences.Group`); trailing axes are carried along.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from solvers import sparse_sum
-from solvers.public_tree import Group, Player, PublicTree
+from solvers.public_tree import PublicTree
+from solvers.sequences import Group, Player
 
 Table = tuple[Array, ...]
 Reduction = Callable[[Group, Array, Array | None], Array]

@@ -10,8 +10,8 @@ from solver_cases import public_tree as tree_of
 from solver_reference import random_policies, uniform_policies
 
 from jaxgames import TERMINAL, TreeTooLargeError, make
-from jaxgames.game_tree import GameTree, levels, make_game_tree
-from solvers import evaluation, public_tree, sweeps
+from jaxgames.game_tree import levels, make_game_tree
+from solvers import evaluation, sequences, sweeps
 from solvers.public_tree import build_public_tree, pack, uniform, unpack, with_returns
 
 PUBLIC = [  # games that tell their public states
@@ -101,7 +101,7 @@ def test_public_states_list_who_may_be_where(name):
 def test_the_layout_of_groups_changes_nothing(monkeypatch, group_cost):
     """Whether decisions of different numbers of actions share padded tables or not."""
     name = "random(seed=6)"
-    monkeypatch.setattr(public_tree, "_GROUP_COST", group_cost)
+    monkeypatch.setattr(sequences, "_GROUP_COST", group_cost)
     tree = build_public_tree(game_tree(name), dtype="float64")
     per_level = [len(level.groups) for player in tree.players for level in player.levels]
     assert max(per_level) == (3 if group_cost == 0 else 1)
