@@ -9,6 +9,7 @@ import pytest
 
 from experiments import benchmarks, results
 from experiments.benchmarks import cfr as benchmark
+from experiments.benchmarks import ours
 from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
 from experiments.benchmarks.peers import GAMES, PEERS
 from jaxgames.registry import make
@@ -44,7 +45,11 @@ def test_result_follows_the_schema(folder):
     result = results.read_result(folder / "result.json")
     assert (result.experiment, result.preset) == ("benchmark_cfr", "smoke")
     assert result.command == "the command"
+    batched = result.number("ours, 64 solves at once:kuhn_poker")
+    assert batched.unit == "iterations/s"
+    assert batched.value > 0
     speeds = [number for number in result.numbers if number.unit == "iterations/s"]
+    speeds.remove(batched)
     assert {number.name for number in speeds} == {f"{name}:kuhn_poker" for name in MEASURED}
     assert all(0 < number.low <= number.value <= number.high for number in speeds)
     assert len({number.name for number in result.numbers}) == len(result.numbers)
@@ -78,7 +83,7 @@ def test_layout_of_ours_is_told(folder):
     held = sum(array.nbytes for array in jax.tree.leaves(tree))
     assert result.number("tree:kuhn_poker").value == pytest.approx(held / states)
     moved = result.number("moved:kuhn_poker").value
-    assert moved == benchmark.bytes_per_iteration(tree)
+    assert moved == ours.bytes_per_iteration(tree)
     reached = moved * result.number("ours:kuhn_poker").value / 1e9
     assert result.number("reached:kuhn_poker").value == pytest.approx(reached)
     share = reached / result.number("near bandwidth:kuhn_poker").value
@@ -171,7 +176,7 @@ def test_bytes_per_iteration_are_no_more_than_the_compiler_counts():
     tree = build_public_tree(make("leduc_poker"))
     loop = cfr.run.lower(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=0).compile()
     counted = loop.cost_analysis()["bytes accessed"]
-    assert counted / 3 < benchmark.bytes_per_iteration(tree) < counted
+    assert counted / 3 < ours.bytes_per_iteration(tree) < counted
 
 
 def test_a_program_that_takes_too_long_is_capped():

@@ -327,9 +327,9 @@ def main() -> None:
     if job["solver"] in PEERS:
         measure(PEERS[job["solver"]], job, report)
     else:
-        from experiments.benchmarks.cfr import SOLVERS  # imports JAX
+        from experiments.benchmarks.ours import OURS  # imports JAX
 
-        measure(SOLVERS[job["solver"]], job, report)
+        measure(OURS[job["solver"]], job, report)
 
 
 def measure(solver_class: type[CfrPlus], job: dict[str, Any], report: Callable[..., None]) -> None:

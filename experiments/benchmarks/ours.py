@@ -1,0 +1,140 @@
+"""Our CFR+ as the benchmark measures it, with what its layout costs: bytes, batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from experiments.benchmarks import Clock, bandwidth
+from experiments.benchmarks.peers import CfrPlus, openspiel_policy
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.public_tree import PublicTree, build_public_tree
+from solvers.sparse_sum import SparseSum
+
+REFERENCE = "ours_float64"  # the others' NashConv must equal its own
+NUM_SOLVES = 64  # at once, in the measurement of batches
+
+
+class Ours(CfrPlus):
+    """`solvers.cfr` on the public tree of our own game."""
+
+    distribution = "jaxgames"
+    modules = ("pyspiel", "open_spiel.python.policy", "jaxgames.adapters.policies")
+    precision = "float32"
+
+    @classmethod
+    def prepare_process(cls) -> None:
+        super().prepare_process()
+        jax.config.update("jax_enable_x64", cls.precision == "float64")
+        jax.block_until_ready(jnp.zeros(1))  # starts the device
+
+    def __init__(self, game: str, spiel: Any):
+        self.spiel, self.histories = spiel, enumerate_game(make(game))
+        self.tree = build_public_tree(self.histories, dtype=self.precision)
+
+    def compile(self) -> None:
+        self.state = cfr.init(self.tree)
+        super().compile()
+
+    def step(self, num_iterations: int) -> None:
+        solver = cfr.cfr_plus()
+        state = cfr.run(self.tree, self.state, solver=solver, num_iterations=num_iterations)
+        self.state = jax.block_until_ready(state)
+
+    def average_policy(self) -> Any:
+        from jaxgames.adapters.policies import to_openspiel_policy
+
+        policy = cfr.average_policy(self.tree, self.state)
+        return openspiel_policy(to_openspiel_policy(self.histories, policy, self.spiel))
+
+    def details(self) -> dict[str, float]:
+        tree_bytes = _num_bytes(self.tree)
+        return {
+            "public_states": len(self.tree.public_states.parent),
+            "tree_bytes": tree_bytes,
+            "bytes_per_iteration": bytes_per_iteration(self.tree),
+            "near_bandwidth": bandwidth(tree_bytes + _num_bytes(self.state)),
+            "far_bandwidth": bandwidth(2**29),
+            "batched_rate": batched_rate(self.tree),
+        }
+
+
+class OursFloat64(Ours):
+    """The same in the precision of most peers."""
+
+    precision = "float64"
+
+
+OURS: dict[str, type[CfrPlus]] = {"ours": Ours, REFERENCE: OursFloat64}
+
+
+def batched_rate(tree: PublicTree, *, num_solves: int = NUM_SOLVES, seconds: float = 0.5) -> float:
+    """Iterations per second, summed over `num_solves` solves with ranges of their own in one
+    `vmap`: the best of three."""
+
+    @jax.jit
+    def run(ranges, count):
+        def solve(scale):
+            root_reach = tuple(scale * jnp.ones(p.num_roots, tree.dtype) for p in tree.players)
+            state = cfr.init(tree, root_reach=root_reach)
+            return cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=count).reach
+
+        return jax.vmap(solve)(ranges)
+
+    def measured(count):
+        clock = Clock()
+        jax.block_until_ready(run(ranges, count))
+        return clock.seconds()
+
+    ranges = jnp.linspace(0.5, 1.0, num_solves, dtype=tree.dtype)
+    measured(0)  # compiles
+    count = 1
+    while measured(count) < seconds / 2:
+        count *= 2
+    return num_solves * count / min(measured(count) for _ in range(3))
+
+
+def bytes_per_iteration(tree: PublicTree) -> int:
+    """Bytes that one iteration of CFR+ moves if every pass moves each of its arrays once.
+
+    For a player with Q sequences and D decisions (padding included), numbers of f bytes and
+    indices of 4 bytes, the passes are
+
+        terminal values   sum(terminals)
+        values, upwards   sum(children) + f (2 Q + D)    in: terminal values, policy; out: values
+        regret matching   f (5 Q + D)                    in: values, regret, uniform policy, values
+                                                         of decisions; out: regret, policy
+        reach, downwards  f (2 Q + D) + 4 D              in: policy, reach and number of parents;
+                                                         out: reach
+        average           f 3 Q                          in: reach, average; out: average
+
+    and a sparse sum moves, for every block of R rows with K entries and F factors,
+
+        sum(block)        K R (F (4 + f) + w) + f R      in: indices, factors, weights (w = f, or 0
+                                                         where there are none); out: the sums
+    """
+    size = jnp.dtype(tree.dtype).itemsize
+    moved = sum(_sum_bytes(plan, size) for plan in tree.terminals)
+    for player in tree.players:
+        decisions = sum(group.num_decisions for group in player.groups)
+        moved += sum(_sum_bytes(level.children, size) for level in player.levels)
+        moved += size * (12 * player.num_sequences + 3 * decisions) + 4 * decisions
+    return moved
+
+
+def _sum_bytes(plan: SparseSum, size: int) -> int:
+    moved = 0
+    for block in (block for stage in plan.stages for block in stage):
+        entries = sum(column.size for column in block.columns[0])
+        weight = size if block.weights is not None else 0
+        moved += entries * (len(block.columns) * (4 + size) + weight)
+        moved += size * block.columns[0][0].size
+    return moved
+
+
+def _num_bytes(records: Any) -> int:
+    return sum(array.nbytes for array in jax.tree.leaves(records))
