@@ -59,7 +59,8 @@ def game_tree(name: str) -> GameTree:
 @functools.cache
 def public_tree(name: str, *, root: int = 0, dtype: str = "float64") -> PublicTree:
     """The public tree of a registered game, built once for all tests."""
-    with jax.enable_x64(True):
+    # not traced, though a test's jitted function be the first to ask for it
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return build_public_tree(game_tree(name), root=root, dtype=dtype)
 
 

@@ -31,7 +31,7 @@ VALUES = {
     "rps_plus": 0.0,
     "coin_toss": 0.0,
 }
-SLOW = {"liars_dice(sides=5)"}
+SLOW = {"liars_dice(sides=3)", "liars_dice(sides=5)"}
 
 
 @pytest.mark.parametrize(
