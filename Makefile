@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT := out
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-x64 lint smoke tables clean
+.PHONY: demo test test-slow test-x64 lint tables clean
 
 demo: $(VENV)/installed  ## Solve Leduc hold'em to under 1 mbb/h and plot the convergence.
 	$(BIN)/python -m experiments solve leduc_poker --solver cfr_plus --target 0.001 \
@@ -15,15 +15,19 @@ test: $(VENV)/installed-test  ## The fast tests (minutes).
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/installed-test  ## The long tests.
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -n auto --dist loadfile
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
 	    tests/test_contract.py tests/test_small_games.py tests/test_cfr.py
 
-lint: $(VENV)/installed-test
+lint: $(VENV)/installed-test  ## Style, and README's tables against the committed results.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m experiments tables --check
+
+tables: $(VENV)/installed  ## README's results tables from the committed results.
+	$(BIN)/python -m experiments tables
 
 clean:
 	rm -rf $(VENV) $(OUT)
