@@ -212,7 +212,7 @@ def test_subgames_of_one_shape_batch():
     policies = random_policies(explicit, 0)
     trees = [build_public_tree(explicit, root=root, dtype="float64") for root in roots]
     reaches = [ranges("leduc_poker", policies, root) for root in roots]
-    stack = lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves])  # noqa: E731
+    stack = lambda *leaves: np.stack(leaves)  # noqa: E731
     batched = jax.vmap(evaluation.expected_value, in_axes=(0, None, 0))(
         jax.tree.map(stack, *trees), policies, jax.tree.map(stack, *reaches)
     )

@@ -91,10 +91,10 @@ PRESETS = {
         solvers=tuple(SOLVERS),
         rounds=2,
         repeats=3,
-        seconds=1.0,
+        seconds=0.5,
         checkpoints=(100, 1000),
-        climb_seconds=20.0,
-        time_limit=180.0,
+        climb_seconds=4.0,
+        time_limit=120.0,
     ),
 }
 
@@ -277,7 +277,8 @@ def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]
     """What `result.json` tells besides the config."""
     packages = sorted({SOLVERS[name].distribution for name in installed} - {"jaxgames"})
     return {
-        "measure": "CFR+ iterations per second (each updates both players; median of all samples)",
+        "measure": "CFR+ iterations per second (each updates both players; median of all samples;"
+        " one thread each)",
         "versions_of_peers": {name: importlib.metadata.version(name) for name in packages},
         "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
     }
