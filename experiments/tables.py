@@ -65,7 +65,8 @@ def _tables(result: Result) -> list[str]:
         return _list(result.numbers)
     lines = []
     for unit in dict.fromkeys(number.unit for number in result.numbers):
-        lines += _matrix([number for number in result.numbers if number.unit == unit], unit)
+        matrix = _matrix([number for number in result.numbers if number.unit == unit], unit)
+        lines += ["", *matrix] if lines else matrix  # without a gap they would be one table
     return lines
 
 

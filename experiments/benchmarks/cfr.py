@@ -89,8 +89,8 @@ PRESETS = {
     "cpu": Config(
         games=tuple(GAMES),
         solvers=tuple(SOLVERS),
-        rounds=2,
-        repeats=3,
+        rounds=1,
+        repeats=5,
         seconds=0.5,
         checkpoints=(100, 1000),
         climb_seconds=4.0,
