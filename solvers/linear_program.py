@@ -32,7 +32,7 @@ def solve(tree: PublicTree) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]
     values, policies = [], []
     for p, (own, other) in enumerate(((row, column), (column, row))):
         matrix = scipy.sparse.coo_array((payoffs[:, p], (own, other)), (shape[p], shape[1 - p]))
-        value, reach = _maximin(matrix.tocsr(), *tree.players[p :: 1 - 2 * p][:2])
+        value, reach = _maximin(matrix.tocsr(), tree.players[p], tree.players[1 - p])
         values.append(value)
         policies.append(_behaviour(tree, tree.players[p], reach))
     return float((values[0] - values[1]) / 2), tuple(policies)
