@@ -51,7 +51,6 @@ class Player:
     """One player's sequences: the R root sequences first, then depth by depth, Q in all."""
 
     levels: tuple[Level, ...]
-    one: Array  # [] 1, unknown to the compiler; see `sweeps.materialize`
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
@@ -133,7 +132,6 @@ class Layout:
             above, begin, first_group = (begin, end), end, first_group + len(groups)
         return Player(
             levels=tuple(found),
-            one=jnp.ones((), dtype),
             num_roots=self.num_roots,
             num_sequences=begin,
             num_decisions=len(depth),

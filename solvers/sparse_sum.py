@@ -3,7 +3,9 @@
 `y[r] = sum_e weight[e] * prod_f x_f[column_f[e]]` over the entries `e` of row `r`. Rows of similar
 length are stored together as padded blocks `[K, R]` and summed by `K` unrolled gathers, which XLA
 fuses into one vectorised loop; a reduction over an axis of a few elements, or a scatter, is many
-times slower on CPU. Long rows are cut into pieces that a further stage adds up.
+times slower on CPU. Long rows are cut into pieces that a further stage adds up. Rows that read the
+same columns, as a player's hands do at a terminal public state, form a dense tile, which reads
+those columns once.
 """
 
 from __future__ import annotations
@@ -11,14 +13,22 @@ from __future__ import annotations
 import functools
 import operator
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from jaxgames.core import record
 
 _LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # row lengths of blocks; longer rows are cut
 _LONGEST = _LENGTHS[-1]
+# What tiles cost, in gathers: a term of a dense sum, a kernel. Terms are computed in vectors.
+_TERM_COST = 0.15
+_KERNEL_COST = 500
+_VECTOR = 16
+_MOST_COLUMNS = 64  # of a tile: its sums are unrolled
 
 
 @record
@@ -34,25 +44,34 @@ class Block:
 
 
 @record
+class Tiles:
+    """T dense tiles of R rows and C columns: every row of a tile reads all its columns."""
+
+    columns: tuple[Array, ...]  # for each factor, [C, T] int32
+    weights: tuple[Array, ...]  # C times [R, T] float, 0 where there is no entry
+    entries: tuple[Array, ...]  # C times [R, T] int32: whose weight it is, -1 where none
+
+
+@record
 class SparseSum:
     """Stages of blocks; a stage reads what the one before it wrote. See `apply` and `build`."""
 
-    stages: tuple[tuple[Block, ...], ...]
+    stages: tuple[tuple[Block | Tiles, ...], ...]
+    one: Array  # [] int32 1, unknown to the compiler; see `materialize`
 
 
 def apply(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> Float[Array, "R ..."]:
     """The sums of all rows; trailing axes of the factors are carried along."""
-    for number, stage in enumerate(plan.stages):
-        if number > 0 or stage[0].weights is None:
-            factors = tuple(map(_append_zero, factors))
-        parts = [_sum_block(block, factors) for block in stage]
-        factors = (parts[0] if len(parts) == 1 else jnp.concatenate(parts),)
-    return factors[0]
+    if plan.stages[0][0].weights is None:
+        factors = tuple(_concatenate([x], padding=True) for x in factors)
+    for stage in plan.stages[:-1]:
+        factors = (_written(stage, factors, plan.one),)
+    return _concatenate([_sum_block(block, factors) for block in plan.stages[-1]])
 
 
 def reweigh(plan: SparseSum, weight: Float[Array, " E"]) -> SparseSum:
     """The same sums with the entries' weights replaced (differentiable, batched by `vmap`)."""
-    padded = _append_zero(weight)  # entry -1 is padding
+    padded = _concatenate([weight], padding=True)  # entry -1 is padding
     first = tuple(
         block.replace(weights=tuple(padded[entry] for entry in block.entries))
         for block in plan.stages[0]
@@ -69,18 +88,23 @@ def build(
     weight: Float[np.ndarray, " E"] | None = None,
 ) -> SparseSum:
     """Plans the sums on the host. Entries come in any order; `weight=None` means all 1."""
-    entry = np.argsort(row, kind="stable")
-    lengths = np.bincount(row, minlength=num_rows)
+    one = jnp.int32(1)
+    tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
+    entry = loose[np.argsort(row[loose], kind="stable")]
+    lengths = np.bincount(row[entry], minlength=num_rows)
     first = np.cumsum(lengths) - lengths
-    rank = np.arange(len(row)) - first[row[entry]]
+    rank = np.arange(len(entry)) - first[row[entry]]
     longest = max(int(lengths.max(initial=0)), 1)
     pad = functools.partial(_block, columns=columns, weight=weight, padding=num_columns)
     pieces = _pieces(lengths)
-    if longest <= _LONGEST and num_rows * longest <= 1.1 * (pieces["padded"].sum() + num_rows):
-        return SparseSum(stages=((pad(entry, rank, row[entry], (longest, num_rows)),),))
+    few = num_rows * longest <= 1.1 * (pieces["padded"].sum() + num_rows)
+    if longest <= _LONGEST and few and not tiles:
+        block = pad(entry, rank, row[entry], (longest, num_rows))
+        return SparseSum(stages=((block,),), one=one)
 
     piece = pieces["first_of_row"][row[entry]] + rank // _LONGEST
-    blocks, place, count = [], np.zeros(len(pieces["row"]), np.int64), 0
+    blocks, count = list(tiles), len(tile_rows)
+    place = np.zeros(len(pieces["row"]), np.int64)
     for length in np.unique(pieces["padded"]):
         members = np.flatnonzero(pieces["padded"] == length)
         place[members] = np.arange(count, count + len(members))
@@ -89,23 +113,66 @@ def build(
         shape = (int(length), len(members))
         blocks.append(pad(entry[inside], rank[inside] % _LONGEST, local, shape))
         count += len(members)
-    rest = build(row=pieces["row"], columns=(place,), num_rows=num_rows, num_columns=count)
-    return SparseSum(stages=(tuple(blocks), *rest.stages))
+    rest = build(
+        row=np.concatenate([tile_rows, pieces["row"]]),
+        columns=(np.concatenate([np.arange(len(tile_rows)), place]),),
+        num_rows=num_rows,
+        num_columns=count,
+    )
+    return SparseSum(stages=(tuple(blocks), *rest.stages), one=one)
 
 
-def take(values: Float[Array, "Q ..."], index: Int[Array, " R"]) -> Float[Array, "R ..."]:
+def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array, "..."]:
     """Rows by index, which is trusted: neither checked nor wrapped."""
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def materialize(values: Array, one: Int[Array, "..."]) -> Array:
+    """`values`, computed once; `one` is 1, which the compiler must not know.
+
+    XLA copies cheap producers into every consumer, here long sums into dozens of them. It never
+    copies a division (`optimization_barrier` is dropped before fusion on CPU).
+    """
+    return values / one.astype(values.dtype)
 
 
 def num_gathers(plan: SparseSum) -> int:
     """Elements read through an index, padding included: the work of one `apply`."""
     blocks = [block for stage in plan.stages for block in stage]
-    return sum(column.size for block in blocks for factor in block.columns for column in factor)
+    return sum(column.size for block in blocks for column in jax.tree.leaves(block.columns))
 
 
-def _append_zero(values):
-    return jnp.concatenate([values, jnp.zeros((1, *values.shape[1:]), values.dtype)])
+def _concatenate(parts, *, padding=False):
+    """The parts in a row, and a zero for padding to point at."""
+    if padding:
+        parts = [*parts, jnp.zeros((1, *parts[0].shape[1:]), parts[0].dtype)]
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+
+
+def _written(stage, factors, one):
+    """The sums of a stage and a zero, in memory before the next stage reads them.
+
+    Otherwise XLA:CPU fuses the sums into the gathers of the next stage, where they are no longer
+    vectorised, whatever divisions stand between. It leaves the branches of a conditional alone.
+    """
+    blocks = [block for block in stage if isinstance(block, Block)]
+    tiles = [block for block in stage if isinstance(block, Tiles)]
+    dense = [_sum_tiles(block, factors, one) for block in tiles]
+    loose = [_sum_block(block, factors) for block in blocks]
+
+    def together(dense, loose):
+        flat = [sums.reshape(-1, *sums.shape[2:]) for sums in dense]
+        return _concatenate([*flat, *loose], padding=True)
+
+    def unreachable(dense, loose):
+        return jnp.zeros_like(together(dense, loose))
+
+    return jax.lax.cond(one > 0, together, unreachable, dense, loose)
+
+
+def _lift(values, rank):
+    """`values` with axes of length 1 behind, as many as `rank` asks for."""
+    return values.reshape(values.shape + (1,) * (rank - values.ndim))
 
 
 def _sum_block(block: Block, factors):
@@ -114,11 +181,79 @@ def _sum_block(block: Block, factors):
         if block.weights is not None:
             gathered.append(block.weights[k])
         rank = max(values.ndim for values in gathered)
-        gathered = [x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in gathered]
-        return functools.reduce(operator.mul, gathered)
+        return functools.reduce(operator.mul, [_lift(x, rank) for x in gathered])
 
     length = len(block.columns[0] if block.weights is None else block.weights)
     return functools.reduce(operator.add, map(term, range(length)))
+
+
+def _sum_tiles(tiles: Tiles, factors, one):
+    """[R, T, ...]; kept in two axes, for in one flat axis XLA:CPU does not vectorise them."""
+    read = [take(x, column) for x, column in zip(factors, tiles.columns, strict=True)]
+    read = materialize(functools.reduce(operator.mul, read), one)  # [C, T, ...]
+    rank = max(read.ndim, tiles.weights[0].ndim)
+    read = _lift(read, rank)
+    terms = [_lift(weight, rank) * read[c][None] for c, weight in enumerate(tiles.weights)]
+    return functools.reduce(operator.add, terms)
+
+
+def _cut_tiles(row, columns, weight):
+    """Tiles, the rows that their partial sums belong to, and the entries that are in none.
+
+    A tile is made of rows and columns that entries connect, of all those, where that is cheaper
+    than to gather every entry. Tiles of one shape are cut together or not at all.
+    """
+    loose = np.ones(len(row), bool)
+    if weight is None or not columns:
+        return [], np.zeros(0, np.int64), np.flatnonzero(loose)
+    names, column = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    tile = _components(row, column)
+    local_row, num_rows = _rank_within(tile, row)
+    local_column, num_columns = _rank_within(tile, column)
+    shapes = np.stack([num_rows, num_columns])
+    found, found_rows = [], [np.zeros(0, np.int64)]
+    for r, c in np.unique(shapes, axis=1).T:
+        chosen = (shapes == [[r], [c]]).all(axis=0)
+        inside = np.flatnonzero(chosen[tile])
+        count = chosen.sum()
+        terms = r * c * -(-count // _VECTOR) * _VECTOR
+        cost = (c * len(columns) + r) * count + _TERM_COST * terms + _KERNEL_COST
+        if cost >= len(inside) * len(columns) or c > _MOST_COLUMNS:
+            continue
+        loose[inside] = False
+        number = (np.cumsum(chosen) - 1)[tile[inside]]
+        rows = np.zeros((r, count), np.int64)
+        rows[local_row[inside], number] = row[inside]
+        found_rows.append(rows.reshape(-1))
+        which = np.zeros((c, count), np.int64)
+        which[local_column[inside], number] = column[inside]
+        entries = np.full((c, r, count), -1, np.int32)
+        entries[local_column[inside], local_row[inside], number] = inside
+        weights = np.where(entries < 0, 0, weight[entries]).astype(weight.dtype)
+        found.append(
+            Tiles(
+                columns=tuple(jnp.asarray(name[which], jnp.int32) for name in names),
+                weights=tuple(map(jnp.asarray, weights)),
+                entries=tuple(map(jnp.asarray, entries)),
+            )
+        )
+    return found, np.concatenate(found_rows), np.flatnonzero(loose)
+
+
+def _components(row, column):
+    """Number of the connected component of rows and columns that each entry belongs to."""
+    num_rows, num_columns = row.max(initial=-1) + 1, column.max(initial=-1) + 1
+    size = num_rows + num_columns
+    edges = coo_array((np.ones(len(row), bool), (row, num_rows + column)), shape=(size, size))
+    component = connected_components(edges, directed=False)[1]
+    return np.unique(component[row], return_inverse=True)[1]
+
+
+def _rank_within(group, value):
+    """Rank of each entry's value among the distinct ones of its group, and how many those are."""
+    pairs, place = np.unique(np.stack([group, value]), axis=1, return_inverse=True)
+    count = np.bincount(pairs[0])
+    return place - (np.cumsum(count) - count)[group], count
 
 
 def _pieces(lengths):

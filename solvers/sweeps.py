@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from solvers import sparse_sum
 from solvers.public_tree import PublicTree
 from solvers.sequences import Group, Player
+from solvers.sparse_sum import materialize
 
 Table = tuple[Array, ...]
 Reduction = Callable[[Group, Array, Array | None], Array]
@@ -30,16 +31,6 @@ def sum_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
 def max_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
     """Maximum over the leading axis, unrolled."""
     return functools.reduce(jnp.maximum, [values[a] for a in range(values.shape[0])])
-
-
-def materialize(player: Player, values: Array) -> Array:
-    """`values`, computed once.
-
-    XLA copies cheap producers into every consumer, here long sums into dozens of them. It never
-    copies a division, and cannot know that this divisor is 1 (`optimization_barrier` is dropped
-    before fusion on CPU).
-    """
-    return values / player.one
 
 
 def expand(table: Array, like: Array) -> Array:
@@ -63,7 +54,8 @@ def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> A
 def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -> Array:
     """Counterfactual payoff `[Q, ...]` of terminals right below each sequence of `player`."""
     others = [x for p, x in enumerate(reaches) if p != player]
-    return materialize(tree.players[player], sparse_sum.apply(tree.terminals[player], *others))
+    plan = tree.terminals[player]
+    return materialize(sparse_sum.apply(plan, *others), plan.one)
 
 
 def values(
@@ -81,7 +73,7 @@ def values(
     for level in reversed(player.levels):
         rows = terminal[level.begin : level.end]
         if below is not None:
-            rows = materialize(player, rows + below)
+            rows = materialize(rows + below, level.children.one)
         actions, decisions, offset = [], [], 0
         here = tables[level.first_group : level.first_group + len(level.groups)]
         for group, entry in zip(level.groups, here, strict=True):

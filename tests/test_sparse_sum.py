@@ -103,6 +103,76 @@ def test_padding_reads_nothing_that_matters():
     np.testing.assert_allclose(found, np.bincount(row, np.sign(weight), 5) * 1e300)
 
 
+def tiled_entries(*, num_tiles=300, shape=(5, 6), num_factors=2, seed=0):
+    """Rows that share their columns as hands do at a public state (a fifth of the pairs missing),
+    in shuffled order, and as many loose entries beside: row, columns, weight, number of rows."""
+    generator = np.random.default_rng(seed)
+    tile, r, c = np.indices((num_tiles, *shape)).reshape(3, -1)
+    tuples = generator.permutation(NUM_COLUMNS**num_factors)[: num_tiles * shape[1]]
+    columns = np.array(np.unravel_index(tuples, (NUM_COLUMNS,) * num_factors))
+    kept = generator.random(len(tile)) < 0.8
+    row = (tile * shape[0] + r)[kept]
+    columns = columns[:, (tile * shape[1] + c)[kept]]
+    num_rows = num_tiles * shape[0] + 20
+    order = generator.permutation(len(row))
+    return row[order], tuple(columns[:, order]), generator.normal(size=len(row)), num_rows
+
+
+def tiles_of(plan):
+    return [block for block in plan.stages[0] if isinstance(block, sparse_sum.Tiles)]
+
+
+class TestTiles:
+    row, columns, weight, num_rows = tiled_entries()
+    factors = tuple(np.random.default_rng(1).normal(size=(2, NUM_COLUMNS)))
+
+    @property
+    def plan(self):
+        return plan_of(self.row, self.columns, self.num_rows, self.weight)
+
+    def test_save_gathers(self):
+        assert tiles_of(self.plan)
+        assert sparse_sum.num_gathers(self.plan) < len(self.row) * len(self.columns)
+
+    @pytest.mark.parametrize("trailing", [(), (2, 3)])
+    def test_have_the_same_sums(self, trailing):
+        factors = np.random.default_rng(1).normal(size=(2, NUM_COLUMNS, *trailing))
+        found = apply(self.plan, *map(jnp.asarray, factors))
+        anew = expected(self.row, self.columns, self.weight, self.num_rows, factors)
+        np.testing.assert_allclose(found, anew, atol=1e-12)
+
+    def test_stand_beside_loose_entries(self):
+        generator = np.random.default_rng(2)
+        row = np.concatenate([self.row, np.full(40, self.num_rows - 1), [self.num_rows]])
+        columns = [np.append(c, generator.integers(NUM_COLUMNS, size=41)) for c in self.columns]
+        weight = np.append(self.weight, generator.normal(size=41))
+        plan = plan_of(row, tuple(columns), self.num_rows + 2, weight)
+        assert tiles_of(plan)
+        assert len(plan.stages[0]) > len(tiles_of(plan))
+        found = apply(plan, *map(jnp.asarray, self.factors))
+        anew = expected(row, columns, weight, self.num_rows + 2, self.factors)
+        np.testing.assert_allclose(found, anew, atol=1e-12)
+
+    def test_are_reweighed_in_batches_with_gradients(self):
+        def sums(weight):
+            plan = sparse_sum.reweigh(self.plan, weight)
+            return sparse_sum.apply(plan, *map(jnp.asarray, self.factors))
+
+        other = np.random.default_rng(2).normal(size=(2, len(self.weight)))
+        found = jax.vmap(sums)(jnp.asarray(other))
+        for got, weight in zip(found, other, strict=True):
+            anew = expected(self.row, self.columns, weight, self.num_rows, self.factors)
+            np.testing.assert_allclose(got, anew, atol=1e-12)
+        slope = jax.grad(lambda weight: sums(weight).sum())(jnp.asarray(other[0]))
+        first, second = (x[c] for x, c in zip(self.factors, self.columns, strict=True))
+        np.testing.assert_allclose(slope, first * second, atol=1e-12)
+
+    def test_are_not_cut_where_rows_share_nothing(self):
+        row, columns, weight = entries([1] * 2000, num_factors=2)
+        columns = (np.arange(2000) % NUM_COLUMNS, np.arange(2000) // NUM_COLUMNS)
+        assert not tiles_of(plan_of(row, columns, 2000, weight))
+
+
 class TestReweigh:
     lengths = (0, 1, 2, 40, 7, 0)
     row, columns, weight = entries(lengths, num_factors=2)

@@ -169,7 +169,6 @@ def _execute(command, folder, time_limit) -> str | None:
     paths = [str(results.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"HOME": folder, "PYTHONPATH": os.pathsep.join(paths)}
     environment["JAX_ENABLE_X64"] = "0"  # programs in float64 say so themselves
-    environment["NPROC"] = "1"  # XLA's threads: it splits operations too small for that
     errors = pathlib.Path(folder, "errors")
     with errors.open("wb") as stream:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": stream}

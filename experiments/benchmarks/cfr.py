@@ -277,8 +277,7 @@ def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]
     """What `result.json` tells besides the config."""
     packages = sorted({SOLVERS[name].distribution for name in installed} - {"jaxgames"})
     return {
-        "measure": "CFR+ iterations per second (each updates both players; median of all samples;"
-        " one thread each)",
+        "measure": "CFR+ iterations per second (each updates both players; median of all samples)",
         "versions_of_peers": {name: importlib.metadata.version(name) for name in packages},
         "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
     }

@@ -13,7 +13,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.public_tree import PublicTree, build_public_tree
-from solvers.sparse_sum import SparseSum
+from solvers.sparse_sum import Block, SparseSum, Tiles
 
 REFERENCE = "ours_float64"  # the others' NashConv must equal its own
 NUM_SOLVES = 64  # at once, in the measurement of batches
@@ -116,6 +116,11 @@ def bytes_per_iteration(tree: PublicTree) -> int:
 
         sum(block)        K R (F (4 + f) + w) + f R      in: indices, factors, weights (w = f, or 0
                                                          where there are none); out: the sums
+
+    and for T dense tiles of R rows and C columns
+
+        products          C T (F (4 + f) + f)            in: indices, factors; out: their products
+        sums              C T f (1 + R) + f R T          in: products, weights; out: the sums
     """
     size = jnp.dtype(tree.dtype).itemsize
     moved = sum(_sum_bytes(plan, size) for plan in tree.terminals)
@@ -127,13 +132,22 @@ def bytes_per_iteration(tree: PublicTree) -> int:
 
 
 def _sum_bytes(plan: SparseSum, size: int) -> int:
-    moved = 0
-    for block in (block for stage in plan.stages for block in stage):
-        entries = sum(column.size for column in block.columns[0])
-        weight = size if block.weights is not None else 0
-        moved += entries * (len(block.columns) * (4 + size) + weight)
-        moved += size * block.columns[0][0].size
-    return moved
+    blocks = [block for stage in plan.stages for block in stage]
+    return sum((_tile_bytes if isinstance(b, Tiles) else _block_bytes)(b, size) for b in blocks)
+
+
+def _block_bytes(block: Block, size: int) -> int:
+    entries = sum(column.size for column in block.columns[0])
+    weight = size if block.weights is not None else 0
+    sums = size * block.columns[0][0].size
+    return entries * (len(block.columns) * (4 + size) + weight) + sums
+
+
+def _tile_bytes(tiles: Tiles, size: int) -> int:
+    products = tiles.columns[0].size
+    gathered = products * (len(tiles.columns) * (4 + size) + size)
+    weights = sum(weight.size for weight in tiles.weights)
+    return gathered + size * (products + weights + tiles.weights[0].size)
 
 
 def _num_bytes(records: Any) -> int:
