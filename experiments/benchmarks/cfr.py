@@ -89,7 +89,7 @@ PRESETS = {
     "cpu": Config(
         games=tuple(GAMES),
         solvers=tuple(SOLVERS),
-        rounds=1,
+        rounds=2,
         repeats=5,
         seconds=0.5,
         checkpoints=(100, 1000),
