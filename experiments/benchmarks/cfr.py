@@ -94,7 +94,7 @@ PRESETS = {
         seconds=0.5,
         checkpoints=(100, 1000),
         climb_seconds=4.0,
-        time_limit=120.0,
+        time_limit=300.0,
     ),
 }
 
