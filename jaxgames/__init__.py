@@ -8,6 +8,7 @@ from jaxgames import (  # noqa: F401 (registers them)
     liars_dice,
     matrix,
     rps_plus,
+    scotland_yard,
     tic_tac_toe,
 )
 from jaxgames.contract import check_game

@@ -1,0 +1,117 @@
+"""Maps of Scotland Yard: stations and the lines between them, and the moves they allow.
+
+In the package: `london`, the board of Ravensburger (1996 and later, 199 stations), and `glasses`,
+the small map of Student of Games (Schmid et al. 2023, Fig. S3). `add_map` takes others.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.resources
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Array
+
+from jaxgames.core import record
+from jaxgames.registry import unknown
+
+KINDS = ("taxi", "bus", "underground", "ferry")
+TICKETS = ("taxi", "bus", "underground", "black")
+BLACK = 3  # pays for any line; ferries take nothing else
+NOWHERE = -1
+_PACKAGED = ("glasses", "london")
+
+
+@record
+class Map:
+    """N stations, E lines that go both ways; stations are counted from 0 in the edges."""
+
+    numbers: np.ndarray  # [N] int32 as printed on the board, ascending
+    edges: np.ndarray  # [E, 3] int32: two stations, and a kind of line (index into KINDS)
+
+
+@record
+class Moves:
+    """Up to M moves from each of N stations, NOWHERE at padding.
+
+    First the moves by taxi, bus and underground, each by station; then, if there are black cards,
+    one move by black card to each neighbour.
+    """
+
+    to: Array | np.ndarray  # [N, M] int32 station
+    ticket: Array | np.ndarray  # [N, M] int32 index into TICKETS, 0 at padding
+    back: Array | np.ndarray  # [N, M] int32 which move of the other station leads back
+
+
+_added: dict[str, Map] = {}
+
+
+def load_map(name: str) -> Map:
+    """The map `name`, from the package or added.
+
+    Raises:
+      ValueError: there is no such map.
+    """
+    if name in _added:
+        return _added[name]
+    if name not in _PACKAGED:
+        raise ValueError(unknown("map of scotland_yard", name, [*_PACKAGED, *_added]))
+    return _packaged(name)
+
+
+def add_map(name: str, edges: Iterable[tuple[int, int, str]]) -> Map:
+    """Adds a map for `scotland_yard(map=name)`; edges are two station numbers and a kind.
+
+    Raises:
+      ValueError: a map of this name exists, or an edge is a loop, given twice or of unknown kind.
+    """
+    if name in (*_PACKAGED, *_added):
+        raise ValueError(f"add_map: a map named {name!r} exists already")
+    _added[name] = _make_map(name, edges)
+    return _added[name]
+
+
+@functools.cache
+def moves(name: str, *, black: bool) -> Moves:
+    """The moves on the map `name`, with or without those by black card."""
+    links = set()
+    for one, other, kind in load_map(name).edges.tolist():
+        tickets = {kind, BLACK} if black else {kind} - {BLACK}  # a ferry has the number of BLACK
+        links |= {(a, t, b) for t in tickets for a, b in ((one, other), (other, one))}
+    slots: list[dict[tuple[int, int], int]] = [{} for _ in load_map(name).numbers]
+    for station, ticket, target in sorted(links):
+        slots[station][ticket, target] = len(slots[station])
+    shape = (len(slots), max(1, *map(len, slots)))
+    to, ticket_of, back = np.full(shape, NOWHERE, np.int32), *np.zeros((2, *shape), np.int32)
+    for station, ticket, target in links:
+        slot = slots[station][ticket, target]
+        to[station, slot], ticket_of[station, slot] = target, ticket
+        back[station, slot] = slots[target][ticket, station]
+    return Moves(to=to, ticket=ticket_of, back=back)
+
+
+@functools.cache
+def _packaged(name: str) -> Map:
+    file = importlib.resources.files("jaxgames.scotland_yard") / "data" / f"{name}.csv"
+    rows = csv.DictReader(file.read_text(encoding="utf-8").splitlines())
+    return _make_map(name, [(int(row["a"]), int(row["b"]), row["kind"]) for row in rows])
+
+
+def _make_map(name, edges):
+    edges = [(min(a, b), max(a, b), kind) for a, b, kind in edges]
+    for edge in edges:
+        if edge[2] not in KINDS:
+            raise ValueError(unknown(f"kind of edge {edge} of map {name!r}:", edge[2], KINDS))
+        if edge[0] == edge[1]:
+            raise ValueError(f"map {name!r}: edge {edge} leads from a station to itself")
+    twice = [edge for edge in sorted(set(edges)) if edges.count(edge) > 1]
+    if twice or not edges:
+        raise ValueError(f"map {name!r}: " + (f"edge {twice[0]} twice" if twice else "no edges"))
+    numbers = sorted({station for edge in edges for station in edge[:2]})
+    index = {number: n for n, number in enumerate(numbers)}
+    return Map(
+        numbers=np.array(numbers, np.int32),
+        edges=np.array([(index[a], index[b], KINDS.index(k)) for a, b, k in edges], np.int32),
+    )

@@ -1,0 +1,139 @@
+"""Counterfactual value-and-policy networks (Student of Games; Schmid et al. 2023).
+
+A network sees a public belief state: the public features and both players' ranges, normalised. It
+answers with a value for every row of both players, per unit of compatible opponent range, and with
+a policy for every row of the actor. `NetworkEvaluator` turns that into the evaluator of a search.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, PyTree
+
+from jaxgames.public_game import PublicGame, PublicState
+from nets.torsos import Mlp, ResidualMlp
+
+TORSOS = {"mlp": Mlp, "residual": ResidualMlp}
+
+
+class Cvpn(nnx.Module):
+    """Values `[2, N]` and policy logits `[A, N]` from features `[F]` and ranges `[2, N]`."""
+
+    def __init__(
+        self,
+        *,
+        num_features: int,
+        num_rows: int,
+        num_actions: int,
+        width: int = 128,
+        depth: int = 3,
+        torso: str = "mlp",
+        dtype: str = "float32",
+        rngs: nnx.Rngs,
+    ):
+        if torso not in TORSOS:
+            raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
+        self.num_rows, self.num_actions = num_rows, num_actions
+        self.torso = TORSOS[torso](
+            num_features + 2 * num_rows, width=width, depth=depth, rngs=rngs, dtype=dtype
+        )
+        self.values = nnx.Linear(width, 2 * num_rows, rngs=rngs)
+        self.policy = nnx.Linear(width, num_actions * num_rows, rngs=rngs)
+
+    def __call__(
+        self, features: Float[Array, "*B F"], ranges: Float[Array, "*B 2 N"]
+    ) -> tuple[Float[Array, "*B 2 N"], Float[Array, "*B A N"]]:
+        batch = features.shape[:-1]
+        inputs = jnp.concatenate([features, ranges.reshape(*batch, -1)], axis=-1)
+        hidden = self.torso(inputs).astype(features.dtype)
+        values = self.values(hidden).reshape(*batch, 2, self.num_rows)
+        return values, self.policy(hidden).reshape(*batch, self.num_actions, self.num_rows)
+
+
+def new_cvpn(
+    game: PublicGame,
+    *,
+    seed: int,
+    width: int = 128,
+    depth: int = 3,
+    torso: str = "mlp",
+    dtype: str = "float32",
+) -> Cvpn:
+    """A network of the shape that `game` asks for.
+
+    Raises:
+      ValueError: unknown torso or a size below 1.
+    """
+    features = jax.eval_shape(lambda: game.encode(game.root()))
+    return Cvpn(
+        num_features=features.shape[0],
+        num_rows=game.num_rows,
+        num_actions=game.num_actions,
+        width=width,
+        depth=depth,
+        torso=torso,
+        dtype=dtype,
+        rngs=nnx.Rngs(seed),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkEvaluator:
+    """`evaluate(params, game, state, reach)` for `solvers.search`, from `nnx.split(network)`."""
+
+    graph: nnx.GraphDef
+    zero_sum: bool = True  # takes half of what both players together would win from each
+    temperature: float = 1.0  # of the prior
+
+    def __call__(
+        self,
+        params: PyTree,
+        game: PublicGame,
+        state: PublicState,
+        reach: Float[Array, "2 N"],
+    ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+        network = nnx.merge(self.graph, params)
+        values, logits = network(game.encode(state), normalised(reach))
+        values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
+        return values, masked_softmax(logits / self.temperature, game.legal(state).T)
+
+
+def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
+    """Ranges: reaches that sum to 1, or to 0 where nothing is reached."""
+    total = jnp.sum(reach, axis=1, keepdims=True)
+    return reach / jnp.where(total > 0, total, 1)
+
+
+def counterfactual(
+    game: PublicGame,
+    state: PublicState,
+    reach: Float[Array, "2 N"],
+    values: Float[Array, "2 N"],
+    *,
+    zero_sum: bool,
+) -> Float[Array, "2 N"]:
+    """Counterfactual values from values per unit of compatible opponent reach.
+
+    `zero_sum` shifts both players' values by one number each, so that their beliefs expect
+    opposite payoffs.
+    """
+    mass = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
+    mass = jnp.where(game.rows(state), mass, 0)
+    found = values * mass
+    if zero_sum:
+        excess, total = jnp.sum(reach * found), jnp.sum(reach[0] * mass[0])
+        found = found - mass * excess / jnp.where(total > 0, 2 * total, 1)
+    return found
+
+
+def masked_softmax(logits: Float[Array, "A N"], legal: Bool[Array, "A N"]) -> Float[Array, "A N"]:
+    """Softmax over the legal actions of each row; 0 in rows without any."""
+    highest = jnp.max(jnp.where(legal, logits, -jnp.inf), axis=0, keepdims=True)
+    highest = jnp.where(jnp.isfinite(highest), highest, 0)
+    weights = jnp.where(legal, jnp.exp(jnp.where(legal, logits - highest, 0)), 0)
+    total = jnp.sum(weights, axis=0, keepdims=True)
+    return weights / jnp.where(total > 0, total, 1)

@@ -1,0 +1,1 @@
+"""Search: growing-tree CFR, re-solving, agents, and how exploitable they are."""

@@ -1,0 +1,97 @@
+"""Continual re-solving: what a search hands on to the next one (Student of Games, "Modified
+continual re-solving"; Burch, Johanson, Bowling 2014 for the gadget).
+
+One chain of searches belongs to one agent, the re-solver of all of them. Of a search it keeps its
+own policy, by which its own reach goes on, and the opponent's average counterfactual values, which
+are what the opponent may opt out for in the next search. Those values contain the re-solver's own
+reach, which therefore is never scaled anew. Where the next state is not in the tree, the next
+search starts at its closest ancestor that is.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxgames.public_game import PublicGame
+from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, Problem, Search, average_policy
+from solvers.search.search_tree import LEAF
+
+
+def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:
+    """The search at the root of the game: no gadget, everything is reached."""
+    state = game.root()
+    return Problem(
+        state=state,
+        path=jnp.full(max_path, NO_STEP, jnp.int32),
+        reach=game.rows(state).astype(dtype),
+        resolver=jnp.int32(NO_RESOLVER),
+        opt_out=jnp.zeros(game.num_rows, dtype),
+    )
+
+
+def next_problem(
+    game: PublicGame,
+    search: Search,
+    played: Float[Array, "2 N"],
+    path: Int[Array, " L"],
+    *,
+    resolver: Int[Array, ""],
+) -> tuple[Problem, Float[Array, "2 N"]]:
+    """The search after this one, `path` below the state this one acted at.
+
+    `path` are numbers of children, padded with NO_STEP. `played` are the players' own reaches where
+    this search acted, by the policies that searches made; those where the next one acts are
+    returned too. A `resolver` of NO_RESOLVER makes the next search trust them for both players,
+    without a gadget (which is not safe).
+    """
+    policy = average_policy(game, search)
+    state = jax.tree.map(lambda x: x[search.target], search.tree.state)
+    node, problem = search.target, None
+    for step in range(path.shape[0]):
+        there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
+        played, state = _advance(game, state, played, policy if step == 0 else None, child, there)
+        rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
+        slot = jnp.maximum(node, 0), child
+        found = _problem_at(search, slot, state, rest, played, resolver)
+        known = there & (node != LEAF)
+        problem = found if problem is None else _choose(known, found, problem)
+        node = jnp.where(known, search.tree.node[slot], LEAF)
+    return problem, played
+
+
+def _problem_at(search, slot, state, path, played, resolver):
+    """The problem whose tree starts at a slot of this search's tree."""
+    tree, trusted = search.tree, resolver == NO_RESOLVER
+    weight = tree.slot_weight[slot[0]]
+    scale = 1 / jnp.where(weight > 0, weight, 1)
+    own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
+    return Problem(
+        state=state,
+        path=path,
+        reach=jnp.where(own | trusted, played, scale * tree.slot_reach[slot]),
+        resolver=jnp.asarray(resolver, jnp.int32),
+        opt_out=scale * tree.slot_values[slot][1 - jnp.maximum(resolver, 0)],
+    )
+
+
+def _advance(game, state, played, policy, child, there):
+    """Both players' own reaches in a child, and the child.
+
+    After the first step only players act whose policies are not kept: their reach goes through
+    uncounted.
+    """
+    below = [game.see_down(state, p, played[p]) for p in range(2)]
+    actor = game.actor(state)
+    for p in range(2):
+        chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy.T
+        acted = game.act_down(state, played[p][:, None] * chosen)
+        below[p] = jnp.where(actor == p, acted, below[p])
+    after = jax.tree.map(lambda x: x[child], game.children(state))
+    reach = jnp.stack(below)[:, child]
+    return jnp.where(there, reach, played), _choose(there, after, state)
+
+
+def _choose(condition, these, those):
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), these, those)

@@ -1,0 +1,77 @@
+"""Values on the public states of a belief-level game, against those on its histories."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.game_tree import enumerate_game
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from solvers import evaluation
+from solvers.public_tree import build_public_tree
+from solvers.search import listing
+
+GAMES = ("kuhn_poker", "leduc_poker", "liars_dice(sides=3)", "goofspiel(cards=3)", "coin_toss")
+
+
+@pytest.fixture(autouse=True)
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+@functools.cache
+def compiled(name):
+    tree = enumerate_game(make(name))
+    table = public_table(tree, dtype="float64")
+    return tree, table, listing.list_public_states(table)
+
+
+def random_policy(tree, seed=0):
+    generator = np.random.default_rng(seed)
+    found = []
+    for player in range(2):
+        legal = tree.legal_actions(player)
+        weights = generator.random(legal.shape) * legal
+        found.append(weights / weights.sum(axis=1, keepdims=True))
+    return tuple(found)
+
+
+def by_public_state(table, states, policy):
+    """`[S, A, N]` from policies by information state."""
+    where = np.asarray(states.state)
+    actor = np.asarray(states.actor)
+    numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
+    found = np.zeros((len(where), table.num_rows, table.num_actions))
+    for player in range(2):
+        state, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
+        found[state, row] = policy[player][numbers[state, row]]
+    return jnp.asarray(found.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_values_and_best_responses_are_those_of_the_game(name):
+    tree, table, states = compiled(name)
+    policy = random_policy(tree)
+    public = build_public_tree(tree, dtype="float64")
+    mine = by_public_state(table, states, policy)
+    found = float(listing.expected_value(table, states, mine))
+    assert found == pytest.approx(float(evaluation.expected_value(public, policy)[0]), abs=1e-12)
+    found = float(listing.exploitability(table, states, mine))
+    assert found == pytest.approx(float(evaluation.exploitability(public, policy)), abs=1e-12)
+
+
+def test_every_public_state_is_listed_once():
+    _, table, states = compiled("leduc_poker")
+    numbers = np.asarray(states.state)
+    first = int(table.first)
+    np.testing.assert_array_equal(np.sort(numbers), np.arange(first, len(table.actors)))
+
+
+def test_too_many():
+    _, table, _ = compiled("leduc_poker")
+    with pytest.raises(ValueError, match="more than max_states=50 public states"):
+        listing.list_public_states(table, max_states=50)

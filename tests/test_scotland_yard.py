@@ -1,0 +1,652 @@
+"""Scotland Yard: the maps, the rules along random games, and beliefs against all histories."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames import CHANCE, TERMINAL, check_game, enumerate_game, make, random_playouts
+from jaxgames.game_tree import levels
+from jaxgames.scotland_yard import add_map, load_map, maps, public_scotland_yard
+from jaxgames.scotland_yard.board import LOST, RUNNING, WON
+from solvers import cfr, evaluation
+from solvers.public_tree import build_public_tree
+
+GLASSES = "scotland_yard(map=glasses)"
+LONDON = "scotland_yard(map=london)"
+# Every rule at once: chance, buses, ferries, black and double cards, reveals in a double move too.
+FULL = (
+    "scotland_yard(map=toy,edition=glasses,detectives=2,rounds=3,reveals=2,detective_tickets=1/1/0,"
+    "mr_x_tickets=2/1/0,black=1,doubles=1,detective_starts=1/6,mr_x_starts=3/4)"
+)
+add_map(
+    "toy",
+    [
+        *((1, 2, "taxi"), (2, 3, "taxi"), (3, 4, "taxi"), (4, 5, "taxi"), (5, 6, "taxi")),
+        *((1, 3, "bus"), (3, 6, "bus"), (2, 3, "bus"), (2, 5, "ferry")),
+    ],
+)
+
+
+# Maps
+
+
+def test_london_is_the_board():
+    london = load_map("london")
+    one, other, kind = london.edges.T
+    assert london.numbers.tolist() == list(range(1, 200))
+    assert len(london.edges) == 467
+    assert [int(np.sum(kind == k)) for k in range(4)] == [345, 99, 20, 3]
+    taxi = kind == maps.KINDS.index("taxi")
+    assert {*one[taxi], *other[taxi]} == {*range(199)}
+    ferries = london.numbers[london.edges[kind == maps.KINDS.index("ferry"), :2]].tolist()
+    assert ferries == [[108, 115], [115, 157], [157, 194]]
+
+
+def test_glasses_is_the_map_of_the_paper():
+    glasses = load_map("glasses")
+    lines = "1-2 2-3 2-4 3-5 4-5 5-6 6-7 7-8 7-9 8-10 9-10 10-11"
+    assert lines == " ".join(f"{a}-{b}" for a, b in glasses.numbers[glasses.edges[:, :2]])
+    assert not glasses.edges[:, 2].any()
+
+
+@pytest.mark.parametrize(("name", "black"), [("london", True), ("london", False), ("toy", True)])
+def test_every_move_has_its_way_back(name, black):
+    moves = maps.moves(name, black=black)
+    station, slot = np.nonzero(moves.to != maps.NOWHERE)
+    to, back, ticket = (leaf[station, slot] for leaf in (moves.to, moves.back, moves.ticket))
+    np.testing.assert_array_equal(moves.to[to, back], station)
+    np.testing.assert_array_equal(moves.back[to, back], slot)
+    np.testing.assert_array_equal(moves.ticket[to, back], ticket)
+    edges = load_map(name).edges
+    neighbours = {tuple(pair) for pair in np.sort(edges[:, :2], axis=1).tolist()}
+    lines = np.sum(edges[:, 2] != maps.KINDS.index("ferry")) + len(neighbours) * black
+    assert len(station) == 2 * lines
+    assert len({*zip(station, to, ticket, strict=True)}) == len(station)
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([(1, 2, "tram")], r"unknown kind of edge .*'tram'"),
+        ([(1, 1, "taxi")], r"edge \(1, 1, 'taxi'\) leads from a station to itself"),
+        ([(1, 2, "taxi"), (2, 1, "taxi")], r"edge \(1, 2, 'taxi'\) twice"),
+        ([], "no edges"),
+    ],
+)
+def test_bad_map_is_refused(edges, message):
+    with pytest.raises(ValueError, match=message):
+        add_map("bad", edges)
+    with pytest.raises(ValueError, match="a map named 'london' exists already"):
+        add_map("london", [(1, 2, "taxi")])
+
+
+# Parameters
+
+
+def test_settings_of_student_of_games():
+    london, glasses = make("scotland_yard"), make(GLASSES)
+    assert london == make(LONDON)
+    assert (london.detectives, london.rounds, london.black, london.doubles) == (5, 24, 5, 2)
+    assert len(london.detective_starts) == len(london.mr_x_starts) == 18
+    assert (glasses.detective_starts, glasses.mr_x_starts, glasses.rounds) == ((1, 11), (6,), 5)
+    assert glasses.detective_tickets == glasses.mr_x_tickets == (5, 0, 0)
+    assert not glasses.reveal_mask.any()
+    assert (glasses.black, glasses.doubles) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (GLASSES, GLASSES),
+        ("scotland_yard(detectives=3,rounds=10)", None),
+        ("scotland_yard(edition=bristol,reveals=0)", None),
+        ("scotland_yard(edition=ravensburger_29_cards,detectives=4)", None),
+        ("scotland_yard(edition=milton_bradley_1985)", None),
+        ("scotland_yard(edition=ravensburger_2000,detectives=4)", None),
+        (FULL, None),
+    ],
+)
+def test_text_of_a_game_makes_it_again(spec, text):
+    game = make(spec)
+    assert make(str(game)) == game
+    assert hash(make(str(game))) == hash(game)
+    assert text is None or str(game) == text
+
+
+def test_parameters_follow_from_others():
+    game = make("scotland_yard(map=london,detectives=3,rounds=10)")
+    assert (game.black, game.reveals) == (3, (3, 8))
+    assert str(game) == "scotland_yard(map=london,detectives=3,rounds=10)"
+    assert make("scotland_yard(reveals=0)").max_depth == 6 + 24 * 6 + 2
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("map=londn", r"unknown map of scotland_yard 'londn'; did you mean 'london'\?"),
+        ("edition=first", r"unknown edition of scotland_yard 'first'"),
+        ("detectives=0", "detectives=0 must be between 1 and 198"),
+        ("rounds=0", "rounds=0 must be between 1 and 1000"),
+        ("black=-2", "black=-2 must be between 0 and 1000"),
+        ("doubles=-2", "doubles=-2 must be between 0 and 1000"),
+        ("reveals=3/25", "reveals=3/25 must be between 1 and 24"),
+        ("reveals=8/3", "reveals=8/3 must be ascending rounds, or 0 for never"),
+        ("mr_x_tickets=4/3", "mr_x_tickets=4/3 must be 3 numbers"),
+        ("detective_tickets=10/-8/4", "detective_tickets=10/-8/4 must be between 0 and 1000"),
+        ("map=glasses,mr_x_starts=12", r"mr_x_starts=12 must be stations of map 'glasses' \(1 to"),
+        ("map=glasses,detective_starts=1/1", "detective_starts=1/1 must be different stations"),
+        ("map=glasses,detectives=3", "detective_starts=1/11 must be at least as many stations as"),
+        ("map=glasses,mr_x_starts=11", "mr_x_starts=11 must be stations of which one is left"),
+        ("map=glasses,detective_starts=2/11,mr_x_starts=1", "can move; from 1 he could not"),
+        ("map=glasses,mr_x_tickets=0/0/0", "can move; from 6 he could not"),
+        ("map=glasses,edition=bristol", "detective_starts=26/29.* must be stations of map 'glass"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        make(f"scotland_yard({parameters})")
+
+
+# Rules
+
+
+@pytest.mark.parametrize("spec", [GLASSES, FULL, pytest.param(LONDON, marks=pytest.mark.slow)])
+def test_game_keeps_the_contract(spec):
+    check_game(make(spec))
+
+
+@pytest.fixture(scope="module")
+def london_games():
+    """64 random games, as NumPy arrays `[64, T, ...]`."""
+    playouts = random_playouts(make(LONDON), jax.random.key(1), num_playouts=64)
+    return jax.tree.map(np.asarray, playouts)
+
+
+def test_random_games_in_london_keep_the_rules(london_games):
+    game, states = make(LONDON), london_games.states
+    board, running = states.board, states.actor >= 0
+    assert np.sum(running) > 3000
+
+    total = board.tickets.sum(axis=2)  # by ticket: spent by Mr X only
+    assert (np.diff(total, axis=1) <= 0).all()
+    spent = np.diff(board.tickets, axis=1)
+    assert (spent[:, :, 1:] <= 0).all()
+    detective_moves = running[:, :-1] & (board.turn[:, :-1] > 0)
+    to_mr_x = spent[:, :, 0] == -spent[:, :, 1:].sum(axis=2)
+    assert to_mr_x[detective_moves].all()
+    assert (board.tickets >= 0).all()
+    assert (board.tickets[:, :, 1:, maps.BLACK] == 0).all()
+    assert (board.doubles >= 0).all()
+    cards = 15 + 5 * 22  # at the start; each move of Mr X takes one out of the game
+    assert (board.moves == cards - total.sum(axis=2)).all()
+
+    detectives = np.sort(board.detectives, axis=2)
+    dealt = (states.num_steps >= 5)[:, :, None] & np.ones(4, bool)
+    assert (np.diff(detectives, axis=2) > 0)[dealt].all()
+    caught = (board.detectives == states.mr_x[:, :, None]).any(axis=2)
+    assert not caught[running].any()
+    over = states.actor == TERMINAL
+    assert (over == (states.result != RUNNING)).all()
+    assert (states.result[caught & over] == LOST).all()
+    won = states.result == WON
+    assert (board.moves[won] == game.rounds).all()
+    assert (board.moves <= game.rounds).all()
+    assert over[:, -1].all()
+    assert {LOST, WON} <= {*np.unique(states.result)}
+    np.testing.assert_array_equal(states.returns[..., 0], np.where(won, 1, -1) * over)
+
+    moved = np.diff(board.moves, axis=1) == 1
+    shows = moved & np.isin(board.moves[:, 1:], game.reveals)
+    np.testing.assert_array_equal(states.shown[:, 1:][shows], states.mr_x[:, 1:][shows])
+    assert (np.diff(states.shown, axis=1)[~shows] == 0).all()
+
+
+def test_moves_in_london_go_along_lines(london_games):
+    states = london_games.states
+    lines = {(a, b, k) for a, b, k in load_map("london").edges.tolist()}
+    lines |= {(b, a, k) for a, b, k in lines}
+    neighbours = {line[:2] for line in lines}
+    everyone = np.concatenate([states.mr_x[:, :, None], states.board.detectives], axis=2)
+    spent = -np.diff(states.board.tickets, axis=1)
+    before, after = everyone[:, :-1], everyone[:, 1:]
+    running = (states.actor[:, :-1] >= 0)[:, :, None]
+    num_black = 0
+    for n, t, who in np.argwhere((before != after) & running):
+        ticket = int(np.argmax(spent[n, t, who]))
+        pair = int(before[n, t, who]), int(after[n, t, who])
+        assert who == states.board.turn[n, t]
+        assert pair in neighbours if ticket == maps.BLACK else (*pair, ticket) in lines
+        num_black += ticket == maps.BLACK
+    assert num_black > 10
+
+
+def play(spec, *names):
+    """The states of a game along moves given by name."""
+    game = make(spec)
+    state, step = game.init(), jax.jit(game.step)
+    states = [state]
+    for name in names:
+        chance = int(state.actor) == CHANCE
+        moves = np.flatnonzero(state.chance_probs if chance else state.legal)
+        state = step(state, jnp.int32({game.action_name(state, int(m)): m for m in moves}[name]))
+        states.append(state)
+    return game, states
+
+
+def names(game, state):
+    return {game.action_name(state, int(m)) for m in np.flatnonzero(state.legal)}
+
+
+def test_a_game_by_hand():
+    opening = ("Mr X starts at 4", "double", "taxi to 3", "bus to 2")
+    game, states = play(FULL, *opening, "bus to 3", "taxi to 5", "taxi to 1", "taxi to 4", "pass")
+    four = {"taxi to 3", "taxi to 5", "black to 3", "black to 5"}
+    assert names(game, states[1]) == four | {"double"}
+    assert names(game, states[2]) == four
+    assert int(states[3].shown) == maps.NOWHERE
+    assert int(states[4].shown) == 1  # after his second move, at station 2
+    assert names(game, states[4]) == {"taxi to 2", "bus to 3"}
+    assert names(game, states[5]) == {"taxi to 5"}  # the bus to 3 leads to the other detective
+    assert names(game, states[6]) == {"taxi to 1", "black to 1"}
+    assert names(game, states[8]) == {"pass"}
+    assert states[9].returns.tolist() == [1, -1]
+    assert game.render(states[0]).startswith("after 0 of 3 rounds\nMr X at ?: taxi 2 bus 1 black 1")
+    assert game.render(states[9]) == (
+        "after 3 of 3 rounds, last shown at 2: Mr X has won\nMr X at 1: taxi 2 bus 1 black 1\n"
+        "detective 1 at 4: no ticket\ndetective 2 at 5: bus 1"
+    )
+
+
+def test_mr_x_is_caught():
+    game, states = play(FULL, "Mr X starts at 4", "double", "taxi to 3", "bus to 2", "taxi to 2")
+    assert states[-1].returns.tolist() == [-1, 1]
+    assert game.render(states[-1]).splitlines()[0].endswith("Mr X has lost")
+
+
+def test_mr_x_who_cannot_move_has_lost():
+    spec = "scotland_yard(map=glasses,detective_starts=4/11,mr_x_starts=2)"
+    _, states = play(spec, "taxi to 1", "taxi to 2", "taxi to 10")
+    assert [int(state.actor) for state in states[-3:]] == [1, 1, TERMINAL]
+    assert states[-1].returns.tolist() == [-1, 1]
+
+
+# Beliefs against histories
+
+
+@pytest.fixture
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+BLOCK = 256
+
+
+def in_blocks(function, *arguments):
+    """`function` of one, for many, as NumPy arrays: one compilation serves any number."""
+    count = len(jax.tree.leaves(arguments)[0])
+    pad = lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], -count % BLOCK, axis=0)])  # noqa: E731
+    arguments = jax.tree.map(lambda leaf: pad(np.asarray(leaf)), arguments)
+    parts = []
+    for begin in range(0, count, BLOCK):
+        block = jax.tree.map(lambda leaf, b=begin: jnp.asarray(leaf[b : b + BLOCK]), arguments)
+        parts.append(jax.tree.map(np.asarray, function(*block)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+
+
+def take(tree, index):
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+@dataclasses.dataclass
+class Walk:
+    """All public states of a game, breadth first, by level."""
+
+    public: object
+    states: object  # leaves [S, ...]
+    levels: list[slice]
+    actor: np.ndarray  # [S]
+    legal: np.ndarray  # [S, N, A]
+    rows: np.ndarray  # [S, 2, N]
+    child: np.ndarray  # [S, K] numbers, -1 where there is none
+    follow: np.ndarray  # [S, N, A, K, 2] from rows (n, 0)
+
+
+@functools.cache
+def walk(spec):
+    with jax.enable_x64(True):
+        return _walk(public_scotland_yard(make(spec)))
+
+
+def _walk(public):
+    rows = jnp.arange(public.num_rows, dtype=jnp.int32)
+    actions = jnp.arange(public.num_actions, dtype=jnp.int32)
+
+    @jax.jit
+    @jax.vmap
+    def look(state):
+        by_action = jax.vmap(public.follow, in_axes=(None, None, 0))
+        by_row = jax.vmap(by_action, in_axes=(None, 0, None))
+        pairs = jnp.stack([rows, jnp.zeros_like(rows)], axis=1)
+        found = public.actor(state), public.legal(state), public.rows(state)
+        follow = by_row(state, pairs, actions)
+        return *found, public.child_mask(state), public.children(state), follow
+
+    level = jax.tree.map(lambda leaf: np.asarray(leaf)[None], public.root())
+    found, slices, first = [], [], 0
+    while len(level.result):
+        actor, legal, there, mask, children, follow = in_blocks(look, level)
+        after = first + len(actor)
+        child = np.where(mask, after + np.cumsum(mask).reshape(mask.shape) - 1, -1)
+        found.append((level, actor, legal, there, child, follow))
+        slices.append(slice(first, after))
+        level, first = take(children, np.nonzero(mask)), after
+    states, *rest = jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+    return Walk(public, states, slices, *rest)
+
+
+@functools.cache
+def histories(spec):
+    """The tree of histories, and the public state and Mr X's row in each (-1 before the deal)."""
+    tree, all_states, game = enumerate_game(make(spec)), walk(spec), make(spec)
+    node = np.full(tree.num_histories, -1)
+    row = np.full(tree.num_histories, -1)
+    starts = np.searchsorted(game.layout.numbers, game.mr_x_starts)
+    if tree.actor[0] != CHANCE:
+        node[0], row[0] = 0, starts[0]
+    for part in levels(tree.parent):
+        above, action = tree.parent[part], tree.parent_action[part]
+        by_chance = tree.actor[above] == CHANCE
+        if by_chance.any():
+            node[part], row[part] = 0, starts[action]
+        else:
+            node[part], row[part] = _follow(all_states, node[above], row[above], action)
+    return tree, node, row
+
+
+def _follow(found, node, row, action):
+    """Where each action leads; states in which Mr X shows himself are passed through."""
+    moving = np.ones(len(node), bool)
+    while moving.any():
+        pairs = found.follow[node, row, action]
+        there = pairs[:, :, 0] >= 0
+        assert (there.sum(axis=1) == 1)[moving].all()
+        k = np.argmax(there, axis=1)
+        row = np.where(moving, pairs[np.arange(len(k)), k, 0], row)
+        node = np.where(moving, found.child[node, k], node)
+        moving = found.actor[node] == CHANCE
+    return node, row
+
+
+@functools.cache
+def random_policy(spec):
+    """A policy [S, N, A] that depends on public state and station only."""
+    legal = walk(spec).legal
+    noise = np.random.default_rng(0).random(legal.shape) * legal
+    return noise / np.maximum(noise.sum(axis=2, keepdims=True), 1e-300)
+
+
+def beliefs(spec):
+    """Reach and values [S, 2, N] under the random policy, by the operators of the contract."""
+    found, policy = walk(spec), random_policy(spec)
+    public = found.public
+
+    @jax.jit
+    @jax.vmap
+    def down(state, reach, policy):
+        actor = public.actor(state)
+        acted = public.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy)
+        both = [jnp.where(actor == p, acted, public.see_down(state, p, reach[p])) for p in range(2)]
+        return jnp.stack(both, axis=1)
+
+    @jax.jit
+    @jax.vmap
+    def up(state, reach, policy, below):
+        actor = public.actor(state)
+        actions = public.act_up(state, jnp.where(actor == 1, below[:, 1], below[:, 0]))
+        own = jnp.sum(policy * actions, axis=1)
+        seen = [public.see_up(state, p, below[:, p]) for p in range(2)]
+        inner = jnp.stack([jnp.where(actor == p, own, seen[p]) for p in range(2)])
+        final = [public.terminal_values(state, p, reach[1 - p]) for p in range(2)]
+        return jnp.where(actor == TERMINAL, jnp.stack(final), inner)
+
+    reach, values = np.zeros((2, *found.rows.shape))
+    reach[0] = found.rows[0]
+    for level in found.levels:
+        child = found.child[level]
+        below = in_blocks(down, take(found.states, level), reach[level], policy[level])
+        reach[child[child >= 0]] = below[child >= 0]
+    for level in reversed(found.levels):
+        child = found.child[level]
+        below = values[child] * (child >= 0)[:, :, None, None]
+        arguments = take(found.states, level), reach[level], policy[level], below
+        values[level] = in_blocks(up, *arguments)
+    return reach, values
+
+
+def by_hand(spec):
+    """Own reach [H, 2], chance's [H] and expected returns [H, 2] of every history."""
+    (tree, node, row), policy = histories(spec), random_policy(spec)
+    reach, chance = np.ones((tree.num_histories, 2)), np.ones(tree.num_histories)
+    factor, expected = tree.chance_prob.copy(), tree.returns.copy()
+    parts = list(levels(tree.parent))
+    for part in parts:
+        above, action = tree.parent[part], tree.parent_action[part]
+        actor = tree.actor[above]
+        played = policy[node[above], np.where(actor == 0, row[above], 0), action % policy.shape[2]]
+        factor[part] = np.where(actor == CHANCE, tree.chance_prob[part], played)
+        by_player = np.where(actor[:, None] == np.arange(2), played[:, None], 1)
+        reach[part] = reach[above] * by_player
+        chance[part] = chance[above] * tree.chance_prob[part]
+    for part in reversed(parts):
+        np.add.at(expected, tree.parent[part], factor[part, None] * expected[part])
+    return reach, chance, expected
+
+
+SPECS = pytest.mark.parametrize("spec", [GLASSES, FULL])
+
+
+@SPECS
+@pytest.mark.usefixtures("_x64")
+def test_public_states_are_those_of_the_histories(spec):
+    found, (tree, node, row) = walk(spec), histories(spec)
+    on = node >= 0
+    np.testing.assert_array_equal(found.actor[node[on]], tree.actor[on])
+    acting_row = np.where(tree.actor == 0, row, 0)
+    np.testing.assert_array_equal(found.legal[node, acting_row][on], tree.legal[on])
+    silent = found.actor == CHANCE
+    assert silent.any() == (spec == FULL)
+    for theirs in (tree.public_state[on], tree.information_state[on, 1]):
+        pairs = np.unique(np.stack([theirs, node[on]]), axis=1)
+        assert pairs.shape[1] == len(np.unique(theirs)) == np.sum(~silent)
+    there = np.zeros(found.rows[:, 0].shape, bool)
+    there[node[on], row[on]] = True
+    np.testing.assert_array_equal(there[~silent], found.rows[~silent, 0])
+    assert (found.rows[:, 1].sum(axis=1) == found.rows[:, 1, 0]).all()
+    assert len(found.levels) - 1 <= found.public.max_depth
+
+
+def test_glasses_has_as_many_public_states_as_published():
+    actor = walk(GLASSES).actor
+    assert (np.sum(actor == 0), np.sum(actor == 1)) == (257, 748)
+
+
+@SPECS
+@pytest.mark.usefixtures("_x64")
+def test_beliefs_and_values_are_sums_over_histories(spec):
+    found, (tree, node, row) = walk(spec), histories(spec)
+    reach, values = beliefs(spec)
+    own, chance, expected = by_hand(spec)
+    on, heard = node >= 0, found.actor != CHANCE
+    assert np.ptp(expected[tree.actor == TERMINAL, 0]) == 2
+    total = np.zeros_like(reach[:, 0])
+    np.add.at(total, (node[on], row[on]), own[on, 0])
+    np.testing.assert_allclose(reach[heard, 0], total[heard], rtol=1e-12)
+    np.testing.assert_allclose(reach[node[on], 1, 0], own[on, 1], rtol=1e-12)
+    his = (chance * own[:, 1])[:, None] * expected
+    np.testing.assert_allclose(values[node[on], 0, row[on]], his[on, 0], rtol=1e-9, atol=1e-14)
+    theirs = np.bincount(node[on], (chance * own[:, 0] * expected[:, 1])[on], len(values))
+    np.testing.assert_allclose(values[heard, 1, 0], theirs[heard], rtol=1e-9, atol=1e-14)
+    assert not values[~found.rows].any()
+    assert not reach[~found.rows].any()
+    weight = jax.jit(jax.vmap(found.public.weight))
+    pairs = np.stack([row[on], np.zeros_like(row[on])], axis=1).astype(np.int32)
+    weights = in_blocks(weight, take(found.states, node[on]), pairs)
+    np.testing.assert_allclose(weights, chance[on], rtol=1e-12)
+
+
+# Laws of the contract
+
+
+def assert_transposed(public, states):
+    """Downwards and upwards are transposes of each other: equal inner products."""
+    count, rows, actions = len(states.result), public.num_rows, public.num_actions
+    random = np.random.default_rng(3)
+
+    @jax.jit
+    @jax.vmap
+    def products(state, reach, values, row):
+        act_down, act_up = public.act_down(state, reach), public.act_up(state, values)
+        pairs = [(jnp.sum(act_down * values), jnp.sum(reach * act_up))]
+        for player in range(2):
+            down, up = public.see_down(state, player, row), public.see_up(state, player, values)
+            pairs.append((jnp.sum(down * values), jnp.sum(row * up)))
+        return jnp.asarray(pairs)
+
+    found = in_blocks(
+        products,
+        states,
+        random.normal(size=(count, rows, actions)),
+        random.normal(size=(count, public.num_children, rows)),
+        random.normal(size=(count, rows)),
+    )
+    assert (found[:, :, 0] != 0).any(axis=0).all()
+    np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.usefixtures("_x64")
+def test_up_is_down_transposed():
+    assert_transposed(walk(FULL).public, walk(FULL).states)
+
+
+@pytest.mark.usefixtures("_x64")
+def test_pairs_follow_the_maps():
+    found = walk(FULL)
+    public = found.public
+    rows, actions = np.eye(public.num_rows), np.eye(public.num_actions)
+
+    @jax.jit
+    @jax.vmap
+    def units(state):
+        """Where a reach of 1 in one row (and action) goes: [N, A, K, N] and [2, N, K, N]."""
+        one = lambda row, action: public.act_down(state, row[:, None] * action[None, :])  # noqa: E731
+        acted = jax.vmap(lambda row: jax.vmap(lambda a: one(row, a))(actions))(rows)
+        see = [jax.vmap(lambda row, p=p: public.see_down(state, p, row))(rows) for p in range(2)]
+        return acted, jnp.stack(see)
+
+    sample = np.random.default_rng(4).permutation(len(found.actor))[:512]
+    acted, seen = in_blocks(units, take(found.states, sample))
+    follow, actor = found.follow[sample], found.actor[sample]
+    shape = follow.shape[:-1]  # [S, N, A, K]
+    where = lambda unit: np.where(unit.any(axis=-1), unit.argmax(axis=-1), -1)  # noqa: E731
+    mr_x = np.where((actor == 0)[:, None, None, None], where(acted), where(seen[:, 0])[:, :, None])
+    theirs = np.where(
+        (actor == 1)[:, None, None, None],
+        where(acted)[:, :1],
+        where(seen[:, 1])[:, :1, None],
+    )
+    mr_x, theirs = np.broadcast_to(mr_x, shape), np.broadcast_to(theirs, shape)
+    there = (mr_x >= 0) & (theirs >= 0) & found.rows[sample, 0][:, :, None, None]
+    np.testing.assert_array_equal(follow[..., 0], np.where(there, mr_x, -1))
+    np.testing.assert_array_equal(follow[..., 1], np.where(there, theirs, -1))
+
+
+@jax.jit
+def _forward(public, state, pair, action):
+    """The child in which a pair of rows ends up, and how many such children there are."""
+    pairs = public.follow(state, pair, action)
+    there = pairs[:, 0] >= 0
+    k = jnp.argmax(there)
+    child = jax.tree.map(lambda leaf: leaf[k], public.children(state))
+    ok = (jnp.sum(there, dtype=jnp.int32) == 1) & public.child_mask(state)[k]
+    return child, pairs[k], ok & (public.weight(child, pairs[k]) > 0)
+
+
+@jax.jit
+def _look(public, state):
+    return public.actor(state), public.legal(state), public.encode(state)
+
+
+def test_beliefs_follow_random_games_in_london(london_games):
+    game, seen = make(LONDON), []
+    for number in range(2):
+        states, moves = take(london_games.states, number), london_games.moves[number]
+        first = game.num_deals
+        starts = game.layout.numbers[states.board.detectives[first]].tolist()
+        public = public_scotland_yard(game, detective_starts=starts)
+        state, pair = public.root(), jnp.array([states.mr_x[first], 0], jnp.int32)
+        for time in range(first, len(moves) + 1):
+            expected = take(states, time)
+            actor, legal, features = jax.tree.map(np.asarray, _look(public, state))
+            assert actor == expected.actor
+            if actor == TERMINAL:
+                assert state.result == expected.result
+                break
+            assert pair.tolist() == [expected.mr_x, 0]
+            jax.tree.map(np.testing.assert_array_equal, state.board, expected.board)
+            np.testing.assert_array_equal(legal[pair[actor]], expected.legal)
+            np.testing.assert_array_equal(
+                features, _features(game, jax.tree.map(jnp.asarray, expected))[2 * 199 :]
+            )
+            seen.append(state)
+            state, pair, ok = _forward(public, state, pair, jnp.int32(moves[time]))
+            assert ok
+            if int(state.showing):
+                for _ in range(2):
+                    seen.append(state)
+                    state, pair, ok = _forward(public, state, pair, jnp.int32(0))
+                    assert ok
+                assert np.flatnonzero(state.possible).tolist() == [states.shown[time + 1]]
+    assert public.num_children == 28
+    assert sum(int(state.showing) > 0 for state in seen) >= 4
+    with jax.enable_x64(True):
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *seen)
+        assert_transposed(public_scotland_yard(game, detective_starts=starts), stacked)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _features(game, state):
+    return game.features(state, 0)
+
+
+def test_deals_are_checked_and_batched():
+    game = make(LONDON)
+    for starts in ((), (13, 26, 29, 34), (13, 26, 29, 34, 34), (13, 26, 29, 34, 51)):
+        with pytest.raises(ValueError, match="must be 5 different stations of"):
+            public_scotland_yard(game, detective_starts=starts)
+    with pytest.raises(ValueError, match=r"detective_starts=\(11, 1\) must be 2 exactly \(1, 11\)"):
+        public_scotland_yard(make(GLASSES), detective_starts=(11, 1))
+    publics = [
+        public_scotland_yard(game, detective_starts=s)
+        for s in ((13, 26, 29, 34, 50), (198, 197, 174, 155, 141))
+    ]
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *publics)
+    roots = jax.vmap(lambda public: public.root())(batch)
+    assert (roots.possible.sum(axis=1) == 13).all()
+    np.testing.assert_allclose(batch.deal, 1 / 13, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_x64")
+def test_glasses_is_worth_what_the_reference_solved():
+    tree = build_public_tree(histories(GLASSES)[0], dtype="float64")
+    solver = cfr.pcfr_plus()
+    state = cfr.run(tree, cfr.init(tree), solver=solver, num_iterations=300)
+    policy = cfr.average_policy(tree, state)
+    best = evaluation.best_response_value(tree, policy)
+    low, high = -best[1], best[0]
+    assert -0.7783 <= low <= high <= -0.7775

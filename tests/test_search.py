@@ -1,0 +1,152 @@
+"""Growing-tree CFR against plain CFR, and its laws."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.core import TERMINAL
+from jaxgames.game_tree import enumerate_game
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.public_tree import build_public_tree
+from solvers.search import evaluators, gt_cfr, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search.search_tree import expand
+
+
+@functools.cache
+def compiled(name, dtype="float32"):
+    with jax.enable_x64(dtype == "float64"):
+        tree = enumerate_game(make(name))
+        return tree, public_table(tree, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "goofspiel(cards=3)"])
+def test_a_full_tree_is_plain_cfr(name):
+    """With every public state a node, iterations are those of CFR+ with simultaneous updates."""
+    with jax.enable_x64(True):
+        tree, table = compiled(name, "float64")
+        inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
+        settings = GrowingTreeCfr(evaluators.zero, simulations=inner, max_path=1)
+        problem = resolving.first_problem(table, max_path=1, dtype="float64")
+        state = jax.jit(lambda: gt_cfr.start(table, None, problem=problem, settings=settings))()
+        grow = jax.jit(lambda t, slot: expand(table, t, slot, t.prior[0], jnp.bool_(True)))
+        grown, e = state.tree, 0
+        while e < int(grown.count):
+            for k in np.flatnonzero(table.child_mask(grown.state[e])):
+                if int(table.actors[grown.children[e, k]]) != TERMINAL:
+                    grown = grow(grown, jnp.int32(e * table.num_children + k))
+            e += 1
+        state = state.replace(tree=grown)
+        step = jax.jit(lambda s: gt_cfr.iterate(table, None, s, settings=settings, bound=inner))
+        public = build_public_tree(tree, dtype="float64")
+        solver = cfr.cfr_plus(alternating=False)
+        plain = cfr.init(public)
+        policies = jax.jit(jax.vmap(lambda t, node: gt_cfr.node_policy(table, t, node), (None, 0)))
+        where = np.asarray(grown.state[:inner])
+        actor = np.asarray(table.actors)[where]
+        numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
+        for _ in range(5):
+            state = step(state)
+            plain = cfr.run(public, plain, solver=solver, num_iterations=1)
+            average = cfr.average_policy(public, plain)
+            found = np.asarray(policies(state.tree, jnp.arange(inner))).swapaxes(1, 2)
+            for player in range(2):
+                node, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
+                expected = np.asarray(average[player])[numbers[node, row]]
+                np.testing.assert_allclose(found[node, row], expected, atol=1e-9)
+
+
+SETTINGS = GrowingTreeCfr(evaluators.zero, simulations=30, max_path=1)
+
+
+def searched(name, keys, settings=SETTINGS):
+    _, table = compiled(name)
+    problem = resolving.first_problem(table, max_path=1)
+    run = lambda key: gt_cfr.search(  # noqa: E731
+        table, None, key, problem=problem, settings=settings
+    )
+    return table, jax.jit(jax.vmap(run))(keys)
+
+
+@functools.cache
+def leduc_searches():
+    return searched("leduc_poker", jax.random.split(jax.random.key(0), 4))
+
+
+def test_batch_equals_loop():
+    _, batch = leduc_searches()
+    keys = jax.random.split(jax.random.key(0), 4)
+    for i in (0, 3):
+        _, one = searched("leduc_poker", keys[i : i + 1])
+        jax.tree.map(
+            lambda x, y, i=i: np.testing.assert_allclose(x[i], y[0], rtol=1e-5, atol=1e-6),
+            batch.tree,
+            one.tree,
+        )
+
+
+def test_nodes_form_a_tree():
+    table, batch = leduc_searches()
+    for i in range(4):
+        tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
+        count = int(tree.count)
+        assert 20 < count <= SETTINGS.capacity
+        parents = tree.parent[1:count]
+        assert (parents // table.num_children < np.arange(1, count)).all()
+        np.testing.assert_array_equal(tree.node.reshape(-1)[parents], np.arange(1, count))
+        assert (tree.node >= 0).sum() == count - 1
+        states = tree.children.reshape(-1)[parents]
+        np.testing.assert_array_equal(states, tree.state[1:count])
+        assert len(set(tree.state[:count].tolist())) == count
+
+
+def test_visits_add_up():
+    """Every simulation starts at the searched state, and passes it once."""
+    _, batch = leduc_searches()
+    np.testing.assert_array_equal(np.asarray(batch.tree.visits[:, 0]).sum(axis=(1, 2)), 30)
+
+
+def test_nothing_learnt_at_nodes_not_in_use():
+    _, batch = leduc_searches()
+    for i in range(4):
+        count = int(batch.tree.count[i])
+        assert not np.asarray(batch.tree.visits[i, count:]).any()
+
+
+def test_policies_are_distributions():
+    table, batch = leduc_searches()
+    policies = jax.vmap(lambda one: gt_cfr.average_policy(table, one))(batch)
+    np.testing.assert_allclose(np.asarray(policies).sum(axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("pace", "iterations"), [(1.0, 30), (0.5, 60), (3.0, 10)])
+def test_pace_is_simulations_per_iteration(pace, iterations):
+    settings = GrowingTreeCfr(evaluators.zero, simulations=30, pace=pace, max_path=1)
+    _, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
+    assert int(batch.iterations[0]) == iterations
+    assert int(np.asarray(batch.tree.visits[0, 0]).sum()) == 30
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"simulations": 0}, "simulations=0 must be at least 1"),
+        ({"pace": 0.0}, "pace=0.0 must be positive"),
+        ({"follow_share": 1.5}, "follow_share=1.5 must be from 0 to 1"),
+    ],
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        GrowingTreeCfr(**dict(dict(evaluate=evaluators.zero, simulations=1), **changes))
+
+
+def test_a_path_too_long():
+    _, table = compiled("kuhn_poker")
+    problem = resolving.first_problem(table, max_path=3)
+    with pytest.raises(ValueError, match="path has 3 steps, more than max_path=1"):
+        gt_cfr.start(table, None, problem=problem, settings=SETTINGS)
