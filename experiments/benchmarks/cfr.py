@@ -84,7 +84,7 @@ PRESETS = {
         seconds=0.1,
         checkpoints=(100, 1000),
         climb_seconds=2.0,
-        time_limit=30.0,
+        time_limit=120.0,
     ),
     "cpu": Config(
         games=tuple(GAMES),
