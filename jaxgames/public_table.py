@@ -6,6 +6,9 @@ the tables say which rows become which, in both directions. Built from an explic
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +18,7 @@ from jaxgames.core import CHANCE, TERMINAL, Game, record
 from jaxgames.game_tree import GameTree, enumerate_game, levels
 from jaxgames.public_game import Player, PublicGame
 
+_LONG = 16  # axes longer than this are reduced, shorter ones added up
 State = Int[Array, ""]  # number of a public state
 NOWHERE = -1  # in tables of rows: the child or parent is impossible, or the row is not there
 
@@ -36,6 +40,7 @@ class PublicTable(PublicGame):
     legal_actions: Array  # [S, N, A] bool
     act_to: Array  # [S, K, N, A] int32 row of the actor in the child
     act_from: Array  # [S, K, N] int32 row * A + action of the actor that a child's row comes from
+    act_sum: Array  # [S, J, N, A] int32 the same as lists: child * N + row
     see_to: Array  # [S, 2, K, N] int32 row of a player who does not act
     see_from: Array  # [S, 2, K, N] int32
     weights: Array  # [S, N, N]
@@ -64,8 +69,7 @@ class PublicTable(PublicGame):
         return _take(reach.reshape(-1), self.act_from[state])
 
     def act_up(self, state: State, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        flat = values.reshape(-1)
-        return jnp.sum(_take(flat, _flat(self.act_to[state])), axis=0)
+        return _sum(_take(values.reshape(-1), self.act_sum[state]))
 
     def see_down(
         self, state: State, player: Player, reach: Float[Array, " N"]
@@ -75,7 +79,7 @@ class PublicTable(PublicGame):
     def see_up(
         self, state: State, player: Player, values: Float[Array, "K N"]
     ) -> Float[Array, " N"]:
-        return jnp.sum(_take(values.reshape(-1), _flat(self.see_to[state, player])), axis=0)
+        return _sum(_take(values.reshape(-1), _flat(self.see_to[state, player])))
 
     def follow(
         self, state: State, pair: Int[Array, "2"], action: Int[Array, ""]
@@ -102,8 +106,8 @@ class PublicTable(PublicGame):
         player: Player,
         opponent_reach: Float[Array, " N"],
     ) -> Float[Array, " N"]:
-        sign = jnp.where(jnp.asarray(player) == 0, 1, -1).astype(opponent_reach.dtype)
-        return sign * _apply(self.payoffs[state], player, opponent_reach)
+        values = _apply(self.payoffs[state], player, opponent_reach)
+        return jnp.where(jnp.asarray(player) == 0, values, -values)
 
     def encode(self, state: State) -> Float[Array, " F"]:
         return self.path[state]
@@ -123,8 +127,17 @@ def _flat(rows):
 
 def _apply(matrix, player, vector):
     """Products of the matrix `[N, N]` of players 0 and 1 with the opponent's vector."""
-    turned = jnp.where(jnp.asarray(player) == 0, matrix, matrix.T)
-    return jnp.sum(turned * vector[None, :], axis=1)
+    if not isinstance(player, int):
+        return jnp.where(player == 0, _apply(matrix, 0, vector), _apply(matrix, 1, vector))
+    rows = matrix.T if player == 0 else matrix
+    return _sum(rows * vector[:, None])
+
+
+def _sum(values):
+    """Sum over the leading axis, unrolled where it is short: XLA:CPU reduces those slowly."""
+    if values.shape[0] > _LONG:
+        return jnp.sum(values, axis=0)
+    return functools.reduce(operator.add, [values[i] for i in range(values.shape[0])])
 
 
 def public_table(game: Game | GameTree, *, dtype: str = "float32") -> PublicTable:
@@ -250,9 +263,19 @@ def _maps(tree, rows, slot, depth, shape, num_rows):
         place = (state[~acts], player, k[~acts])
         _fill(tree, see_to, (*place, before[~acts]), after[~acts])
         _fill(tree, see_from, (*place, after[~acts]), before[~acts])
-    tables = dict(act_to=act_to, act_from=act_from, see_to=see_to, see_from=see_from)
+    tables = dict(
+        act_to=act_to, act_sum=_lists(act_to), act_from=act_from, see_to=see_to, see_from=see_from
+    )
     found = {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
     return dict(found, legal_actions=jnp.asarray(legal))
+
+
+def _lists(to):
+    """Where each (row, action) leads, `[S, K, N, A]`, as short lists `[S, J, N, A]`."""
+    num_rows = to.shape[2]
+    flat = np.where(to == NOWHERE, NOWHERE, to + np.arange(to.shape[1])[:, None, None] * num_rows)
+    longest = max(int((flat != NOWHERE).sum(axis=1).max()), 1)
+    return -np.sort(-flat, axis=1)[:, :longest]
 
 
 def _fill(tree, table, places, values):

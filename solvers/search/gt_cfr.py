@@ -9,6 +9,7 @@ run side by side under `jax.vmap`, which leaves the loops over nodes as they are
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
 from solvers.search.search_tree import LEAF, SearchTree, expand, new_tree, uniform
+from solvers.sparse_sum import materialize
 
 # evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
 Evaluator = Callable[
@@ -186,15 +188,17 @@ def iterate(
     tree, step = state.tree, state.iterations + 1
     weight = step.astype(tree.average.dtype) ** settings.averaging_power
     root = root_reach(game, state, settings=settings)
+    one = jnp.minimum(tree.count, 1)  # unknown to the compiler
+    once = functools.partial(materialize, one=one)
     leaf_values = jnp.zeros_like(tree.slot_values)
     slots = jnp.zeros_like(tree.slot_reach)
 
     def down(e, carry):
         reaches, slots, leaf_values = carry
-        above = slots.reshape(-1, *slots.shape[2:])[tree.parent[e]]
+        above = once(slots.reshape(-1, *slots.shape[2:])[tree.parent[e]])
         reach = jnp.where(e == 0, root, above)
         policy = tree.minimizer.policy[e]
-        below = reach_below(game, _at(tree.state, e), reach, policy)
+        below = once(reach_below(game, _at(tree.state, e), reach, policy))
         values = _leaf_values(game, params, _at(tree.children, e), below, settings.evaluate)
         return reaches.at[e].set(reach), slots.at[e].set(below), leaf_values.at[e].set(values)
 
@@ -202,16 +206,19 @@ def iterate(
         0, bound, down, (tree.reach, slots, leaf_values)
     )
     tree = tree.replace(reach=reaches)
+    before = tree.minimizer  # read from here while the new one is written: no copies in the loop
 
     def up(i, carry):
         tree, values = carry
         e = bound - 1 - i
         child = tree.node[e]
         expanded = (child != LEAF)[:, None, None]
-        below = jnp.where(expanded, values[jnp.maximum(child, 0)], leaf_values[e])
-        here, actions = values_above(game, _at(tree.state, e), below, tree.minimizer.policy[e])
+        below = once(jnp.where(expanded, values[jnp.maximum(child, 0)], leaf_values[e]))
+        found = values_above(game, _at(tree.state, e), below, before.policy[e])
+        here, actions = map(once, found)
+        memory = _at(before, e)
         tree = _learn(
-            game, tree, e, below, slots[e], here, actions, weight, settings.minimizer, step
+            game, tree, e, memory, below, slots[e], here, actions, weight, settings.minimizer, step
         )
         return tree, values.at[e].set(here)
 
@@ -295,12 +302,11 @@ def values_above(
     return jnp.stack(both), actions
 
 
-def _learn(game, tree, e, below, slots, values, actions, weight, minimizer, step):
+def _learn(game, tree, e, memory, below, slots, values, actions, weight, minimizer, step):
     """A node's regrets, policy and averages after an iteration."""
     state = _at(tree.state, e)
     actor = jnp.maximum(game.actor(state), 0)
     legal, dtype = game.legal(state).T, tree.average.dtype
-    memory = jax.tree.map(lambda x: x[e], tree.minimizer)
     instant = jnp.where(legal, actions - values[actor][None], 0)
     after = minimizer.update(memory, instant, uniform(game, state, dtype), step.astype(dtype))
     own = tree.reach[e, actor][None] * memory.policy
@@ -335,16 +341,19 @@ def simulate(
     tree = state.tree
     pair_key, walk_key = jax.random.split(key)
     here = _at(tree.state, state.target)
+    # drawn at once: on CPU a draw costs as much as several steps
+    length, options = game.max_depth + 1, game.num_actions + game.num_children
+    noise = jax.random.gumbel(walk_key, (length, options), tree.reach.dtype)
     walk = _Walk(
         node=state.target,
         pair=_sample_pair(game, pair_key, here, tree.reach[state.target]),
         steps=jnp.int32(0),
-        visited=jnp.full((game.max_depth + 1, 3), LEAF, jnp.int32),
+        visited=jnp.full((length, 3), LEAF, jnp.int32),
         slot=jnp.int32(LEAF),
     )
     walk = jax.lax.while_loop(
         lambda walk: walk.slot == LEAF,
-        lambda walk: _step(game, jax.random.fold_in(walk_key, walk.steps), tree, walk, settings),
+        lambda walk: _step(game, noise[walk.steps], tree, walk, settings),
         walk,
     )
     leaf = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[walk.slot], tree.children)
@@ -357,17 +366,18 @@ def simulate(
     return state.replace(tree=expand(game, tree.replace(visits=visits), walk.slot, prior, grows))
 
 
-def _step(game, key, tree, walk, settings):
+def _step(game, noise, tree, walk, settings):
     """One more step of a walk; leaves the tree where a slot has no node."""
-    act_key, child_key = jax.random.split(key)
     state = _at(tree.state, walk.node)
     actor = game.actor(state)
     row = walk.pair[jnp.maximum(actor, 0)]
-    action = _sample(act_key, _selection(game, tree, state, walk.node, row, settings))
+    action = _sample(
+        noise[: game.num_actions], _selection(game, tree, state, walk.node, row, settings)
+    )
     pairs = game.follow(state, walk.pair, action)
     possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
     weights = jax.vmap(game.weight)(_at(tree.children, walk.node), jnp.maximum(pairs, 0))
-    child = _sample(child_key, jnp.where(possible, weights, 0))
+    child = _sample(noise[game.num_actions :], jnp.where(possible, weights, 0))
     below = tree.node[walk.node, child]
     visit = jnp.where(actor == CHANCE, LEAF, jnp.stack([walk.node, action, row]))
     return _Walk(
@@ -393,17 +403,16 @@ def _selection(game, tree, state, node, row, settings):
     return share * node_policy(game, tree, node)[:, row] + (1 - share) * puct
 
 
-def _sample(key, weights):
-    """An index in proportion to its weight; those of weight 0 only if all are."""
-    noise = jax.random.gumbel(key, weights.shape, weights.dtype)
+def _sample(noise, weights):
+    """An index in proportion to its weight, by the Gumbel trick; of weight 0 only if all are."""
     logits = jnp.where(weights > 0, jnp.log(jnp.where(weights > 0, weights, 1)), -jnp.inf)
     return jnp.argmax(logits + noise).astype(jnp.int32)
 
 
 def _sample_pair(game, key, state, reach):
     """A pair of rows in proportion to both own reaches and chance."""
-    first_key, second_key = jax.random.split(key)
-    first = _sample(first_key, reach[0] * game.compatible(state, 0, reach[1]))
+    noise = jax.random.gumbel(key, (2, game.num_rows), reach.dtype)
+    first = _sample(noise[0], reach[0] * game.compatible(state, 0, reach[1]))
     one_hot = jax.nn.one_hot(first, game.num_rows, dtype=reach.dtype)
-    second = _sample(second_key, reach[1] * game.compatible(state, 1, one_hot))
+    second = _sample(noise[1], reach[1] * game.compatible(state, 1, one_hot))
     return jnp.stack([first, second])
