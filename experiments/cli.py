@@ -1,4 +1,4 @@
-"""The command line: `python -m experiments list | solve | cfr_convergence | benchmark | tables`.
+"""The command line: `python -m experiments list | solve | benchmark | tables | EXPERIMENT`.
 
 Errors of ours are one line on stderr and exit code 2; Ctrl-C is exit code 130, with the command
 that resumes.
@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments import cfr_convergence, solve
+from experiments import cfr_convergence, sog_search, solve
 from jaxgames.registry import make, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -57,6 +57,7 @@ COMMANDS = {
     "list": List,
     "solve": solve.Config,
     "cfr_convergence": cfr_convergence.Arguments,
+    "sog_search": sog_search.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
 }
@@ -110,6 +111,8 @@ def run(arguments: object, *, command: str) -> int:
             return solve.main(arguments, command=command)
         case cfr_convergence.Arguments():
             cfr_convergence.main(arguments, command=command)
+        case sog_search.Arguments():
+            sog_search.main(arguments, command=command)
         case Benchmark():
             from experiments import benchmarks
 

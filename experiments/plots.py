@@ -105,6 +105,47 @@ def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
     _label_ends(axes, curves)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Band:
+    """A line of means, in the range of its samples."""
+
+    name: str
+    x: Sequence[int | float]
+    samples: Sequence[Sequence[float]]  # at every x
+
+
+_BAND_COLOURS = (*COLOURS.values(), "#56B4E9", "#8C6D1F", "#666666")
+_MARKERS = "osD^v<>P"
+
+
+def bands(
+    axes: Any,
+    lines: Iterable[Band],
+    *,
+    published: dict[str, dict[int, float]],
+    x_label: str,
+) -> None:
+    """Draws means and ranges on log axes; published lines by name, as points."""
+    axes.set(xscale="log", yscale="log", xlabel=x_label)
+    for number, line in enumerate(lines):
+        colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
+        mean = [float(np.mean(samples)) for samples in line.samples]
+        low, high = zip(*((min(samples), max(samples)) for samples in line.samples), strict=True)
+        axes.fill_between(line.x, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(
+            line.x,
+            mean,
+            color=colour,
+            marker=_MARKERS[number % len(_MARKERS)],
+            markersize=3.5,
+            label=line.name,
+        )
+    for (name, points), marker in zip(published.items(), ("o", "s"), strict=False):
+        style = _POINTS | {"marker": marker}
+        axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
 def level(axes: Any, height: float, name: str) -> None:
     """A named horizontal line."""
     axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)

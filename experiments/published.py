@@ -31,6 +31,15 @@ _EXPLOITABILITY = {
 }
 # fmt: on
 
+# Exploitability of Student of Games by simulations (Schmid et al. 2023, Fig. 3A, read off the plot
+# to about 4 %): means over 50 seeds, after the first checkpoint and before any training.
+_SEARCHED = {
+    "leduc_poker": {
+        "SoG, trained network (Fig. 3A)": {33: 0.205, 100: 0.105, 300: 0.058, 1000: 0.022},
+        "SoG, untrained network (Fig. 3A)": {33: 0.816, 100: 0.732, 300: 0.514, 1000: 0.139},
+    },
+}
+
 # Value of the game to player 0, by closed form or linear program.
 _VALUES = {
     "kuhn_poker": -1 / 18,
@@ -67,3 +76,8 @@ def unit(game: str) -> str:
     """What the payoffs of the game with this full name count."""
     name = game.removeprefix("openspiel:").partition("(")[0]
     return "chips" if name in _CHIPS else "utility"
+
+
+def searched_exploitability(game: str) -> dict[str, dict[int, float]]:
+    """Exploitability of published search agents in `game`, by their name and simulations."""
+    return _SEARCHED.get(game, {})

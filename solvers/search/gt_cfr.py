@@ -45,12 +45,15 @@ class GrowingTreeCfr:
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
     averaging_power: float = 1.0  # iteration t counts t**power
     max_path: int = 4  # public states between a re-solved state and the one searched at
+    max_nodes: int | None = None  # that the tree may have: no more than the game has to expand
 
     def __post_init__(self):
         if self.simulations < 1:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
         if not 0 < self.pace < math.inf:
             raise ValueError(f"pace={self.pace} must be positive and finite")
+        if self.max_nodes is not None and self.max_nodes <= self.max_path:
+            raise ValueError(f"max_nodes={self.max_nodes} must be over max_path={self.max_path}")
         for name in ("cfr_share", "follow_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
@@ -67,8 +70,9 @@ class GrowingTreeCfr:
 
     @property
     def capacity(self) -> int:
-        """Nodes that a search can need."""
-        return 1 + self.max_path + self.simulations
+        """Nodes that a search can need; memory grows with it."""
+        needed = 1 + self.max_path + self.simulations
+        return needed if self.max_nodes is None else min(needed, self.max_nodes)
 
 
 @record
@@ -119,7 +123,7 @@ def search(
     grown = 1 + problem.path.shape[0]  # nodes before the first simulation, at most
 
     def phase(i, state):
-        bound = grown + i * settings.expansions_per_phase
+        bound = jnp.minimum(grown + i * settings.expansions_per_phase, settings.capacity)
         state = jax.lax.fori_loop(
             0,
             settings.iterations_per_phase,
