@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
@@ -39,7 +40,7 @@ class ResidualMlp(nnx.Module):
         if width < 1 or depth < 1:
             raise ValueError(f"width={width} and depth={depth} must be at least 1")
         self.first = nnx.Linear(num_inputs, width, rngs=rngs, dtype=dtype)
-        self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs, dtype=dtype) for _ in range(depth))
+        self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(depth))
         self.layers = nnx.List(
             nnx.Linear(width, width, rngs=rngs, dtype=dtype) for _ in range(depth)
         )
@@ -48,5 +49,6 @@ class ResidualMlp(nnx.Module):
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
         hidden = self.first(inputs)
         for norm, layer in zip(self.norms, self.layers, strict=True):
-            hidden = hidden + layer(jax.nn.relu(norm(hidden)))
+            normal = norm(hidden.astype(jnp.float32))  # statistics in full precision
+            hidden = hidden + layer(jax.nn.relu(normal))
         return hidden

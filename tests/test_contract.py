@@ -20,7 +20,14 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("name", [*jaxgames.registered(), *VARIANTS])
+LARGE = {"scotland_yard"}  # long; its own tests check a smaller map
+NAMES = [
+    pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
+    for name in (*jaxgames.registered(), *VARIANTS)
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_game_keeps_the_contract(name):
     check_game(make(name))
 

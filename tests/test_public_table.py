@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.adapters import from_efg
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.public_table import public_table
@@ -18,10 +19,8 @@ GAMES = (
     "kuhn_poker",
     "leduc_poker",
     "liars_dice(dice=1,sides=3)",
-    "goofspiel(cards=3,points=descending)",
     "goofspiel(cards=3)",
     "coin_toss",
-    "matrix_rps",
     "rps_plus",
 )
 
@@ -164,16 +163,26 @@ def test_codes_tell_public_states_apart():
     assert len(np.unique(codes, axis=0)) == len(codes)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("kuhn_poker(players=3)", "has 3 players; a public table needs 2"),
-        ("tiny_private_chance", "chance deals privately after the first decision"),
-    ],
-)
-def test_games_without_a_table(name, message):
-    if name == "tiny_private_chance":
-        pytest.importorskip("pyspiel")
-        return
-    with pytest.raises(ValueError, match=message):
-        public_table(make(name))
+def test_two_players_only():
+    with pytest.raises(ValueError, match="has 3 players; a public table needs 2"):
+        public_table(make("kuhn_poker(players=3)"))
+
+
+LATE_DEAL = """EFG 2 R "" { "A" "B" }
+p "" 1 1 "" { "l" "r" } 0
+c "" 1 "" { "x" 1/2 "y" 1/2 } 0
+p "" 2 1 "" { "u" "d" } 0
+t "" 1 "" { 1 -1 }
+t "" 2 "" { -1 1 }
+p "" 2 2 "" { "u" "d" } 0
+t "" 3 "" { -1 1 }
+t "" 4 "" { 1 -1 }
+t "" 5 "" { 0 0 }
+"""
+
+
+def test_chance_deals_before_the_first_decision_only(tmp_path):
+    path = tmp_path / "late.efg"
+    path.write_text(LATE_DEAL)
+    with pytest.raises(ValueError, match="chance deals privately after the first decision"):
+        public_table(from_efg(path))

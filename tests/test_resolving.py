@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 
 from jaxgames.coin_toss import HEADS, PLAY, SELL
+from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
+from solvers import cfr
+from solvers.public_tree import build_public_tree
 from solvers.search import evaluators, exploitability, gt_cfr
 from solvers.search.exploitability import Chain
-from solvers.search.gt_cfr import NO_STEP, GrowingTreeCfr, Problem
-from solvers.search.listing import list_public_states
+from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.listing import exploitability as exploitability_of
+from solvers.search.listing import list_public_states, reach_and_values
+from solvers.search.search_tree import expand
 
 
 @functools.cache
@@ -98,3 +103,97 @@ def test_path_must_fit():
             settings=settings,
             chain=Chain(0),
         )
+
+
+class TestSecondRoundOfLeduc:
+    """Equilibrium in the first round, every second round re-solved for one player at a time
+    (Burch, Johanson, Bowling 2014)."""
+
+    def equilibrium(self):
+        tree, table, listing = compiled("leduc_poker")
+        public = build_public_tree(tree)
+        solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=5000)
+        policy = cfr.average_policy(public, solved)
+        actor, where = np.asarray(listing.actor), np.asarray(listing.state)
+        numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
+        rows = np.zeros((len(where), table.num_rows, table.num_actions), np.float32)
+        for player in range(2):
+            state, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
+            rows[state, row] = np.asarray(policy[player])[numbers[state, row]]
+        return table, listing, jnp.asarray(rows.swapaxes(1, 2))
+
+    def problems(self, listing, table, policy, *, resolver, safe, terminate):
+        """The subgames of the second round, stacked."""
+        reach, values = reach_and_values(table, listing, policy)
+        actor, parent = np.asarray(listing.actor), np.asarray(listing.parent)
+        roots = jnp.asarray(np.flatnonzero(actor[np.maximum(parent, 0)] == CHANCE))
+        count = len(roots)
+        opt_out = values[roots, 1 - resolver] if terminate else jnp.full((count, 6), -1e3)
+        return Problem(
+            state=listing.state[roots],
+            path=jnp.full((count, 1), NO_STEP, jnp.int32),
+            reach=reach[roots],
+            resolver=jnp.full(count, resolver if safe else NO_RESOLVER, jnp.int32),
+            opt_out=opt_out,
+        )
+
+    def exploitability(self, *, iterations, safe=True, terminate=True):
+        table, listing, policy = self.equilibrium()
+        settings = GrowingTreeCfr(evaluators.zero, simulations=12, follow_share=1.0, max_path=1)
+        place = np.full(len(table.actors), -1)
+        place[np.asarray(listing.state)] = np.arange(len(listing.state))
+        actor, resolved = np.asarray(listing.actor), np.array(policy)
+        for player in range(2):
+            problems = self.problems(
+                listing, table, policy, resolver=player, safe=safe, terminate=terminate
+            )
+            found = _solve(table, problems, settings, iterations)
+            policies = np.asarray(_node_policies(table, found.tree))
+            for number, count in enumerate(np.asarray(found.tree.count)):
+                states = place[np.asarray(found.tree.state[number, :count])]
+                mine = actor[states] == player
+                resolved[states[mine]] = policies[number, :count][mine]
+        return float(exploitability_of(table, listing, jnp.asarray(resolved)))
+
+    @pytest.mark.slow
+    def test_safe_resolving_tends_to_equilibrium(self):
+        short = self.exploitability(iterations=80)
+        long = self.exploitability(iterations=4000)
+        assert long < 0.006 < 0.03 < short
+
+    @pytest.mark.slow
+    def test_unsafe_resolving_stalls(self):
+        """Published: near 0.080 (Burch et al.)."""
+        assert 0.06 < self.exploitability(iterations=4000, safe=False) < 0.1
+
+    @pytest.mark.slow
+    def test_a_gadget_without_terminating_fails(self):
+        assert self.exploitability(iterations=4000, terminate=False) > 0.05
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _solve(table, problems, settings, iterations):
+    """CFR on the whole subgames, expanded before it starts."""
+
+    def expanded(slot, tree):
+        node, child = slot // table.num_children, slot % table.num_children
+        state = tree.children[node, child]
+        there = (node < tree.count) & table.child_mask(tree.state[node])[child]
+        prior = jnp.zeros_like(tree.prior[0])
+        return expand(table, tree, slot, prior, there & (table.actor(state) != TERMINAL))
+
+    def solve(problem):
+        state = gt_cfr.start(table, None, problem=problem, settings=settings)
+        slots = settings.capacity * table.num_children
+        state = state.replace(tree=jax.lax.fori_loop(0, slots, expanded, state.tree))
+        step = functools.partial(gt_cfr.iterate, settings=settings, bound=settings.capacity)
+        return jax.lax.fori_loop(0, iterations, lambda _, s: step(table, None, s), state)
+
+    return jax.vmap(solve)(problems)
+
+
+@jax.jit
+def _node_policies(table, trees):
+    nodes = jnp.arange(trees.parent.shape[1])
+    policy = functools.partial(gt_cfr.node_policy, table)
+    return jax.vmap(lambda tree: jax.vmap(lambda node: policy(tree, node))(nodes))(trees)

@@ -154,7 +154,7 @@ def test_bad_parameters_are_refused(parameters, message):
 # Rules
 
 
-@pytest.mark.parametrize("spec", [GLASSES, FULL, pytest.param(LONDON, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("spec", [GLASSES, pytest.param(FULL, marks=pytest.mark.slow)])
 def test_game_keeps_the_contract(spec):
     check_game(make(spec))
 
@@ -447,7 +447,7 @@ def by_hand(spec):
     return reach, chance, expected
 
 
-SPECS = pytest.mark.parametrize("spec", [GLASSES, FULL])
+SPECS = pytest.mark.parametrize("spec", [GLASSES, pytest.param(FULL, marks=pytest.mark.slow)])
 
 
 @SPECS

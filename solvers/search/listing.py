@@ -70,21 +70,31 @@ def list_public_states(game: PublicGame, *, max_states: int = MAX_STATES) -> Lis
 
 
 @jax.jit
-def exploitability(
+def reach_and_values(
     game: PublicGame, listing: Listing, policy: Float[Array, "S A N"]
-) -> Float[Array, ""]:
-    """(NashConv / 2) of a policy given at every public state, for the rows of its actor."""
+) -> tuple[Float[Array, "S 2 N"], Float[Array, "S 2 N"]]:
+    """Own reaches and counterfactual values at every public state if both follow `policy`."""
     reach = _reach(game, listing, policy)
-    return sum(_root_value(game, listing, policy, reach, player) for player in range(2)) / 2
+    return reach, _values(game, listing, policy, reach, None)
 
 
 @jax.jit
 def expected_value(
     game: PublicGame, listing: Listing, policy: Float[Array, "S A N"]
 ) -> Float[Array, ""]:
-    """What player 0 earns if both follow the policy."""
+    """What player 0 earns if both follow `policy`."""
+    reach, values = reach_and_values(game, listing, policy)
+    return jnp.sum(reach[0, 0] * values[0, 0])
+
+
+@jax.jit
+def exploitability(
+    game: PublicGame, listing: Listing, policy: Float[Array, "S A N"]
+) -> Float[Array, ""]:
+    """NashConv / 2 of a policy, given at every public state for the rows of its actor."""
     reach = _reach(game, listing, policy)
-    return _root_value(game, listing, policy, reach, None)
+    responses = [_values(game, listing, policy, reach, p)[0, p] for p in range(2)]
+    return sum(jnp.sum(reach[0, p] * responses[p]) for p in range(2)) / 2
 
 
 def _at(tree, index):
@@ -105,8 +115,8 @@ def _reach(game, listing, policy):
     return jax.lax.fori_loop(1, count, down, start)
 
 
-def _root_value(game, listing, policy, reach, responder):
-    """What `responder` earns by a best response; without one, what player 0 earns."""
+def _values(game, listing, policy, reach, responder):
+    """Counterfactual values `[S, 2, N]`; those of a `responder`, if any, by a best response."""
     count = len(listing.parent)
 
     def up(i, values):
@@ -116,14 +126,15 @@ def _root_value(game, listing, policy, reach, responder):
         below = jnp.where(there, values[jnp.maximum(listing.child[s], 0)], 0)
         here, actions = values_above(game, state, below, policy[s])
         if responder is not None:
-            legal = game.legal(state).T
-            best = jnp.max(jnp.where(legal, actions, -jnp.inf), axis=0)
-            best = jnp.where(jnp.any(legal, axis=0), best, 0)
+            best = _best(actions, game.legal(state).T)
             own = jnp.where(listing.actor[s] == responder, best, here[responder])
             here = here.at[responder].set(own)
         final = jnp.stack([game.terminal_values(state, p, reach[s, 1 - p]) for p in range(2)])
         return values.at[s].set(jnp.where(listing.actor[s] == TERMINAL, final, here))
 
-    values = jax.lax.fori_loop(0, count, up, jnp.zeros_like(reach))
-    player = 0 if responder is None else responder
-    return jnp.sum(values[0, player] * reach[0, player])
+    return jax.lax.fori_loop(0, count, up, jnp.zeros_like(reach))
+
+
+def _best(actions, legal):
+    best = jnp.max(jnp.where(legal, actions, -jnp.inf), axis=0)
+    return jnp.where(jnp.any(legal, axis=0), best, 0)

@@ -1,0 +1,102 @@
+"""Value-and-policy networks as evaluators of a search."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from nets import cvpn
+from solvers.search import gt_cfr, resolving
+
+
+@functools.cache
+def table():
+    return public_table(make("leduc_poker"))
+
+
+def evaluator(**options):
+    network = cvpn.new_cvpn(table(), seed=0, width=16, depth=2, **options)
+    return nnx.split(network)
+
+
+STATES = jnp.arange(3, 60)
+
+
+def random_reach(seed=0):
+    reach = jax.random.uniform(jax.random.key(seed), (len(STATES), 2, 6))
+    return jnp.where(jax.vmap(table().rows)(STATES), reach, 0)
+
+
+def evaluated(reach, zero_sum=True, **options):
+    graph, params = evaluator(**options)
+    evaluate = cvpn.NetworkEvaluator(graph, zero_sum=zero_sum)
+    one = lambda state, reach: evaluate(params, table(), state, reach)  # noqa: E731
+    return jax.jit(jax.vmap(one))(STATES, reach)
+
+
+def test_beliefs_expect_opposite_payoffs():
+    reach = random_reach()
+    values, _ = evaluated(reach)
+    expected = np.einsum("spn,spn->sp", reach, values)
+    np.testing.assert_allclose(expected.sum(axis=1), 0, atol=1e-6)
+    values, _ = evaluated(reach, zero_sum=False)
+    expected = np.einsum("spn,spn->sp", reach, values)
+    assert np.abs(expected.sum(axis=1)).max() > 1e-3
+
+
+def test_values_scale_with_the_opponents_reach_only():
+    reach = random_reach()
+    values, prior = evaluated(reach)
+    scaled, same = evaluated(reach.at[:, 0].multiply(0.25))
+    np.testing.assert_allclose(scaled[:, 0], values[:, 0], rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(scaled[:, 1], 0.25 * values[:, 1], rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(same, prior, rtol=1e-5)
+
+
+def test_rows_that_are_not_there_are_worth_nothing():
+    values, prior = evaluated(random_reach())
+    rows = np.asarray(jax.vmap(table().rows)(STATES))
+    assert not np.asarray(values)[~rows].any()
+    legal = np.asarray(jax.vmap(table().legal)(STATES)).swapaxes(1, 2)
+    assert not np.asarray(prior)[~legal].any()
+    np.testing.assert_allclose(np.asarray(prior).sum(axis=1)[legal.any(axis=1)], 1, rtol=1e-5)
+
+
+def test_nothing_reached_is_finite():
+    values, prior = evaluated(jnp.zeros((len(STATES), 2, 6)))
+    assert np.isfinite(values).all()
+    assert np.isfinite(prior).all()
+
+
+@pytest.mark.parametrize("torso", ["mlp", "residual"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_outputs_are_float32(torso, dtype):
+    values, prior = evaluated(random_reach(), torso=torso, dtype=dtype)
+    assert values.dtype == prior.dtype == jnp.float32
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"torso": "conv"}, "unknown torso 'conv'; allowed: mlp, residual"),
+        ({"width": 0}, "width=0 and depth=3 must be at least 1"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        cvpn.new_cvpn(table(), seed=0, **options)
+
+
+def test_a_search_takes_it():
+    graph, params = evaluator()
+    settings = gt_cfr.GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=5, max_path=1)
+    problem = resolving.first_problem(table(), max_path=1)
+    search = jax.jit(gt_cfr.search, static_argnames="settings")
+    found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
+    assert int(found.iterations) == 5
+    assert np.isfinite(gt_cfr.average_policy(table(), found)).all()

@@ -1,0 +1,335 @@
+"""Training of value-and-policy networks: replay buffer, loss and updates."""
+
+import collections
+import dataclasses
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from flax import nnx
+
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from nets import cvpn
+from train import learner as learning
+from train import replay as buffers
+from train.examples import Example, make_example
+from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.losses import loss, masked_log_softmax
+
+FIELDS = [field.name for field in dataclasses.fields(Example)]
+SETTINGS = LearnerSettings(
+    learning_rate=3e-3,
+    decay_rate=0.5,
+    decay_steps=100,
+    batch_size=16,
+    capacity=16,
+    policy_weight=1.0,
+)
+
+
+@functools.cache
+def table():
+    return public_table(make("leduc_poker"))
+
+
+@functools.cache
+def leduc_examples():
+    """16 decisions with random beliefs and random targets, fields [16, ...]."""
+    states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
+    keys = jax.random.split(jax.random.key(1), 3)
+    size = (16, 2, table().num_rows)
+    reach = jax.random.uniform(keys[0], size, jnp.float32)
+    values = jax.random.uniform(keys[1], size, jnp.float32, -1, 1) / 10
+    legal = jax.vmap(table().legal)(states).swapaxes(1, 2)
+    logits = 2 * jax.random.normal(keys[2], legal.shape, jnp.float32)
+    policy = jax.vmap(cvpn.masked_softmax)(logits, legal)
+    made = jax.vmap(lambda *found: make_example(table(), *found))(states, reach, values, policy)
+    return made.replace(values=values * made.mass)  # of payoffs up to 0.1 per unit
+
+
+@functools.cache
+def network():
+    return nnx.split(cvpn.new_cvpn(table(), seed=0, width=64, depth=2))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def update(graph, learner, batch, settings):
+    return learning.update(graph, learner, batch, settings)
+
+
+# Replay
+
+
+def numbered(numbers):
+    """Examples that differ in their only feature."""
+    numbers = jnp.asarray(numbers, jnp.float32)
+    fields = {name: jnp.ones(numbers.shape, jnp.float32) for name in FIELDS}
+    return Example(**fields | {"features": numbers})
+
+
+def filled(capacity, count):
+    empty = buffers.new_replay(numbered(0), capacity)
+    return buffers.add(empty, numbered(np.arange(count)), jnp.ones(count, bool))
+
+
+def contents(replay):
+    """Numbers in the buffer, oldest first."""
+    size, begin = int(replay.size), int(replay.next)
+    order = np.arange(size) if size < len(replay.uses) else np.arange(begin, begin + size)
+    return np.asarray(replay.examples.features)[order % len(replay.uses)].tolist()
+
+
+@pytest.mark.parametrize("capacity", [3, 7, 20])
+def test_the_latest_examples_stay_in_order(capacity):
+    random, latest = np.random.default_rng(0), collections.deque(maxlen=capacity)
+    replay, add = buffers.new_replay(numbered(0), capacity), jax.jit(buffers.add)
+    for begin in range(0, 60, 5):
+        mask = random.random(5) < 0.6
+        batch = np.arange(begin, begin + 5)
+        latest.extend(batch[mask].tolist())
+        replay = add(replay, numbered(batch), jnp.asarray(mask))
+        assert contents(replay) == list(latest)
+
+
+def test_overwriting_resets_uses():
+    replay = filled(4, 4).replace(uses=jnp.full(4, 9, jnp.int32))
+    replay = buffers.add(replay, numbered([4, 5, 6]), jnp.array([True, False, True]))
+    np.testing.assert_array_equal(replay.uses, [0, 0, 9, 9])
+    np.testing.assert_array_equal(replay.examples.features, [4, 6, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("max_uses", "allowed"),
+    [(1, [1] * 10), (3, [3] * 10), (2.5, [2, 3] * 5), (0.2, [0, 0, 0, 0, 1] * 2)],
+)
+def test_examples_are_used_as_often_as_allowed_and_no_more(max_uses, allowed):
+    def step(replay, key):
+        replay, batch, weights = buffers.sample(replay, key, 4, max_uses)
+        return replay, (batch, weights, jnp.max(replay.uses))
+
+    keys = jax.random.split(jax.random.key(0), 40)
+    replay, (batch, weights, most) = jax.jit(lambda r, k: jax.lax.scan(step, r, k))(
+        filled(12, 10), keys
+    )
+    np.testing.assert_array_equal(replay.uses, [*allowed, 0, 0])
+    assert weights.sum() == sum(allowed)
+    assert most.max() == max(allowed)
+    np.testing.assert_array_equal(batch.value_weight, weights)
+    np.testing.assert_array_equal(batch.policy_weight, weights)
+    drawn = np.bincount(np.asarray(batch.features)[weights > 0].astype(int), minlength=10)
+    np.testing.assert_array_equal(drawn, allowed)
+
+
+def test_draws_are_uniform():
+    """Every ordered pair of different free slots is as likely as any other."""
+    replay = filled(9, 8)
+    replay = replay.replace(uses=replay.uses.at[3].set(2))
+    keys = jax.random.split(jax.random.key(2), 20_000)
+    draw = jax.jit(jax.vmap(lambda key: buffers.sample(replay, key, 2, 2)[1].features))
+    counts = collections.Counter(map(tuple, np.asarray(draw(keys)).astype(int).tolist()))
+    assert set(counts) == set(itertools.permutations([0, 1, 2, 4, 5, 6, 7], 2))
+    assert scipy.stats.chisquare(list(counts.values())).pvalue > 0.01
+
+
+def test_nothing_is_drawn_from_an_empty_buffer():
+    replay, _, weights = buffers.sample(filled(4, 0), jax.random.key(0), 2, 1)
+    assert not weights.any()
+    assert not replay.uses.any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: filled(0, 0), "capacity=0 must be at least 1"),
+        (lambda: buffers.sample(filled(4, 4), jax.random.key(0), 5, 1), "1 to the capacity 4"),
+        (lambda: buffers.sample(filled(4, 4), jax.random.key(0), 2, 0), "max_uses=0 must be from"),
+    ],
+)
+def test_bad_buffers(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# Losses
+
+
+def predicting(values, logits):
+    return lambda features, ranges: (values, logits)
+
+
+def predictions(batch, seed=3):
+    keys = jax.random.split(jax.random.key(seed))
+    values = 2 * jax.random.normal(keys[0], batch.values.shape, batch.values.dtype)
+    return values, jax.random.normal(keys[1], batch.policy.shape, batch.policy.dtype)
+
+
+def test_loss_is_the_formula():
+    """Huber and Kullback-Leibler, example by example and row by row."""
+    value_rows, divergences = [], []
+    point = predictions(leduc_examples())
+    batch, values = jax.tree.map(np.asarray, (leduc_examples(), point[0]))
+    softmax = np.asarray(jax.vmap(cvpn.masked_softmax)(point[1], leduc_examples().legal))
+    for b in range(16):
+        found = [
+            abs(values[b, p, n] - batch.values[b, p, n] / batch.mass[b, p, n])
+            for p, n in np.argwhere(batch.mass[b] > 0)
+        ]
+        value_rows.append(np.mean([e**2 / 2 if e < 1 else e - 0.5 for e in found]))
+        rows = batch.legal[b].any(axis=0)
+        divergences.append(scipy.stats.entropy(batch.policy[b], softmax[b])[rows].sum())
+    total, parts = loss(predicting(*point), leduc_examples(), 2.0, 0.5)
+    np.testing.assert_allclose(parts["values"], np.mean(value_rows), rtol=1e-5)
+    np.testing.assert_allclose(parts["policy"], np.mean(divergences), rtol=1e-5)
+    np.testing.assert_allclose(total, 2 * parts["values"] + 0.5 * parts["policy"], rtol=1e-6)
+
+
+def test_loss_is_zero_at_the_targets_a_network_would_give():
+    graph, params = network()
+    evaluate, batch = cvpn.NetworkEvaluator(graph, zero_sum=False), leduc_examples()
+    states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
+    targets = jax.vmap(lambda s, r: evaluate(params, table(), s, r))(states, batch.reach)
+    made = jax.vmap(lambda *found: make_example(table(), *found))(states, batch.reach, *targets)
+    total, _ = loss(nnx.merge(graph, params), made, 1.0, 1.0)
+    assert abs(total) < 1e-6
+    off, _ = loss(nnx.merge(graph, params), made.replace(values=2 * made.values), 1.0, 1.0)
+    assert off > 1e-4
+
+
+def test_gradient_against_finite_differences():
+    with jax.enable_x64(True):
+        exact = lambda x: x.astype(float) if jnp.issubdtype(x.dtype, jnp.floating) else x  # noqa: E731
+        batch = jax.tree.map(exact, leduc_examples())
+        point, direction = predictions(batch), predictions(batch, seed=4)
+
+        @jax.jit
+        def along(distance):
+            moved = jax.tree.map(lambda x, d: x + distance * d, point, direction)
+            return loss(predicting(*moved), batch, 0.7, 0.3)[0]
+
+        step = 1e-6
+        difference = (along(step) - along(-step)) / (2 * step)
+        np.testing.assert_allclose(jax.grad(along)(0.0), difference, rtol=1e-7)
+
+
+def test_rows_and_examples_that_do_not_count_do_not_matter():
+    """Neither in the loss nor, through NaN, in its gradient."""
+    batch = leduc_examples()
+    batch = batch.replace(
+        mass=batch.mass.at[2, 0, 1].set(0),
+        rows=batch.rows.at[3, 1, 2].set(False),
+        legal=batch.legal.at[4, :, 0].set(False),
+        value_weight=batch.value_weight.at[5].set(0),
+        policy_weight=batch.policy_weight.at[6].set(0),
+    )
+    values = batch.values.at[2, 0, 1].set(jnp.nan).at[3, 1, 2].set(jnp.nan).at[5].set(jnp.nan)
+    policy = batch.policy.at[4, :, 0].set(jnp.nan).at[6].set(jnp.nan)
+    other = batch.replace(values=values, policy=policy)
+    one = lambda p, batch: loss(predicting(*p), batch, 1.0, 1.0)[0]  # noqa: E731
+    value = jax.jit(jax.value_and_grad(one))
+    for found, expected in zip(
+        jax.tree.leaves(value(predictions(batch), other)),
+        jax.tree.leaves(value(predictions(batch), batch)),
+        strict=True,
+    ):
+        assert np.isfinite(found).all()
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_log_softmax_of_large_logits():
+    logits = jnp.array([[1e4, 3.0], [-1e4, 4.0]], jnp.float32)
+    found = masked_log_softmax(logits, jnp.array([[True, False], [True, False]]))
+    np.testing.assert_array_equal(found, [[0, 0], [-2e4, 0]])
+
+
+# Learner
+
+
+def test_few_examples_are_learned_by_heart():
+    """Through the buffer, which lends each of 16 examples 400 times."""
+    graph, params = network()
+    replay = buffers.new_replay(jax.tree.map(lambda x: x[0], leduc_examples()), 16)
+    replay = buffers.add(replay, leduc_examples(), jnp.ones(16, bool))
+
+    def step(carry, key):
+        replay, learner = carry
+        replay, batch, _ = buffers.sample(replay, key, SETTINGS.batch_size, 400)
+        learner, report = learning.update(graph, learner, batch, SETTINGS)
+        return (replay, learner), report
+
+    start = (replay, learning.new_learner(params, SETTINGS))
+    keys = jax.random.split(jax.random.key(0), 401)
+    (_, learner), report = jax.jit(lambda c, k: jax.lax.scan(step, c, k))(start, keys)
+    total = np.asarray(report.losses["total"])
+    assert total[399] < total[0] / 100
+    assert learner.step == 400  # the 401st batch was empty
+    assert total[400] == 0
+
+
+def test_gradients_move_against_themselves_at_the_decayed_rate():
+    settings = dataclasses.replace(
+        SETTINGS, optimizer="sgd", learning_rate=0.5, decay_rate=0.25, decay_steps=2
+    )
+    rule, gradient = learning.optimizer(settings), jnp.array([3.0, -4.0], jnp.float32)
+    first, state = rule.update(gradient, rule.init(gradient))
+    second, _ = rule.update(gradient, state)
+    np.testing.assert_allclose(first, -0.5 * gradient, rtol=1e-6)
+    np.testing.assert_allclose(second, -0.25 * 1.9 * gradient, rtol=1e-6)
+    clipped = learning.optimizer(dataclasses.replace(settings, max_gradient_norm=1.0))
+    first, _ = clipped.update(gradient, clipped.init(gradient))
+    np.testing.assert_allclose(first, -0.1 * gradient, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "rate"),
+    [
+        ("chess", 0, 0.1),
+        ("chess", 80_000, 0.064),
+        ("go", 100_000, 0.02 * 0.1**0.5),
+        ("scotland_yard", 2_000_000, 0.05),
+        ("holdem", 4_000_000, 2.5e-5),
+    ],
+)
+def test_published_learning_rates(name, step, rate):
+    schedule = learning.learning_rate(PAPER_SETTINGS[name])
+    np.testing.assert_allclose(schedule(jnp.int32(step)), rate, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("field", "part"), [("values", "values"), ("policy", "policy"), ("mass", "values")]
+)
+def test_what_is_not_finite_is_named_and_not_learned(field, part):
+    graph, params = network()
+    before, batch = learning.new_learner(params, SETTINGS), leduc_examples()
+    after, report = update(graph, before, batch, SETTINGS)
+    learning.require_finite(report, 0)
+    assert after.step == 1
+    action = 0 if field != "policy" else int(jnp.argmax(batch.legal[7, :, 0]))
+    bad = batch.replace(**{field: getattr(batch, field).at[7, action, 0].set(jnp.nan)})
+    last, report = update(graph, after, bad, SETTINGS)
+    with pytest.raises(FloatingPointError, match=f"step 1: not finite: {part}, total, gradient"):
+        learning.require_finite(report, 1)
+    jax.tree.map(np.testing.assert_array_equal, last, after)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"optimizer": "lamb"}, "unknown optimizer 'lamb'; allowed: adam, sgd"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive and finite"),
+        ({"max_gradient_norm": -1.0}, "max_gradient_norm=-1.0 must be positive and finite"),
+        ({"decay_rate": 1.5}, "decay_rate=1.5 must be over 0 and at most 1"),
+        ({"decay_steps": 0}, "decay_steps=0 must be at least 1"),
+        ({"batch_size": 0}, "batch_size=0 must be at least 1"),
+        ({"capacity": 5}, "capacity=5 must be at least batch_size=1024"),
+        ({"max_uses": 0}, "max_uses=0 must be from 0.001 to 1000000"),
+        ({"policy_weight": float("nan")}, "policy_weight=nan must be at least 0 and finite"),
+    ],
+)
+def test_bad_settings(setting, message):
+    with pytest.raises(ValueError, match=message):
+        LearnerSettings(**setting)

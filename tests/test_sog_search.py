@@ -1,0 +1,56 @@
+"""The experiment `sog_search`: results, resumption."""
+
+import dataclasses
+
+import pytest
+
+from experiments import cli, results, sog_search
+
+
+def run(arguments, folder):
+    return cli.main(["sog_search", *arguments.split(), "--out", str(folder)])
+
+
+@pytest.fixture
+def small(monkeypatch):
+    config = dataclasses.replace(
+        sog_search.PRESETS["smoke"],
+        simulations=(4, 40),
+        agents=("zero", "zero, own decisions only"),
+    )
+    monkeypatch.setitem(sog_search.PRESETS, "smoke", config)
+    return config
+
+
+def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatch, capfd):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run("--preset smoke", whole) == 0
+    numbers = results.read_result(whole / "result.json").numbers
+    assert [number.name for number in numbers] == [
+        f"SoG({simulations},1):{agent}" for agent in small.agents for simulations in (4, 40)
+    ]
+    few, many = numbers[:2]
+    assert few.low <= few.value <= few.high
+    assert many.value < 0.5 * few.value
+    measure = sog_search._Laboratory.measure
+
+    def interrupted(laboratory, name, simulations):
+        if name != "zero":
+            raise KeyboardInterrupt
+        return measure(laboratory, name, simulations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sog_search._Laboratory, "measure", interrupted)
+        assert run("--preset smoke", parts) == 130
+    assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
+    assert not (parts / "result.json").exists()
+    assert run("--preset cpu --resume", parts) == 2
+    assert "another preset" in capfd.readouterr().err
+    assert run("--preset smoke --resume", parts) == 0
+    assert results.read_result(parts / "result.json").numbers == numbers
+    assert sorted(path.name for path in parts.iterdir()) == [
+        "curve.csv",
+        "curve.png",
+        "result.json",
+    ]
+    assert len((parts / "curve.csv").read_text().splitlines()) == 1 + 4 * small.seeds

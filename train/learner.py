@@ -1,0 +1,172 @@
+"""Supervised learning of value-and-policy networks (Student of Games; Schmid et al. 2023).
+
+A loop is made of these:
+
+    graph, params = nnx.split(network)
+    learner = new_learner(params, settings)
+    replay, batch, _ = sample(replay, key, settings.batch_size, settings.max_uses)
+    learner, report = update(graph, learner, batch, settings)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Int, PyTree
+
+from jaxgames.core import record
+from train.examples import Example
+from train.losses import loss
+from train.replay import uses_share
+
+OPTIMIZERS = ("adam", "sgd")
+CHECKED = ("values", "policy", "total", "gradient")  # causes first
+MOMENTUM = 0.9  # of "sgd"; the paper does not give it
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnerSettings:
+    """How to learn; update t has the rate `learning_rate * decay_rate**(t / decay_steps)`."""
+
+    optimizer: str = "adam"
+    learning_rate: float = 1e-4
+    decay_rate: float = 0.5
+    decay_steps: int = 2_000_000
+    batch_size: int = 1024
+    capacity: int = 1_000_000  # of the replay buffer
+    max_uses: int | float = 10  # gradient updates per example
+    value_weight: float = 1.0
+    policy_weight: float = 0.01
+    max_gradient_norm: float | None = None  # longer gradients are shortened to it
+
+    def __post_init__(self):
+        if self.optimizer not in OPTIMIZERS:
+            allowed = ", ".join(OPTIMIZERS)
+            raise ValueError(f"unknown optimizer {self.optimizer!r}; allowed: {allowed}")
+        for name in ("learning_rate", "max_gradient_norm"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name}={value} must be positive and finite")
+        if not 0 < self.decay_rate <= 1:
+            raise ValueError(f"decay_rate={self.decay_rate} must be over 0 and at most 1")
+        for name in ("decay_steps", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.capacity < self.batch_size:
+            raise ValueError(
+                f"capacity={self.capacity} must be at least batch_size={self.batch_size}"
+            )
+        uses_share(self.max_uses)
+        for name in ("value_weight", "policy_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+
+
+def _paper(optimizer, learning_rate, decay, batch_size, replay, weights):
+    decay_steps, decay_rate = decay
+    capacity, max_uses = replay
+    value_weight, policy_weight = weights
+    return LearnerSettings(
+        optimizer=optimizer,
+        learning_rate=learning_rate,
+        decay_rate=decay_rate,
+        decay_steps=decay_steps,
+        batch_size=batch_size,
+        capacity=capacity,
+        max_uses=max_uses,
+        value_weight=value_weight,
+        policy_weight=policy_weight,
+    )
+
+
+# Table S2 of the paper.
+PAPER_SETTINGS = {
+    "chess": _paper("sgd", 0.1, (40_000, 0.8), 2048, (50_000_000, 1), (0.25, 1.0)),
+    "go": _paper("sgd", 0.02, (200_000, 0.1), 2048, (50_000_000, 0.2), (0.5, 1.0)),
+    "scotland_yard": _paper("sgd", 0.1, (2_000_000, 0.5), 1024, (1_000_000, 5), (1.0, 0.05)),
+    "holdem": _paper("adam", 1e-4, (2_000_000, 0.5), 1024, (1_000_000, 10), (1.0, 0.01)),
+}
+
+
+@record
+class Learner:
+    """A network in training."""
+
+    params: PyTree  # of `nnx.split(network)`
+    optimizer_state: PyTree
+    step: Array  # [] int32 updates made
+
+
+@record
+class Report:
+    """What one update saw, by the names in `CHECKED`: the losses and the gradient's norm."""
+
+    losses: dict  # name -> []
+    finite: dict  # name -> [] bool; if any is False, the update was not made
+
+
+def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
+    """A learner that starts from these parameters."""
+    state = optimizer(settings).init(params)
+    return Learner(params=params, optimizer_state=state, step=jnp.int32(0))
+
+
+def update(
+    graph: nnx.GraphDef, learner: Learner, batch: Example, settings: LearnerSettings
+) -> tuple[Learner, Report]:
+    """One gradient step on `batch` (fields [B, ...]); `graph` and `settings` are static.
+
+    The learner stays as it is if anything in the step is not finite, or if all weights are 0.
+    """
+
+    def objective(params):
+        network = nnx.merge(graph, params)
+        return loss(network, batch, settings.value_weight, settings.policy_weight)
+
+    (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(learner.params)
+    losses = dict(parts, total=total, gradient=optax.tree.norm(gradient))
+    finite = {name: jnp.isfinite(value) for name, value in losses.items()}
+    with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
+        rule = optimizer(settings)
+        change, state = rule.update(gradient, learner.optimizer_state, learner.params)
+    after = Learner(
+        params=optax.apply_updates(learner.params, change),
+        optimizer_state=state,
+        step=learner.step + 1,
+    )
+    some = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
+    moves = some & jnp.all(jnp.stack(list(finite.values())))
+    learner = jax.tree.map(lambda new, old: jnp.where(moves, new, old), after, learner)
+    return learner, Report(losses=losses, finite=finite)
+
+
+def require_finite(report: Report, step: Int[Array, ""] | int) -> None:
+    """Stops a loop outside `jit` at an update that could not be made.
+
+    Raises:
+      FloatingPointError: names the step and what was not finite.
+    """
+    wrong = [name for name in CHECKED if not report.finite[name]]
+    if wrong:
+        raise FloatingPointError(f"step {step}: not finite: {', '.join(wrong)}")
+
+
+def optimizer(settings: LearnerSettings) -> optax.GradientTransformation:
+    """Clipping, if asked for, and then the optimiser with its decaying learning rate."""
+    rate = learning_rate(settings)
+    rule = optax.adam(rate) if settings.optimizer == "adam" else optax.sgd(rate, momentum=MOMENTUM)
+    if settings.max_gradient_norm is None:
+        return rule
+    return optax.chain(optax.clip_by_global_norm(settings.max_gradient_norm), rule)
+
+
+def learning_rate(settings: LearnerSettings) -> optax.Schedule:
+    """Learning rate by the number of updates made."""
+    return optax.exponential_decay(
+        settings.learning_rate, settings.decay_steps, settings.decay_rate
+    )

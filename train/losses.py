@@ -1,0 +1,79 @@
+"""The loss of counterfactual value-and-policy networks (Student of Games; Schmid et al. 2023).
+
+The paper's supplement, "Network Architecture and Optimization", has
+
+    w_v Huber(v, v_target) + w_p sum_i KL(p_target^i || p^i)
+
+Values are compared per unit of compatible opponent reach, which is what networks predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float
+
+from nets.cvpn import normalised
+from train.examples import Example
+
+# network(features [B, F], ranges [B, 2, N]) -> values [B, 2, N], policy logits [B, A, N]
+Network = Callable[
+    [Float[Array, "B F"], Float[Array, "B 2 N"]],
+    tuple[Float[Array, "B 2 N"], Float[Array, "B A N"]],
+]
+
+
+def loss(
+    network: Network,
+    batch: Example,
+    value_weight: Float[Array, ""] | float,
+    policy_weight: Float[Array, ""] | float,
+) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
+    """The weighted sum, and its parts "values" and "policy" before they are weighted.
+
+    Each part is the mean over the examples of `batch` (fields [B, ...]) by their own weights;
+    examples of weight 0 do not matter.
+    """
+    values, logits = network(batch.features, jax.vmap(normalised)(batch.reach))
+    parts = {
+        "values": _mean(jax.vmap(value_loss)(values, batch), batch.value_weight),
+        "policy": _mean(jax.vmap(policy_loss)(logits, batch), batch.policy_weight),
+    }
+    return value_weight * parts["values"] + policy_weight * parts["policy"], parts
+
+
+def value_loss(values: Float[Array, "2 N"], example: Example) -> Float[Array, ""]:
+    """Huber loss per unit of compatible reach, the mean over the rows that have any."""
+    unreached = example.mass < jnp.finfo(values.dtype).tiny  # False for NaN, which shall be seen
+    counted = example.rows & ~unreached & (example.value_weight != 0)
+    target = jnp.where(counted, example.values, 0) / jnp.where(counted, example.mass, 1)
+    found = optax.huber_loss(jnp.where(counted, values, 0), target)
+    return jnp.sum(found) / jnp.maximum(jnp.sum(counted, dtype=values.dtype), 1)
+
+
+def policy_loss(logits: Float[Array, "A N"], example: Example) -> Float[Array, ""]:
+    """KL divergence of the prediction from the target, the sum over the actor's rows."""
+    legal = example.legal & (example.policy_weight != 0)
+    target = jnp.where(legal, example.policy, 0)
+    certain = target == 0  # no probability, no divergence
+    log_target = jnp.log(jnp.where(certain, 1, target))
+    return jnp.sum(target * (log_target - masked_log_softmax(logits, legal)))
+
+
+def masked_log_softmax(
+    logits: Float[Array, "A N"], legal: Bool[Array, "A N"]
+) -> Float[Array, "A N"]:
+    """Logarithm of the softmax over the legal actions of each row; 0 at the others."""
+    highest = jnp.max(jnp.where(legal, logits, -jnp.inf), axis=0, keepdims=True)
+    highest = jax.lax.stop_gradient(jnp.where(highest > -jnp.inf, highest, 0))
+    shifted = jnp.where(legal, logits - highest, 0)
+    total = jnp.sum(jnp.where(legal, jnp.exp(shifted), 0), axis=0, keepdims=True)
+    return jnp.where(legal, shifted - jnp.log(jnp.where(total == 0, 1, total)), 0)
+
+
+def _mean(found, weights):
+    total = jnp.sum(weights)
+    return jnp.sum(found * weights) / jnp.where(total == 0, 1, total)

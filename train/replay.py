@@ -1,0 +1,114 @@
+"""A replay buffer: the latest examples, each for a limited number of gradient updates.
+
+Pure functions on one record of arrays: they work in `jit`, `scan` and `vmap`.
+"""
+
+from __future__ import annotations
+
+import fractions
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from jaxgames.core import record
+from train.examples import Example
+
+_FINEST = 1000  # largest denominator of a number of uses
+_MOST = 1_000_000
+
+
+@record
+class Replay:
+    """A ring of `capacity` slots, filled from slot 0 on."""
+
+    examples: Example  # fields [capacity, ...]
+    uses: Array  # [capacity] int32 how often each was drawn since it was added
+    size: Array  # [] int32 slots filled
+    next: Array  # [] int32 slot that is written next: the oldest, once all are filled
+
+
+def new_replay(example_like: Example, capacity: int) -> Replay:
+    """An empty buffer for unbatched examples like this one (arrays, or `jax.eval_shape` of it).
+
+    Raises:
+      ValueError: `capacity` is below 1.
+    """
+    if capacity < 1:
+        raise ValueError(f"capacity={capacity} must be at least 1")
+    return Replay(
+        examples=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), example_like),
+        uses=jnp.zeros(capacity, jnp.int32),
+        size=jnp.int32(0),
+        next=jnp.int32(0),
+    )
+
+
+def add(replay: Replay, batch: Example, mask: Bool[Array, " B"]) -> Replay:
+    """Adds those examples of `batch` (fields [B, ...]) that `mask` names, over the oldest.
+
+    They count as added one after the other: of more than `capacity`, the last ones stay.
+    """
+    capacity = replay.uses.shape[0]
+    count = jnp.sum(mask, dtype=jnp.int32)
+    number = jnp.cumsum(mask, dtype=jnp.int32) - 1
+    kept = mask & (number >= count - capacity)
+    slot = jnp.where(kept, (replay.next + number) % capacity, capacity)  # out of bounds: dropped
+    return Replay(
+        examples=jax.tree.map(
+            lambda old, new: old.at[slot].set(new, mode="drop"), replay.examples, batch
+        ),
+        uses=replay.uses.at[slot].set(0, mode="drop"),
+        size=jnp.minimum(replay.size + count, capacity),
+        next=(replay.next + count) % capacity,
+    )
+
+
+def sample(
+    replay: Replay, key: Key[Array, ""], batch_size: int, max_uses: int | float
+) -> tuple[Replay, Example, Float[Array, " B"]]:
+    """Draws different examples, uniformly among those used fewer than `max_uses` times.
+
+    Returns the buffer with these uses counted, the examples and their weights: 1, or 0 where
+    nothing was left to draw. The examples' own weights are 0 there too, so `losses.loss` leaves
+    them out. A fraction is shared out: with `max_uses=0.2` one slot in five may be used, once.
+    `key` is consumed. The time grows with the capacity, not only with `batch_size`.
+
+    Raises:
+      ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
+    """
+    capacity = replay.uses.shape[0]
+    if not 1 <= batch_size <= capacity:
+        raise ValueError(f"batch_size={batch_size} must be from 1 to the capacity {capacity}")
+    slot = jnp.arange(capacity, dtype=jnp.int32)
+    free = (slot < replay.size) & (replay.uses < allowed_uses(slot, max_uses))
+    lot = jax.random.bits(key, (capacity,), jnp.uint32)
+    # Ties are as rare as equal draws of 31 bits; the lowest bit keeps lots of free slots above 0.
+    lot, index = jax.lax.top_k(jnp.where(free, lot | 1, 0), batch_size)
+    drawn = lot > 0
+    batch = jax.tree.map(lambda x: x[index], replay.examples)
+    weights = drawn.astype(batch.value_weight.dtype)
+    batch = batch.replace(
+        value_weight=jnp.where(drawn, batch.value_weight, 0),
+        policy_weight=jnp.where(drawn, batch.policy_weight, 0),
+    )
+    return replay.replace(uses=replay.uses.at[index].add(drawn.astype(jnp.int32))), batch, weights
+
+
+def allowed_uses(slot: Int[Array, " C"], max_uses: int | float) -> Int[Array, " C"]:
+    """Whole numbers of uses of the slots that are `max_uses` on average, as even as can be."""
+    share = uses_share(max_uses)
+    below = share.denominator
+    whole, rest = divmod(share.numerator, below)
+    return whole + (slot % below * rest % below + rest) // below
+
+
+def uses_share(max_uses: int | float) -> fractions.Fraction:
+    """`max_uses` as a fraction.
+
+    Raises:
+      ValueError: `max_uses` is not from 0.001 to 1e6.
+    """
+    if not 1 / _FINEST <= max_uses <= _MOST:
+        raise ValueError(f"max_uses={max_uses} must be from {1 / _FINEST} to {_MOST}")
+    return fractions.Fraction(max_uses).limit_denominator(_FINEST)
