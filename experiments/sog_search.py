@@ -80,7 +80,7 @@ PRESETS = {
         seeds=2,
         agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
     ),
-    "cpu": Config(game="leduc_poker", simulations=(10, 33, 100, 300), seeds=4),
+    "cpu": Config(game="leduc_poker", simulations=(33, 100, 300), seeds=4),
     "paper": Config(
         game="leduc_poker", simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024
     ),

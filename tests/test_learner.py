@@ -37,18 +37,23 @@ def table():
     return public_table(make("leduc_poker"))
 
 
+@jax.jit
+@jax.vmap
+def example_at(*found):
+    return make_example(table(), *found)
+
+
 @functools.cache
 def leduc_examples():
     """16 decisions with random beliefs and random targets, fields [16, ...]."""
     states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
-    keys = jax.random.split(jax.random.key(1), 3)
-    size = (16, 2, table().num_rows)
-    reach = jax.random.uniform(keys[0], size, jnp.float32)
-    values = jax.random.uniform(keys[1], size, jnp.float32, -1, 1) / 10
-    legal = jax.vmap(table().legal)(states).swapaxes(1, 2)
-    logits = 2 * jax.random.normal(keys[2], legal.shape, jnp.float32)
-    policy = jax.vmap(cvpn.masked_softmax)(logits, legal)
-    made = jax.vmap(lambda *found: make_example(table(), *found))(states, reach, values, policy)
+    random, size = np.random.default_rng(1), (16, 2, table().num_rows)
+    reach, values = random.random(size, np.float32), random.random(size, np.float32) / 5 - 0.1
+    legal = np.asarray(table().legal_actions)[states].swapaxes(1, 2)
+    weights = np.where(legal, random.exponential(size=legal.shape) ** 2, 0)
+    policy = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
+    reach, values, policy = (jnp.asarray(x, jnp.float32) for x in (reach, values, policy))
+    made = example_at(states, reach, values, policy)
     return made.replace(values=values * made.mass)  # of payoffs up to 0.1 per unit
 
 
@@ -158,14 +163,20 @@ def test_bad_buffers(call, message):
 # Losses
 
 
+@functools.partial(jax.jit, static_argnums=(0,))
+def network_loss(graph, params, batch):
+    return loss(nnx.merge(graph, params), batch, 1.0, 1.0)[0]
+
+
 def predicting(values, logits):
     return lambda features, ranges: (values, logits)
 
 
 def predictions(batch, seed=3):
-    keys = jax.random.split(jax.random.key(seed))
-    values = 2 * jax.random.normal(keys[0], batch.values.shape, batch.values.dtype)
-    return values, jax.random.normal(keys[1], batch.policy.shape, batch.policy.dtype)
+    random = np.random.default_rng(seed)
+    values = 2 * random.standard_normal(batch.values.shape)
+    logits = random.standard_normal(batch.policy.shape)
+    return jnp.asarray(values, batch.values.dtype), jnp.asarray(logits, batch.policy.dtype)
 
 
 def test_loss_is_the_formula():
@@ -175,14 +186,15 @@ def test_loss_is_the_formula():
     batch, values = jax.tree.map(np.asarray, (leduc_examples(), point[0]))
     softmax = np.asarray(jax.vmap(cvpn.masked_softmax)(point[1], leduc_examples().legal))
     for b in range(16):
-        found = [
+        errors = [
             abs(values[b, p, n] - batch.values[b, p, n] / batch.mass[b, p, n])
             for p, n in np.argwhere(batch.mass[b] > 0)
         ]
-        value_rows.append(np.mean([e**2 / 2 if e < 1 else e - 0.5 for e in found]))
+        value_rows.append(np.mean([e**2 / 2 if e < 1 else e - 0.5 for e in errors]))
         rows = batch.legal[b].any(axis=0)
         divergences.append(scipy.stats.entropy(batch.policy[b], softmax[b])[rows].sum())
-    total, parts = loss(predicting(*point), leduc_examples(), 2.0, 0.5)
+    loss_at = jax.jit(lambda point, batch: loss(predicting(*point), batch, 2.0, 0.5))
+    total, parts = loss_at(point, leduc_examples())
     np.testing.assert_allclose(parts["values"], np.mean(value_rows), rtol=1e-5)
     np.testing.assert_allclose(parts["policy"], np.mean(divergences), rtol=1e-5)
     np.testing.assert_allclose(total, 2 * parts["values"] + 0.5 * parts["policy"], rtol=1e-6)
@@ -192,12 +204,10 @@ def test_loss_is_zero_at_the_targets_a_network_would_give():
     graph, params = network()
     evaluate, batch = cvpn.NetworkEvaluator(graph, zero_sum=False), leduc_examples()
     states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
-    targets = jax.vmap(lambda s, r: evaluate(params, table(), s, r))(states, batch.reach)
-    made = jax.vmap(lambda *found: make_example(table(), *found))(states, batch.reach, *targets)
-    total, _ = loss(nnx.merge(graph, params), made, 1.0, 1.0)
-    assert abs(total) < 1e-6
-    off, _ = loss(nnx.merge(graph, params), made.replace(values=2 * made.values), 1.0, 1.0)
-    assert off > 1e-4
+    targets = jax.jit(jax.vmap(lambda s, r: evaluate(params, table(), s, r)))(states, batch.reach)
+    made = example_at(states, batch.reach, *targets)
+    assert abs(network_loss(graph, params, made)) < 1e-6
+    assert network_loss(graph, params, made.replace(values=2 * made.values)) > 1e-4
 
 
 def test_gradient_against_finite_differences():
@@ -264,10 +274,11 @@ def test_few_examples_are_learned_by_heart():
     start = (replay, learning.new_learner(params, SETTINGS))
     keys = jax.random.split(jax.random.key(0), 401)
     (_, learner), report = jax.jit(lambda c, k: jax.lax.scan(step, c, k))(start, keys)
-    total = np.asarray(report.losses["total"])
-    assert total[399] < total[0] / 100
-    assert learner.step == 400  # the 401st batch was empty
-    assert total[400] == 0
+    for name in ("values", "policy", "total"):
+        losses = report.losses[name]
+        assert losses[399] < losses[0] / 100
+        assert losses[400] == 0  # nothing was left to draw
+    assert learner.step == 400
 
 
 def test_gradients_move_against_themselves_at_the_decayed_rate():

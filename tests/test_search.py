@@ -111,11 +111,28 @@ def test_visits_add_up():
     np.testing.assert_array_equal(np.asarray(batch.tree.visits[:, 0]).sum(axis=(1, 2)), 30)
 
 
-def test_nothing_learnt_at_nodes_not_in_use():
+def test_nothing_is_learnt_at_nodes_not_in_use():
     _, batch = leduc_searches()
+    tree = batch.tree
     for i in range(4):
-        count = int(batch.tree.count[i])
-        assert not np.asarray(batch.tree.visits[i, count:]).any()
+        count = int(tree.count[i])
+        for table in (tree.visits, tree.average, tree.slot_values, tree.slot_reach):
+            assert not np.asarray(table[i, count:]).any()
+
+
+def test_padding_of_the_path_does_not_matter():
+    _, table = compiled("leduc_poker")
+    found = []
+    for length in (1, 4):
+        settings = GrowingTreeCfr(evaluators.zero, simulations=30, max_path=length)
+        problem = resolving.first_problem(table, max_path=length)
+        search = jax.jit(functools.partial(gt_cfr.search, settings=settings))
+        found.append(search(table, None, jax.random.key(3), problem=problem).tree)
+    nodes = int(found[0].count)
+    assert nodes == int(found[1].count)
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        if one.ndim:
+            np.testing.assert_allclose(one[:nodes], other[:nodes], rtol=1e-5, atol=1e-6)
 
 
 def test_policies_are_distributions():

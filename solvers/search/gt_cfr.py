@@ -218,12 +218,11 @@ def iterate(
         child = tree.node[e]
         expanded = (child != LEAF)[:, None, None]
         below = once(jnp.where(expanded, values[jnp.maximum(child, 0)], leaf_values[e]))
-        found = values_above(game, _at(tree.state, e), below, before.policy[e])
-        here, actions = map(once, found)
         memory = _at(before, e)
-        tree = _learn(
-            game, tree, e, memory, below, slots[e], here, actions, weight, settings.minimizer, step
-        )
+        here, actions = map(once, values_above(game, _at(tree.state, e), below, memory.policy))
+        used = jnp.where(e < tree.count, weight, 0)  # nothing may be learnt at nodes to come
+        slot = below, slots[e]
+        tree = _learn(game, tree, e, memory, slot, here, actions, used, settings.minimizer, step)
         return tree, values.at[e].set(here)
 
     tree, values = jax.lax.fori_loop(0, bound, up, (tree, jnp.zeros_like(tree.reach)))
@@ -306,8 +305,8 @@ def values_above(
     return jnp.stack(both), actions
 
 
-def _learn(game, tree, e, memory, below, slots, values, actions, weight, minimizer, step):
-    """A node's regrets, policy and averages after an iteration."""
+def _learn(game, tree, e, memory, slot, values, actions, weight, minimizer, step):
+    """A node after an iteration: regrets, policy, averages. `slot`: its slots' values and reach."""
     state = _at(tree.state, e)
     actor = jnp.maximum(game.actor(state), 0)
     legal, dtype = game.legal(state).T, tree.average.dtype
@@ -318,8 +317,8 @@ def _learn(game, tree, e, memory, below, slots, values, actions, weight, minimiz
         minimizer=jax.tree.map(lambda x, new: x.at[e].set(new), tree.minimizer, after),
         average=tree.average.at[e].add(weight * own),
         action_values=tree.action_values.at[e].set(actions),
-        slot_values=tree.slot_values.at[e].add(weight * below),
-        slot_reach=tree.slot_reach.at[e].add(weight * slots),
+        slot_values=tree.slot_values.at[e].add(weight * slot[0]),
+        slot_reach=tree.slot_reach.at[e].add(weight * slot[1]),
         slot_weight=tree.slot_weight.at[e].add(weight),
     )
 
