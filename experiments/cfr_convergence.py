@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import measure, plots, published, results
-from experiments.folders import CHECKPOINT, prepare
+from experiments.folders import CHECKPOINT, check_same_config, prepare
 from experiments.progress import progress, status
 from jaxgames.registry import make
 from solvers import cfr
@@ -128,7 +128,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     begin = time.perf_counter()
     config, out = PRESETS[arguments.preset], arguments.out
     prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    _check_same_config(out / CHECKPOINT, config)
+    check_same_config(out / CHECKPOINT, config)
     with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
         lines = list(compute(config, out / CHECKPOINT))
     results.write_csv(out / "curve.csv", [row for line in lines for row in _rows(line)])
@@ -211,16 +211,6 @@ def _tree(spec: str, dtype: str) -> PublicTree:
 def _read_line(path: pathlib.Path) -> Line:
     fields = json.loads(path.read_text(encoding="utf-8"))
     return Line(**fields | {"points": [measure.Point(**point) for point in fields["points"]]})
-
-
-def _check_same_config(folder: pathlib.Path, config: Config) -> None:
-    """A folder holds one run: it must not be resumed with another preset."""
-    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
-    if not path.exists():
-        folder.mkdir(exist_ok=True)
-        results.write_file(path, text)
-    elif path.read_text(encoding="utf-8") != text:
-        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")
 
 
 def _rows(line: Line) -> list[dict[str, object]]:

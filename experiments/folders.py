@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import pathlib
 import shutil
+from typing import Any
 
 from experiments import results
 
@@ -33,3 +36,17 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
     if overwrite:
         for path in earlier:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def check_same_config(folder: pathlib.Path, config: Any) -> None:
+    """Notes a dataclass in the checkpoint of a run, which must not be resumed with another.
+
+    Raises:
+      ValueError: the checkpoint is of another config.
+    """
+    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
+    if not path.exists():
+        folder.mkdir(exist_ok=True)
+        results.write_file(path, text)
+    elif path.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")

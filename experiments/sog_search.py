@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, published, results
-from experiments.folders import CHECKPOINT, prepare
+from experiments.folders import CHECKPOINT, check_same_config, prepare
 from experiments.progress import progress, status
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
@@ -126,7 +126,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     begin = time.perf_counter()
     config, out = PRESETS[arguments.preset], arguments.out
     prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    _check_same_config(out / CHECKPOINT, config)
+    check_same_config(out / CHECKPOINT, config)
     cells = list(compute(config, out / CHECKPOINT))
     results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(cell)])
     draw(out / "curve.png", config, cells)
@@ -243,16 +243,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         )
         axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
         axes[0, 0].set_title(f"Search with fixed leaf values, {config.game}")
-
-
-def _check_same_config(folder: pathlib.Path, config: Config) -> None:
-    """A folder holds one run: it must not be resumed with another preset."""
-    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
-    if not path.exists():
-        folder.mkdir(exist_ok=True)
-        results.write_file(path, text)
-    elif path.read_text(encoding="utf-8") != text:
-        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")
 
 
 def _rows(cell: Cell) -> list[dict[str, object]]:

@@ -75,3 +75,12 @@ def test_readme_program_runs_in_twelve_lines(capsys):
     printed = capsys.readouterr().out
     assert float(printed.split()[1]) == pytest.approx(2 * 0.000257, abs=1e-4)
     assert float(printed.split()[-1]) == pytest.approx(-0.0856064, abs=1e-4)
+
+
+def test_program_of_student_of_games_runs():
+    text = (DOCS / "student_of_games.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(program, {})
+    assert output.getvalue().count("[") == 4  # three actions

@@ -3,9 +3,9 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
+from solver_reference import random_policies
 
 from jaxgames.game_tree import enumerate_game
 from jaxgames.public_table import public_table
@@ -30,34 +30,12 @@ def compiled(name):
     return tree, table, listing.list_public_states(table)
 
 
-def random_policy(tree, seed=0):
-    generator = np.random.default_rng(seed)
-    found = []
-    for player in range(2):
-        legal = tree.legal_actions(player)
-        weights = generator.random(legal.shape) * legal
-        found.append(weights / weights.sum(axis=1, keepdims=True))
-    return tuple(found)
-
-
-def by_public_state(table, states, policy):
-    """`[S, A, N]` from policies by information state."""
-    where = np.asarray(states.state)
-    actor = np.asarray(states.actor)
-    numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
-    found = np.zeros((len(where), table.num_rows, table.num_actions))
-    for player in range(2):
-        state, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
-        found[state, row] = policy[player][numbers[state, row]]
-    return jnp.asarray(found.swapaxes(1, 2))
-
-
 @pytest.mark.parametrize("name", GAMES)
 def test_values_and_best_responses_are_those_of_the_game(name):
     tree, table, states = compiled(name)
-    policy = random_policy(tree)
+    policy = random_policies(tree, 0)
     public = build_public_tree(tree, dtype="float64")
-    mine = by_public_state(table, states, policy)
+    mine = listing.listed_policy(table, states, policy)
     found = float(listing.expected_value(table, states, mine))
     assert found == pytest.approx(float(evaluation.expected_value(public, policy)[0]), abs=1e-12)
     found = float(listing.exploitability(table, states, mine))

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from solver_reference import random_policies
 
 from jaxgames.adapters import from_efg
 from jaxgames.core import CHANCE, TERMINAL
@@ -38,16 +39,6 @@ def _x64():
         yield
 
 
-def random_policy(tree, seed=0):
-    generator = np.random.default_rng(seed)
-    found = []
-    for player in range(2):
-        legal = tree.legal_actions(player)
-        weights = generator.random(legal.shape) * legal
-        found.append(weights / weights.sum(axis=1, keepdims=True))
-    return tuple(found)
-
-
 @jax.jit
 def below(table, state, reach, policy):
     """Reaches `[K, 2, N]` of the children, by the contract."""
@@ -70,7 +61,7 @@ def row_policy(table, policy, state):
 def test_expected_values_are_those_of_the_game(name):
     """Own reach goes down by the maps, terminals are worth what the game pays."""
     tree, table = compiled(name)
-    policy = random_policy(tree)
+    policy = random_policies(tree, 0)
     reaches = {int(table.root()): np.asarray(table.rows(table.root()), float)}
     value, worth = 0.0, jax.jit(lambda s, r: table.terminal_values(s, 0, r))
     for state in range(int(table.first), len(table.actors)):

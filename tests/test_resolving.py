@@ -18,7 +18,7 @@ from solvers.search import evaluators, exploitability, gt_cfr
 from solvers.search.exploitability import Chain
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
-from solvers.search.listing import list_public_states, reach_and_values
+from solvers.search.listing import list_public_states, listed_policy, reach_and_values
 from solvers.search.search_tree import expand
 
 
@@ -114,13 +114,7 @@ class TestSecondRoundOfLeduc:
         public = build_public_tree(tree)
         solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=5000)
         policy = cfr.average_policy(public, solved)
-        actor, where = np.asarray(listing.actor), np.asarray(listing.state)
-        numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
-        rows = np.zeros((len(where), table.num_rows, table.num_actions), np.float32)
-        for player in range(2):
-            state, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
-            rows[state, row] = np.asarray(policy[player])[numbers[state, row]]
-        return table, listing, jnp.asarray(rows.swapaxes(1, 2))
+        return table, listing, listed_policy(table, listing, policy)
 
     def problems(self, listing, table, policy, *, resolver, safe, terminate):
         """The subgames of the second round, stacked."""

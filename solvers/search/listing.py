@@ -14,6 +14,8 @@ from jaxtyping import Array, Float
 
 from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
+from jaxgames.public_table import NOWHERE, PublicTable
+from solvers.public_tree import Policy
 from solvers.search.gt_cfr import reach_below, values_above
 
 MAX_STATES = 1_000_000
@@ -67,6 +69,17 @@ def list_public_states(game: PublicGame, *, max_states: int = MAX_STATES) -> Lis
         child=jnp.asarray(child, jnp.int32),
         actor=jnp.asarray(np.concatenate(actors), jnp.int32),
     )
+
+
+def listed_policy(table: PublicTable, listing: Listing, policy: Policy) -> Float[Array, "S A N"]:
+    """A policy by information state, as tabular solvers give it, by public state and row."""
+    actor, state = np.asarray(listing.actor), np.asarray(listing.state)
+    numbers = np.asarray(table.information_states)[state, np.maximum(actor, 0)]
+    rows = np.zeros((len(state), table.num_rows, table.num_actions))
+    for player in range(2):
+        s, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
+        rows[s, row] = np.asarray(policy[player])[numbers[s, row]]
+    return jnp.asarray(rows.swapaxes(1, 2), table.weights.dtype)
 
 
 @jax.jit
