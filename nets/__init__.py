@@ -1,1 +1,1 @@
-"""Flax modules: value-and-policy networks and their torsos (none yet)."""
+"""Flax modules: value-and-policy networks and their torsos."""

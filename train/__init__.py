@@ -1,1 +1,1 @@
-"""Training loops, jitted end to end (none yet)."""
+"""Training, jitted end to end: examples, replay, losses, learner, query solver."""
