@@ -103,6 +103,7 @@ class Search:
     gadget: Gadget
     target: Array  # [] int32 the node that the search acts at
     iterations: Array  # [] int32
+    root_values: Array  # [2, N] weighted sum of the values of the root, like those of slots
 
 
 def search(
@@ -163,12 +164,19 @@ def start(
         ),
         target=target,
         iterations=jnp.int32(0),
+        root_values=jnp.zeros_like(problem.reach),
     )
 
 
 def average_policy(game: PublicGame, state: Search) -> Float[Array, "A N"]:
     """What the search found for the actor at the state it acts at."""
     return node_policy(game, state.tree, state.target)
+
+
+def average_values(state: Search) -> Float[Array, "2 N"]:
+    """Both players' average counterfactual values at the root of the tree."""
+    weight = state.tree.slot_weight[0]  # the root is there from the first iteration on
+    return state.root_values / jnp.where(weight > 0, weight, 1)
 
 
 def node_policy(game: PublicGame, tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
@@ -227,7 +235,12 @@ def iterate(
 
     tree, values = jax.lax.fori_loop(0, bound, up, (tree, jnp.zeros_like(tree.reach)))
     gadget = _answer(game, state, values[0], settings)
-    return state.replace(tree=tree, gadget=gadget, iterations=step)
+    return state.replace(
+        tree=tree,
+        gadget=gadget,
+        iterations=step,
+        root_values=state.root_values + weight * values[0],
+    )
 
 
 def root_reach(game: PublicGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
@@ -349,7 +362,7 @@ def simulate(
     noise = jax.random.gumbel(walk_key, (length, options), tree.reach.dtype)
     walk = _Walk(
         node=state.target,
-        pair=_sample_pair(game, pair_key, here, tree.reach[state.target]),
+        pair=sample_pair(game, pair_key, here, tree.reach[state.target]),
         steps=jnp.int32(0),
         visited=jnp.full((length, 3), LEAF, jnp.int32),
         slot=jnp.int32(LEAF),
@@ -374,13 +387,13 @@ def _step(game, noise, tree, walk, settings):
     state = _at(tree.state, walk.node)
     actor = game.actor(state)
     row = walk.pair[jnp.maximum(actor, 0)]
-    action = _sample(
+    action = sample(
         noise[: game.num_actions], _selection(game, tree, state, walk.node, row, settings)
     )
     pairs = game.follow(state, walk.pair, action)
     possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
     weights = jax.vmap(game.weight)(_at(tree.children, walk.node), jnp.maximum(pairs, 0))
-    child = _sample(noise[game.num_actions :], jnp.where(possible, weights, 0))
+    child = sample(noise[game.num_actions :], jnp.where(possible, weights, 0))
     below = tree.node[walk.node, child]
     visit = jnp.where(actor == CHANCE, LEAF, jnp.stack([walk.node, action, row]))
     return _Walk(
@@ -406,16 +419,18 @@ def _selection(game, tree, state, node, row, settings):
     return share * node_policy(game, tree, node)[:, row] + (1 - share) * puct
 
 
-def _sample(noise, weights):
+def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array, ""]:
     """An index in proportion to its weight, by the Gumbel trick; of weight 0 only if all are."""
     logits = jnp.where(weights > 0, jnp.log(jnp.where(weights > 0, weights, 1)), -jnp.inf)
     return jnp.argmax(logits + noise).astype(jnp.int32)
 
 
-def _sample_pair(game, key, state, reach):
-    """A pair of rows in proportion to both own reaches and chance."""
+def sample_pair(
+    game: PublicGame, key: Key[Array, ""], state: PublicState, reach: Float[Array, "2 N"]
+) -> Int[Array, "2"]:
+    """A pair of rows in proportion to both own reaches and chance; `key` is consumed."""
     noise = jax.random.gumbel(key, (2, game.num_rows), reach.dtype)
-    first = _sample(noise[0], reach[0] * game.compatible(state, 0, reach[1]))
+    first = sample(noise[0], reach[0] * game.compatible(state, 0, reach[1]))
     one_hot = jax.nn.one_hot(first, game.num_rows, dtype=reach.dtype)
-    second = _sample(noise[1], reach[1] * game.compatible(state, 1, one_hot))
+    second = sample(noise[1], reach[1] * game.compatible(state, 1, one_hot))
     return jnp.stack([first, second])

@@ -1,0 +1,183 @@
+"""Sound self-play: queries, their solutions, episodes and the training step."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from jaxgames.game_tree import enumerate_game
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from nets import cvpn
+from solvers import cfr
+from solvers.public_tree import build_public_tree
+from solvers.search import evaluators, listing
+from solvers.search.gt_cfr import GrowingTreeCfr
+from train import loop, queries, self_play
+from train.learner import LearnerSettings
+
+
+@functools.cache
+def compiled(name):
+    tree = enumerate_game(make(name))
+    table = public_table(tree)
+    return tree, table, listing.list_public_states(table)
+
+
+def query(number):
+    return queries.Query(state=jnp.int32(number), reach=jnp.full((2, 3), float(number)))
+
+
+def batch_of(numbers):
+    return jax.tree.map(lambda *x: jnp.stack(x), *map(query, numbers))
+
+
+class TestQueue:
+    def test_first_in_first_out(self):
+        queue = queries.new_queue(query(0), 8)
+        queue = queries.push(queue, batch_of([1, 2, 3]), jnp.array([True, False, True]))
+        queue = queries.push(queue, batch_of([4, 5]), jnp.array([True, True]))
+        queue, got, there = queries.pop(queue, 3)
+        assert got.state.tolist() == [1, 3, 4]
+        assert there.all()
+        queue, got, there = queries.pop(queue, 3)
+        assert (int(got.state[0]), there.tolist()) == (5, [True, False, False])
+        assert int(queue.size) == 0
+
+    def test_a_full_queue_forgets_the_oldest(self):
+        queue = queries.new_queue(query(0), 4)
+        for begin in (1, 4):
+            queue = queries.push(queue, batch_of(range(begin, begin + 3)), jnp.ones(3, bool))
+        _, got, there = queries.pop(queue, 4)
+        assert got.state.tolist() == [3, 4, 5, 6]
+        assert there.all()
+
+    def test_bad_sizes(self):
+        with pytest.raises(ValueError, match="capacity=0 must be at least 1"):
+            queries.new_queue(query(0), 0)
+        with pytest.raises(ValueError, match="a batch of 3 queries needs a queue of as many: 2"):
+            queries.push(queries.new_queue(query(0), 2), batch_of([1, 2, 3]), jnp.ones(3, bool))
+
+
+def test_exact_solving_reproduces_exact_values():
+    """At the equilibrium's own beliefs, a search of the whole rest finds the game's values."""
+    tree, table, states = compiled("kuhn_poker")
+    public = build_public_tree(tree)
+    solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
+    policy = listing.listed_policy(table, states, cfr.average_policy(public, solved))
+    reach, _ = listing.reach_and_values(table, states, policy)
+    settings = GrowingTreeCfr(evaluators.zero, simulations=100, pace=0.02, max_path=1)
+    root = queries.Query(state=states.state[0], reach=reach[0])
+    solve = jax.jit(functools.partial(queries.solve, settings=settings))
+    example, _ = solve(table, None, jax.random.key(0), root)
+    worth = np.sum(np.asarray(example.values * reach[0]), axis=1)
+    np.testing.assert_allclose(worth, [-1 / 18, 1 / 18], atol=2e-3)
+
+
+def test_queries_are_leaves_with_their_beliefs():
+    """Every query is a public state below the root; its beliefs are those of the policies."""
+    _, table, _ = compiled("kuhn_poker")
+    settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=1)
+    root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(float))
+    solve = functools.partial(queries.solve, settings=settings)
+
+    @jax.jit
+    @jax.vmap
+    def picked(key):
+        solve_key, pick_key = jax.random.split(key)
+        _, found = solve(table, None, solve_key, root)
+        return queries.pick(table, found, pick_key)
+
+    found, there = picked(jax.random.split(jax.random.key(0), 64))
+    assert there.all()
+    assert len(np.unique(found.state)) > 2
+    actor = np.asarray(table.actors)[np.asarray(found.state)]
+    assert (actor >= 0).all()
+    assert (found.reach <= 1 + 1e-6).all()
+    assert np.asarray(found.reach).any(axis=2).all()
+
+
+def network(name, settings):
+    _, table, _ = compiled(name)
+    graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
+    search = GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=4, max_path=2)
+    return table, graph, params, loop.TrainingSettings(search=search, **settings)
+
+
+SMALL = dict(
+    learner=LearnerSettings(batch_size=8, capacity=64, learning_rate=1e-2),
+    episodes=4,
+    solves=3,
+    updates=2,
+    queue_capacity=8,
+)
+
+
+@functools.cache
+def trained(steps):
+    table, graph, params, settings = network("kuhn_poker", SMALL)
+    state = loop.new_training(table, params, jax.random.key(0), settings=settings)
+    metrics = None
+    for _ in range(steps):
+        state, metrics = loop.train_step(table, graph, state, settings=settings)
+    return params, state, metrics
+
+
+def test_a_step_does_all():
+    params, state, metrics = trained(12)
+    assert int(state.step) == 12
+    assert int(state.learner.step) == 24
+    assert 0 < int(state.replay.size) <= 64
+    assert all(np.isfinite(value) for value in metrics.values())
+    moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), params, state.learner.params)
+    assert max(jax.tree.leaves(moved)) > 0
+
+
+def test_training_is_reproducible():
+    _, one, _ = trained(12)
+    trained.cache_clear()
+    _, other, _ = trained(12)
+    for a, b in zip(*map(jax.tree.leaves, (one.learner, other.learner)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_episodes_go_on_to_states_where_somebody_acts():
+    _, table, _ = compiled("leduc_poker")
+    settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=2)
+    move = functools.partial(self_play.play, settings=settings, exploration=0.5)
+    step = jax.jit(jax.vmap(lambda key, one: move(table, None, key, one)))
+    keys = jax.random.split(jax.random.key(0), 16)
+    new = functools.partial(self_play.new_episode, table, max_path=2)
+    episodes = jax.vmap(new)(keys)
+    seen, ended = set(), 0
+    for number in range(12):
+        episodes, searches, example = step(
+            jax.random.split(jax.random.key(number + 1), 16), episodes
+        )
+        target = searches.tree.state[jnp.arange(16), searches.target]
+        actor = np.asarray(table.actors)[np.asarray(target)]
+        assert (actor >= 0).all()
+        np.testing.assert_allclose(
+            np.asarray(example.policy).sum(axis=1)[example.legal.any(axis=1)], 1, rtol=1e-5
+        )
+        seen |= set(np.asarray(table.depth)[np.asarray(target)].tolist())
+        ended += int((np.asarray(target) == int(table.first)).sum())
+    assert max(seen) >= 5
+    assert ended > 16
+    assert (np.asarray(episodes.played) >= 0).all()
+    assert np.asarray(episodes.played).any(axis=2).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"episodes": 0}, "episodes=0 must be at least 1"),
+        ({"queries_per_search": 1.5}, "queries_per_search=1.5 must be from 0 to 1"),
+    ],
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        network("kuhn_poker", SMALL | changes)

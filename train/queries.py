@@ -1,0 +1,125 @@
+"""Network queries of searches, and what solving them teaches (Student of Games, Algorithm 2).
+
+A search asks the network for the value of its leaves. Some of these questions are kept in a queue,
+solved by a search of their own with both ranges fixed, and become examples.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Key, PyTree
+
+from jaxgames.core import TERMINAL, record
+from jaxgames.public_game import PublicGame, PublicState
+from solvers.search import gt_cfr
+from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem, Search
+from solvers.search.search_tree import LEAF
+from train.examples import Example, make_example
+
+
+@record
+class Query:
+    """A public belief state; batches have a leading axis."""
+
+    state: PublicState
+    reach: Array  # [2, N] own reaches
+
+
+@record
+class Queue:
+    """First in, first out; a full queue forgets the oldest."""
+
+    queries: Query  # [C, ...]
+    first: Array  # [] int32 place of the oldest
+    size: Array  # [] int32
+
+
+def new_queue(query_like: Query, capacity: int) -> Queue:
+    """An empty queue for unbatched queries like this one.
+
+    Raises:
+      ValueError: `capacity` is below 1.
+    """
+    if capacity < 1:
+        raise ValueError(f"capacity={capacity} must be at least 1")
+    return Queue(
+        queries=jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), query_like),
+        first=jnp.int32(0),
+        size=jnp.int32(0),
+    )
+
+
+def push(queue: Queue, batch: Query, mask: Bool[Array, " B"]) -> Queue:
+    """Appends those of `batch` (fields [B, ...]) that `mask` names.
+
+    Raises:
+      ValueError: the batch is larger than the queue.
+    """
+    capacity = queue.queries.reach.shape[0]
+    if mask.shape[0] > capacity:
+        raise ValueError(f"a batch of {mask.shape[0]} queries needs a queue of as many: {capacity}")
+    number = jnp.cumsum(mask, dtype=jnp.int32) - 1
+    place = jnp.where(mask, (queue.first + queue.size + number) % capacity, capacity)
+    queries = jax.tree.map(lambda x, new: x.at[place].set(new, mode="drop"), queue.queries, batch)
+    size = queue.size + jnp.sum(mask, dtype=jnp.int32)
+    lost = jnp.maximum(size - capacity, 0)
+    return Queue(queries=queries, first=(queue.first + lost) % capacity, size=size - lost)
+
+
+def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
+    """Takes the `count` oldest; the mask is False where the queue had no more."""
+    capacity = queue.queries.reach.shape[0]
+    number = jnp.arange(count, dtype=jnp.int32)
+    there = number < queue.size
+    taken = jnp.sum(there, dtype=jnp.int32)
+    batch = jax.tree.map(lambda x: x[(queue.first + number) % capacity], queue.queries)
+    first = (queue.first + taken) % capacity
+    return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, there
+
+
+def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, Bool[Array, ""]]:
+    """One of the network's queries in a search, and whether there was any; `key` is consumed.
+
+    A slot is drawn in proportion to how long it was a leaf, and asked about at the beliefs of the
+    search's last policies. (The paper logs queries as they come; here none has to be stored.)
+    """
+    tree = search.tree
+    number = jnp.arange(len(tree.parent), dtype=jnp.int32)
+    end = jnp.where(tree.node == LEAF, tree.count, tree.node)
+    age = jnp.where((number < tree.count)[:, None], end - number[:, None], 0)
+    mask = jax.vmap(game.child_mask)(tree.state)
+    actor = jax.vmap(jax.vmap(game.actor))(tree.children)
+    weight = jnp.where(mask & (actor != TERMINAL), age, 0).reshape(-1)
+    noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
+    score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
+    slot = jnp.argmax(jnp.where(weight > 0, score, -jnp.inf))
+    node, child = slot // game.num_children, slot % game.num_children
+    at = lambda states, *index: jax.tree.map(lambda x: x[index], states)  # noqa: E731
+    policy = tree.minimizer.policy[node]
+    reach = gt_cfr.reach_below(game, at(tree.state, node), tree.reach[node], policy)[child]
+    return Query(state=at(tree.children, node, child), reach=reach), jnp.any(weight > 0)
+
+
+def solve(
+    game: PublicGame,
+    params: PyTree,
+    key: Key[Array, ""],
+    query: Query,
+    *,
+    settings: GrowingTreeCfr,
+) -> tuple[Example, Search]:
+    """Searches from a query with both ranges as they are; `key` is consumed.
+
+    The example's values are the search's averages, its policy the average policy of the actor.
+    """
+    problem = Problem(
+        state=query.state,
+        path=jnp.full(settings.max_path, NO_STEP, jnp.int32),
+        reach=query.reach,
+        resolver=jnp.int32(NO_RESOLVER),
+        opt_out=jnp.zeros_like(query.reach[0]),
+    )
+    found = gt_cfr.search(game, params, key, problem=problem, settings=settings)
+    values, policy = gt_cfr.average_values(found), gt_cfr.average_policy(game, found)
+    return make_example(game, query.state, query.reach, values, policy), found
