@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments import cfr_convergence, sog_search, solve
+from experiments import cfr_convergence, sog_leduc, sog_search, solve
 from jaxgames.registry import make, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -58,6 +58,7 @@ COMMANDS = {
     "solve": solve.Config,
     "cfr_convergence": cfr_convergence.Arguments,
     "sog_search": sog_search.Arguments,
+    "sog_leduc": sog_leduc.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
 }
@@ -113,6 +114,8 @@ def run(arguments: object, *, command: str) -> int:
             cfr_convergence.main(arguments, command=command)
         case sog_search.Arguments():
             sog_search.main(arguments, command=command)
+        case sog_leduc.Arguments():
+            sog_leduc.main(arguments, command=command)
         case Benchmark():
             from experiments import benchmarks
 

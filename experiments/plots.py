@@ -124,9 +124,10 @@ def bands(
     *,
     published: dict[str, dict[int, float]],
     x_label: str,
+    log_x: bool = True,
 ) -> None:
     """Draws means and ranges on log axes; published lines by name, as points."""
-    axes.set(xscale="log", yscale="log", xlabel=x_label)
+    axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
     for number, line in enumerate(lines):
         colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
         mean = [float(np.mean(samples)) for samples in line.samples]

@@ -80,7 +80,7 @@ PRESETS = {
         seeds=2,
         agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
     ),
-    "cpu": Config(game="leduc_poker", simulations=(33, 100, 300), seeds=4),
+    "cpu": Config(game="leduc_poker", simulations=(33, 100), seeds=4),
     "paper": Config(
         game="leduc_poker", simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024
     ),
@@ -99,7 +99,7 @@ class Arguments:
     out: pathlib.Path
     """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
+    """smoke: a minute; cpu: ten minutes on two cores; paper: more seeds, for an accelerator."""
     resume: bool = False
     """Continue what --out holds, if there is something."""
     overwrite: bool = False

@@ -8,9 +8,11 @@ a policy for every row of the actor. `NetworkEvaluator` turns that into the eval
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -137,3 +139,32 @@ def masked_softmax(logits: Float[Array, "A N"], legal: Bool[Array, "A N"]) -> Fl
     weights = jnp.where(legal, jnp.exp(jnp.where(legal, logits - highest, 0)), 0)
     total = jnp.sum(weights, axis=0, keepdims=True)
     return weights / jnp.where(total > 0, total, 1)
+
+
+def to_bytes(params: PyTree) -> bytes:
+    """Parameters (`nnx.split`) as the content of an .npz file."""
+    leaves = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params)}
+    content = io.BytesIO()
+    np.savez_compressed(content, **leaves)
+    return content.getvalue()
+
+
+def from_bytes(content: bytes, like: PyTree) -> PyTree:
+    """Parameters from `to_bytes`, for a network whose parameters look `like` these.
+
+    Raises:
+      ValueError: they are of another network.
+    """
+    found = np.load(io.BytesIO(content))
+    leaves = []
+    for path, leaf in _leaves(like):
+        name = jax.tree_util.keystr(path)
+        if name not in found or found[name].shape != leaf.shape:
+            shape = found[name].shape if name in found else "nothing"
+            raise ValueError(f"parameter {name} must have shape {leaf.shape}; found {shape}")
+        leaves.append(jnp.asarray(found[name], leaf.dtype))
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def _leaves(params):
+    return jax.tree_util.tree_flatten_with_path(params)[0]

@@ -1,4 +1,7 @@
-"""Checkpoints of a solve: written atomically by Orbax, refused if they belong to another solve."""
+"""Checkpoints: written atomically by Orbax, refused if they belong to something else.
+
+`save` and `restore` are for solves; `write` and `read` for any state with an identity.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import os
 import shutil
 import zlib
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
+from jaxtyping import PyTree
 
 from solvers import cfr
 from solvers.cfr import CfrState, Solver
@@ -20,8 +25,24 @@ _SPARE_BYTES = 2**20  # for what Orbax writes besides the state
 
 
 def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
-    """Writes `state` under the folder `path`, replacing what was saved there before, of whatever
-    solve, only when the new one is complete.
+    """Writes `state` under the folder `path`; see `write`."""
+    write(path, state, identity=_identity(tree, solver))
+
+
+def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
+    """The latest state saved under `path`; see `read`.
+
+    Raises:
+      FileNotFoundError: there is no checkpoint.
+      ValueError: it is corrupt, or of another game, solver or precision.
+    """
+    template = jax.eval_shape(cfr.init, tree)
+    return read(path, template, identity=_identity(tree, solver))
+
+
+def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
+    """Writes arrays under the folder `path`, replacing what was saved there before, of whatever
+    identity, only when the new ones are complete.
 
     Raises:
       OSError: the folder cannot be written, or the disk is full.
@@ -32,7 +53,7 @@ def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver)
     if shutil.disk_usage(disk).free < 2 * size + _SPARE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     items = ocp.args.Composite(
-        state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(_identity(tree, solver))
+        state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(identity)
     )
     try:
         with _manager(path) as manager:
@@ -44,12 +65,12 @@ def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver)
         raise OSError(f"the checkpoint at {path} cannot be written: {_reason(error)}") from error
 
 
-def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
-    """The latest state saved under `path`.
+def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyTree:
+    """The latest state written under `path`; `template` has its shapes (`jax.eval_shape`).
 
     Raises:
       FileNotFoundError: there is no checkpoint.
-      ValueError: it is corrupt, or of another game, solver or precision.
+      ValueError: it is corrupt, or of another identity.
     """
     if not Path(path).is_dir():
         raise FileNotFoundError(f"no checkpoint at {path}")
@@ -58,13 +79,11 @@ def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
         if step is None:
             raise FileNotFoundError(f"no checkpoint at {path}")
         found = _read(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
-        expected = _identity(tree, solver)
-        for key, value in expected.items():
+        for key, value in identity.items():
             if found.get(key) != value:
                 raise ValueError(
                     f"the checkpoint at {path} has {key}={found.get(key)!r}, not {value!r}"
                 )
-        template = jax.eval_shape(cfr.init, tree)
         return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
 
 
