@@ -100,3 +100,12 @@ def test_a_search_takes_it():
     found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
     assert int(found.iterations) == 5
     assert np.isfinite(gt_cfr.average_policy(table(), found)).all()
+
+
+def test_networks_come_back_from_files():
+    _, params = evaluator()
+    back = cvpn.from_bytes(cvpn.to_bytes(params), params)
+    jax.tree.map(np.testing.assert_array_equal, back, params)
+    _, other = nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=2))
+    with pytest.raises(ValueError, match=r"must have shape \(.*\); found \("):
+        cvpn.from_bytes(cvpn.to_bytes(params), other)
