@@ -28,7 +28,6 @@ from jaxgames.core import TERMINAL
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers import checkpoint
 from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 from solvers.search.listing import list_public_states
@@ -244,12 +243,16 @@ class _Run:
         return {"training": json.dumps(dataclasses.asdict(self.config))}
 
     def _save(self) -> None:
+        from solvers import checkpoint  # imports Orbax
+
         state = self.state.replace(key=jax.random.key_data(self.state.key))
         checkpoint.write(self.folder / _STATE, state, identity=self._identity())
 
     def _restore(self) -> None:
         if not (self.folder / _STATE).exists():
             return
+        from solvers import checkpoint  # imports Orbax
+
         template = self.state.replace(key=jax.random.key_data(self.state.key))
         template = jax.eval_shape(lambda: template)
         state = checkpoint.read(self.folder / _STATE, template, identity=self._identity())
