@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
@@ -38,6 +39,18 @@ def progress(description: str, total: int) -> Iterator[Report]:
 
         yield report
         bar.update(task, total=bar.tasks[task].completed)  # the target may be reached early
+
+
+def counter(report: Report) -> Callable[[int], None]:
+    """A function that takes how many were done since its last call, and moves the bar."""
+    begin, done = time.perf_counter(), 0
+
+    def count(more: int) -> None:
+        nonlocal done
+        done += more
+        report(done, None, done / (time.perf_counter() - begin))
+
+    return count
 
 
 @contextlib.contextmanager

@@ -23,8 +23,7 @@ from rich.table import Table
 
 from experiments import plots, published, results
 from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import progress
-from jaxgames.core import TERMINAL
+from experiments.progress import counter, progress
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from nets import cvpn
@@ -160,8 +159,7 @@ class _Run:
         self.config, self.folder = config, folder
         self.table = public_table(make(config.game))
         self.listing = list_public_states(self.table)
-        inner = int((np.asarray(self.listing.actor) != TERMINAL).sum())
-        self.max_nodes = max(inner, config.max_path + 1)
+        self.max_nodes = max(self.listing.num_inner, config.max_path + 1)
         network = cvpn.new_cvpn(self.table, seed=0, width=config.width, depth=config.depth)
         self.graph, params = nnx.split(network)
         self.settings = loop.TrainingSettings(
@@ -219,14 +217,7 @@ class _Run:
 
     def _measure(self, step: int, simulations: int) -> Cell:
         total = 2 * self.config.seeds * int((np.asarray(self.listing.actor) >= 0).sum())
-        begin, done = time.perf_counter(), 0
         with progress(f"step {step}, SoG({simulations},1)", total) as report:
-
-            def count(searches: int) -> None:
-                nonlocal done
-                done += searches
-                report(done, None, done / (time.perf_counter() - begin))
-
             found = searched_exploitability(
                 self.table,
                 self.listing,
@@ -235,7 +226,7 @@ class _Run:
                 settings=self._search(simulations),
                 chains=agents(),
                 batch=self.config.batch,
-                report=count,
+                report=counter(report),
             )
         return Cell(step=step, simulations=simulations, exploitability=found.tolist())
 

@@ -24,8 +24,7 @@ from rich.table import Table
 
 from experiments import plots, published, results
 from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import progress, status
-from jaxgames.core import TERMINAL
+from experiments.progress import counter, progress, status
 from jaxgames.game_tree import enumerate_game
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
@@ -164,7 +163,7 @@ class _Laboratory:
         self.tree = enumerate_game(make(config.game))
         self.table = public_table(self.tree)
         self.listing = list_public_states(self.table)
-        self.max_nodes = int((np.asarray(self.listing.actor) != TERMINAL).sum())
+        self.max_nodes = max(self.listing.num_inner, config.max_path + 1)
 
     def measure(self, name: str, simulations: int) -> Cell:
         agent, config = AGENTS[name], self.config
@@ -175,7 +174,7 @@ class _Laboratory:
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
             max_path=config.max_path,
-            max_nodes=max(self.max_nodes, config.max_path + 1),
+            max_nodes=self.max_nodes,
         )
         total = config.seeds * _num_searches(self.listing, agent.chains)
         with progress(f"{name}, {simulations}", total) as report:
@@ -187,7 +186,7 @@ class _Laboratory:
                 settings=settings,
                 chains=agent.chains,
                 batch=config.batch,
-                report=_counter(report),
+                report=counter(report),
             )
         return Cell(agent=name, simulations=simulations, exploitability=found.tolist())
 
@@ -210,17 +209,6 @@ def _num_searches(listing: Listing, chains: Sequence[Chain]) -> int:
         int((actor == chain.player).sum() if chain.own_decisions_only else (actor >= 0).sum())
         for chain in dict.fromkeys(chains)
     )
-
-
-def _counter(report):
-    begin, done = time.perf_counter(), 0
-
-    def count(searches: int) -> None:
-        nonlocal done
-        done += searches
-        report(done, None, done / (time.perf_counter() - begin))
-
-    return count
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:

@@ -19,6 +19,7 @@ from solvers.search.exploitability import Chain
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
 from solvers.search.listing import list_public_states, listed_policy, reach_and_values
+from solvers.search.resolving import reach_at
 from solvers.search.search_tree import expand
 
 
@@ -89,6 +90,17 @@ def test_every_policy_is_a_distribution():
     totals = found.sum(axis=2)
     np.testing.assert_allclose(totals[:, acting], 1, rtol=1e-5)
     assert not totals[:, ~acting].any()
+
+
+def test_reach_follows_the_rows_to_the_first_own_decision():
+    """In Goofspiel player 0's hidden bid makes three rows of one."""
+    _, table, listing = compiled("goofspiel(cards=3,points=descending)")
+    goal = int(np.flatnonzero(np.asarray(listing.actor) == 1)[0])
+    root = listing.state[0]
+    path = jnp.stack([listing.slot[goal], jnp.int32(NO_STEP)])
+    found = reach_at(table, root, table.rows(root).astype(float), path)
+    np.testing.assert_array_equal(found, table.rows(listing.state[goal]))
+    assert found.sum() == 4
 
 
 def test_path_must_fit():

@@ -32,6 +32,11 @@ class Listing:
     child: Array  # [S, K] int32 number of each child, NO_STATE where there is none
     actor: Array  # [S] int32
 
+    @property
+    def num_inner(self) -> int:
+        """Public states that are not terminal: no search needs more nodes."""
+        return int((np.asarray(self.actor) != TERMINAL).sum())
+
 
 def list_public_states(game: PublicGame, *, max_states: int = MAX_STATES) -> Listing:
     """Lists a game's public states, level by level.

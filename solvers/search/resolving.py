@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from jaxgames.public_game import PublicGame
+from jaxgames.public_game import PublicGame, PublicState
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, Problem, Search, average_policy
 from solvers.search.search_tree import LEAF
 
@@ -59,6 +59,16 @@ def next_problem(
         problem = found if problem is None else _choose(known, found, problem)
         node = jnp.where(known, search.tree.node[slot], LEAF)
     return problem, played
+
+
+def reach_at(
+    game: PublicGame, state: PublicState, reach: Float[Array, "2 N"], path: Int[Array, " L"]
+) -> Float[Array, "2 N"]:
+    """Own reaches at the end of a path, the players' choices on it uncounted."""
+    for step in range(path.shape[0]):
+        there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
+        reach, state = _advance(game, state, reach, None, child, there)
+    return reach
 
 
 def _problem_at(search, slot, state, path, played, resolver):
