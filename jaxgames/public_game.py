@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import abc
 
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 PublicState = PyTree  # a game's own record of arrays
@@ -80,6 +81,35 @@ class PublicGame(abc.ABC):
         self, state: PublicState, player: Player, values: Float[Array, "K N"]
     ) -> Float[Array, " N"]:
         """The same for a `player` who does not act here."""
+
+    def down(
+        self,
+        state: PublicState,
+        child: Int[Array, ""] | int,
+        reach: Float[Array, "2 N"],
+        policy: Float[Array, "A N"],
+    ) -> Float[Array, "2 N"]:
+        """Both players' own reaches in one child, the actor playing `policy`.
+
+        `act_down` and `see_down` together. This and `up` are all that sweeps of a tree call:
+        a game overrides them where one pass is cheaper.
+        """
+        actor = self.actor(state)
+        acted = self.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy.T)[child]
+        seen = [self.see_down(state, p, reach[p])[child] for p in (0, 1)]
+        both = [jnp.where(actor == p, acted, seen[p]) for p in (0, 1)]
+        return jnp.where(self.child_mask(state)[child], jnp.stack(both), 0)
+
+    def up(
+        self, state: PublicState, values: Float[Array, "2 K N"]
+    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        """From both players' values in the children: the actor's for its actions, and what they
+        are for either player if it is not the actor (for the actor, unspecified).
+
+        Rows and children that are not there have value 0.
+        """
+        actions = self.act_up(state, jnp.where(self.actor(state) == 1, values[1], values[0]))
+        return actions.T, jnp.stack([self.see_up(state, p, values[p]) for p in (0, 1)])
 
     @abc.abstractmethod
     def follow(

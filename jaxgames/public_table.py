@@ -10,6 +10,7 @@ import functools
 import operator
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -38,11 +39,10 @@ class PublicTable(PublicGame):
     depth: Array  # [S] int32 public states between `first` and here; negative above it
     information_states: Array  # [S, 2, N] int32 numbers in the game tree, NOWHERE at padding
     legal_actions: Array  # [S, N, A] bool
-    act_to: Array  # [S, K, N, A] int32 row of the actor in the child
-    act_from: Array  # [S, K, N] int32 row * A + action of the actor that a child's row comes from
-    act_sum: Array  # [S, J, N, A] int32 the same as lists: child * N + row
-    see_to: Array  # [S, 2, K, N] int32 row of a player who does not act
-    see_from: Array  # [S, 2, K, N] int32
+    from_row: Array  # [S, I, 2, N] int32 rows above that a row comes from: player * N + row
+    from_action: Array  # [S, I, 2, N] int32 by which action: action * N + row; NOWHERE: none
+    to_act: Array  # [S, J, A, N] int32 where the actor's rows go: child * N + row
+    to_see: Array  # [S, L, 2, N] int32 the same of who does not act: (player * K + child) * N + row
     weights: Array  # [S, N, N]
     payoffs: Array  # [S, N, N] weighted payoffs of player 0 at terminals, else 0
     path: Array  # [S, D * K] float one-hot number of the child taken at every depth
@@ -66,27 +66,62 @@ class PublicTable(PublicGame):
         return self.successors[state] != NOWHERE
 
     def act_down(self, state: State, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
-        return _take(reach.reshape(-1), self.act_from[state])
+        here = jnp.arange(self.num_children, dtype=jnp.int32)
+        ones = jnp.ones((2, self.num_rows), reach.dtype)
+        down = jax.vmap(self.down, (None, 0, None, None))(state, here, ones, reach.T)
+        return down[:, jnp.maximum(self.actors[state], 0)]
 
     def act_up(self, state: State, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        return _sum(_take(values.reshape(-1), self.act_sum[state]))
+        return self.up(state, jnp.stack([values, values]))[0].T
 
     def see_down(
         self, state: State, player: Player, reach: Float[Array, " N"]
     ) -> Float[Array, "K N"]:
-        return _take(reach, self.see_from[state, player])
+        below, there = self.children(state), self.child_mask(state)[:, None, None]
+        rows = self.from_row[below][:, :, player] - player * self.num_rows
+        return _sum(jnp.where(there, _take(reach, rows), 0).swapaxes(0, 1))
 
     def see_up(
         self, state: State, player: Player, values: Float[Array, "K N"]
     ) -> Float[Array, " N"]:
-        return _sum(_take(values.reshape(-1), _flat(self.see_to[state, player])))
+        return self.up(state, jnp.stack([values, values]))[1][player]
+
+    def down(
+        self,
+        state: State,
+        child: Int[Array, ""] | int,
+        reach: Float[Array, "2 N"],
+        policy: Float[Array, "A N"],
+    ) -> Float[Array, "2 N"]:
+        below = self.successors[state, child]
+        row, action = self.from_row[below], self.from_action[below]
+        there = (below != NOWHERE) & (row != NOWHERE)
+        played = jnp.where(action == NOWHERE, 1, policy.reshape(-1)[jnp.maximum(action, 0)])
+        return _sum(jnp.where(there, reach.reshape(-1)[row] * played, 0))
+
+    def up(
+        self, state: State, values: Float[Array, "2 K N"]
+    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        flat = values.reshape(2, -1)
+        acting = jnp.where(self.actors[state] == 1, flat[1], flat[0])
+        actions = _sum(_take(acting, self.to_act[state]))
+        return actions, _sum(_take(flat.reshape(-1), self.to_see[state]))
 
     def follow(
         self, state: State, pair: Int[Array, "2"], action: Int[Array, ""]
     ) -> Int[Array, "K 2"]:
-        acted = self.act_to[state, :, pair[self.actors[state]], action]
-        seen = [self.see_to[state, p, :, pair[p]] for p in range(2)]
-        rows = [jnp.where(self.actors[state] == p, acted, seen[p]) for p in range(2)]
+        here = jnp.arange(self.num_children, dtype=jnp.int32)
+        acting = jnp.maximum(self.actors[state], 0)
+        acted = self.to_act[state, :, action, pair[acting]]
+        rows = []
+        for p in range(2):
+            seen = self.to_see[state, :, p, pair[p]] - p * self.num_children * self.num_rows
+            to = jnp.where(
+                self.actors[state] == p,
+                _row_in(here, acted, self.num_rows),
+                _row_in(here, seen, self.num_rows),
+            )
+            rows.append(to)
         return jnp.stack(rows, axis=-1)
 
     def weight(self, state: State, pair: Int[Array, "2"]) -> Float[Array, ""]:
@@ -113,16 +148,43 @@ class PublicTable(PublicGame):
         return self.path[state]
 
 
+@record
+class AlignedTable(PublicTable):
+    """The same for games whose rows keep their numbers and whose actions are public.
+
+    Child k of a decision is action k, so that nothing is looked up row by row: poker, liar's dice,
+    perfect information. (N is what a player may hold at first.)
+    """
+
+    def down(
+        self,
+        state: State,
+        child: Int[Array, ""] | int,
+        reach: Float[Array, "2 N"],
+        policy: Float[Array, "A N"],
+    ) -> Float[Array, "2 N"]:
+        below = self.successors[state, child]
+        there = (self.information_states[below] != NOWHERE) & (below != NOWHERE)
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actors[state]
+        played = policy[jnp.minimum(child, self.num_actions - 1)]
+        return jnp.where(there, jnp.where(acts, reach * played[None], reach), 0)
+
+    def up(
+        self, state: State, values: Float[Array, "2 K N"]
+    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        acting = jnp.where(self.actors[state] == 1, values[1], values[0])
+        return acting[: self.num_actions], _sum(values.swapaxes(0, 1))
+
+
 def _take(values, index):
     """Values by index, 0 where the index is NOWHERE."""
     return jnp.where(index >= 0, values[jnp.maximum(index, 0)], 0)
 
 
-def _flat(rows):
-    """Rows `[K, ...]` of children as indices into flat `[K * N]` values."""
-    num_children, num_rows = rows.shape[:2]
-    begin = jnp.arange(num_children, dtype=jnp.int32) * num_rows
-    return jnp.where(rows >= 0, rows + begin.reshape(-1, *[1] * (rows.ndim - 1)), NOWHERE)
+def _row_in(children, places, num_rows):
+    """Rows in each of the `children` from places (child * N + row) `[J]`; NOWHERE in the others."""
+    inside = (places >= 0)[None] & (places[None] // num_rows == children[:, None])
+    return jnp.max(jnp.where(inside, places[None] % num_rows, NOWHERE), axis=1)
 
 
 def _apply(matrix, player, vector):
@@ -155,8 +217,16 @@ def public_table(game: Game | GameTree, *, dtype: str = "float32") -> PublicTabl
     count = int(public.max()) + 1
     _, example = np.unique(public, return_index=True)
     above = np.where(example == 0, NOWHERE, public[tree.parent[example]])
-    slot, num_children = _slots(above)
-    rows, states = _rows(tree, count)
+    slot = _slots(above)
+    first = _first(tree.actor[example], above)
+    depth = tree.depth[example] - tree.depth[example[first]]
+    rows, aligned = _ranks(tree), False
+    if (kept := _kept(tree, rows, depth[public] > 0)) is not None:
+        rows, aligned = kept, True
+        decided = (depth > 0) & (tree.actor[tree.parent[example]] >= 0)
+        slot = np.where(decided, tree.parent_action[example], slot)
+    num_children = int(max(slot.max() + 1, tree.num_actions if aligned else 1))
+    states = _row_table(tree, rows, count)
     num_rows = states.shape[2]
     chance = tree.chance_prob.copy()
     for level in levels(tree.parent):
@@ -167,9 +237,7 @@ def public_table(game: Game | GameTree, *, dtype: str = "float32") -> PublicTabl
     np.add.at(payoffs, (public, rows[0], rows[1]), np.where(ended, chance * tree.returns[:, 0], 0))
     successors = np.full((count, num_children), NOWHERE)
     successors[above[1:], slot[1:]] = np.arange(1, count)
-    first = _first(tree.actor[example], successors)
-    depth = tree.depth[example] - tree.depth[example[first]]
-    return PublicTable(
+    return (AlignedTable if aligned else PublicTable)(
         name=tree.game,
         num_rows=num_rows,
         num_actions=tree.num_actions,
@@ -196,36 +264,65 @@ def _check_players(tree):
 
 
 def _slots(above):
-    """Number of each public state among its siblings, and how many children there are at most."""
+    """Number of each public state among its siblings."""
     siblings = np.argsort(above[1:], kind="stable")
     sizes = np.bincount(above[1:], minlength=len(above))
     slot = np.zeros(len(above), np.int64)
     slot[1 + siblings] = np.arange(len(above) - 1) - (np.cumsum(sizes) - sizes)[above[1:][siblings]]
-    return slot, max(int(sizes.max()), 1)
+    return slot
 
 
-def _rows(tree, count):
-    """Row of each history for both players `[2, H]`, and the tables of rows `[S, 2, N]`."""
-    places, lists = [], []
+def _ranks(tree):
+    """Row of each history for both players `[2, H]`: its information state's rank."""
+    places = []
     for player in range(2):
         pairs = np.stack([tree.public_state, tree.information_state[:, player]])
         distinct, place = np.unique(pairs, axis=1, return_inverse=True)
-        sizes = np.bincount(distinct[0], minlength=count)
-        rank = np.arange(distinct.shape[1]) - (np.cumsum(sizes) - sizes)[distinct[0]]
-        places.append(rank[place])
-        lists.append((distinct, rank))
-    num_rows = 1 + max(int(rank.max()) for _, rank in lists)
-    states = np.full((count, 2, num_rows), NOWHERE)
-    for player, (distinct, rank) in enumerate(lists):
-        states[distinct[0], player, rank] = distinct[1]
-    return np.stack(places), states
+        begin = np.searchsorted(distinct[0], distinct[0])
+        places.append((np.arange(distinct.shape[1]) - begin)[place])
+    return np.stack(places)
 
 
-def _first(actors, successors):
+def _kept(tree, rows, below):
+    """Rows by what they were at first, if that tells them apart and actions are public; or None.
+
+    `below` are the histories after the first decision's public state.
+    """
+    rows = rows.copy()
+    for level in levels(tree.parent):
+        later = np.flatnonzero(below[level]) + level.start
+        rows[:, later] = rows[:, tree.parent[later]]
+    child = np.flatnonzero(below & (tree.actor[tree.parent] >= 0))
+    pairs = [
+        (tree.public_state, rows[player], tree.information_state[:, player]) for player in range(2)
+    ]
+    above = tree.public_state[tree.parent[child]]
+    pairs.append((above, tree.parent_action[child], tree.public_state[child]))
+    return rows if all(map(_one_to_one, *zip(*pairs, strict=True))) else None
+
+
+def _one_to_one(place, these, those):
+    """Whether at each place these and those numbers stand for each other."""
+    counts = [
+        np.unique(np.stack(columns), axis=1).shape[1]
+        for columns in ((place, these), (place, those), (place, these, those))
+    ]
+    return counts[0] == counts[1] == counts[2]
+
+
+def _row_table(tree, rows, count):
+    """Numbers of information states by public state, player and row `[S, 2, N]`."""
+    states = np.full((count, 2, int(rows.max()) + 1), NOWHERE)
+    for player in range(2):
+        states[tree.public_state, player, rows[player]] = tree.information_state[:, player]
+    return states
+
+
+def _first(actors, above):
     """The public state where play starts: below chance moves that show nothing."""
     state = 0
-    while actors[state] == CHANCE and (successors[state] != NOWHERE).sum() == 1:
-        state = successors[state, 0]
+    while actors[state] == CHANCE and (above == state).sum() == 1:
+        state = int(np.argmax(above == state))
     return state
 
 
@@ -242,40 +339,41 @@ def _maps(tree, rows, slot, depth, shape, num_rows):
     """Which rows become which: the tables of `PublicTable` in both directions."""
     count, num_children = shape
     child = np.flatnonzero(depth[tree.public_state] > 0)
-    parent = tree.parent[child]
-    state, k = tree.public_state[parent], slot[tree.public_state[child]]
+    parent, below = tree.parent[child], tree.public_state[child]
+    state, k = tree.public_state[parent], slot[below]
     actor = tree.actor[parent]
     legal = np.zeros((count, num_rows, tree.num_actions), bool)
     decides = np.flatnonzero(tree.actor >= 0)
     legal[tree.public_state[decides], rows[tree.actor[decides], decides]] = tree.legal[decides]
-    act_to = np.full((count, num_children, num_rows, tree.num_actions), NOWHERE)
-    act_from = np.full((count, num_children, num_rows), NOWHERE)
-    see_to = np.full((count, 2, num_children, num_rows), NOWHERE)
-    see_from = see_to.copy()
+    to_act = np.full((count, num_children, tree.num_actions, num_rows), NOWHERE)
+    to_see = np.full((count, num_children, 2, num_rows), NOWHERE)
+    from_row = np.full((count, 1, 2, num_rows), NOWHERE)
+    from_action = from_row.copy()
     for player in range(2):
         before, after = rows[player, parent], rows[player, child]
-        acts = actor == player
-        action = tree.parent_action[child]
-        place = (state[acts], k[acts])
-        origin = before[acts] * tree.num_actions + action[acts]
-        _fill(tree, act_to, (*place, before[acts], action[acts]), after[acts])
-        _fill(tree, act_from, (*place, after[acts]), origin)
-        place = (state[~acts], player, k[~acts])
-        _fill(tree, see_to, (*place, before[~acts]), after[~acts])
-        _fill(tree, see_from, (*place, after[~acts]), before[~acts])
+        acts, action = actor == player, tree.parent_action[child]
+        place = k * num_rows + after
+        _fill(tree, from_row, (below, 0, player, after), player * num_rows + before)
+        origin = np.where(acts, action * num_rows + before, NOWHERE)
+        _fill(tree, from_action, (below, 0, player, after), origin)
+        _fill(tree, to_act, (state[acts], k[acts], action[acts], before[acts]), place[acts])
+        _fill(
+            tree,
+            to_see,
+            (state[~acts], k[~acts], player, before[~acts]),
+            (player * num_children * num_rows + place)[~acts],
+        )
     tables = dict(
-        act_to=act_to, act_sum=_lists(act_to), act_from=act_from, see_to=see_to, see_from=see_from
+        from_row=from_row, from_action=from_action, to_act=_short(to_act), to_see=_short(to_see)
     )
     found = {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
     return dict(found, legal_actions=jnp.asarray(legal))
 
 
-def _lists(to):
-    """Where each (row, action) leads, `[S, K, N, A]`, as short lists `[S, J, N, A]`."""
-    num_rows = to.shape[2]
-    flat = np.where(to == NOWHERE, NOWHERE, to + np.arange(to.shape[1])[:, None, None] * num_rows)
-    longest = max(int((flat != NOWHERE).sum(axis=1).max()), 1)
-    return -np.sort(-flat, axis=1)[:, :longest]
+def _short(places):
+    """Lists along axis 1 without gaps, as short as the longest."""
+    longest = max(int((places != NOWHERE).sum(axis=1).max()), 1)
+    return -np.sort(-places, axis=1)[:, :longest]
 
 
 def _fill(tree, table, places, values):

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import functools
 import operator
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -164,10 +165,20 @@ def _written(stage, factors, one):
         flat = [sums.reshape(-1, *sums.shape[2:]) for sums in dense]
         return _concatenate([*flat, *loose], padding=True)
 
-    def unreachable(dense, loose):
-        return jnp.zeros_like(together(dense, loose))
+    return stored(together, one, dense, loose)
 
-    return jax.lax.cond(one > 0, together, unreachable, dense, loose)
+
+def stored(compute: Callable[..., PyTree], one: Int[Array, ""], *arguments: PyTree) -> PyTree:
+    """`compute(*arguments)`, in memory before anything reads it.
+
+    XLA:CPU leaves the branches of a conditional alone, whatever it would rather fuse. `one` is 1,
+    unknown to the compiler, and the same for a whole batch.
+    """
+
+    def unreachable(*arguments):
+        return jax.tree.map(jnp.zeros_like, compute(*arguments))
+
+    return jax.lax.cond(one > 0, compute, unreachable, *arguments)
 
 
 def _lift(values, rank):

@@ -88,15 +88,22 @@ def test_maps_up_are_maps_down_transposed(name):
     @jax.jit
     def gaps(state):
         legal = jnp.where(table.legal(state), acted, 0)
-        act = jnp.vdot(table.act_down(state, legal), values) - jnp.vdot(
-            legal, table.act_up(state, values)
+        there = jax.vmap(table.rows)(table.children(state)) & table.child_mask(state)[:, None, None]
+        both = jnp.where(there, values[:, None], 0).swapaxes(0, 1)
+        own = both[jnp.maximum(table.actor(state), 0)]
+        act = jnp.vdot(table.act_down(state, legal), own) - jnp.vdot(
+            legal, table.act_up(state, own)
         )
         see = [
-            jnp.vdot(table.see_down(state, p, seen), values)
-            - jnp.vdot(seen, table.see_up(state, p, values))
+            jnp.where(
+                table.actor(state) == p,
+                0,
+                jnp.vdot(table.see_down(state, p, seen), both[p])
+                - jnp.vdot(seen, table.see_up(state, p, both[p])),
+            )
             for p in range(2)
         ]
-        return jnp.stack([act, *see])
+        return jnp.stack([jnp.where(table.actor(state) >= 0, act, 0), *see])
 
     states = jnp.arange(int(table.first), len(table.actors))
     np.testing.assert_allclose(jax.vmap(gaps)(states), 0, atol=1e-12)

@@ -52,7 +52,7 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     found = jax.jit(
         lambda key: gt_cfr.search(table, None, key, problem=problem, settings=settings)
     )(jax.random.key(0))
-    policy = gt_cfr.average_policy(table, found)
+    policy = gt_cfr.average_policy(found)
     assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
 
 
@@ -154,7 +154,7 @@ class TestSecondRoundOfLeduc:
                 listing, table, policy, resolver=player, safe=safe, terminate=terminate
             )
             found = _solve(table, problems, settings, iterations)
-            policies = np.asarray(_node_policies(table, found.tree))
+            policies = np.asarray(_node_policies(found.tree))
             for number, count in enumerate(np.asarray(found.tree.count)):
                 states = place[np.asarray(found.tree.state[number, :count])]
                 mine = actor[states] == player
@@ -185,21 +185,20 @@ def _solve(table, problems, settings, iterations):
         node, child = slot // table.num_children, slot % table.num_children
         state = tree.children[node, child]
         there = (node < tree.count) & table.child_mask(tree.state[node])[child]
-        prior = jnp.zeros_like(tree.prior[0])
-        return expand(table, tree, slot, prior, there & (table.actor(state) != TERMINAL))
+        prior, none = jnp.zeros((table.num_actions, table.num_rows)), jnp.zeros(())
+        return expand(table, tree, slot, prior, none, there & (table.actor(state) != TERMINAL))
 
     def solve(problem):
         state = gt_cfr.start(table, None, problem=problem, settings=settings)
         slots = settings.capacity * table.num_children
         state = state.replace(tree=jax.lax.fori_loop(0, slots, expanded, state.tree))
-        step = functools.partial(gt_cfr.iterate, settings=settings, bound=settings.capacity)
+        step = functools.partial(gt_cfr.iterate, settings=settings)
         return jax.lax.fori_loop(0, iterations, lambda _, s: step(table, None, s), state)
 
     return jax.vmap(solve)(problems)
 
 
 @jax.jit
-def _node_policies(table, trees):
+def _node_policies(trees):
     nodes = jnp.arange(trees.parent.shape[1])
-    policy = functools.partial(gt_cfr.node_policy, table)
-    return jax.vmap(lambda tree: jax.vmap(lambda node: policy(tree, node))(nodes))(trees)
+    return jax.vmap(jax.vmap(gt_cfr.node_policy, (None, 0)), (0, None))(trees, nodes)

@@ -34,7 +34,8 @@ def test_a_full_tree_is_plain_cfr(name):
         settings = GrowingTreeCfr(evaluators.zero, simulations=inner, max_path=1)
         problem = resolving.first_problem(table, max_path=1, dtype="float64")
         state = jax.jit(lambda: gt_cfr.start(table, None, problem=problem, settings=settings))()
-        grow = jax.jit(lambda t, slot: expand(table, t, slot, t.prior[0], jnp.bool_(True)))
+        none = jnp.zeros((table.num_actions, table.num_rows))
+        grow = jax.jit(lambda t, slot: expand(table, t, slot, none, jnp.zeros(()), jnp.bool_(True)))
         grown, e = state.tree, 0
         while e < int(grown.count):
             for k in np.flatnonzero(table.child_mask(grown.state[e])):
@@ -42,11 +43,11 @@ def test_a_full_tree_is_plain_cfr(name):
                     grown = grow(grown, jnp.int32(e * table.num_children + k))
             e += 1
         state = state.replace(tree=grown)
-        step = jax.jit(lambda s: gt_cfr.iterate(table, None, s, settings=settings, bound=inner))
+        step = jax.jit(lambda s: gt_cfr.iterate(table, None, s, settings=settings))
         public = build_public_tree(tree, dtype="float64")
         solver = cfr.cfr_plus(alternating=False)
         plain = cfr.init(public)
-        policies = jax.jit(jax.vmap(lambda t, node: gt_cfr.node_policy(table, t, node), (None, 0)))
+        policies = jax.jit(jax.vmap(gt_cfr.node_policy, (None, 0)))
         where = np.asarray(grown.state[:inner])
         actor = np.asarray(table.actors)[where]
         numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
@@ -98,7 +99,7 @@ def test_nodes_form_a_tree():
         assert 20 < count <= SETTINGS.capacity
         parents = tree.parent[1:count]
         assert (parents // table.num_children < np.arange(1, count)).all()
-        np.testing.assert_array_equal(tree.node.reshape(-1)[parents], np.arange(1, count))
+        np.testing.assert_array_equal(tree.node[parents], np.arange(1, count))
         assert (tree.node >= 0).sum() == count - 1
         states = tree.children.reshape(-1)[parents]
         np.testing.assert_array_equal(states, tree.state[1:count])
@@ -107,46 +108,63 @@ def test_nodes_form_a_tree():
 
 def test_visits_add_up():
     """Every simulation starts at the searched state, and passes it once."""
-    _, batch = leduc_searches()
-    np.testing.assert_array_equal(np.asarray(batch.tree.visits[:, 0]).sum(axis=(1, 2)), 30)
+    table, batch = leduc_searches()
+    visits = np.asarray(batch.tree.visits).reshape(4, table.num_actions, -1, table.num_rows)
+    np.testing.assert_array_equal(visits[:, :, 0].sum(axis=(1, 2)), 30)
+
+
+def test_slots_are_leaves_terminals_or_nodes():
+    table, batch = leduc_searches()
+    for i in range(4):
+        tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
+        count, slots = int(tree.count), len(tree.node)
+        there = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
+        there = np.flatnonzero(there)
+        ends = np.asarray(table.actors)[tree.children.reshape(-1)[there]] == TERMINAL
+        leaves = tree.leaves.slot[: tree.leaves.count]
+        assert set(there[ends]) == set(tree.terminals.slot[: tree.terminals.count])
+        assert set(there[~ends & (tree.node[there] < 0)]) == set(leaves)
+        np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
+        assert (tree.leaves.slot[tree.leaves.count :] == slots).all()
 
 
 def test_nothing_is_learnt_at_nodes_not_in_use():
-    _, batch = leduc_searches()
+    table, batch = leduc_searches()
     tree = batch.tree
     for i in range(4):
-        count = int(tree.count[i])
-        for table in (tree.visits, tree.average, tree.slot_values, tree.slot_reach):
-            assert not np.asarray(table[i, count:]).any()
+        rows = int(tree.count[i]) * table.num_rows
+        for x in (tree.visits, tree.average, tree.minimizer.regret, tree.reach_total):
+            assert not np.asarray(x[i][:, rows:]).any()
+        values = np.asarray(tree.slot_total[i])[:, rows * table.num_children : -table.num_rows]
+        assert not values.any()
 
 
 def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
     found = []
-    for length in (1, 4):
-        settings = GrowingTreeCfr(evaluators.zero, simulations=30, max_path=length)
+    for length in (1, 4):  # of one capacity
+        settings = GrowingTreeCfr(evaluators.zero, simulations=27, max_path=length)
         problem = resolving.first_problem(table, max_path=length)
         search = jax.jit(functools.partial(gt_cfr.search, settings=settings))
         found.append(search(table, None, jax.random.key(3), problem=problem).tree)
-    nodes = int(found[0].count)
-    assert nodes == int(found[1].count)
+    assert int(found[0].count) == int(found[1].count)
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
-        if one.ndim:
-            np.testing.assert_allclose(one[:nodes], other[:nodes], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_policies_are_distributions():
-    table, batch = leduc_searches()
-    policies = jax.vmap(lambda one: gt_cfr.average_policy(table, one))(batch)
+    _, batch = leduc_searches()
+    policies = jax.vmap(gt_cfr.average_policy)(batch)
     np.testing.assert_allclose(np.asarray(policies).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("pace", "iterations"), [(1.0, 30), (0.5, 60), (3.0, 10)])
 def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(evaluators.zero, simulations=30, pace=pace, max_path=1)
-    _, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
+    table, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
-    assert int(np.asarray(batch.tree.visits[0, 0]).sum()) == 30
+    rows = np.asarray(batch.tree.visits[0])[:, : table.num_rows]
+    assert int(rows.sum()) == 30
 
 
 @pytest.mark.parametrize(

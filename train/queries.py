@@ -14,7 +14,7 @@ from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from solvers.search import gt_cfr
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem, Search
-from solvers.search.search_tree import LEAF
+from solvers.search.search_tree import LEAF, columns
 from train.examples import Example, make_example
 
 
@@ -84,9 +84,10 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     A slot is drawn in proportion to how long it was a leaf, and asked about at the beliefs of the
     search's last policies. (The paper logs queries as they come; here none has to be stored.)
     """
-    tree = search.tree
+    tree, slots = search.tree, game.num_children
     number = jnp.arange(len(tree.parent), dtype=jnp.int32)
-    end = jnp.where(tree.node == LEAF, tree.count, tree.node)
+    node = tree.node.reshape(-1, slots)
+    end = jnp.where(node == LEAF, tree.count, node)
     age = jnp.where((number < tree.count)[:, None], end - number[:, None], 0)
     mask = jax.vmap(game.child_mask)(tree.state)
     actor = jax.vmap(jax.vmap(game.actor))(tree.children)
@@ -94,11 +95,15 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
     score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
     slot = jnp.argmax(jnp.where(weight > 0, score, -jnp.inf))
-    node, child = slot // game.num_children, slot % game.num_children
+    node, child = slot // slots, slot % slots
     at = lambda states, *index: jax.tree.map(lambda x: x[index], states)  # noqa: E731
-    policy = tree.minimizer.policy[node]
-    reach = gt_cfr.reach_below(game, at(tree.state, node), tree.reach[node], policy)[child]
-    return Query(state=at(tree.children, node, child), reach=reach), jnp.any(weight > 0)
+    here, policy = (
+        columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
+    )
+    reach = game.down(at(tree.state, node), child, here, policy)
+    possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
+    query = Query(state=at(tree.children, node, child), reach=reach)
+    return query, possible & jnp.any(weight > 0)
 
 
 def solve(
@@ -121,5 +126,5 @@ def solve(
         opt_out=jnp.zeros_like(query.reach[0]),
     )
     found = gt_cfr.search(game, params, key, problem=problem, settings=settings)
-    values, policy = gt_cfr.average_values(found), gt_cfr.average_policy(game, found)
+    values, policy = gt_cfr.average_values(found), gt_cfr.average_policy(found)
     return make_example(game, query.state, query.reach, values, policy), found

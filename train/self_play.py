@@ -14,7 +14,7 @@ from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame
 from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import NO_STEP, GrowingTreeCfr, Problem, Search
-from solvers.search.search_tree import uniform
+from solvers.search.search_tree import columns, uniform
 from train.examples import Example, make_example
 
 
@@ -63,8 +63,8 @@ def play(
 def _root_example(game, found):
     tree = found.tree
     state = jax.tree.map(lambda x: x[found.target], tree.state)
-    reach = tree.reach[found.target]
-    policy = gt_cfr.average_policy(game, found)
+    reach = columns(tree.reach, found.target, 1, game.num_rows)
+    policy = gt_cfr.average_policy(found)
     return make_example(game, state, reach, jnp.zeros_like(reach), policy, value_weight=0.0)
 
 
@@ -74,9 +74,11 @@ def _draw(game, key, found, exploration, max_path):
     pair_key, noise_key = jax.random.split(key)
     tree = found.tree
     state = jax.tree.map(lambda x: x[found.target], tree.state)
-    pair = gt_cfr.sample_pair(game, pair_key, state, tree.reach[found.target])
+    pair = gt_cfr.sample_pair(
+        game, pair_key, state, columns(tree.reach, found.target, 1, game.num_rows)
+    )
     noise = jax.random.gumbel(noise_key, (max_path + 1, game.num_actions + game.num_children))
-    policy = gt_cfr.average_policy(game, found)
+    policy = gt_cfr.average_policy(found)
     policy = (1 - exploration) * policy + exploration * uniform(game, state, policy.dtype)
     row = pair[jnp.maximum(game.actor(state), 0)]
     action = gt_cfr.sample(noise[0, : game.num_actions], policy[:, row])

@@ -9,7 +9,6 @@ run side by side under `jax.vmap`, which leaves the loops over nodes as they are
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable
 
@@ -19,9 +18,17 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
-from solvers.regret import RegretMatchingPlus, RegretMinimizer
-from solvers.search.search_tree import LEAF, SearchTree, expand, new_tree, uniform
-from solvers.sparse_sum import materialize
+from solvers.regret import RegretMatchingPlus, RegretMinimizer, sum_actions
+from solvers.search.search_tree import (
+    CHUNK,
+    LEAF,
+    SearchTree,
+    columns,
+    expand,
+    new_tree,
+    with_columns,
+)
+from solvers.sparse_sum import stored
 
 # evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
 Evaluator = Callable[
@@ -70,9 +77,10 @@ class GrowingTreeCfr:
 
     @property
     def capacity(self) -> int:
-        """Nodes that a search can need; memory grows with it."""
+        """Nodes that a search has room for; memory grows with it."""
         needed = 1 + self.max_path + self.simulations
-        return needed if self.max_nodes is None else min(needed, self.max_nodes)
+        needed = needed if self.max_nodes is None else min(needed, self.max_nodes)
+        return -(-needed // CHUNK) * CHUNK
 
 
 @record
@@ -103,7 +111,7 @@ class Search:
     gadget: Gadget
     target: Array  # [] int32 the node that the search acts at
     iterations: Array  # [] int32
-    root_values: Array  # [2, N] weighted sum of the values of the root, like those of slots
+    total: Array  # [] sum of the iterations' weights
 
 
 def search(
@@ -121,14 +129,12 @@ def search(
     """
     state = start(game, params, problem=problem, settings=settings)
     phases = settings.simulations // settings.expansions_per_phase
-    grown = 1 + problem.path.shape[0]  # nodes before the first simulation, at most
 
     def phase(i, state):
-        bound = jnp.minimum(grown + i * settings.expansions_per_phase, settings.capacity)
         state = jax.lax.fori_loop(
             0,
             settings.iterations_per_phase,
-            lambda _, state: iterate(game, params, state, settings=settings, bound=bound),
+            lambda _, state: iterate(game, params, state, settings=settings),
             state,
         )
         for j in range(settings.expansions_per_phase):
@@ -149,98 +155,195 @@ def start(
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
     dtype = problem.reach.dtype
     tree = new_tree(game, problem.state, capacity=settings.capacity, dtype=dtype)
+    none = jnp.zeros((), dtype)
     for step in range(length):
         slot = step * game.num_children + jnp.maximum(problem.path[step], 0)
         there = problem.path[step] != NO_STEP
-        tree = expand(game, tree, slot, jnp.zeros_like(tree.prior[0]), there)
+        prior = jnp.zeros((game.num_actions, game.num_rows), dtype)
+        tree = expand(game, tree, slot, prior, none, there)
     target = tree.count - 1
     _, prior = settings.evaluate(params, game, _at(tree.state, target), problem.reach)
     return Search(
         problem=problem,
-        tree=tree.replace(prior=tree.prior.at[target].set(prior)),
+        tree=tree.replace(prior=with_columns(tree.prior, prior, target, game.num_rows)),
         gadget=Gadget(
             regret=jnp.zeros((2, game.num_rows), dtype),
             follow=jnp.full(game.num_rows, 0.5, dtype),
         ),
         target=target,
         iterations=jnp.int32(0),
-        root_values=jnp.zeros_like(problem.reach),
+        total=none,
     )
 
 
-def average_policy(game: PublicGame, state: Search) -> Float[Array, "A N"]:
+def average_policy(state: Search) -> Float[Array, "A N"]:
     """What the search found for the actor at the state it acts at."""
-    return node_policy(game, state.tree, state.target)
+    return node_policy(state.tree, state.target)
 
 
 def average_values(state: Search) -> Float[Array, "2 N"]:
     """Both players' average counterfactual values at the root of the tree."""
-    weight = state.tree.slot_weight[0]  # the root is there from the first iteration on
-    return state.root_values / jnp.where(weight > 0, weight, 1)
+    rows = state.problem.opt_out.shape[0]
+    total = columns(state.tree.slot_total, state.tree.parent[0], 1, rows)
+    return total / jnp.where(state.total > 0, state.total, 1)
 
 
-def node_policy(game: PublicGame, tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
+def node_policy(tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
     """The average policy at a node; where its actor never was, the present one."""
-    total = jnp.sum(tree.average[node], axis=0)
-    present = tree.minimizer.policy[node]
-    return jnp.where(
-        (total > 0)[None], tree.average[node] / jnp.where(total > 0, total, 1)[None], present
-    )
+    rows = tree.first.shape[0] // tree.parent.shape[0]
+    total = columns(tree.average, node, 1, rows)
+    return _average(total, columns(tree.minimizer.policy, node, 1, rows))
 
 
-def iterate(
-    game: PublicGame,
-    params: PyTree,
-    state: Search,
-    *,
-    settings: GrowingTreeCfr,
-    bound: Int[Array, ""] | int,
-) -> Search:
-    """One iteration of CFR, simultaneous; at most `bound` nodes are in use."""
+def slot_reach(game: PublicGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
+    """Own reaches in a slot: their weighted sum since its node joined."""
+    node, child = slot // game.num_children, slot % game.num_children
+    total = columns(tree.reach_total, node, 1, game.num_rows)
+    return game.down(_at(tree.state, node), child, total, node_policy(tree, node))
+
+
+def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: GrowingTreeCfr) -> Search:
+    """One iteration of CFR, simultaneous."""
     tree, step = state.tree, state.iterations + 1
     weight = step.astype(tree.average.dtype) ** settings.averaging_power
+    nodes = widest(tree.count)
     root = root_reach(game, state, settings=settings)
-    one = jnp.minimum(tree.count, 1)  # unknown to the compiler
-    once = functools.partial(materialize, one=one)
-    leaf_values = jnp.zeros_like(tree.slot_values)
-    slots = jnp.zeros_like(tree.slot_reach)
+    tree = tree.replace(reach=_reaches(game, tree, root, nodes))
+    values = _values_outside(game, params, tree, settings.evaluate)
+    tree = tree.replace(slot_values=_values_inside(game, tree, values, nodes))
+    tree = _learn(game, tree, weight, settings.minimizer, step, nodes)
+    values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
+    gadget = _answer(game, state, values, settings)
+    return state.replace(tree=tree, gadget=gadget, iterations=step, total=state.total + weight)
 
-    def down(e, carry):
-        reaches, slots, leaf_values = carry
-        above = once(slots.reshape(-1, *slots.shape[2:])[tree.parent[e]])
-        reach = jnp.where(e == 0, root, above)
-        policy = tree.minimizer.policy[e]
-        below = once(reach_below(game, _at(tree.state, e), reach, policy))
-        values = _leaf_values(game, params, _at(tree.children, e), below, settings.evaluate)
-        return reaches.at[e].set(reach), slots.at[e].set(below), leaf_values.at[e].set(values)
 
-    reaches, slots, leaf_values = jax.lax.fori_loop(
-        0, bound, down, (tree.reach, slots, leaf_values)
+@jax.custom_batching.custom_vmap
+def widest(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest count of all searches in the batch: one bound of a loop for all of them."""
+    return count
+
+
+@widest.def_vmap
+def _widest_of_batch(axis_size, in_batched, count):
+    return widest(jnp.max(count)), False
+
+
+def _reaches(game, tree, root, nodes):
+    """Own reaches of all nodes `[2, E * N]`."""
+    rows, last = game.num_rows, len(tree.parent) - 1
+
+    def down(e, reach):
+        slot = tree.parent[e]
+        node = jnp.minimum(slot // game.num_children, last)
+        policy = columns(tree.minimizer.policy, node, 1, rows)
+        here = columns(reach, node, 1, rows)
+        below = game.down(_at(tree.state, node), slot % game.num_children, here, policy)
+        return with_columns(reach, below, e, rows)
+
+    return jax.lax.fori_loop(1, nodes, down, with_columns(tree.reach, root, 0, rows))
+
+
+def _values_outside(game, params, tree, evaluate):
+    """The values of slots `[2, (X + 1) * N]`, those of terminals and leaves as they are now."""
+
+    def end(state, reach):
+        return jnp.stack([game.terminal_values(state, p, reach[1 - p]) for p in range(2)])
+
+    def leaf(state, reach):
+        return evaluate(params, game, state, reach)[0]
+
+    values = tree.slot_values
+    for slots, value in ((tree.terminals, end), (tree.leaves, leaf)):
+        values = _valued(game, tree, values, slots, value)
+    return values
+
+
+def _valued(game, tree, values, slots, value):
+    """`values` with `value(state, reach)` at a list of slots."""
+    rows, last = game.num_rows, len(tree.node) - 1
+
+    def one(slot):
+        slot = jnp.minimum(slot, last)
+        node, child = slot // game.num_children, slot % game.num_children
+        policy = columns(tree.minimizer.policy, node, 1, rows)
+        here = columns(tree.reach, node, 1, rows)
+        return value(_child(tree, slot), game.down(_at(tree.state, node), child, here, policy))
+
+    def chunk(i, values):
+        slot = jax.lax.dynamic_slice_in_dim(slots.slot, i * CHUNK, CHUNK)
+        found = jax.vmap(one)(slot).swapaxes(0, 1)
+        return values.reshape(2, -1, rows).at[:, slot].set(found).reshape(2, -1)
+
+    return jax.lax.fori_loop(0, _chunks(widest(slots.count)), chunk, values)
+
+
+def _values_inside(game, tree, values, nodes):
+    """The values of slots `[2, (X + 1) * N]`, with those of the nodes in them."""
+    rows, slots = game.num_rows, game.num_children
+
+    def up(i, values):
+        e = nodes - 1 - i
+        # the only one to read `values`: with two, all of them would be copied before the writing
+        below = columns(values, e * slots, slots, rows).reshape(2, slots, rows)
+        policy = columns(tree.minimizer.policy, e, 1, rows)
+        here, _ = values_above(game, _at(tree.state, e), below, policy)
+        return with_columns(values, here, tree.parent[e], rows)
+
+    return jax.lax.fori_loop(0, nodes, up, values)
+
+
+def _learn(game, tree, weight, minimizer, step, nodes):
+    """All nodes after an iteration: regrets, policies, sums for averages."""
+    rows, slots, dtype = game.num_rows, game.num_children, tree.average.dtype
+    one = jnp.minimum(nodes, 1)  # unknown to the compiler
+
+    def acted(states, below):
+        found, _ = jax.vmap(game.up, (0, 1))(states, below.reshape(2, CHUNK, slots, rows))
+        return found.swapaxes(0, 1).reshape(-1, CHUNK * rows)
+
+    def chunk(i, carry):
+        memory, average, actions, reach_total, slot_total = carry
+        take = lambda table, of=1: columns(table, i * CHUNK * of, CHUNK * of, rows)  # noqa: E731
+        put = lambda table, new, of=1: with_columns(table, new, i * CHUNK * of, rows)  # noqa: E731
+        before = jax.tree.map(take, memory)
+        uniform, reach = take(tree.uniform), take(tree.reach)
+        below = take(tree.slot_values, slots)
+        states = jax.tree.map(
+            lambda x: jax.lax.dynamic_slice_in_dim(x, i * CHUNK, CHUNK), tree.state
+        )
+        found = stored(acted, one, states, below)
+        own = jnp.where(take(tree.first[None]), reach[:1], reach[1:])
+        value = sum_actions(before.policy * found)
+        instant = jnp.where(uniform > 0, found - value[None], 0)
+        after = minimizer.update(before, instant, uniform, step.astype(dtype))
+        return (
+            jax.tree.map(put, memory, after),
+            put(average, take(average) + weight * own * before.policy),
+            put(actions, found),
+            put(reach_total, take(reach_total) + weight * reach),
+            put(
+                slot_total, take(slot_total, slots) + weight * take(tree.slot_values, slots), slots
+            ),
+        )
+
+    carry = (tree.minimizer, tree.average, tree.action_values, tree.reach_total, tree.slot_total)
+    memory, average, actions, reach_total, slot_total = jax.lax.fori_loop(
+        0, _chunks(nodes), chunk, carry
     )
-    tree = tree.replace(reach=reaches)
-    before = tree.minimizer  # read from here while the new one is written: no copies in the loop
-
-    def up(i, carry):
-        tree, values = carry
-        e = bound - 1 - i
-        child = tree.node[e]
-        expanded = (child != LEAF)[:, None, None]
-        below = once(jnp.where(expanded, values[jnp.maximum(child, 0)], leaf_values[e]))
-        memory = _at(before, e)
-        here, actions = map(once, values_above(game, _at(tree.state, e), below, memory.policy))
-        used = jnp.where(e < tree.count, weight, 0)  # nothing may be learnt at nodes to come
-        slot = below, slots[e]
-        tree = _learn(game, tree, e, memory, slot, here, actions, used, settings.minimizer, step)
-        return tree, values.at[e].set(here)
-
-    tree, values = jax.lax.fori_loop(0, bound, up, (tree, jnp.zeros_like(tree.reach)))
-    gadget = _answer(game, state, values[0], settings)
-    return state.replace(
-        tree=tree,
-        gadget=gadget,
-        iterations=step,
-        root_values=state.root_values + weight * values[0],
+    root = tree.parent[0]
+    values = weight * columns(tree.slot_values, root, 1, rows)
+    slot_total = with_columns(slot_total, columns(slot_total, root, 1, rows) + values, root, rows)
+    return tree.replace(
+        minimizer=memory,
+        average=average,
+        action_values=actions,
+        reach_total=reach_total,
+        slot_total=slot_total,
     )
+
+
+def _chunks(count):
+    return (count + CHUNK - 1) // CHUNK
 
 
 def root_reach(game: PublicGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
@@ -278,62 +381,27 @@ def _at(states, index):
     return jax.tree.map(lambda x: x[index], states)
 
 
-def reach_below(
-    game: PublicGame,
-    state: PublicState,
-    reach: Float[Array, "2 N"],
-    policy: Float[Array, "A N"],
-) -> Float[Array, "K 2 N"]:
-    """Own reaches in the children of a public state whose actor plays `policy`."""
-    actor = game.actor(state)
-    acted = game.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy.T)
-    both = [jnp.where(actor == p, acted, game.see_down(state, p, reach[p])) for p in range(2)]
-    there = game.child_mask(state)[:, None, None]
-    return jnp.where(there, jnp.stack(both, axis=1), 0)
+def _child(tree, slot):
+    """The public state in a slot."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
 
 
-def _leaf_values(game, params, children, reach, evaluate):
-    """Values `[K, 2, N]` of a node's children as if they were leaves."""
-
-    def one(state, reach):
-        guess, _ = evaluate(params, game, state, reach)
-        final = jnp.stack([game.terminal_values(state, p, reach[1 - p]) for p in range(2)])
-        return jnp.where(game.actor(state) == TERMINAL, final, guess)
-
-    return jax.vmap(one)(children, reach)
+def _average(total, present):
+    mass = sum_actions(total)[None]
+    return jnp.where(mass > 0, total / jnp.where(mass > 0, mass, 1), present)
 
 
 def values_above(
     game: PublicGame,
     state: PublicState,
-    below: Float[Array, "K 2 N"],
+    below: Float[Array, "2 K N"],
     policy: Float[Array, "A N"],
 ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
     """Values of both players, and of the actor's actions, from those in the children."""
-    actor = game.actor(state)
-    below = jnp.where(game.child_mask(state)[:, None, None], below, 0)
-    actions = game.act_up(state, jnp.where(actor == 1, below[:, 1], below[:, 0])).T
-    own = jnp.sum(policy * actions, axis=0)
-    both = [jnp.where(actor == p, own, game.see_up(state, p, below[:, p])) for p in range(2)]
-    return jnp.stack(both), actions
-
-
-def _learn(game, tree, e, memory, slot, values, actions, weight, minimizer, step):
-    """A node after an iteration: regrets, policy, averages. `slot`: its slots' values and reach."""
-    state = _at(tree.state, e)
-    actor = jnp.maximum(game.actor(state), 0)
-    legal, dtype = game.legal(state).T, tree.average.dtype
-    instant = jnp.where(legal, actions - values[actor][None], 0)
-    after = minimizer.update(memory, instant, uniform(game, state, dtype), step.astype(dtype))
-    own = tree.reach[e, actor][None] * memory.policy
-    return tree.replace(
-        minimizer=jax.tree.map(lambda x, new: x.at[e].set(new), tree.minimizer, after),
-        average=tree.average.at[e].add(weight * own),
-        action_values=tree.action_values.at[e].set(actions),
-        slot_values=tree.slot_values.at[e].add(weight * slot[0]),
-        slot_reach=tree.slot_reach.at[e].add(weight * slot[1]),
-        slot_weight=tree.slot_weight.at[e].add(weight),
-    )
+    actions, seen = game.up(state, below)
+    own = sum_actions(policy * actions)
+    acts = jnp.arange(2, dtype=jnp.int32)[:, None] == game.actor(state)
+    return jnp.where(acts, own[None], seen), actions
 
 
 @record
@@ -341,7 +409,7 @@ class _Walk:
     node: Array  # [] int32
     pair: Array  # [2] int32 rows of both players
     steps: Array  # [] int32
-    visited: Array  # [D, 3] int32 node, action, row
+    visited: Array  # [D, 2] int32 action, column
     slot: Array  # [] int32 where the walk left the tree, or LEAF
 
 
@@ -354,7 +422,7 @@ def simulate(
     settings: GrowingTreeCfr,
 ) -> Search:
     """One simulation: a walk from the searched state to a leaf, which then joins the tree."""
-    tree = state.tree
+    tree, rows = state.tree, game.num_rows
     pair_key, walk_key = jax.random.split(key)
     here = _at(tree.state, state.target)
     # drawn at once: on CPU a draw costs as much as several steps
@@ -362,9 +430,9 @@ def simulate(
     noise = jax.random.gumbel(walk_key, (length, options), tree.reach.dtype)
     walk = _Walk(
         node=state.target,
-        pair=sample_pair(game, pair_key, here, tree.reach[state.target]),
+        pair=sample_pair(game, pair_key, here, columns(tree.reach, state.target, 1, rows)),
         steps=jnp.int32(0),
-        visited=jnp.full((length, 3), LEAF, jnp.int32),
+        visited=jnp.full((length, 2), LEAF, jnp.int32),
         slot=jnp.int32(LEAF),
     )
     walk = jax.lax.while_loop(
@@ -372,14 +440,14 @@ def simulate(
         lambda walk: _step(game, noise[walk.steps], tree, walk, settings),
         walk,
     )
-    leaf = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[walk.slot], tree.children)
-    reach = tree.slot_reach.reshape(-1, *tree.slot_reach.shape[2:])[walk.slot]
-    _, prior = settings.evaluate(params, game, leaf, reach)
-    node, action, row = walk.visited.T
-    acted = jnp.where(action >= 0, 1, 0).astype(tree.visits.dtype)
-    visits = tree.visits.at[jnp.maximum(node, 0), jnp.maximum(action, 0), row].add(acted)
+    leaf = _child(tree, walk.slot)
+    _, prior = settings.evaluate(params, game, leaf, slot_reach(game, tree, walk.slot))
+    action, column = walk.visited.T
+    column = jnp.where(action >= 0, column, tree.visits.shape[1])
+    visits = tree.visits.at[jnp.maximum(action, 0), column].add(1, mode="drop")
     grows = game.actor(leaf) != TERMINAL
-    return state.replace(tree=expand(game, tree.replace(visits=visits), walk.slot, prior, grows))
+    tree = expand(game, tree.replace(visits=visits), walk.slot, prior, state.total, grows)
+    return state.replace(tree=tree)
 
 
 def _step(game, noise, tree, walk, settings):
@@ -387,36 +455,38 @@ def _step(game, noise, tree, walk, settings):
     state = _at(tree.state, walk.node)
     actor = game.actor(state)
     row = walk.pair[jnp.maximum(actor, 0)]
-    action = sample(
-        noise[: game.num_actions], _selection(game, tree, state, walk.node, row, settings)
-    )
+    selection = _selection(game, tree, state, walk.node, row, settings)
+    action = sample(noise[: game.num_actions], selection)
     pairs = game.follow(state, walk.pair, action)
     possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
     weights = jax.vmap(game.weight)(_at(tree.children, walk.node), jnp.maximum(pairs, 0))
     child = sample(noise[game.num_actions :], jnp.where(possible, weights, 0))
-    below = tree.node[walk.node, child]
-    visit = jnp.where(actor == CHANCE, LEAF, jnp.stack([walk.node, action, row]))
+    slot = walk.node * game.num_children + child
+    below, column = tree.node[slot], walk.node * game.num_rows + row
+    visit = jnp.where(actor == CHANCE, LEAF, jnp.stack([action, column]))
     return _Walk(
         node=jnp.maximum(below, 0),
         pair=pairs[child],
         steps=walk.steps + 1,
         visited=walk.visited.at[walk.steps].set(visit),
-        slot=jnp.where(below == LEAF, walk.node * game.num_children + child, LEAF),
+        slot=jnp.where(below == LEAF, slot, LEAF),
     )
 
 
 def _selection(game, tree, state, node, row, settings):
     """What a simulation plays in a row: half PUCT, half CFR's average policy, `[A]`."""
     actor = jnp.maximum(game.actor(state), 0)
-    legal = game.legal(state)[row]
-    mass = game.compatible(state, actor, tree.reach[node, 1 - actor])[row]
-    values = tree.action_values[node, :, row] / jnp.where(mass > 0, mass, 1)
-    visits = tree.visits[node, :, row]
-    bonus = tree.prior[node, :, row] * jnp.sqrt(jnp.sum(visits)) / (1 + visits)
-    score = jnp.where(legal, values + settings.exploration * bonus, -jnp.inf)
+    column = node * game.num_rows + row
+    reach = columns(tree.reach, node, 1, game.num_rows)[1 - actor]
+    mass = game.compatible(state, actor, reach)[row]
+    values = tree.action_values[:, column] / jnp.where(mass > 0, mass, 1)
+    visits = tree.visits[:, column]
+    bonus = tree.prior[:, column] * jnp.sqrt(jnp.sum(visits)) / (1 + visits)
+    score = jnp.where(tree.uniform[:, column] > 0, values + settings.exploration * bonus, -jnp.inf)
     puct = jax.nn.one_hot(jnp.argmax(score), len(score), dtype=values.dtype)
+    average = _average(tree.average[:, column, None], tree.minimizer.policy[:, column, None])
     share = settings.cfr_share
-    return share * node_policy(game, tree, node)[:, row] + (1 - share) * puct
+    return share * average[:, 0] + (1 - share) * puct
 
 
 def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array, ""]:

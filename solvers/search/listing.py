@@ -16,7 +16,7 @@ from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from jaxgames.public_table import NOWHERE, PublicTable
 from solvers.public_tree import Policy
-from solvers.search.gt_cfr import reach_below, values_above
+from solvers.search.gt_cfr import values_above
 
 MAX_STATES = 1_000_000
 NO_STATE = -1
@@ -126,8 +126,8 @@ def _reach(game, listing, policy):
 
     def down(s, reach):
         above = listing.parent[s]
-        below = reach_below(game, _at(listing.state, above), reach[above], policy[above])
-        return reach.at[s].set(below[listing.slot[s]])
+        state = _at(listing.state, above)
+        return reach.at[s].set(game.down(state, listing.slot[s], reach[above], policy[above]))
 
     start = jnp.zeros((count, 2, game.num_rows), policy.dtype).at[0].set(root)
     return jax.lax.fori_loop(1, count, down, start)
@@ -142,7 +142,7 @@ def _values(game, listing, policy, reach, responder):
         state = _at(listing.state, s)
         there = (listing.child[s] != NO_STATE)[:, None, None]
         below = jnp.where(there, values[jnp.maximum(listing.child[s], 0)], 0)
-        here, actions = values_above(game, state, below, policy[s])
+        here, actions = values_above(game, state, below.swapaxes(0, 1), policy[s])
         if responder is not None:
             best = _best(actions, game.legal(state).T)
             own = jnp.where(listing.actor[s] == responder, best, here[responder])

@@ -15,8 +15,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxgames.public_game import PublicGame, PublicState
-from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, Problem, Search, average_policy
-from solvers.search.search_tree import LEAF
+from solvers.search.gt_cfr import (
+    NO_RESOLVER,
+    NO_STEP,
+    Problem,
+    Search,
+    average_policy,
+    slot_reach,
+)
+from solvers.search.search_tree import LEAF, columns
 
 
 def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -46,15 +53,15 @@ def next_problem(
     returned too. A `resolver` of NO_RESOLVER makes the next search trust them for both players,
     without a gadget (which is not safe).
     """
-    policy = average_policy(game, search)
+    policy = average_policy(search)
     state = jax.tree.map(lambda x: x[search.target], search.tree.state)
     node, problem = search.target, None
     for step in range(path.shape[0]):
         there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
         played, state = _advance(game, state, played, policy if step == 0 else None, child, there)
         rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
-        slot = jnp.maximum(node, 0), child
-        found = _problem_at(search, slot, state, rest, played, resolver)
+        slot = jnp.maximum(node, 0) * game.num_children + child
+        found = _problem_at(game, search, slot, state, rest, played, resolver)
         known = there & (node != LEAF)
         problem = found if problem is None else _choose(known, found, problem)
         node = jnp.where(known, search.tree.node[slot], LEAF)
@@ -71,18 +78,19 @@ def reach_at(
     return reach
 
 
-def _problem_at(search, slot, state, path, played, resolver):
+def _problem_at(game, search, slot, state, path, played, resolver):
     """The problem whose tree starts at a slot of this search's tree."""
     tree, trusted = search.tree, resolver == NO_RESOLVER
-    weight = tree.slot_weight[slot[0]]
+    weight = search.total - tree.since[slot // game.num_children]
     scale = 1 / jnp.where(weight > 0, weight, 1)
     own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
+    values = columns(tree.slot_total, slot, 1, game.num_rows)
     return Problem(
         state=state,
         path=path,
-        reach=jnp.where(own | trusted, played, scale * tree.slot_reach[slot]),
+        reach=jnp.where(own | trusted, played, scale * slot_reach(game, tree, slot)),
         resolver=jnp.asarray(resolver, jnp.int32),
-        opt_out=scale * tree.slot_values[slot][1 - jnp.maximum(resolver, 0)],
+        opt_out=scale * values[1 - jnp.maximum(resolver, 0)],
     )
 
 
@@ -92,14 +100,9 @@ def _advance(game, state, played, policy, child, there):
     After the first step only players act whose policies are not kept: their reach goes through
     uncounted.
     """
-    below = [game.see_down(state, p, played[p]) for p in range(2)]
-    actor = game.actor(state)
-    for p in range(2):
-        chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy.T
-        acted = game.act_down(state, played[p][:, None] * chosen)
-        below[p] = jnp.where(actor == p, acted, below[p])
+    chosen = jnp.ones_like(game.legal(state).T, played.dtype) if policy is None else policy
+    reach = game.down(state, child, played, chosen)
     after = jax.tree.map(lambda x: x[child], game.children(state))
-    reach = jnp.stack(below)[:, child]
     return jnp.where(there, reach, played), _choose(there, after, state)
 
 

@@ -1,70 +1,106 @@
 """The growing public tree of a search, with static shapes.
 
-E nodes in order of expansion, each with K slots for its public children. A slot is a leaf until it
-is expanded into a node of its own. Parents come before children, so one loop over the nodes goes
-down and one goes up; both stop at the nodes in use, so that their cost grows with the tree. Tables
-of a node are `[A, N]` as in `solvers.regret`: N rows (information states) and A actions.
+E nodes in order of expansion, each with K slots for its public children: slot `node * K + child`. A
+slot is a leaf until it is expanded into a node of its own; terminals stay what they are. Parents
+come before children, so one loop over the nodes goes down and one goes up; all loops stop at what
+is in use, so that their cost grows with the tree, not with its capacity.
+
+What is kept of nodes lies in columns, N rows (information states) of each node side by side: tables
+are `[A, E * N]`, so that what is done to all rows alike is one pass over long vectors.
 """
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxgames.core import record
+from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
-from solvers.regret import RegretState
+from solvers.regret import RegretState, sum_actions
 
 LEAF = -1  # a slot without a node
+CHUNK = 16  # nodes, or slots, that are looked at together; capacities are multiples of it
+
+
+@record
+class Slots:
+    """A list of slots in any order."""
+
+    slot: Array  # [X + K] int32, the first `count` in use; the others are no slot: X
+    count: Array  # [] int32
 
 
 @record
 class SearchTree:
-    """E nodes of which the first `count` are in use; node 0 is the root."""
+    """E nodes of which the first `count` are in use, X = E * K slots; node 0 is the root.
+
+    The root, and nodes not in use, hang on a slot X that no node has.
+    """
 
     count: Array  # [] int32
     state: PublicState  # [E, ...]
     children: PublicState  # [E, K, ...]
-    node: Array  # [E, K] int32 the node that a slot was expanded into, or LEAF
-    parent: Array  # [E] int32 slot (node * K + child) that was expanded into this node
-    prior: Array  # [E, A, N] of the actor
-    minimizer: RegretState  # [E, A, N] of the actor
-    average: Array  # [E, A, N] sum of weight times own reach times policy
-    visits: Array  # [E, A, N] how often simulations took an action
-    action_values: Array  # [E, A, N] the actor's counterfactual values in the last iteration
-    reach: Array  # [E, 2, N] own reaches in the last iteration
-    slot_values: Array  # [E, K, 2, N] weighted sum of the values of slots
-    slot_reach: Array  # [E, K, 2, N] weighted sum of the reaches of slots
-    slot_weight: Array  # [E] sum of the weights of the iterations the node was there for
+    parent: Array  # [E] int32 slot that was expanded into this node, or X
+    node: Array  # [X] int32 the node that a slot was expanded into, or LEAF
+    leaves: Slots  # that can be expanded
+    place: Array  # [X] int32 where in `leaves`
+    terminals: Slots
+    uniform: Array  # [A, E * N] over the actor's legal actions
+    first: Array  # [E * N] bool whether the actor is player 0
+    prior: Array  # [A, E * N] of the actor
+    minimizer: RegretState  # [A, E * N] of the actor
+    average: Array  # [A, E * N] sum of weight times own reach times policy
+    visits: Array  # [A, E * N] how often simulations took an action
+    action_values: Array  # [A, E * N] the actor's counterfactual values in the last iteration
+    reach: Array  # [2, E * N] own reaches in the last iteration
+    reach_total: Array  # [2, E * N] their weighted sum
+    since: Array  # [E] the sum of all weights when the node joined
+    slot_values: Array  # [2, (X + 1) * N] values of slots in the last iteration
+    slot_total: Array  # [2, (X + 1) * N] their weighted sum
 
 
 def new_tree(
     game: PublicGame, state: PublicState, *, capacity: int, dtype: jnp.dtype
 ) -> SearchTree:
-    """A tree of nothing but the root, expanded: all its children are leaves."""
+    """A tree of nothing but the root, expanded: all its children are leaves.
+
+    `capacity` is a multiple of CHUNK.
+    """
     nodes, actions, rows = capacity, game.num_actions, game.num_rows
-    slots = (nodes, game.num_children)
-    table = jnp.zeros((nodes, actions, rows), dtype)
+    slots = nodes * game.num_children
+    table = jnp.zeros((actions, nodes * rows), dtype)
+    reach = jnp.zeros((2, nodes * rows), dtype)
+    values = jnp.zeros((2, (slots + 1) * rows), dtype)
+    none = Slots(slot=jnp.full(slots + game.num_children, slots, jnp.int32), count=jnp.int32(0))
     tree = SearchTree(
         count=jnp.int32(0),
         state=jax.tree.map(lambda x: jnp.broadcast_to(x, (nodes, *x.shape)), state),
         children=jax.tree.map(
             lambda x: jnp.broadcast_to(x, (nodes, *x.shape)), game.children(state)
         ),
+        parent=jnp.full(nodes, slots, jnp.int32),
         node=jnp.full(slots, LEAF, jnp.int32),
-        parent=jnp.zeros(nodes, jnp.int32),
+        leaves=none,
+        place=jnp.zeros(slots, jnp.int32),
+        terminals=none,
+        uniform=table,
+        first=jnp.zeros(reach.shape[1], bool),
         prior=table,
         minimizer=RegretState(regret=table, policy=table),
         average=table,
         visits=table,
         action_values=table,
-        reach=jnp.zeros((nodes, 2, rows), dtype),
-        slot_values=jnp.zeros((*slots, 2, rows), dtype),
-        slot_reach=jnp.zeros((*slots, 2, rows), dtype),
-        slot_weight=jnp.zeros(nodes, dtype),
+        reach=reach,
+        reach_total=reach,
+        since=jnp.zeros(nodes, dtype),
+        slot_values=values,
+        slot_total=values,
     )
-    return _append(game, tree, state, jnp.int32(0), uniform(game, state, dtype), jnp.bool_(True))
+    prior, since = uniform(game, state, dtype), jnp.zeros((), dtype)
+    return _append(game, tree, state, jnp.int32(slots), prior, since, jnp.bool_(True))
 
 
 def expand(
@@ -72,39 +108,124 @@ def expand(
     tree: SearchTree,
     slot: Int[Array, ""],
     prior: Float[Array, "A N"],
+    since: Float[Array, ""],
     allowed: Bool[Array, ""],
 ) -> SearchTree:
-    """The tree with a leaf made a node, where `allowed` and there is room."""
-    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
+    """The tree with a leaf made a node, where `allowed` and there is room.
+
+    `since` is the sum of the weights of the iterations done so far.
+    """
     allowed = allowed & (tree.count < len(tree.parent))
-    node = tree.node.reshape(-1)
-    node = node.at[slot].set(jnp.where(allowed, tree.count, node[slot]))
-    tree = tree.replace(node=node.reshape(tree.node.shape))
-    return _append(game, tree, state, slot, prior, allowed)
+    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
+    place = jnp.where(allowed, slot, len(tree.node))
+    tree = tree.replace(node=tree.node.at[place].set(tree.count, mode="drop"))
+    tree = _without_leaf(tree, slot, allowed)
+    return _append(game, tree, state, slot, prior, since, allowed)
 
 
 def uniform(game: PublicGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
     """Uniform over the actor's legal actions; 0 in rows without any."""
     legal = game.legal(state).T
-    count = jnp.sum(legal, axis=0, dtype=jnp.int32)
-    return legal.astype(dtype) / jnp.maximum(count, 1).astype(dtype)[None]
+    count = sum_actions(legal.astype(dtype))
+    return legal.astype(dtype) / jnp.maximum(count, 1)[None]
 
 
-def _append(game, tree, state, slot, prior, allowed):
+def columns(
+    table: Array, begin: Int[Array, ""] | int, count: int, num_rows: int
+) -> Shaped[Array, "a n"]:
+    """Those of `count` nodes, or slots, from number `begin` on: `[a, count * N]`."""
+    return jax.lax.dynamic_slice_in_dim(table, begin * num_rows, count * num_rows, axis=1)
+
+
+def with_columns(table: Array, new: Array, begin: Int[Array, ""] | int, num_rows: int) -> Array:
+    """The table with the columns from number `begin` on replaced."""
+    return _with_slice(table, new, jnp.asarray(begin * num_rows, jnp.int32))
+
+
+@jax.custom_batching.custom_vmap
+def _with_slice(table, new, begin):
+    return jax.lax.dynamic_update_slice_in_dim(table, new, begin, axis=table.ndim - 1)
+
+
+@_with_slice.def_vmap
+def _with_slices(axis_size, in_batched, table, new, begin):
+    """JAX would scatter. With one place for the whole batch, a slice it stays."""
+    if in_batched[2]:
+        axes = tuple(0 if batched else None for batched in in_batched)
+        plain = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=table.ndim - 2)
+        if not in_batched[0]:
+            plain = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=table.ndim - 1)
+        return jax.vmap(plain, axes)(table, new, begin), True
+    table, new = (
+        x if batched else jnp.broadcast_to(x, (axis_size, *x.shape))
+        for x, batched in zip((table, new), in_batched[:2], strict=True)
+    )
+    return _with_slice(table, new, begin), True
+
+
+def _append(game, tree, state, slot, prior, since, allowed):
     """The tree with `state` as its next node."""
     place = jnp.minimum(tree.count, len(tree.parent) - 1)
+    rows, dtype = game.num_rows, tree.average.dtype
 
-    def put(table, value):
+    def put(tables, values):
         return jax.tree.map(
-            lambda x, new: x.at[place].set(jnp.where(allowed, new, x[place])), table, value
+            lambda x, new: x.at[place].set(jnp.where(allowed, new, x[place])), tables, values
         )
 
-    start = uniform(game, state, tree.average.dtype)
+    def put_columns(table, new):
+        new = jnp.where(allowed, new, columns(table, place, 1, rows))
+        return with_columns(table, new, place, rows)
+
+    children = game.children(state)
+    first = jnp.broadcast_to(game.actor(state) == 0, (1, rows))
+    start = uniform(game, state, dtype)
+    tree = _with_slots(game, tree, children, game.child_mask(state) & allowed)
     return tree.replace(
         count=tree.count + allowed.astype(jnp.int32),
         state=put(tree.state, state),
-        children=put(tree.children, game.children(state)),
+        children=put(tree.children, children),
         parent=put(tree.parent, slot),
-        prior=put(tree.prior, prior),
-        minimizer=put(tree.minimizer, RegretState(regret=jnp.zeros_like(start), policy=start)),
+        since=put(tree.since, since),
+        uniform=put_columns(tree.uniform, start),
+        first=put_columns(tree.first[None], first)[0],
+        prior=put_columns(tree.prior, prior),
+        minimizer=tree.minimizer.replace(policy=put_columns(tree.minimizer.policy, start)),
+    )
+
+
+def _with_slots(game, tree, children, there):
+    """The lists of slots with those of the next node."""
+    ends = jax.vmap(game.actor)(children) == TERMINAL
+    slot = tree.count * game.num_children + jnp.arange(game.num_children, dtype=jnp.int32)
+    none = len(tree.node)
+    terminals, _ = _extended(tree.terminals, slot, there & ends, none)
+    leaves, place = _extended(tree.leaves, slot, there & ~ends, none)
+    place = with_columns(tree.place[None], place[None], tree.count, game.num_children)[0]
+    return tree.replace(terminals=terminals, leaves=leaves, place=place)
+
+
+def _extended(slots, new, mask, none):
+    """The list with the slots that `mask` names, and where they went."""
+    number = jnp.cumsum(mask, dtype=jnp.int32) - 1
+    # without gaps, as one slice
+    column = jnp.arange(len(new), dtype=jnp.int32)[:, None]
+    packed = jnp.min(jnp.where(mask[None] & (number[None] == column), new[None], none), axis=1)
+    count = slots.count + jnp.sum(mask, dtype=jnp.int32)
+    slot = with_columns(slots.slot[None], packed[None], slots.count, 1)[0]
+    return Slots(slot=slot, count=count), slots.count + number
+
+
+def _without_leaf(tree, slot, allowed):
+    """The list of leaves without one: the last takes its place."""
+    leaves, none = tree.leaves, len(tree.node)
+    end = jnp.maximum(leaves.count - 1, 0)
+    last, gap = leaves.slot[end], tree.place[jnp.minimum(slot, none - 1)]
+    put = lambda x, where, new: x.at[jnp.where(allowed, where, none)].set(new, mode="drop")  # noqa: E731
+    return tree.replace(
+        leaves=Slots(
+            slot=put(put(leaves.slot, gap, last), end, none),
+            count=leaves.count - allowed.astype(jnp.int32),
+        ),
+        place=put(tree.place, last, gap),
     )
