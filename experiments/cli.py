@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments import cfr_convergence, sog_leduc, sog_search, solve
+from experiments import cfr_convergence, play, sog_glasses, sog_leduc, sog_search, solve
 from jaxgames.registry import make, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -59,6 +59,8 @@ COMMANDS = {
     "cfr_convergence": cfr_convergence.Arguments,
     "sog_search": sog_search.Arguments,
     "sog_leduc": sog_leduc.Arguments,
+    "sog_glasses": sog_glasses.Arguments,
+    "play": play.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
 }
@@ -116,6 +118,10 @@ def run(arguments: object, *, command: str) -> int:
             sog_search.main(arguments, command=command)
         case sog_leduc.Arguments():
             sog_leduc.main(arguments, command=command)
+        case sog_glasses.Arguments():
+            sog_glasses.main(arguments, command=command)
+        case play.Arguments():
+            play.main(arguments)
         case Benchmark():
             from experiments import benchmarks
 

@@ -31,12 +31,16 @@ _EXPLOITABILITY = {
 }
 # fmt: on
 
-# Exploitability of Student of Games by simulations (Schmid et al. 2023, Fig. 3A, read off the plot
+# Exploitability of Student of Games by simulations (Schmid et al. 2023, Fig. 3, read off the plot
 # to about 4 %): means over 50 seeds, after the first checkpoint and before any training.
 _SEARCHED = {
     "leduc_poker": {
         "SoG, trained network (Fig. 3A)": {33: 0.205, 100: 0.105, 300: 0.058, 1000: 0.022},
         "SoG, untrained network (Fig. 3A)": {33: 0.816, 100: 0.732, 300: 0.514, 1000: 0.139},
+    },
+    "scotland_yard(map=glasses)": {
+        "SoG, trained network (Fig. 3B)": {33: 0.119, 100: 0.0545, 300: 0.0335, 1000: 0.018},
+        "SoG, untrained network (Fig. 3B)": {33: 0.393, 100: 0.18, 300: 0.156, 1000: 0.044},
     },
 }
 

@@ -26,6 +26,7 @@ from experiments import plots, published, results
 from experiments.folders import CHECKPOINT, check_same_config, prepare
 from experiments.progress import counter, progress, status
 from jaxgames.game_tree import enumerate_game
+from jaxgames.public_states import Listing, list_public_states
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from solvers import cfr
@@ -33,7 +34,6 @@ from solvers.public_tree import build_public_tree
 from solvers.search import evaluators
 from solvers.search.exploitability import Chain, agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
-from solvers.search.listing import Listing, list_public_states
 
 _FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 

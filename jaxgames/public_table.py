@@ -1,7 +1,8 @@
-"""The belief-level contract as tables: any game whose tree fits into memory.
+"""The belief-level contract as tables: any game whose public states fit into memory.
 
 A public state is its number. Rows of a public state are the players' information states there;
-the tables say which rows become which, in both directions. Built from an explicit game tree.
+the tables say which rows become which, in both directions. Built from an explicit game tree, or
+from another implementation of the contract (`tabulate`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class PublicTable(PublicGame):
     actors: Array  # [S] int32
     successors: Array  # [S, K] int32, NOWHERE at padding
     depth: Array  # [S] int32 public states between `first` and here; negative above it
-    information_states: Array  # [S, 2, N] int32 numbers in the game tree, NOWHERE at padding
+    information_states: Array  # [S, 2, N] int32 numbers, in the game tree if from one; or NOWHERE
     legal_actions: Array  # [S, N, A] bool
     from_row: Array  # [S, I, 2, N] int32 rows above that a row comes from: player * N + row
     from_action: Array  # [S, I, 2, N] int32 by which action: action * N + row; NOWHERE: none
@@ -45,7 +46,7 @@ class PublicTable(PublicGame):
     to_see: Array  # [S, L, 2, N] int32 the same of who does not act: (player * K + child) * N + row
     weights: Array  # [S, N, N]
     payoffs: Array  # [S, N, N] weighted payoffs of player 0 at terminals, else 0
-    path: Array  # [S, D * K] float one-hot number of the child taken at every depth
+    features: Array  # [S, F]
 
     def root(self) -> State:
         return self.first
@@ -145,7 +146,7 @@ class PublicTable(PublicGame):
         return jnp.where(jnp.asarray(player) == 0, values, -values)
 
     def encode(self, state: State) -> Float[Array, " F"]:
-        return self.path[state]
+        return self.features[state]
 
 
 @record
@@ -250,7 +251,7 @@ def public_table(game: Game | GameTree, *, dtype: str = "float32") -> PublicTabl
         information_states=jnp.asarray(states, jnp.int32),
         weights=jnp.asarray(weights, dtype),
         payoffs=jnp.asarray(payoffs, dtype),
-        path=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
+        features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
         **_maps(tree, rows, slot, depth, successors.shape, num_rows),
     )
 
@@ -327,6 +328,7 @@ def _first(actors, above):
 
 
 def _paths(above, slot, depth, num_children):
+    """One-hot numbers of the child taken at every depth `[S, D * K]`."""
     path = np.zeros((len(above), max(int(depth.max()), 1), num_children))
     for state in range(1, len(above)):  # parents come first
         if depth[state] > 0:

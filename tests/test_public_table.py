@@ -157,7 +157,7 @@ def test_beliefs_weigh_by_chance():
 
 def test_codes_tell_public_states_apart():
     _, table = compiled("leduc_poker")
-    codes = np.asarray(table.path)[int(table.first) :]
+    codes = np.asarray(table.features)[int(table.first) :]
     assert len(np.unique(codes, axis=0)) == len(codes)
 
 

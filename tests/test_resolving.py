@@ -10,6 +10,7 @@ import pytest
 from jaxgames.coin_toss import HEADS, PLAY, SELL
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
+from jaxgames.public_states import list_public_states
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from solvers import cfr
@@ -18,7 +19,7 @@ from solvers.search import evaluators, exploitability, gt_cfr
 from solvers.search.exploitability import Chain
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
-from solvers.search.listing import list_public_states, listed_policy, reach_and_values
+from solvers.search.listing import listed_policy, reach_and_values
 from solvers.search.resolving import reach_at
 from solvers.search.search_tree import expand
 

@@ -22,7 +22,7 @@ from jaxgames.registry import unknown
 NO_ACTION = -1
 
 # Longest episodes of the perfect-information games of pgx, as functions of the number of actions.
-_MAX_DEPTH = {
+MAX_DEPTH = {
     "animal_shogi": lambda num_actions: 256,
     "chess": lambda num_actions: 512,
     "connect_four": lambda num_actions: 42,
@@ -137,17 +137,17 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
       ValueError: unknown name, not two players, hidden information, or chance.
     """
     env = make_env(env)
-    kind = "go" if env.id.startswith("go_") else env.id
+    kind = kind_of(env)
     if env.num_players != 2:
         raise ValueError(f"pgx:{env.id} has {env.num_players} player(s); from_pgx needs 2")
     with lenient():
         root = jax.tree.map(np.asarray, jax.jit(env.init)(jax.random.key(0)))
-    if kind not in _MAX_DEPTH:
+    if kind not in MAX_DEPTH:
         _check_no_chance(env, root)
         if max_depth is None:
             raise ValueError(f"pgx:{env.id}: max_depth must be given, it is not known")
     if max_depth is None:
-        max_depth = _MAX_DEPTH[kind](root.legal_action_mask.shape[0])
+        max_depth = MAX_DEPTH[kind](root.legal_action_mask.shape[0])
     if max_depth < 1:
         raise ValueError(f"pgx:{env.id}: max_depth={max_depth} must be at least 1")
     return PgxGame(env=env, horizon=max_depth, root=root)
@@ -181,6 +181,11 @@ def make_env(env: Any) -> Any:
         raise ValueError(unknown("pgx game", env, pgx.available_envs()))
     with lenient():
         return pgx.make(env)
+
+
+def kind_of(env: Any) -> str:
+    """What `MAX_DEPTH` calls this game."""
+    return "go" if env.id.startswith("go_") else env.id
 
 
 def seat_of(

@@ -1,0 +1,103 @@
+"""Trained agents, from the folders that their training left."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import zipfile
+
+from flax import nnx
+from jaxtyping import PyTree
+
+from experiments import results
+from jaxgames.core import Game
+from jaxgames.game_tree import GameTree, enumerate_game
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import PublicTable, public_table
+from jaxgames.registry import make
+from nets import cvpn
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+NETWORK_FILE = "network.npz"
+_NEEDED = ("game", "width", "depth", "simulations", "max_path")  # of a result's config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedAgent:
+    """All that `solvers.search` asks for: `search(table, params, ..., settings=settings)`."""
+
+    game: Game
+    tree: GameTree
+    table: PublicTable
+    params: PyTree
+    settings: GrowingTreeCfr
+
+
+def load_agent(
+    folder: pathlib.Path,
+    *,
+    game: str | None = None,
+    simulations: int | None = None,
+    trained: bool = True,
+) -> TrainedAgent:
+    """The agent whose result.json and network.npz are in `folder`.
+
+    It searches with `simulations`, by default the most that it was measured with. With `trained`
+    False its network is as before training.
+
+    Raises:
+      ValueError: `folder` holds no trained agent, or one of another game than `game`, or the
+        network does not fit the result.
+      OSError: the files cannot be read.
+    """
+    config = _config(folder)
+    if game is not None and str(make(game)) != str(make(config["game"])):
+        raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
+    rules, tree, table = compiled(config["game"])
+    network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
+    graph, params = nnx.split(network)
+    if trained:
+        params = _params(folder / NETWORK_FILE, params)
+    max_path = config["max_path"]
+    settings = GrowingTreeCfr(
+        cvpn.NetworkEvaluator(graph),
+        simulations=max(config["simulations"]) if simulations is None else simulations,
+        max_path=max_path,
+        max_nodes=max(_num_inner(config["game"]), max_path + 1),
+    )
+    return TrainedAgent(game=rules, tree=tree, table=table, params=params, settings=settings)
+
+
+@functools.cache
+def compiled(game: str) -> tuple[Game, GameTree, PublicTable]:
+    """A game by its name, its tree and its public table."""
+    rules = make(game)
+    tree = enumerate_game(rules)
+    return rules, tree, public_table(tree)
+
+
+@functools.cache
+def _num_inner(game):
+    return list_public_states(compiled(game)[2]).num_inner
+
+
+def _config(folder):
+    for name in (results.RESULT_FILE, NETWORK_FILE):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} holds no trained agent: there is no {name}")
+    result = results.read_result(folder / results.RESULT_FILE)
+    missing = [name for name in _NEEDED if name not in result.config]
+    if missing:
+        raise ValueError(
+            f"{folder} holds no trained agent: the config of its {result.experiment} does not"
+            f" tell {', '.join(missing)}"
+        )
+    return result.config
+
+
+def _params(path, like):
+    try:
+        return cvpn.from_bytes(path.read_bytes(), like)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} does not fit: {error}") from None

@@ -1,0 +1,76 @@
+"""Student of Games in Scotland Yard on the map `glasses`.
+
+Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B). The map has no
+reveal rounds: with any, Mr X loses for certain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Literal
+
+from experiments import student_of_games
+from experiments.student_of_games import Config
+
+_GLASSES = "scotland_yard(map=glasses)"
+PRESETS = {
+    "smoke": Config(
+        game="scotland_yard(map=glasses,rounds=2)",
+        simulations=(4,),
+        seeds=2,
+        measured_at=(0, 10),
+        training_simulations=4,
+        width=16,
+        depth=1,
+        episodes=2,
+        solves=2,
+        updates=1,
+        batch_size=32,
+        capacity=500,
+    ),
+    "cpu": Config(
+        game=_GLASSES,
+        simulations=(33, 100),
+        seeds=10,
+        measured_at=(0, 1000),
+        training_simulations=33,
+        batch=64,
+    ),
+    "paper": Config(
+        game=_GLASSES,
+        simulations=(33, 100, 300, 1000),
+        seeds=50,
+        measured_at=(0, 5_000, 20_000, 50_000),
+        episodes=512,
+        solves=512,
+        batch=1024,
+        capacity=1_000_000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Train a Student of Games agent in Scotland Yard on a small map; measure its exploitability.
+
+    Writes exploitability against training steps as curve.csv and curve.png, the trained network and
+    result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
+    exactly the same numbers.
+    """
+
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: an hour on two cores; paper: all of the paper's, for an accelerator."""
+    resume: bool = False
+    """Continue from the checkpoint in --out, if there is one."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment; see `student_of_games.run`."""
+    options = dataclasses.asdict(arguments)
+    config = PRESETS[arguments.preset]
+    student_of_games.run(config, experiment="sog_glasses", command=command, **options)

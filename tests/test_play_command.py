@@ -1,0 +1,254 @@
+"""Playing a trained agent: in the terminal, and against other agents."""
+
+import dataclasses
+import functools
+import io
+import pathlib
+import re
+import shlex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tyro
+from flax import nnx
+
+from experiments import matches, play, results, sog_leduc
+from experiments.agents import TrainedAgent, compiled, load_agent
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.public_places import public_places
+from nets import cvpn
+from solvers.search import evaluators
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
+
+
+def write_agent(folder, **changes):
+    """What `sog_leduc` leaves, of a network before training."""
+    config = dataclasses.asdict(sog_leduc.PRESETS["smoke"])
+    _, _, table = compiled(config["game"])
+    network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
+    folder.mkdir()
+    results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))
+    result = results.make_result(
+        experiment="sog_leduc",
+        preset="smoke",
+        config=config | changes,
+        command="",
+        wall_seconds=0.0,
+        numbers=[],
+    )
+    results.write_result(folder, result)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_agent(tmp_path_factory.mktemp("agents") / "kuhn")
+
+
+def run(command, *folders):
+    arguments = [str(folders[0]) if word == "DIR" else word for word in shlex.split(command)]
+    play.main(tyro.cli(play.Arguments, args=arguments, use_underscores=True))
+
+
+def typed(monkeypatch, text):
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+
+def test_person_plays_games_to_their_end(folder, monkeypatch, capsys):
+    typed(monkeypatch, "what?\n" + "b\nPASS\n1\n0\n" * 5)
+    run("kuhn_poker --agent DIR --games 4 --seed 3", folder)
+    out = capsys.readouterr().out
+    assert "'what?' is not one of them" in out
+    assert "(0 pass  1 bet  q leaves)" in out
+    games = re.split(r"Game \d of kuhn_poker: you are player ", out)[1:]
+    assert [int(game[0]) for game in games] == [0, 1, 0, 1]
+    total = 0
+    for game in games:
+        person = int(game[0])
+        pictures = re.findall(r"cards: (\S) (\S)  actions: (\w+|-)", game)
+        cards = pictures[-1][:2]  # all open in the end
+        assert set(cards) < set("012")
+        for picture in pictures[:-1]:
+            assert picture[person] == cards[person]
+            assert picture[1 - person] == "?"
+        assert f"chance: deal {cards[person]}" in game
+        assert game.count("chance: deal ?") == 1
+        won = int(re.search(r"You win ([+-]\d)", game).group(1))
+        bets = pictures[-1][2].endswith("bb")
+        higher = cards[person] > cards[1 - person]
+        if bets or pictures[-1][2] == "pp":
+            assert won == (1 if higher else -1) * (2 if bets else 1)
+        total += won
+    assert f"4 games played to the end, you won {total:+g}" in out
+
+
+@pytest.mark.parametrize("text", ["q\n", ""])
+def test_person_leaves(folder, monkeypatch, capsys, text):
+    typed(monkeypatch, text)
+    run("kuhn_poker --agent DIR --seat 0", folder)
+    assert "0 games played to the end, you won +0" in capsys.readouterr().out
+
+
+def test_ctrl_c_leaves(folder, monkeypatch, capsys):
+    def interrupted(prompt):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupted)
+    run("kuhn_poker --agent DIR --seat 0", folder)
+    assert "0 games played" in capsys.readouterr().out
+
+
+def match(folder, opponent, capsys):
+    command = f"kuhn_poker --agent DIR --opponent {opponent} --games 400 --simulations 8"
+    run(command, folder)
+    out = capsys.readouterr().out
+    assert f"{folder} against {opponent}, 400 games of kuhn_poker(players=2)" in out
+    row = re.search(r"both\W+?([+-]?[\d.,]+)\D+± ([\d.,]+)", out)
+    return (float(number.replace(",", "")) for number in row.groups())
+
+
+def test_agent_wins_against_uniform_play(folder, capsys):
+    mean, half = match(folder, "uniform", capsys)
+    assert mean > half > 0
+
+
+def test_agent_breaks_even_with_itself(folder, capsys):
+    mean, half = match(folder, folder, capsys)
+    assert abs(mean) < 2 * half
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("leduc_poker --agent DIR", r"holds an agent of kuhn_poker, not of leduc_poker\("),
+        ("kuhn_poker --agent DIR/none", "none holds no trained agent: there is no result.json"),
+        ("kuhn_poker --agent DIR --opponent nobody", "nobody holds no trained agent"),
+        ("kuhn_poker --agent DIR --opponent uniform --games 3", "games=3 must be even"),
+        ("kuhn_poker --agent DIR --opponent uniform --seat 1", "--seat is for people"),
+        ("kuhn_poker --agent DIR --games 0", "games=0 must be at least 1"),
+        ("kuhn_poker --agent DIR --simulations 0", "simulations=0 must be at least 1"),
+        ("no_such_game --agent DIR", "unknown game 'no_such_game'"),
+    ],
+)
+def test_bad_input_is_told(folder, command, message):
+    with pytest.raises(ValueError, match=message) as error:
+        run(command.replace("DIR", str(folder)))
+    assert "\n" not in str(error.value)
+
+
+def test_search_is_as_measured_unless_told(folder):
+    settings = load_agent(folder).settings
+    assert (settings.simulations, settings.max_path) == (4, 2)
+    assert load_agent(folder, simulations=33).settings.simulations == 33
+
+
+def test_folders_that_do_not_fit_are_refused(tmp_path):
+    wide = write_agent(tmp_path / "wide", width=32)
+    with pytest.raises(ValueError, match=r"network.npz does not fit: parameter .* must have shape"):
+        load_agent(wide)
+    (wide / "network.npz").write_bytes(b"no network")
+    with pytest.raises(ValueError, match=r"network.npz does not fit"):
+        load_agent(wide)
+    other = write_agent(tmp_path / "other")
+    path = other / "result.json"
+    path.write_text(path.read_text().replace('"width"', '"length"'))
+    with pytest.raises(ValueError, match="config of its sog_leduc does not tell width"):
+        load_agent(other)
+    path.write_text("{")
+    with pytest.raises(ValueError, match="is not a result of this version"):
+        load_agent(other)
+
+
+def test_the_committed_agent_can_be_loaded():
+    agent = load_agent(COMMITTED, game="leduc_poker(players=2)")
+    assert agent.settings.simulations == 100
+    fresh = load_agent(COMMITTED, trained=False)
+    same = jax.tree.map(lambda x, y: bool(jnp.all(x == y)), agent.params, fresh.params)
+    assert not all(jax.tree.leaves(same))
+
+
+@functools.cache
+def places(name):
+    _, tree, table = compiled(name)
+    return tree, public_places(tree, table)
+
+
+def uniform_games(name, cards, seed):
+    tree, where = places(name)
+    luck = np.random.default_rng(seed)
+    moves = luck.random((cards, int(tree.depth.max())))
+    dealt = np.random.default_rng(0).random(moves.shape)
+    return tree, where, matches.lockstep(tree, where, (None, None), cards=dealt, moves=moves)
+
+
+def test_games_are_played_by_the_rules():
+    """Uniform players of Kuhn poker: OpenSpiel's expected_game_score is 1/8."""
+    tree, _, ends = uniform_games("kuhn_poker", 5000, 1)
+    assert (tree.actor[ends] == TERMINAL).all()
+    won = tree.returns[ends, 0]
+    mean, half = matches.interval(won)
+    assert mean == pytest.approx(0.125, abs=2 * half)
+    _, counts = np.unique(tree.information_state[ends, 0], return_counts=True)
+    assert len(counts) == 3 * 5  # cards, courses of the betting; the rarest is 1 in 24
+    assert counts.min() > 0.7 * 5000 / 24
+
+
+def test_both_games_of_a_deal_have_the_same_cards():
+    name = "leduc_poker"
+    tree, _, first = uniform_games(name, 300, 1)
+    _, _, second = uniform_games(name, 300, 2)
+
+    def cards(history):
+        drawn = []
+        while history:
+            above = tree.parent[history]
+            if tree.actor[above] == CHANCE:
+                drawn.insert(0, int(tree.parent_action[history]))
+            history = above
+        return drawn
+
+    both = [(cards(x), cards(y)) for x, y in zip(first, second, strict=True)]
+    assert all(x[: len(y)] == y[: len(x)] for x, y in both)
+    assert sum(len(x) == len(y) == 3 for x, y in both) > 20
+    assert len({tuple(x[:2]) for x, _ in both}) == 30
+    assert (first != second).mean() > 0.5
+
+
+def zero_agent(name):
+    game, tree, table = compiled(name)
+    settings = GrowingTreeCfr(evaluators.zero, simulations=4)
+    return TrainedAgent(game=game, tree=tree, table=table, params=None, settings=settings)
+
+
+def test_what_is_seen_is_what_is_known():
+    """The same in every history that the player cannot tell apart, and never the other's card."""
+    room = play._Room(zero_agent("leduc_poker"))
+    decisions = np.flatnonzero(room.tree.actor == 1)
+    for history in map(int, decisions[:: len(decisions) // 12]):
+        states = room.tree.information_state[:, 1]
+        texts = {
+            room.seen(1, int(h), room.picture)
+            for h in np.flatnonzero(states == states[history])[:3]
+        }
+        (text,) = texts
+        open_cards = room.picture(history)
+        hidden, own = re.match(r"cards: (\S+) (\S+)", open_cards).groups()
+        assert text == open_cards.replace(f"cards: {hidden} {own}", f"cards: ? {own}")
+
+
+def test_hidden_moves_stay_hidden():
+    room = play._Room(zero_agent("matrix_rps"))
+    decision = int(np.flatnonzero(room.tree.actor == 1)[2])
+    assert room.last_move(decision) == room.seen(0, decision, room.last_move) == "scissors"
+    assert room.seen(1, decision, room.last_move) == "?"
+    assert room.seen(1, decision, room.picture) == "player 0: ?  player 1: -"
+
+
+def test_texts_of_different_shape_have_nothing_in_common():
+    assert play.common(["a b", "a  c"]) == "a ?"
+    assert play.common(["a b", "a"]) == "?"
+    assert play.common(["a b"]) == "a b"
