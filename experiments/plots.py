@@ -152,12 +152,13 @@ def level(axes: Any, height: float, name: str) -> None:
     axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
         name,
-        xy=(0.01, height),
+        xy=(0.99, height),
         xycoords=("axes fraction", "data"),
         xytext=(0, 2),
         textcoords="offset points",
+        ha="right",
         color=_OTHER_COLOUR,
-        fontsize=8,
+        fontsize=7,
     )
 
 
