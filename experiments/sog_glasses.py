@@ -33,8 +33,10 @@ PRESETS = {
         game=_GLASSES,
         simulations=(33, 100),
         seeds=10,
-        measured_at=(0, 1000),
-        training_simulations=33,
+        measured_at=(0, 3000),
+        training_simulations=50,
+        solves=64,
+        updates=8,
         batch=64,
     ),
     "paper": Config(
