@@ -7,9 +7,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test test-slow test-x64 lint tables clean
 
-demo: $(VENV)/installed  ## Solve Leduc hold'em to under 1 mbb/h and plot the convergence.
-	$(BIN)/python -m experiments solve leduc_poker --solver cfr_plus --target 0.001 \
-	    --out $(OUT)/demo --overwrite
+demo: $(VENV)/installed  ## Train Student of Games in Leduc hold'em; measure and plot its exploitability.
+	$(BIN)/python -m experiments sog_leduc --preset quick --out $(OUT)/demo --overwrite
 
 test: $(VENV)/installed-test  ## The fast tests (minutes).
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -19,7 +19,15 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments import cfr_convergence, play, sog_glasses, sog_leduc, sog_search, solve
+from experiments import (
+    cfr_convergence,
+    play,
+    sog_glasses,
+    sog_leduc,
+    sog_search,
+    sog_variants,
+    solve,
+)
 from jaxgames.registry import make, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -60,6 +68,7 @@ COMMANDS = {
     "sog_search": sog_search.Arguments,
     "sog_leduc": sog_leduc.Arguments,
     "sog_glasses": sog_glasses.Arguments,
+    "sog_variants": sog_variants.Arguments,
     "play": play.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
@@ -79,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(arguments, "resume"):
             print(f"resume with: {resuming(argv)}", file=sys.stderr)
         return 130
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
         if not _is_ours(error):
             raise
         print(f"error: {one_line(error)}", file=sys.stderr)
@@ -120,6 +129,8 @@ def run(arguments: object, *, command: str) -> int:
             sog_leduc.main(arguments, command=command)
         case sog_glasses.Arguments():
             sog_glasses.main(arguments, command=command)
+        case sog_variants.Arguments():
+            sog_variants.main(arguments, command=command)
         case play.Arguments():
             play.main(arguments)
         case Benchmark():

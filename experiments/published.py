@@ -82,6 +82,11 @@ def unit(game: str) -> str:
     return "chips" if name in _CHIPS else "utility"
 
 
+def measured_in(game: str) -> tuple[str, float]:
+    """In what search agents' exploitability is told, and how many of it make one of `unit`."""
+    return ("mbb/h", 1000.0) if unit(game) == "chips" else ("utility", 1.0)
+
+
 def searched_exploitability(game: str) -> dict[str, dict[int, float]]:
     """Exploitability of published search agents in `game`, by their name and simulations."""
     return _SEARCHED.get(game, {})

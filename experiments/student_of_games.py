@@ -30,11 +30,14 @@ from nets import cvpn
 from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop
-from train.learner import LearnerSettings
+from train.learner import LearnerSettings, require_finite
+from train.metrics import MetricsWriter
 
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "network.npz")
+_LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
+_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "network.npz", _LOG)
 _STATE = "training"  # in the checkpoint
 _SAVE_EVERY = 100  # steps
+_LOG_EVERY = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,8 @@ def run(
     """Trains, measures and writes the results into `out`.
 
     Raises:
-      ValueError: `out` holds another run, or training met a number that is not finite.
+      ValueError: `out` holds another run.
+      FloatingPointError: training met a number that is not finite.
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
     """
@@ -156,14 +160,17 @@ class _Run:
 
     def _train(self, step: int) -> None:
         begin, first = time.perf_counter(), int(self.state.step)
-        with progress("training", step) as report:
+        if first >= step:
+            return
+        folder = self.folder.parent / _LOG
+        with progress("training", step) as report, MetricsWriter(folder, step=first) as log:
             for number in range(first, step):
                 self.state, metrics = loop.train_step(
                     self.table, self.graph, self.state, settings=self.settings
                 )
-                if not np.isfinite(metrics["total"]):
-                    bad = [name for name, value in metrics.items() if not np.isfinite(value)]
-                    raise ValueError(f"training step {number}: not finite: {', '.join(bad)}")
+                require_finite(metrics, number)
+                if number % _LOG_EVERY == 0:
+                    log.write(number, metrics)
                 if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
                     self._save()
                 done = number + 1 - first
@@ -188,20 +195,16 @@ class _Run:
         return {"training": json.dumps(dataclasses.asdict(self.config))}
 
     def _save(self) -> None:
-        from solvers import checkpoint  # imports Orbax
+        from train import saving  # imports Orbax
 
-        state = self.state.replace(key=jax.random.key_data(self.state.key))
-        checkpoint.write(self.folder / _STATE, state, identity=self._identity())
+        saving.save(self.folder / _STATE, self.state, identity=self._identity())
 
     def _restore(self) -> None:
         if not (self.folder / _STATE).exists():
             return
-        from solvers import checkpoint  # imports Orbax
+        from train import saving  # imports Orbax
 
-        template = self.state.replace(key=jax.random.key_data(self.state.key))
-        template = jax.eval_shape(lambda: template)
-        state = checkpoint.read(self.folder / _STATE, template, identity=self._identity())
-        self.state = state.replace(key=jax.random.wrap_key_data(state.key))
+        self.state = saving.restore(self.folder / _STATE, self.state, identity=self._identity())
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
@@ -239,15 +242,11 @@ def _rows(cell: Cell) -> list[dict[str, object]]:
 
 
 def _measure(config: Config) -> str:
+    unit, _ = published.measured_in(config.game)
     return (
-        f"exploitability (NashConv / 2) in {config.game}, in {_unit(config)[0]}: mean of"
-        f" {config.seeds} seeds of search; low and high are the least and the most exploitable"
+        f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of {config.seeds} seeds"
+        " of search; low and high are the least and the most exploitable"
     )
-
-
-def _unit(config: Config) -> tuple[str, float]:
-    """What exploitability counts, and how many of it make one of the game's payoffs."""
-    return ("mbb/h", 1000.0) if published.unit(config.game) == "chips" else ("utility", 1.0)
 
 
 def _wanted(config: Config, cell: Cell) -> bool:
@@ -255,7 +254,7 @@ def _wanted(config: Config, cell: Cell) -> bool:
 
 
 def _number(config: Config, cell: Cell) -> results.Number:
-    unit, scale = _unit(config)
+    unit, scale = published.measured_in(config.game)
     values = scale * np.asarray(cell.exploitability)
     kinds = list(published.searched_exploitability(config.game).values())
     known = dict(kinds[0 if cell.step else 1]) if kinds else {}
@@ -278,6 +277,9 @@ def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
         table.add_column(f"SoG({simulations},1)", justify="right")
     for step in config.measured_at:
         here = [cell for cell in cells if cell.step == step]
-        means = (f"{_unit(config)[1] * np.mean(cell.exploitability):.3g}" for cell in here)
+        means = (
+            f"{published.measured_in(config.game)[1] * np.mean(cell.exploitability):.3g}"
+            for cell in here
+        )
         table.add_row(f"{step:,}", *means)
     Console().print(table)

@@ -34,6 +34,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
     assert sorted(path.name for path in parts.iterdir()) == [
         "curve.csv",
         "curve.png",
+        "log",
         "network.npz",
         "result.json",
     ]
@@ -49,5 +50,5 @@ def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(student_of_games.loop, "train_step", broken)
     assert run("--preset smoke", tmp_path) == 2
     message = capfd.readouterr().err.splitlines()[-1]
-    assert "training step 0: not finite: " in message
+    assert "step 0: not finite: " in message
     assert "values" in message

@@ -9,22 +9,23 @@ import pytest
 from flax import nnx
 
 from jaxgames.game_tree import enumerate_game
+from jaxgames.public_states import list_public_states
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers import cfr
 from solvers.public_tree import build_public_tree
-from solvers.search import evaluators, listing
+from solvers.search import evaluators, gt_cfr, listing
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop, queries, self_play
-from train.learner import LearnerSettings
+from train.learner import LearnerSettings, require_finite
 
 
 @functools.cache
 def compiled(name):
     tree = enumerate_game(make(name))
     table = public_table(tree)
-    return tree, table, listing.list_public_states(table)
+    return tree, table, list_public_states(table)
 
 
 def query(number):
@@ -62,6 +63,12 @@ class TestQueue:
             queries.push(queries.new_queue(query(0), 2), batch_of([1, 2, 3]), jnp.ones(3, bool))
 
 
+def search_of(game, key, query, settings):
+    problem = queries.problem(query, max_path=settings.max_path)
+    found = gt_cfr.search(game, None, key, problem=problem, settings=settings)
+    return queries.answer(game, query, found), found
+
+
 def test_exact_solving_reproduces_exact_values():
     """At the equilibrium's own beliefs, a search of the whole rest finds the game's values."""
     tree, table, states = compiled("kuhn_poker")
@@ -71,8 +78,7 @@ def test_exact_solving_reproduces_exact_values():
     reach, _ = listing.reach_and_values(table, states, policy)
     settings = GrowingTreeCfr(evaluators.zero, simulations=100, pace=0.02, max_path=1)
     root = queries.Query(state=states.state[0], reach=reach[0])
-    solve = jax.jit(functools.partial(queries.solve, settings=settings))
-    example, _ = solve(table, None, jax.random.key(0), root)
+    example = jax.jit(search_of, static_argnums=3)(table, jax.random.key(0), root, settings)[0]
     worth = np.sum(np.asarray(example.values * reach[0]), axis=1)
     np.testing.assert_allclose(worth, [-1 / 18, 1 / 18], atol=2e-3)
 
@@ -81,14 +87,13 @@ def test_queries_are_leaves_with_their_beliefs():
     """Every query is a public state below the root; its beliefs are those of the policies."""
     _, table, _ = compiled("kuhn_poker")
     settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=1)
-    root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(float))
-    solve = functools.partial(queries.solve, settings=settings)
+    root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(jnp.float32))
 
     @jax.jit
     @jax.vmap
     def picked(key):
         solve_key, pick_key = jax.random.split(key)
-        _, found = solve(table, None, solve_key, root)
+        _, found = search_of(table, solve_key, root, settings)
         return queries.pick(table, found, pick_key)
 
     found, there = picked(jax.random.split(jax.random.key(0), 64))
@@ -98,7 +103,6 @@ def test_queries_are_leaves_with_their_beliefs():
     actor = np.asarray(table.actors)[np.asarray(found.state)]
     assert (actor >= 0).all()
     assert (found.reach <= 1 + 1e-6).all()
-    assert np.asarray(found.reach).any(axis=2).all()
 
 
 def network(name, settings):
@@ -145,22 +149,45 @@ def test_training_is_reproducible():
         np.testing.assert_array_equal(a, b)
 
 
+def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
+    """Those of the first update that could not be made, though the last had nothing to learn."""
+    table, graph, params, settings = network("kuhn_poker", SMALL)
+    state = loop.new_training(table, params, jax.random.key(0), settings=settings)
+    state, metrics = loop.train_step(table, graph, state, settings=settings)
+    require_finite(metrics, 0)
+    poisoned = jax.tree.map(lambda x: x * jnp.nan, state.learner.params)
+    state = state.replace(learner=state.learner.replace(params=poisoned))
+    state, metrics = loop.train_step(table, graph, state, settings=settings)
+    with pytest.raises(FloatingPointError, match=r"step 1: not finite: values, .*gradient"):
+        require_finite(metrics, 1)
+
+
 def test_episodes_go_on_to_states_where_somebody_acts():
     _, table, _ = compiled("leduc_poker")
     settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=2)
-    move = functools.partial(self_play.play, settings=settings, exploration=0.5)
-    step = jax.jit(jax.vmap(lambda key, one: move(table, None, key, one)))
+    rules = self_play.SelfPlaySettings(exploration=0.5)
+
+    @jax.jit
+    @jax.vmap
+    def step(key, episode):
+        search_key, move_key = jax.random.split(key)
+        found = gt_cfr.search(table, None, search_key, problem=episode.problem, settings=settings)
+        after, examples, there = self_play.go_on(table, move_key, episode, found, settings=rules)
+        return after, found, examples, there
+
     keys = jax.random.split(jax.random.key(0), 16)
-    new = functools.partial(self_play.new_episode, table, max_path=2)
+    new = functools.partial(self_play.new_episode, table, max_path=2, settings=rules)
     episodes = jax.vmap(new)(keys)
     seen, ended = set(), 0
     for number in range(12):
-        episodes, searches, example = step(
+        episodes, searches, examples, there = step(
             jax.random.split(jax.random.key(number + 1), 16), episodes
         )
         target = searches.tree.state[jnp.arange(16), searches.target]
         actor = np.asarray(table.actors)[np.asarray(target)]
         assert (actor >= 0).all()
+        assert there.all()
+        example = jax.tree.map(lambda x: x[:, 0], examples)
         np.testing.assert_allclose(
             np.asarray(example.policy).sum(axis=1)[example.legal.any(axis=1)], 1, rtol=1e-5
         )

@@ -51,3 +51,12 @@ def make_example(
         value_weight=jnp.asarray(value_weight, values.dtype),
         policy_weight=jnp.asarray(policy_weight, policy.dtype),
     )
+
+
+def blank_example(game: PublicGame, dtype: str = "float32") -> Example:
+    """An example of nothing: the shapes of what a game teaches."""
+    reach = jnp.zeros((2, game.num_rows), dtype)
+    policy = jnp.zeros((game.num_actions, game.num_rows), dtype)
+    return make_example(
+        game, game.root(), reach, reach, policy, value_weight=0.0, policy_weight=0.0
+    )

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 from jaxtyping import Array, Int, PyTree
@@ -145,13 +147,16 @@ def update(
     return learner, Report(losses=losses, finite=finite)
 
 
-def require_finite(report: Report, step: Int[Array, ""] | int) -> None:
+def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
     """Stops a loop outside `jit` at an update that could not be made.
+
+    `losses` are those of a `Report`, or the metrics of a training step.
 
     Raises:
       FloatingPointError: names the step and what was not finite.
     """
-    wrong = [name for name in CHECKED if not report.finite[name]]
+    found = jax.device_get({name: losses[name] for name in CHECKED})
+    wrong = [name for name in CHECKED if not np.isfinite(found[name])]
     if wrong:
         raise FloatingPointError(f"step {step}: not finite: {', '.join(wrong)}")
 

@@ -1,6 +1,7 @@
 """Training of a value-and-policy network by sound self-play, as one jitted step.
 
-A step plays one move in every episode, solves some queries, and makes some gradient updates.
+A step plays one move in every episode, solves some queries, and makes some gradient updates. With a
+mesh (`train.sharding`) it is spread over devices; without, it is the same program on one.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ import functools
 import jax
 import jax.numpy as jnp
 from flax import nnx
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key, PyTree
 
 from jaxgames.core import record
 from jaxgames.public_game import PublicGame
+from solvers.search import gt_cfr
 from solvers.search.gt_cfr import GrowingTreeCfr
-from train import queries, replay, self_play
+from train import queries, replay, self_play, sharding
+from train.examples import Example, blank_example
 from train.learner import Learner, LearnerSettings, new_learner, update
+from train.self_play import SelfPlaySettings
+from train.sharding import DATA
+
+_DEFAULT = SelfPlaySettings()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,19 +35,19 @@ class TrainingSettings:
 
     search: GrowingTreeCfr  # of self-play and of the query solver; evaluates with the network
     learner: LearnerSettings
+    self_play: SelfPlaySettings = _DEFAULT
     episodes: int  # games side by side
     solves: int  # queries solved per step, at most
     updates: int  # gradient updates per step
     queries_per_search: float = 0.9  # q_search, at most 1
     queries_per_solve: float = 0.1  # q_recursive, at most 1
-    exploration: float = 0.1
     queue_capacity: int = 4096
 
     def __post_init__(self):
         for name in ("episodes", "solves", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("queries_per_search", "queries_per_solve", "exploration"):
+        for name in ("queries_per_search", "queries_per_solve"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
 
@@ -56,92 +65,162 @@ class Training:
 
 
 def new_training(
-    game: PublicGame, params: PyTree, key: Key[Array, ""], *, settings: TrainingSettings
+    game: PublicGame,
+    params: PyTree,
+    key: Key[Array, ""],
+    *,
+    settings: TrainingSettings,
+    mesh: Mesh | None = None,
 ) -> Training:
-    """A run at its start; `params` are the network's, `key` is consumed."""
+    """A run at its start; `params` are the network's, `key` is consumed.
+
+    Raises:
+      ValueError: the devices of `mesh` cannot share a size evenly.
+    """
+    sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "queue_capacity")}
+    learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
+    sharding.check_even(sizes | learner, mesh)
+    layout = None if mesh is None else sharding.named(_LAYOUT, mesh)
+    start = functools.partial(_start, settings=settings)
+    return jax.jit(start, out_shardings=layout)(game, params, key)
+
+
+# How a run lies on a mesh.
+_LAYOUT = Training(
+    learner=P(),
+    replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
+    queue=queries.Queue(queries=P(DATA), first=P(), size=P()),
+    episodes=P(DATA),
+    key=P(),
+    step=P(),
+)
+
+
+def _start(game, params, key, *, settings):
     key, episode_key = jax.random.split(key)
-    start = functools.partial(self_play.new_episode, game, max_path=settings.search.max_path)
-    episodes = jax.vmap(start)(jax.random.split(episode_key, settings.episodes))
+    start = functools.partial(
+        self_play.new_episode,
+        game,
+        max_path=settings.search.max_path,
+        settings=settings.self_play,
+    )
     root = queries.Query(state=game.root(), reach=game.rows(game.root()).astype(jnp.float32))
-    solve = functools.partial(queries.solve, settings=settings.search)
-    example, _ = jax.eval_shape(solve, game, params, key, root)
     return Training(
-        learner=new_learner(params, settings.learner),
-        replay=replay.new_replay(example, settings.learner.capacity),
+        learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
+        replay=replay.new_replay(blank_example(game), settings.learner.capacity),
         queue=queries.new_queue(root, settings.queue_capacity),
-        episodes=episodes,
+        episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
         key=key,
         step=jnp.int32(0),
     )
 
 
-@functools.partial(jax.jit, static_argnames=("graph", "settings"))
+@functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
-    game: PublicGame, graph: nnx.GraphDef, state: Training, *, settings: TrainingSettings
+    game: PublicGame,
+    graph: nnx.GraphDef,
+    state: Training,
+    *,
+    settings: TrainingSettings,
+    mesh: Mesh | None = None,
 ) -> tuple[Training, dict[str, Array]]:
-    """One step, and its metrics: losses of the last update, and counts."""
-    key, play_key, solve_key, learn_key = jax.random.split(state.key, 4)
-    params = state.learner.params
-    episodes, asked, wanted, policies = _play(game, params, play_key, state.episodes, settings)
-    queue, batch, there = queries.pop(state.queue, settings.solves)
-    solved, more, again = _solve(game, params, solve_key, batch, settings)
-    queue = queries.push(queue, asked, wanted)
-    queue = queries.push(queue, more, again & there)
-    buffer = replay.add(state.replay, policies, jnp.ones(settings.episodes, bool))
-    buffer = replay.add(buffer, solved, there)
-    learner, buffer, losses = _learn(graph, learn_key, state.learner, buffer, settings)
+    """One step, and its metrics: losses and counts. `state` is consumed: its memory is used again.
+
+    The losses are those of the last update, or of the first that could not be made because they are
+    not finite: `learner.require_finite(metrics, step)` then stops a run.
+    """
+    key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
+    queue, asked, there = queries.pop(state.queue, settings.solves)
+    search = functools.partial(_search, settings=settings)
+    played, solved = sharding.split_calls(search, mesh)(
+        (game, state.learner.params),
+        (
+            (
+                jax.random.split(play_key, settings.episodes),
+                jax.random.split(move_key, settings.episodes),
+                state.episodes,
+            ),
+            (jax.random.split(solve_key, settings.solves), asked),
+        ),
+    )
+    queue = queries.push(queue, played.query, played.asks)
+    queue = queries.push(queue, solved.query, solved.asks & there)
+    buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.there)))
+    buffer = replay.add(buffer, solved.example, there)
+    learner, buffer, losses = _learn(graph, learn_key, state.learner, buffer, settings, mesh)
     after = Training(
         learner=learner,
         replay=buffer,
         queue=queue,
-        episodes=episodes,
+        episodes=played.episodes,
         key=key,
         step=state.step + 1,
     )
     counts = {"queue": queue.size, "solved": jnp.sum(there), "replay": buffer.size}
-    return after, losses | counts
+    return sharding.constrain(after, _LAYOUT, mesh), losses | counts
 
 
-def _play(game, params, key, episodes, settings):
-    """One search and move in every episode; what was asked of the network."""
-
-    def one(key, episode):
-        play_key, pick_key, coin_key = jax.random.split(key, 3)
-        episode, search, example = self_play.play(
-            game,
-            params,
-            play_key,
-            episode,
-            settings=settings.search,
-            exploration=settings.exploration,
-        )
-        query, there = queries.pick(game, search, pick_key)
-        wanted = there & jax.random.bernoulli(coin_key, settings.queries_per_search)
-        return episode, query, wanted, example
-
-    return jax.vmap(one)(jax.random.split(key, settings.episodes), episodes)
+@record
+class _Played:
+    episodes: self_play.Episode  # [B, ...]
+    examples: Example  # [B, T, ...]
+    there: Array  # [B, T] bool which examples are there
+    query: queries.Query  # [B, ...] something asked of the network
+    asks: Array  # [B] bool whether it is to be solved
 
 
-def _solve(game, params, key, batch, settings):
-    """Examples from queries, and what was asked of the network on the way."""
-
-    def one(key, query):
-        solve_key, pick_key, coin_key = jax.random.split(key, 3)
-        example, search = queries.solve(game, params, solve_key, query, settings=settings.search)
-        more, there = queries.pick(game, search, pick_key)
-        return example, more, there & jax.random.bernoulli(coin_key, settings.queries_per_solve)
-
-    return jax.vmap(one)(jax.random.split(key, settings.solves), batch)
+@record
+class _Solved:
+    example: Example  # [S, ...]
+    query: queries.Query  # [S, ...]
+    asks: Array  # [S] bool
 
 
-def _learn(graph, key, learner, buffer, settings):
+def _search(shared, batch, *, settings):
+    """One search for every episode and every query, all side by side, and what follows."""
+    game, params = shared
+    (play_keys, move_keys, episodes), (solve_keys, asked) = batch
+    problem = functools.partial(queries.problem, max_path=settings.search.max_path)
+    problems = _joined(episodes.problem, jax.vmap(problem)(asked))
+    counts = jnp.array([len(play_keys), len(solve_keys)])
+    share = jnp.array([settings.queries_per_search, settings.queries_per_solve])
+    share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))
+
+    def one(key, problem, share):
+        search_key, pick_key, coin_key = jax.random.split(key, 3)
+        found = gt_cfr.search(game, params, search_key, problem=problem, settings=settings.search)
+        query, there = queries.pick(game, found, pick_key)
+        return found, query, there & jax.random.bernoulli(coin_key, share)
+
+    every = jax.vmap(one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
+    searches, query, asks = jax.tree.map(lambda x: x[: len(play_keys)], every)
+    go_on = functools.partial(self_play.go_on, game, settings=settings.self_play)
+    episodes, examples, there = jax.vmap(go_on)(move_keys, episodes, searches)
+    played = _Played(episodes=episodes, examples=examples, there=there, query=query, asks=asks)
+    searches, query, asks = jax.tree.map(lambda x: x[len(play_keys) :], every)
+    example = jax.vmap(functools.partial(queries.answer, game))(asked, searches)
+    return played, _Solved(example=example, query=query, asks=asks)
+
+
+def _joined(first, second):
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), first, second)
+
+
+def _flat(x):
+    return x.reshape(-1, *x.shape[2:])
+
+
+def _learn(graph, key, learner, buffer, settings, mesh):
     def one(carry, key):
         learner, buffer = carry
         size, uses = settings.learner.batch_size, settings.learner.max_uses
         buffer, batch, _ = replay.sample(buffer, key, size, uses)
+        batch = sharding.split(batch, mesh)
         learner, report = update(graph, learner, batch, settings.learner)
-        return (learner, buffer), report.losses
+        return (learner, buffer), report
 
     keys = jax.random.split(key, settings.updates)
-    (learner, buffer), losses = jax.lax.scan(one, (learner, buffer), keys)
-    return learner, buffer, jax.tree.map(lambda x: x[-1], losses)
+    (learner, buffer), report = jax.lax.scan(one, (learner, buffer), keys)
+    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
+    shown = jnp.where(jnp.any(refused), jnp.argmax(refused), settings.updates - 1)
+    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)

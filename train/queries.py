@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Key
 
 from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from solvers.search import gt_cfr
-from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem, Search
+from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, Problem, Search
 from solvers.search.search_tree import LEAF, columns
 from train.examples import Example, make_example
 
@@ -106,25 +106,18 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     return query, possible & jnp.any(weight > 0)
 
 
-def solve(
-    game: PublicGame,
-    params: PyTree,
-    key: Key[Array, ""],
-    query: Query,
-    *,
-    settings: GrowingTreeCfr,
-) -> tuple[Example, Search]:
-    """Searches from a query with both ranges as they are; `key` is consumed.
-
-    The example's values are the search's averages, its policy the average policy of the actor.
-    """
-    problem = Problem(
+def problem(query: Query, *, max_path: int) -> Problem:
+    """The search that answers a query: both ranges stay as they are."""
+    return Problem(
         state=query.state,
-        path=jnp.full(settings.max_path, NO_STEP, jnp.int32),
+        path=jnp.full(max_path, NO_STEP, jnp.int32),
         reach=query.reach,
         resolver=jnp.int32(NO_RESOLVER),
         opt_out=jnp.zeros_like(query.reach[0]),
     )
-    found = gt_cfr.search(game, params, key, problem=problem, settings=settings)
+
+
+def answer(game: PublicGame, query: Query, found: Search) -> Example:
+    """What the search of a query's problem teaches: its average values and average policy."""
     values, policy = gt_cfr.average_values(found), gt_cfr.average_policy(found)
-    return make_example(game, query.state, query.reach, values, policy), found
+    return make_example(game, query.state, query.reach, values, policy)

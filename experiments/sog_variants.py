@@ -1,0 +1,248 @@
+"""What a trained Student of Games agent gains from searching in other ways than the paper does.
+
+The network stays as it was trained; regret minimisers, averages, the gadget's share of the
+opponent's range and the pace of growing change. Nothing here replaces the paper's settings, which
+are the first line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from experiments import plots, published, results
+from experiments.agents import TrainedAgent, load_agent
+from experiments.folders import CHECKPOINT, check_same_config, prepare
+from experiments.progress import counter, progress
+from jaxgames.public_states import list_public_states
+from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
+from solvers.search import gt_cfr, resolving
+from solvers.search.exploitability import agents, searched_exploitability
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
+_TRAINED = pathlib.Path(__file__).parent / "results/sog_leduc/cpu"
+
+_PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "as the paper": {},
+    "alpha 1": dict(follow_share=1.0),
+    "quadratic averages": dict(averaging_power=2.0),
+    "alpha 1, quadratic averages": dict(follow_share=1.0, averaging_power=2.0),
+    "DCFR": dict(minimizer=DiscountedRegretMatching(), averaging_power=2.0),
+    "PCFR+": _PREDICTIVE,
+    "PCFR+, alpha 1": dict(**_PREDICTIVE, follow_share=1.0),
+    "two iterations a simulation": dict(pace=0.5),
+    "two simulations an iteration": dict(pace=2.0),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed."""
+
+    simulations: tuple[int, ...]
+    seeds: int
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    batch: int = 64  # searches side by side
+
+
+PRESETS = {
+    "smoke": Config(simulations=(2, 4), seeds=1, variants=("as the paper", "PCFR+"), batch=16),
+    "cpu": Config(simulations=(33, 100, 300, 1000), seeds=4),
+    "paper": Config(simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Measure a trained agent of Student of Games with other settings of its search.
+
+    Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
+    --out. Ctrl-C keeps what is finished there, from which --resume continues to exactly the same
+    numbers.
+    """
+
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+    agent: pathlib.Path = _TRAINED
+    """Folder of a trained agent, as sog_leduc leaves it."""
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
+    resume: bool = False
+    """Continue what --out holds, if there is something."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One variant with one number of simulations."""
+
+    variant: str
+    simulations: int
+    exploitability: list[float]  # by seed
+    calls: float  # of the network, in a search at the root of the game
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run, or `agent` no agent.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+    """
+    begin = time.perf_counter()
+    config, out = PRESETS[arguments.preset], arguments.out
+    agent = load_agent(arguments.agent)
+    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    check_same_config(out / CHECKPOINT, config)
+    cells = list(compute(config, agent, out / CHECKPOINT))
+    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(cell)])
+    draw(out / "curve.png", agent.table.name, config, cells)
+    result = results.make_result(
+        experiment="sog_variants",
+        preset=arguments.preset,
+        config=dataclasses.asdict(config)
+        | {"game": agent.table.name, "measure": _measure(agent, config)},
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[_number(agent.table.name, cell) for cell in cells],
+    )
+    results.write_result(out, result)
+    shutil.rmtree(out / CHECKPOINT)
+    _print(result, config, cells)
+
+
+def compute(config: Config, agent: TrainedAgent, folder: pathlib.Path) -> Iterator[Cell]:
+    """All cells; those finished in `folder` are read from there."""
+    for name in config.variants:
+        for simulations in config.simulations:
+            path = folder / (re.sub(r"\W+", "_", f"{name}-{simulations}") + ".json")
+            if not path.exists():
+                cell = measure(agent, name, simulations, config)
+                results.write_file(path, json.dumps(dataclasses.asdict(cell)))
+            yield Cell(**json.loads(path.read_text(encoding="utf-8")))
+
+
+def measure(agent: TrainedAgent, name: str, simulations: int, config: Config) -> Cell:
+    """Exploitability of one variant, and what it asks of the network."""
+    settings = dataclasses.replace(agent.settings, simulations=simulations, **VARIANTS[name])
+    listing = list_public_states(agent.table)
+    total = 2 * config.seeds * int((np.asarray(listing.actor) >= 0).sum())
+    with progress(f"{name}, {simulations}", total) as report:
+        found = searched_exploitability(
+            agent.table,
+            listing,
+            agent.params,
+            jax.random.split(jax.random.key(0), config.seeds),
+            settings=settings,
+            chains=agents(),
+            batch=config.batch,
+            report=counter(report),
+        )
+    calls = _calls(agent, settings, config.batch)
+    return Cell(variant=name, simulations=simulations, exploitability=found.tolist(), calls=calls)
+
+
+def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
+    """How often a search at the root asks the network: mean of `count` searches.
+
+    Once for each leaf in every iteration, and once for every simulation's prior.
+    """
+    problem = resolving.first_problem(agent.table, max_path=settings.max_path)
+    game, params = agent.table, agent.params
+
+    @jax.jit
+    @jax.vmap
+    def calls(key):
+        def phase(i, carry):
+            state, total = carry
+            for _ in range(settings.iterations_per_phase):
+                total += state.tree.leaves.count
+                state = gt_cfr.iterate(game, params, state, settings=settings)
+            for j in range(settings.expansions_per_phase):
+                noise = jax.random.fold_in(key, i * settings.expansions_per_phase + j)
+                state = gt_cfr.simulate(game, params, noise, state, settings=settings)
+            return state, total + settings.expansions_per_phase
+
+        start = gt_cfr.start(game, params, problem=problem, settings=settings)
+        phases = settings.simulations // settings.expansions_per_phase
+        return jax.lax.fori_loop(0, phases, phase, (start, jnp.int32(1)))[1]
+
+    return float(np.mean(calls(jax.random.split(jax.random.key(1), count))))
+
+
+def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -> None:
+    """Exploitability against what is asked of the network, a line per variant."""
+    with plots.figure(path, rows=1, columns=1, size=(6.4, 3.8)) as axes:
+        bands = [
+            plots.Band(
+                name=name,
+                x=[cell.calls for cell in cells if cell.variant == name],
+                samples=[cell.exploitability for cell in cells if cell.variant == name],
+            )
+            for name in config.variants
+        ]
+        plots.bands(axes[0, 0], bands, published={}, x_label="calls of the network, at the root")
+        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
+        axes[0, 0].set_title(f"One trained network, other searches, {game}")
+
+
+def _rows(cell: Cell) -> list[dict[str, object]]:
+    return [
+        {
+            "variant": cell.variant,
+            "simulations": cell.simulations,
+            "calls": f"{cell.calls:.0f}",
+            "seed": seed,
+            "exploitability": f"{value:.6g}",
+        }
+        for seed, value in enumerate(cell.exploitability)
+    ]
+
+
+def _measure(agent: TrainedAgent, config: Config) -> str:
+    unit, _ = published.measured_in(agent.table.name)
+    return (
+        f"exploitability (NashConv / 2) in {agent.table.name}, in {unit}: mean of {config.seeds}"
+        " seeds; low and high are the least and the most exploitable"
+    )
+
+
+def _number(game: str, cell: Cell) -> results.Number:
+    unit, scale = published.measured_in(game)
+    values = scale * np.asarray(cell.exploitability)
+    return results.Number(
+        name=f"SoG({cell.simulations}):{cell.variant}",
+        value=float(values.mean()),
+        unit=unit,
+        low=float(values.min()),
+        high=float(values.max()),
+        seeds=len(values),
+    )
+
+
+def _print(result: results.Result, config: Config, cells: Sequence[Cell]) -> None:
+    table = Table(title=f"{result.experiment}: {result.config['measure']}")
+    table.add_column("search")
+    for simulations in config.simulations:
+        table.add_column(f"{simulations}", justify="right")
+    for name in config.variants:
+        here = [cell for cell in cells if cell.variant == name]
+        _, scale = published.measured_in(result.config["game"])
+        table.add_row(name, *(f"{scale * np.mean(cell.exploitability):.3g}" for cell in here))
+    Console().print(table)

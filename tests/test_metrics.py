@@ -1,0 +1,56 @@
+"""Metrics as JSON lines and TensorBoard events, across interruptions."""
+
+import json
+import struct
+
+import jax.numpy as jnp
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from train.metrics import MetricsWriter
+
+
+def events(folder):
+    """(step, name, value) of all scalars, by the published format of event files: records of length
+    (8 bytes), its checksum (4), content and its checksum (4)."""
+    found = []
+    for path in sorted(folder.glob("events*")):
+        content = path.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            event = Event.FromString(content[12 : 12 + length])
+            found += [(event.step, v.tag, v.simple_value) for v in event.summary.value]
+            content = content[16 + length :]
+    return found
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_every_step_is_on_disk_at_once(tmp_path):
+    with MetricsWriter(tmp_path / "run") as writer:
+        writer.write(0, {"loss": jnp.float32(0.5), "queue": jnp.int32(3)})
+        assert lines(tmp_path / "run") == [{"step": 0, "loss": 0.5, "queue": 3.0}]
+        writer.write(7, {"loss": float("nan")})
+    assert lines(tmp_path / "run")[1:] == [{"step": 7, "loss": None}]
+    found = events(tmp_path / "run")
+    assert found[:2] == [(0, "loss", 0.5), (0, "queue", 3.0)]
+    assert found[2][:2] == (7, "loss")
+
+
+def test_a_resumed_run_goes_on_where_it_resumes(tmp_path):
+    """Steps after the checkpoint, and a line that a kill cut off, are written once in the end."""
+    with MetricsWriter(tmp_path) as writer:
+        for step in range(4):
+            writer.write(step, {"loss": float(step)})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')
+    with MetricsWriter(tmp_path, step=2) as writer:
+        writer.write(2, {"loss": 20.0})
+    assert [line["loss"] for line in lines(tmp_path)] == [0, 1, 20]
+
+
+def test_names_and_numbers_only(tmp_path):
+    with MetricsWriter(tmp_path) as writer, pytest.raises(TypeError):
+        writer.write(0, {"loss": jnp.zeros(2)})

@@ -1,0 +1,205 @@
+"""Sound self-play: outcomes as targets, resignation, greedy moves, games cut off, presets."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from jaxgames.core import TERMINAL
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from nets import cvpn
+from solvers.search import evaluators, gt_cfr, listing
+from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search.search_tree import uniform
+from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.presets import paper_settings
+from train.self_play import SelfPlaySettings, expected_payoff, go_on, new_episode
+
+SEARCH = GrowingTreeCfr(evaluators.zero, simulations=2, max_path=1)
+GAMES = 256  # side by side
+
+
+@functools.cache
+def kuhn():
+    return public_table(make("kuhn_poker"))
+
+
+@functools.cache
+def search():
+    one = lambda key, problem: gt_cfr.search(kuhn(), None, key, problem=problem, settings=SEARCH)  # noqa: E731
+    return jax.jit(jax.vmap(one))
+
+
+def keys(seed):
+    return jax.random.split(jax.random.key(seed), GAMES)
+
+
+def play(settings, moves):
+    """Many games for a number of moves: episodes, searches, examples and masks, move by move."""
+    begin = functools.partial(new_episode, kuhn(), max_path=1, settings=settings)
+    step = jax.jit(jax.vmap(functools.partial(go_on, kuhn(), settings=settings)))
+    episodes = jax.jit(jax.vmap(begin))(keys(0))
+    for number in range(moves):
+        found = search()(keys(2 * number + 1), episodes.problem)
+        after, examples, there = step(keys(2 * number + 2), episodes, found)
+        yield episodes, found, after, examples, np.asarray(there)
+        episodes = after
+
+
+@functools.cache
+def uniform_play():
+    """All examples of uniform play, a share of 0.75 with the outcome; games and moves ended."""
+    settings = SelfPlaySettings(exploration=1.0, outcome_targets=0.75)
+    examples, games, moves = [], 0, 0
+    for before, _, after, ready, there in play(settings, 24):
+        examples.append(jax.tree.map(lambda x, there=there: np.asarray(x)[there], ready))
+        ended = np.asarray(after.moves) == 0
+        games, moves = games + ended.sum(), moves + (np.asarray(before.moves) + 1)[ended].sum()
+    return jax.tree.map(lambda *x: np.concatenate(x), *examples), games, moves
+
+
+def test_outcomes_are_on_average_the_values_of_the_policies():
+    """By public state and row: exact counterfactual values of uniform play, per unit of reach."""
+    table, (examples, *_) = kuhn(), uniform_play()
+    states = list_public_states(table)
+    policy = jax.vmap(lambda state: uniform(table, state, jnp.dtype("float32")))(states.state)
+    reach, exact = listing.reach_and_values(table, states, policy)
+    each = lambda s, r: jnp.stack([table.compatible(s, p, r[1 - p]) for p in (0, 1)])  # noqa: E731
+    mass, exact = np.asarray(jax.vmap(each)(states.state, reach)), np.asarray(exact)
+    features, wanted = np.asarray(jax.vmap(table.encode)(states.state)), examples.value_weight > 0
+    compared = 0
+    for number in np.flatnonzero(np.asarray(states.actor) >= 0):
+        here = wanted & (examples.features == features[number]).all(axis=1)
+        for player, row in np.argwhere(np.asarray(table.rows(states.state[number]))):
+            drawn = here & (examples.mass[:, player, row] > 0)
+            won = examples.values[drawn, player, row]
+            error = won.mean() - exact[number, player, row] / mass[number, player, row]
+            assert abs(error) < 4 * won.std() / np.sqrt(len(won)) + 1e-6
+            compared += 1
+    assert compared == 4 * 6
+
+
+def test_games_teach_once_and_each_move():
+    """Moves of unfinished games wait; every one of a finished game comes, with one row each."""
+    examples, games, moves = uniform_play()
+    assert (examples.features == 0).all(axis=1).sum() == games > 1000  # roots
+    assert len(examples.features) == moves
+    np.testing.assert_array_equal((examples.mass > 0).sum(axis=2), 1)
+    share = examples.value_weight.mean()
+    assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / len(examples.value_weight))
+    np.testing.assert_allclose(examples.values.sum(axis=(1, 2)), 0, atol=1e-6)  # zero-sum
+    assert set(np.abs(examples.values).max(axis=(1, 2)).round(5)) == {1, 2}
+
+
+def test_searches_expect_the_value_of_the_game():
+    """The first player's expectation over the deals, after a thorough search."""
+    thorough = GrowingTreeCfr(evaluators.zero, simulations=100, pace=0.02, max_path=1)
+    problem = new_episode(
+        kuhn(), jax.random.key(0), max_path=1, settings=SelfPlaySettings()
+    ).problem
+
+    @jax.jit
+    def expectations(key):
+        found = gt_cfr.search(kuhn(), None, key, problem=problem, settings=thorough)
+        pairs = jnp.stack(jnp.meshgrid(*[jnp.arange(3, dtype=jnp.int32)] * 2, indexing="ij"), -1)
+        return jax.vmap(lambda rows: expected_payoff(kuhn(), found, rows))(pairs.reshape(-1, 2))
+
+    found = np.asarray(expectations(jax.random.key(1))).reshape(3, 3)
+    weights = np.asarray(kuhn().weights[kuhn().root()])
+    assert (found == found[:, :1]).all()  # the player to move knows its own card only
+    np.testing.assert_allclose((weights * found).sum(), -1 / 18, atol=4e-3)
+
+
+def test_hopeless_games_are_resigned_but_for_some():
+    settings = SelfPlaySettings(outcome_targets=1.0, resign_below=-0.5, never_resign=0.25)
+    went_on, hopeless = 0, 0
+    for before, found, after, examples, there in play(settings, 8):
+        expects = np.asarray(jax.vmap(expected_payoff, (None, 0, 0))(kuhn(), found, before.rows))
+        resigns = (expects < -0.5) & np.asarray(before.may_resign)
+        hopeless += (expects < -0.5).sum()
+        went_on += ((expects < -0.5) & ~np.asarray(before.may_resign)).sum()
+        assert (np.asarray(after.moves)[resigns] == 0).all()
+        taught = np.asarray(examples.value_weight) * there
+        assert (taught[resigns] == 0).all()
+        assert there[resigns].any(axis=1).all()  # their policies are still learnt
+        others = (np.asarray(after.moves) == 0) & ~resigns
+        assert taught[others].any(axis=1).all()
+    assert hopeless > 200
+    assert abs(went_on / hopeless - 0.25) < 4 * np.sqrt(0.25 * 0.75 / hopeless)
+
+
+def test_greedy_moves_after_some_and_games_cut_off():
+    """The first move is drawn, the second the likeliest; a third is never made."""
+    settings = SelfPlaySettings(exploration=0.0, outcome_targets=1.0, greedy_after=1, max_moves=2)
+    (begun, _, middle, _, _), (before, found, after, examples, there) = play(settings, 2)
+    row, reached = np.asarray(begun.rows)[:, 0], np.asarray(middle.problem.state)
+    assert max(len(set(reached[row == number])) for number in range(3)) == 2
+    assert (np.asarray(middle.moves) == 1).all()
+    assert (np.asarray(after.moves) == 0).all()
+    assert there.all()
+    table, pair = jax.tree.map(np.asarray, kuhn()), np.asarray(before.rows)
+    policy = np.asarray(jax.vmap(gt_cfr.average_policy)(found))
+    likeliest = policy[np.arange(GAMES), :, pair[:, 1]].argmax(axis=1)
+    end = table.successors[reached, likeliest]
+    over = table.actors[end] == TERMINAL
+    assert 0 < over.sum() < GAMES
+    place = end, pair[:, 0], pair[:, 1]
+    won = np.where(over, table.payoffs[place] / table.weights[place], 0)
+    found = np.asarray(examples.values).sum(axis=3)  # [games, moves, players], of one row each
+    np.testing.assert_allclose(found[:, :, 0], np.stack([won, won], axis=1), atol=1e-5)
+    np.testing.assert_allclose(found[:, :, 1], -found[:, :, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PAPER_SETTINGS)
+def test_one_name_gives_all_settings(name):
+    graph, _ = nnx.split(cvpn.new_cvpn(kuhn(), seed=0, width=8, depth=1))
+    evaluator = GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=9)
+    settings = paper_settings(name, evaluator, episodes=4, solves=2, updates=1)
+    assert settings.learner == PAPER_SETTINGS[name]
+    assert settings.search.simulations == 9
+    play = settings.self_play
+    found = (
+        settings.queries_per_search,
+        settings.queries_per_solve,
+        settings.search.evaluate.temperature,
+        play.outcome_targets,
+        play.exploration,
+        play.resign_below,
+        play.greedy_after,
+        play.max_moves,
+    )
+    table_s2 = {
+        "chess": (1, 0.2, 1.5, 0, 0, -0.9, 30, 512),
+        "go": (0, 0, 1.5, 0.2, 0, -0.9, 30, 722),
+        "scotland_yard": (0.3, 0.1, 1, 0, 0, None, None, None),
+        "holdem": (0.9, 0.1, 1, 0, 0.1, None, None, None),
+    }
+    assert found == table_s2[name]
+    smaller = LearnerSettings(batch_size=8, capacity=16)
+    assert (
+        paper_settings(name, evaluator, episodes=4, solves=2, updates=1, learner=smaller).learner
+        == smaller
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: paper_settings("shogi", SEARCH, episodes=1, solves=1, updates=1),
+            "unknown settings 'shogi'; allowed: chess, go, scotland_yard, holdem",
+        ),
+        (lambda: SelfPlaySettings(exploration=1.5), "exploration=1.5 must be from 0 to 1"),
+        (lambda: SelfPlaySettings(never_resign=-1.0), "never_resign=-1.0 must be from 0 to 1"),
+        (lambda: SelfPlaySettings(greedy_after=-1), "greedy_after=-1 must be at least 0"),
+        (lambda: SelfPlaySettings(max_moves=0), "max_moves=0 must be at least 1"),
+    ],
+)
+def test_bad_settings(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,108 @@
+"""Training on several devices, in several processes, and through SIGKILL: the same numbers."""
+
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from train import sharding
+
+TESTS = pathlib.Path(__file__).parent
+TIMEOUT = 400  # seconds, on a busy machine
+# XLA compiles several times faster like this.
+FLAGS = "--xla_cpu_use_fusion_emitters=false"
+SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+
+
+def start(*arguments, devices=1, **environment):
+    """A `training_run` in a process of its own."""
+    flags = f"{FLAGS} --xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, TESTS / "training_run.py", *map(str, arguments)],
+        env=os.environ
+        | SETTINGS
+        | {"XLA_FLAGS": flags, "PYTHONPATH": str(TESTS.parent)}
+        | environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(*processes):
+    try:
+        for process in processes:
+            process.communicate(timeout=TIMEOUT)
+        assert [process.returncode for process in processes] == [0] * len(processes)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory):
+    path = tmp_path_factory.mktemp("one") / "numbers.npz"
+    finish(start("--steps", 3, "--out", path))
+    return np.load(path)
+
+
+def assert_equal(found, expected, **tolerance):
+    for name in set(expected) - {"devices", "whole"}:
+        np.testing.assert_allclose(found[name], expected[name], err_msg=name, **tolerance)
+
+
+def test_eight_devices_give_the_numbers_of_one(tmp_path, one_device):
+    finish(start("--steps", 3, "--devices", "--out", tmp_path / "found.npz", devices=8))
+    found = np.load(tmp_path / "found.npz")
+    assert_equal(found, one_device, rtol=1e-4, atol=1e-6)
+    assert one_device["['sizes']['replay']"] > 24  # queries were solved too
+    assert (found["devices"] == 8).all()  # every part of replay, queue and episodes is cut up
+    assert found["whole"] == 0  # and the replay never put together
+    assert one_device["whole"] > 0
+
+
+def test_two_processes_give_the_numbers_of_one(tmp_path, one_device):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    outs = [tmp_path / f"{number}.npz" for number in range(2)]
+    common = "--steps", 3, "--port", port
+    finish(*(start(*common, "--process", n, "--out", out) for n, out in enumerate(outs)))
+    for out in outs:
+        assert_equal(np.load(out), one_device, rtol=1e-4, atol=1e-6)
+
+
+def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
+    """Killed at a random moment, which may be within a write of a checkpoint or of metrics."""
+    folder, whole, out = tmp_path / "run", tmp_path / "whole", tmp_path / "numbers.npz"
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    endless = start("--folder", folder, **cache)
+    while endless.stdout.readline() != "6\n":  # after two checkpoints
+        assert endless.poll() is None
+    time.sleep(random.uniform(0, 0.5))
+    endless.kill()
+    assert endless.wait(TIMEOUT) == -9
+    endless.stdout.close()
+    finish(start("--folder", folder, "--steps", 5, "--out", out, "--whole", whole, **cache))
+    found = np.load(out)
+    assert found["['sizes']['step']"] >= 11
+    assert_equal(found, np.load(whole / "numbers.npz"), rtol=0)
+    lines = [(place / "metrics.jsonl").read_text() for place in (folder, whole)]
+    assert lines[0] == lines[1]
+    assert lines[0].count("\n") == found["['sizes']['step']"]
+
+
+def test_sizes_that_devices_cannot_share():
+    mesh = sharding.data_mesh(jax.devices() * 3)
+    with pytest.raises(ValueError, match="episodes=8 must be a multiple of the 3 devices"):
+        sharding.check_even({"solves": 6, "episodes": 8}, mesh)
+    sharding.check_even({"episodes": 8}, None)

@@ -1,0 +1,57 @@
+"""Numbers of a run by step, for people and programs: JSON lines and TensorBoard."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+from jaxtyping import Array
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class MetricsWriter:
+    """Writes one line per step to `metrics.jsonl`, at once, and the same to TensorBoard's events.
+
+    `step` is where a run goes on: what an earlier, interrupted one wrote from there on is dropped.
+    Of several processes the first writes (`jax.process_index() == 0`).
+    """
+
+    def __init__(self, folder: Path | str, *, step: int = 0):
+        import tensorboardX  # takes a while
+
+        path = Path(folder) / METRICS_FILE
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [line for line in _lines(path) if json.loads(line)["step"] < step]
+        path.write_text("".join(kept), encoding="utf-8")
+        self._file = path.open("a", encoding="utf-8")
+        self._board = tensorboardX.SummaryWriter(str(folder), purge_step=step, flush_secs=10)
+
+    def write(self, step: int, metrics: Mapping[str, Array | float]) -> None:
+        """Numbers of one step; what is not finite is null in JSON."""
+        values = {name: float(value) for name, value in jax.device_get(dict(metrics)).items()}
+        known = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        self._file.write(json.dumps({"step": step, **known}) + "\n")
+        self._file.flush()
+        for name, value in values.items():
+            self._board.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Flushes and closes both."""
+        self._file.close()
+        self._board.close()
+
+    def __enter__(self) -> MetricsWriter:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _lines(path):
+    """Lines written to the end; a killed run may have left half of one."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]

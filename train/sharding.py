@@ -1,0 +1,74 @@
+"""Training on several devices: a mesh with one axis, `data`.
+
+Every device searches in its own share of the episodes and of the queries to solve, without a word
+to the others. The replay buffer and the queue stay one ring each, cut into pieces; batches are cut
+too, and gradients averaged. Randomness belongs to episodes, queries and draws, never to devices, so
+numbers are those of one device up to rounding.
+
+Several processes (one per machine) make one mesh of all their devices:
+
+    jax.distributed.initialize()  # before anything else of JAX; finds the others on most clusters
+    mesh = sharding.data_mesh()
+    state = loop.new_training(game, params, key, settings=settings, mesh=mesh)
+    state, metrics = loop.train_step(game, graph, state, settings=settings, mesh=mesh)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import PyTree
+
+DATA = "data"
+
+
+def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """A mesh of these devices, or of all there are."""
+    return Mesh(np.asarray(jax.devices() if devices is None else devices), (DATA,))
+
+
+def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
+    """`function(shared, batch)`, each device calling it with its share of the batch.
+
+    All arrays of `batch` and of what is returned have the batch on their leading axis. Loops in
+    `function` run as long as the device's own share needs.
+    """
+    if mesh is None:
+        return function
+    return jax.shard_map(
+        function, mesh=mesh, in_specs=(P(), P(DATA)), out_specs=P(DATA), check_vma=False
+    )
+
+
+def split(batch: PyTree, mesh: Mesh | None) -> PyTree:
+    """Arrays cut along their leading axis, under `jit`."""
+    return constrain(batch, P(DATA), mesh)
+
+
+def constrain(arrays: PyTree, specs: PyTree, mesh: Mesh | None) -> PyTree:
+    """Arrays laid out over the mesh by `PartitionSpec`s, under `jit`."""
+    if mesh is None:
+        return arrays
+    return jax.lax.with_sharding_constraint(arrays, named(specs, mesh))
+
+
+def named(specs: PyTree, mesh: Mesh) -> PyTree:
+    """`PartitionSpec`s on a mesh."""
+    is_spec = lambda x: isinstance(x, P)  # noqa: E731
+    return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
+
+
+def check_even(sizes: dict[str, int], mesh: Mesh | None) -> None:
+    """Refuses sizes that the devices cannot share evenly.
+
+    Raises:
+      ValueError: names the size.
+    """
+    for name, size in sizes.items():
+        if mesh is not None and size % mesh.size:
+            raise ValueError(f"{name}={size} must be a multiple of the {mesh.size} devices")
