@@ -60,7 +60,7 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(simulations=(2, 4), seeds=1, variants=("as the paper", "PCFR+"), batch=16),
+    "smoke": Config(simulations=(4,), seeds=1, variants=("as the paper", "PCFR+"), batch=16),
     "cpu": Config(simulations=(33, 100, 300, 1000), seeds=4),
     "paper": Config(simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024),
 }

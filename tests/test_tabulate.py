@@ -1,0 +1,78 @@
+"""Tables of belief-level games against the games themselves."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from jaxgames.scotland_yard import public_scotland_yard
+from jaxgames.tabulate import belief_table, tabulate
+from solvers.search.listing import exploitability, reach_and_values
+
+
+def uniform_and_random(game, listing):
+    legal = jax.vmap(game.legal)(listing.state).swapaxes(1, 2)
+    weights = jax.random.uniform(jax.random.key(0), legal.shape)
+    weights = jnp.where(legal, weights, 0)
+    total = jnp.sum(weights, axis=1, keepdims=True)
+    return weights / jnp.where(total > 0, total, 1)
+
+
+@pytest.mark.parametrize("name", ["goofspiel(cards=3)", "scotland_yard(map=glasses,rounds=2)"])
+def test_tables_say_what_the_game_says(name):
+    """Goofspiel: rows split. Scotland Yard: rows merge."""
+    rules = make(name)
+    game = public_scotland_yard(rules) if "scotland" in name else public_table(rules)
+    table = tabulate(game)
+    listing, states = list_public_states(game), list_public_states(table)
+    np.testing.assert_array_equal(listing.child, states.child)
+    np.testing.assert_array_equal(listing.actor, states.actor)
+    for method in ("rows", "legal", "encode"):
+        expected = jax.vmap(getattr(game, method))(listing.state)
+        np.testing.assert_array_equal(expected, jax.vmap(getattr(table, method))(states.state))
+    policy = uniform_and_random(game, listing)
+    for one, other in zip(
+        reach_and_values(game, listing, policy),
+        reach_and_values(table, states, policy),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    assert float(exploitability(game, listing, policy)) == pytest.approx(
+        float(exploitability(table, states, policy)), abs=1e-6
+    )
+
+
+def test_pairs_follow_as_in_the_game():
+    game = public_scotland_yard(make("scotland_yard(map=glasses,rounds=2)"))
+    table = tabulate(game)
+    states = list_public_states(game).state
+    actor = np.asarray(jax.vmap(game.actor)(states))
+    legal = np.asarray(jax.vmap(game.legal)(states))
+    rows = np.asarray(jax.vmap(game.rows)(states))
+    jobs = [
+        (state, n, a)
+        for state in np.flatnonzero(actor >= 0)
+        for n in np.flatnonzero(rows[state, 0])
+        for a in np.flatnonzero(legal[state, n if actor[state] == 0 else 0])
+    ]
+    state, row, action = np.array(jobs, np.int32).T
+    pair = np.stack([row, np.zeros_like(row)], axis=1)
+    chosen = jax.tree.map(lambda x: x[state], states)
+    found = [
+        np.asarray(jax.jit(jax.vmap(follow))(at, pair, action))
+        for follow, at in ((game.follow, chosen), (table.follow, state))
+    ]
+    one, other = (np.where((pairs < 0).any(axis=2, keepdims=True), -1, pairs) for pairs in found)
+    np.testing.assert_array_equal(one, other)
+
+
+def test_too_large_to_tabulate():
+    with pytest.raises(ValueError, match=r"goofspiel.*public states need .* max_entries=10"):
+        tabulate(public_table(make("goofspiel(cards=3)")), max_entries=10)
+
+
+def test_by_name():
+    assert belief_table("kuhn_poker").name == "kuhn_poker(players=2)"
