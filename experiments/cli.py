@@ -25,6 +25,8 @@ from experiments import (
     sog_glasses,
     sog_leduc,
     sog_search,
+    sog_soundness,
+    sog_tictactoe,
     sog_variants,
     solve,
 )
@@ -66,8 +68,10 @@ COMMANDS = {
     "solve": solve.Config,
     "cfr_convergence": cfr_convergence.Arguments,
     "sog_search": sog_search.Arguments,
+    "sog_soundness": sog_soundness.Arguments,
     "sog_leduc": sog_leduc.Arguments,
     "sog_glasses": sog_glasses.Arguments,
+    "sog_tictactoe": sog_tictactoe.Arguments,
     "sog_variants": sog_variants.Arguments,
     "play": play.Arguments,
     "benchmark": Benchmark,
@@ -125,10 +129,14 @@ def run(arguments: object, *, command: str) -> int:
             cfr_convergence.main(arguments, command=command)
         case sog_search.Arguments():
             sog_search.main(arguments, command=command)
+        case sog_soundness.Arguments():
+            sog_soundness.main(arguments, command=command)
         case sog_leduc.Arguments():
             sog_leduc.main(arguments, command=command)
         case sog_glasses.Arguments():
             sog_glasses.main(arguments, command=command)
+        case sog_tictactoe.Arguments():
+            sog_tictactoe.main(arguments, command=command)
         case sog_variants.Arguments():
             sog_variants.main(arguments, command=command)
         case play.Arguments():

@@ -9,6 +9,7 @@ re-solves against values of the other's search, and re-solving without a gadget.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import pathlib
 import re
@@ -25,15 +26,12 @@ from rich.table import Table
 from experiments import plots, published, results
 from experiments.folders import CHECKPOINT, check_same_config, prepare
 from experiments.progress import counter, progress, status
-from jaxgames.game_tree import enumerate_game
 from jaxgames.public_states import Listing, list_public_states
-from jaxgames.public_table import public_table
-from jaxgames.registry import make
-from solvers import cfr
-from solvers.public_tree import build_public_tree
+from jaxgames.tabulate import belief_table
 from solvers.search import evaluators
 from solvers.search.exploitability import Chain, agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search.whole import equilibrium
 
 _FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 
@@ -50,6 +48,7 @@ class Agent:
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
+    "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
     "uniform": Agent(agents(), "uniform"),
     "equilibrium": Agent(agents(), "equilibrium"),
@@ -58,31 +57,98 @@ AGENTS = {
     "zero, single chain (unsound)": Agent((Chain(None), Chain(None)), "zero"),
     "zero, no gadget (unsound)": Agent((Chain(None, safe=False),) * 2, "zero"),
 }
+_IN_LEDUC = tuple(name for name in AGENTS if name != "zero, alpha 1")
+_IN_GLASSES = (
+    "zero, alpha 1",
+    "equilibrium",
+    "equilibrium, alpha 1",
+    "zero, no gadget (unsound)",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """What is measured in one game."""
+
+    game: str
+    agents: tuple[str, ...]
+    simulations: tuple[int, ...]
+    seeds: int
+    max_path: int  # public states from one of an agent's decisions to its next
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed."""
+    """What is computed, by the name of its part."""
 
-    game: str
-    simulations: tuple[int, ...]
-    seeds: int
-    agents: tuple[str, ...] = tuple(AGENTS)
-    batch: int = 16  # searches side by side
-    max_path: int = 4  # public states from one of an agent's decisions to its next
+    parts: dict[str, Part]
+    batch: int = 64  # searches side by side
 
 
+def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
+    return Part(
+        game="leduc_poker", agents=_IN_LEDUC, simulations=simulations, seeds=seeds, max_path=4
+    )
+
+
+def _glasses(simulations: tuple[int, ...], seeds: int) -> Part:
+    return Part(
+        game="scotland_yard(map=glasses)",
+        agents=_IN_GLASSES,
+        simulations=simulations,
+        seeds=seeds,
+        max_path=1,
+    )
+
+
+_SIMULATIONS = (33, 100, 300, 1000)
 PRESETS = {
     "smoke": Config(
-        game="kuhn_poker",
-        simulations=(4, 16),
-        seeds=2,
-        agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
+        parts={
+            "kuhn": Part(
+                game="kuhn_poker",
+                agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
+                simulations=(4, 16),
+                seeds=2,
+                max_path=4,
+            )
+        },
+        batch=16,
     ),
-    "cpu": Config(game="leduc_poker", simulations=(33, 100), seeds=4),
+    "cpu": Config(parts={"leduc": _leduc((33, 100, 300), 4), "glasses": _glasses((33,), 2)}),
     "paper": Config(
-        game="leduc_poker", simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024
+        parts={
+            "leduc": _leduc((*_SIMULATIONS, 4000), 50),
+            "glasses": _glasses(_SIMULATIONS, 50),
+        },
+        batch=1024,
     ),
+}
+
+# Means of a few seeds, measured with a separate implementation of the same searches (a compiled
+# scalar loop), not by the paper; by game and agent, in the game's payoffs.
+REFERENCE: dict[str, dict[str, dict[int, float]]] = {
+    "leduc_poker": {
+        "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
+        "zero, own decisions only": {33: 0.722, 100: 0.688, 300: 0.302, 1000: 0.112, 4000: 0.014},
+        "uniform": {33: 0.375, 100: 0.251, 300: 0.167, 1000: 0.081},
+        "equilibrium": {33: 0.262, 100: 0.094, 300: 0.041, 1000: 0.024},
+        "equilibrium, alpha 1": {33: 0.313, 100: 0.109, 300: 0.035, 1000: 0.0125},
+        "equilibrium, uniform averaging": {33: 0.417, 100: 0.170, 300: 0.073, 1000: 0.037},
+        "zero, single chain (unsound)": {
+            33: 0.887,
+            100: 0.749,
+            300: 0.342,
+            1000: 0.311,
+            4000: 0.270,
+        },
+        "zero, no gadget (unsound)": {33: 0.954, 100: 0.733, 300: 0.589, 1000: 0.515, 4000: 0.619},
+    },
+    "scotland_yard(map=glasses)": {
+        "zero, alpha 1": {33: 0.230, 100: 0.150, 300: 0.097, 1000: 0.027},
+        "equilibrium": {33: 0.114, 100: 0.065, 300: 0.021, 1000: 0.011},
+        "zero, no gadget (unsound)": {33: 0.44, 100: 0.37, 300: 0.36, 1000: 0.41},
+    },
 }
 
 
@@ -98,7 +164,7 @@ class Arguments:
     out: pathlib.Path
     """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: ten minutes on two cores; paper: more seeds, for an accelerator."""
+    """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
     resume: bool = False
     """Continue what --out holds, if there is something."""
     overwrite: bool = False
@@ -109,6 +175,7 @@ class Arguments:
 class Cell:
     """One agent with one number of simulations."""
 
+    part: str
     agent: str
     simulations: int
     exploitability: list[float]  # by seed
@@ -127,80 +194,83 @@ def main(arguments: Arguments, *, command: str) -> None:
     prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
     check_same_config(out / CHECKPOINT, config)
     cells = list(compute(config, out / CHECKPOINT))
-    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(cell)])
+    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
     draw(out / "curve.png", config, cells)
     result = results.make_result(
         experiment="sog_search",
         preset=arguments.preset,
-        config=dataclasses.asdict(config) | {"measure": _measure(config)},
+        config=dataclasses.asdict(config) | {"measure": _MEASURE},
         command=command,
         wall_seconds=time.perf_counter() - begin,
-        numbers=[_number(cell) for cell in cells],
+        numbers=[number for cell in cells for number in _numbers(config, cell)],
     )
     results.write_result(out, result)
     shutil.rmtree(out / CHECKPOINT)
-    _print(result, config, cells)
+    _print(config, cells)
 
 
 def compute(config: Config, folder: pathlib.Path) -> Iterator[Cell]:
     """All cells; those finished in `folder` are read from there."""
-    with status(f"listing the public states of {config.game}"):
-        laboratory = _Laboratory(config)
-    for name in config.agents:
-        for simulations in config.simulations:
-            path = folder / (re.sub(r"\W+", "_", f"{name}-{simulations}") + ".json")
-            if not path.exists():
-                cell = laboratory.measure(name, simulations)
-                results.write_file(path, json.dumps(dataclasses.asdict(cell)))
-            yield Cell(**json.loads(path.read_text(encoding="utf-8")))
+    for name, part in config.parts.items():
+        with status(f"listing the public states of {part.game}"):
+            laboratory = _Laboratory(part, config.batch)
+        for agent in part.agents:
+            for simulations in part.simulations:
+                file = re.sub(r"\W+", "_", f"{name}-{agent}-{simulations}")
+                path = folder / f"{file}.json"
+                if not path.exists():
+                    found = laboratory.measure(agent, simulations)
+                    cell = Cell(
+                        part=name, agent=agent, simulations=simulations, exploitability=found
+                    )
+                    results.write_file(path, json.dumps(dataclasses.asdict(cell)))
+                yield Cell(**json.loads(path.read_text(encoding="utf-8")))
 
 
 class _Laboratory:
-    """The game, with all that agents are measured by."""
+    """A game, with all that agents are measured by."""
 
-    def __init__(self, config: Config):
-        self.config = config
-        self.tree = enumerate_game(make(config.game))
-        self.table = public_table(self.tree)
+    def __init__(self, part: Part, batch: int):
+        self.part, self.batch = part, batch
+        self.table = belief_table(part.game)
         self.listing = list_public_states(self.table)
-        self.max_nodes = max(self.listing.num_inner, config.max_path + 1)
+        self.max_nodes = max(self.listing.num_inner, part.max_path + 1)
+        self.equilibrium = functools.cache(lambda: equilibrium(self.table, self.listing))
 
-    def measure(self, name: str, simulations: int) -> Cell:
-        agent, config = AGENTS[name], self.config
+    def measure(self, name: str, simulations: int) -> list[float]:
+        """Exploitability of an agent, by seed."""
+        agent, part = AGENTS[name], self.part
         evaluate, params = self._leaves(agent.leaves)
         settings = GrowingTreeCfr(
             evaluate,
             simulations=simulations,
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
-            max_path=config.max_path,
+            max_path=part.max_path,
             max_nodes=self.max_nodes,
         )
-        total = config.seeds * _num_searches(self.listing, agent.chains)
+        total = part.seeds * _num_searches(self.listing, agent.chains)
         with progress(f"{name}, {simulations}", total) as report:
             found = searched_exploitability(
                 self.table,
                 self.listing,
                 params,
-                jax.random.split(jax.random.key(0), config.seeds),
+                jax.random.split(jax.random.key(0), part.seeds),
                 settings=settings,
                 chains=agent.chains,
-                batch=config.batch,
+                batch=self.batch,
                 report=counter(report),
             )
-        return Cell(agent=name, simulations=simulations, exploitability=found.tolist())
+        return found.tolist()
 
     def _leaves(self, leaves: str) -> tuple[Any, Any]:
         """Evaluator and its parameters."""
         if leaves == "zero":
             return evaluators.zero, None
-        public = build_public_tree(self.tree)
-        iterations = 5000 if leaves == "equilibrium" else 0
-        solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=iterations)
-        policy = cfr.average_policy(public, solved)
-        return evaluators.continuation, evaluators.continuation_values(
-            self.tree, self.table, policy
-        )
+        uniform = evaluators.uniform_policy(self.table, self.listing)
+        policy = uniform if leaves == "uniform" else self.equilibrium()
+        values = evaluators.continuation_values(self.table, self.listing, policy)
+        return evaluators.continuation, values
 
 
 def _num_searches(listing: Listing, chains: Sequence[Chain]) -> int:
@@ -213,29 +283,31 @@ def _num_searches(listing: Listing, chains: Sequence[Chain]) -> int:
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability against simulations: means over seeds in their range, published points."""
-    names = list(dict.fromkeys(cell.agent for cell in cells))
-    with plots.figure(path, rows=1, columns=1, size=(6.4, 3.8)) as axes:
-        bands = [
-            plots.Band(
-                name=name,
-                x=[cell.simulations for cell in cells if cell.agent == name],
-                samples=[cell.exploitability for cell in cells if cell.agent == name],
-            )
-            for name in names
-        ]
-        plots.bands(
-            axes[0, 0],
-            bands,
-            published=published.searched_exploitability(config.game),
-            x_label="simulations",
+    size = (6.4, 3.8 * len(config.parts))
+    with plots.figure(path, rows=len(config.parts), columns=1, size=size) as axes:
+        for place, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
+            _draw_part(place, part, [cell for cell in cells if cell.part == name])
+
+
+def _draw_part(axes: Any, part: Part, cells: Sequence[Cell]) -> None:
+    bands = [
+        plots.Band(
+            name=name,
+            x=[cell.simulations for cell in cells if cell.agent == name],
+            samples=[cell.exploitability for cell in cells if cell.agent == name],
         )
-        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
-        axes[0, 0].set_title(f"Search with fixed leaf values, {config.game}")
+        for name in part.agents
+    ]
+    known = published.searched_exploitability(part.game)
+    plots.bands(axes, bands, published=known, x_label="simulations")
+    axes.set_ylabel("exploitability (NashConv / 2)")
+    axes.set_title(f"Search with fixed leaf values, {part.game}")
 
 
-def _rows(cell: Cell) -> list[dict[str, object]]:
+def _rows(config: Config, cell: Cell) -> list[dict[str, object]]:
     return [
         {
+            "game": config.parts[cell.part].game,
             "agent": cell.agent,
             "simulations": cell.simulations,
             "seed": seed,
@@ -245,31 +317,48 @@ def _rows(cell: Cell) -> list[dict[str, object]]:
     ]
 
 
-def _measure(config: Config) -> str:
-    return (
-        f"exploitability (NashConv / 2) in {config.game}, in mbb/h: mean of {config.seeds} seeds;"
-        " low and high are the least and the most exploitable"
-    )
+_MEASURE = (
+    "exploitability (NashConv / 2) of search with fixed leaf values, per game: mean over seeds; low"
+    " and high are the least and the most exploitable. reference: the same searches by a separate"
+    " implementation, a few seeds"
+)
 
 
-def _number(cell: Cell) -> results.Number:
-    values = 1000 * np.asarray(cell.exploitability)
-    return results.Number(
-        name=f"SoG({cell.simulations},1):{cell.agent}",
+def _unit(game: str) -> tuple[str, float]:
+    """What exploitability counts, and how many of it make one of the game's payoffs."""
+    return ("mbb/h", 1000.0) if published.unit(game) == "chips" else ("utility", 1.0)
+
+
+def _numbers(config: Config, cell: Cell) -> list[results.Number]:
+    """What was measured, and beside it the reference where there is one."""
+    game = config.parts[cell.part].game
+    unit, scale = _unit(game)
+    values = scale * np.asarray(cell.exploitability)
+    search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
+    found = results.Number(
+        name=f"{search}:{row}",
         value=float(values.mean()),
-        unit="mbb/h",
+        unit=unit,
         low=float(values.min()),
         high=float(values.max()),
         seeds=len(values),
     )
+    known = REFERENCE.get(game, {}).get(cell.agent, {})
+    if cell.simulations not in known:
+        return [found]
+    value = scale * known[cell.simulations]
+    return [found, results.Number(name=f"reference {search}:{row}", value=value, unit=unit)]
 
 
-def _print(result: results.Result, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{result.experiment}: {result.config['measure']}")
-    table.add_column("leaves")
-    for simulations in config.simulations:
-        table.add_column(f"{simulations}", justify="right")
-    for name in config.agents:
-        here = [cell for cell in cells if cell.agent == name]
-        table.add_row(name, *(f"{1000 * np.mean(cell.exploitability):.0f}" for cell in here))
-    Console().print(table)
+def _print(config: Config, cells: Sequence[Cell]) -> None:
+    for name, part in config.parts.items():
+        unit, scale = _unit(part.game)
+        table = Table(title=f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}")
+        table.add_column("leaves")
+        for simulations in part.simulations:
+            table.add_column(f"{simulations}", justify="right")
+        for agent in part.agents:
+            here = [cell for cell in cells if (cell.part, cell.agent) == (name, agent)]
+            means = (f"{scale * np.mean(cell.exploitability):.3g}" for cell in here)
+            table.add_row(agent, *means)
+        Console().print(table)

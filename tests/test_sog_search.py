@@ -13,13 +13,14 @@ def run(arguments, folder):
 
 @pytest.fixture
 def small(monkeypatch):
-    config = dataclasses.replace(
-        sog_search.PRESETS["smoke"],
+    part = dataclasses.replace(
+        sog_search.PRESETS["smoke"].parts["kuhn"],
         simulations=(4, 40),
         agents=("zero", "zero, own decisions only"),
     )
+    config = dataclasses.replace(sog_search.PRESETS["smoke"], parts={"kuhn": part})
     monkeypatch.setitem(sog_search.PRESETS, "smoke", config)
-    return config
+    return part
 
 
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatch, capfd):
@@ -27,7 +28,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
     assert run("--preset smoke", whole) == 0
     numbers = results.read_result(whole / "result.json").numbers
     assert [number.name for number in numbers] == [
-        f"SoG({simulations},1):{agent}" for agent in small.agents for simulations in (4, 40)
+        f"SoG({simulations},1):kuhn, {agent}" for agent in small.agents for simulations in (4, 40)
     ]
     few, many = numbers[:2]
     assert few.low <= few.value <= few.high
@@ -54,3 +55,25 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
         "result.json",
     ]
     assert len((parts / "curve.csv").read_text().splitlines()) == 1 + 4 * small.seeds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaves", ["equilibrium", "uniform"])
+def test_leaves_of_policies_where_rows_are_merged(leaves):
+    part = sog_search.Part(
+        game="scotland_yard(map=glasses,rounds=2)",
+        agents=(leaves,),
+        simulations=(50,),
+        seeds=1,
+        max_path=1,
+    )
+    (found,) = sog_search._Laboratory(part, 16).measure(leaves, 50)
+    assert 0 <= found < 0.05
+
+
+def test_references_are_of_agents_that_are_measured():
+    parts = sog_search.PRESETS["paper"].parts.values()
+    assert {part.game: set(part.agents) for part in parts}.keys() == sog_search.REFERENCE.keys()
+    for part in parts:
+        assert sog_search.REFERENCE[part.game].keys() <= set(part.agents)
+        assert set(part.agents) <= sog_search.AGENTS.keys()

@@ -90,6 +90,8 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     end = jnp.where(node == LEAF, tree.count, node)
     age = jnp.where((number < tree.count)[:, None], end - number[:, None], 0)
     mask = jax.vmap(game.child_mask)(tree.state)
+    if tree.added is not None:
+        mask = tree.added.reshape(mask.shape)
     actor = jax.vmap(jax.vmap(game.actor))(tree.children)
     weight = jnp.where(mask & (actor != TERMINAL), age, 0).reshape(-1)
     noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
@@ -101,6 +103,8 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
         columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
     )
     reach = game.down(at(tree.state, node), child, here, policy)
+    if game.num_rows == 1:
+        reach = jnp.ones_like(reach)  # which the search asked at
     possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
     query = Query(state=at(tree.children, node, child), reach=reach)
     return query, possible & jnp.any(weight > 0)

@@ -31,7 +31,14 @@ def _cfr(out: pathlib.Path, **options: Any) -> None:
     cfr.benchmark(out, **options)
 
 
-BENCHMARKS: dict[str, Callable[..., None]] = {"cfr": _cfr}
+def _search(out: pathlib.Path, **options: Any) -> None:
+    """Searches per second of growing-tree CFR, where their time goes, and the network's floor."""
+    from experiments.benchmarks import search  # imports JAX
+
+    search.benchmark(out, **options)
+
+
+BENCHMARKS: dict[str, Callable[..., None]] = {"cfr": _cfr, "search": _search}
 
 
 def run(name: str, out: pathlib.Path, **options: Any) -> None:

@@ -1,19 +1,22 @@
 """Leaf evaluators that need no learning: search is tested with them, and networks against them.
 
 An evaluator is `evaluate(params, game, state, reach [2, N]) -> values [2, N], prior [A, N]`; its
-priors here are uniform.
+priors here are uniform. The one that solves the rest exactly is in `whole`.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from jaxgames.game_tree import GameTree, levels
+from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame, PublicState
+from jaxgames.public_states import NO_STATE, Listing
 from jaxgames.public_table import PublicTable
-from solvers.public_tree import Policy
 from solvers.search.search_tree import uniform
 
 
@@ -38,28 +41,73 @@ def continuation(
     return jnp.stack([first, second]), uniform(game, state, reach.dtype)
 
 
+@jax.jit
 def continuation_values(
-    tree: GameTree, table: PublicTable, policy: Policy
+    game: PublicTable, listing: Listing, policy: Float[Array, "X A N"]
 ) -> Float[Array, "S N N"]:
-    """Player 0's chance-weighted payoff from every pair of rows on, if both follow `policy`."""
-    chance = tree.chance_prob.copy()
-    for level in levels(tree.parent):
-        chance[level] *= chance[tree.parent[level]]
-    above, acted = tree.parent, tree.parent_action
-    played = np.ones(tree.num_histories)
-    for player in range(2):
-        rows = np.asarray(policy[player], np.float64)
-        own = (tree.actor[above] == player) & (above >= 0)
-        played[own] = rows[tree.information_state[above[own], player], acted[own]]
-    values = chance * tree.returns[:, 0]
-    for level in list(levels(tree.parent))[::-1]:
-        np.add.at(values, above[level], played[level] * values[level])
-    states = np.asarray(table.information_states)
-    total = np.zeros(table.payoffs.shape)
-    at = tree.public_state
-    rows = [
-        np.argmax(states[at, player] == tree.information_state[:, player, None], axis=1)
-        for player in range(2)
-    ]
-    np.add.at(total, (at, rows[0], rows[1]), values)
-    return jnp.asarray(total, table.payoffs.dtype)
+    """Player 0's chance-weighted payoff from every pair of rows on, if both follow `policy`.
+
+    `policy` is by listed public state, for the rows of the actor; the values are by the table's
+    own numbers of public states, as `continuation` wants them.
+    """
+    count, rows, dtype = len(listing.parent), game.num_rows, game.payoffs.dtype
+    policy = policy.astype(dtype)
+    row, action = (jnp.arange(n, dtype=jnp.int32) for n in (rows, game.num_actions))
+
+    def follow(state, first, second, action):
+        return game.follow(state, jnp.stack([first, second]), action)
+
+    for axis in (3, 2, 1):  # [N, N, A, K, 2]
+        follow = jax.vmap(follow, [0 if axis == i else None for i in range(4)])
+
+    def up(i, values):
+        s = count - 1 - i
+        state, number = _at(listing.state, s), listing.child[s]
+        pairs = follow(state, row, row, action)
+        number = jnp.broadcast_to(number, pairs.shape[:-1])
+        there = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
+        pairs = jnp.maximum(pairs, 0)
+        below = values[jnp.maximum(number, 0), pairs[..., 0], pairs[..., 1]]
+        below = jnp.sum(jnp.where(there, below, 0), axis=-1)  # [N, N, A]
+        acts = jnp.where(game.actor(state) == 0, policy[s].T[:, None], policy[s].T[None])
+        here = jnp.where(game.actor(state) >= 0, jnp.sum(acts * below, axis=-1), below[..., 0])
+        here = jnp.where(game.actor(state) == TERMINAL, game.payoffs[state], here)
+        return values.at[s].set(here)
+
+    values = jax.lax.fori_loop(0, count, up, jnp.zeros((count, rows, rows), dtype))
+    return jnp.zeros_like(game.payoffs).at[listing.state].set(values)
+
+
+@jax.jit
+def uniform_policy(game: PublicGame, listing: Listing) -> Float[Array, "S A N"]:
+    """All legal actions alike, at every listed public state."""
+    dtype = jnp.zeros(()).dtype
+    return jax.vmap(lambda state: uniform(game, state, dtype))(listing.state)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noisy:
+    """Another evaluator with errors: the same ones whenever a row of a public state is asked about.
+
+    Parameters are those of the other and `noise` `[S, 2, N]`, by the table's numbers of public
+    states: errors per unit of compatible opponent reach.
+    """
+
+    evaluate: Callable
+
+    def __call__(
+        self,
+        params: tuple[PyTree, Float[Array, "S 2 N"]],
+        game: PublicTable,
+        state: PublicState,
+        reach: Float[Array, "2 N"],
+    ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+        """Values of the other evaluator plus errors, and its prior."""
+        inner, noise = params
+        values, prior = self.evaluate(inner, game, state, reach)
+        scale = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
+        return values + noise[state] * scale, prior
+
+
+def _at(states, index):
+    return jax.tree.map(lambda x: x[index], states)

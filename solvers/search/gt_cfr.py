@@ -23,6 +23,7 @@ from solvers.search.search_tree import (
     CHUNK,
     LEAF,
     SearchTree,
+    add_child,
     columns,
     expand,
     new_tree,
@@ -53,6 +54,8 @@ class GrowingTreeCfr:
     averaging_power: float = 1.0  # iteration t counts t**power
     max_path: int = 4  # public states between a re-solved state and the one searched at
     max_nodes: int | None = None  # that the tree may have: no more than the game has to expand
+    expand: int | None = None  # k best children by prior that a new node starts with; None: all
+    virtual_loss: float = 1.0  # payoff lost in simulations since the last iteration, to later ones
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -61,6 +64,10 @@ class GrowingTreeCfr:
             raise ValueError(f"pace={self.pace} must be positive and finite")
         if self.max_nodes is not None and self.max_nodes <= self.max_path:
             raise ValueError(f"max_nodes={self.max_nodes} must be over max_path={self.max_path}")
+        if self.expand is not None and self.expand < 1:
+            raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
+        if not 0 <= self.virtual_loss < math.inf:
+            raise ValueError(f"virtual_loss={self.virtual_loss} must be at least 0 and finite")
         for name in ("cfr_share", "follow_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
@@ -125,7 +132,8 @@ def search(
     """Searches with `settings`; `key` is consumed.
 
     Raises:
-      ValueError: `problem.path` is longer than `settings.max_path`.
+      ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` is not
+        for this game.
     """
     state = start(game, params, problem=problem, settings=settings)
     phases = settings.simulations // settings.expansions_per_phase
@@ -137,11 +145,20 @@ def search(
             lambda _, state: iterate(game, params, state, settings=settings),
             state,
         )
-        for j in range(settings.expansions_per_phase):
-            number = i * settings.expansions_per_phase + j
-            noise = jax.random.fold_in(key, number)
-            state = simulate(game, params, noise, state, settings=settings)
-        return state
+        return expansion(i, state)
+
+    def expansion(i, state):
+        count = settings.expansions_per_phase
+        if count == 1:
+            noise = jax.random.fold_in(key, i)
+            return simulate(game, params, noise, state, settings=settings)
+        settled = state.tree.visits
+
+        def one(j, state):
+            noise = jax.random.fold_in(key, i * count + j)
+            return simulate(game, params, noise, state, settings=settings, settled=settled)
+
+        return jax.lax.fori_loop(0, count, one, state)
 
     return jax.lax.fori_loop(0, phases, phase, state)
 
@@ -153,14 +170,20 @@ def start(
     length = problem.path.shape[0]
     if length > settings.max_path:
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
-    dtype = problem.reach.dtype
-    tree = new_tree(game, problem.state, capacity=settings.capacity, dtype=dtype)
+    if settings.expand is not None:
+        _check_expandable(game, settings.expand)
+    dtype, partial = problem.reach.dtype, settings.expand is not None
+    tree = new_tree(game, problem.state, capacity=settings.capacity, dtype=dtype, partial=partial)
     none = jnp.zeros((), dtype)
     for step in range(length):
         slot = step * game.num_children + jnp.maximum(problem.path[step], 0)
         there = problem.path[step] != NO_STEP
         prior = jnp.zeros((game.num_actions, game.num_rows), dtype)
         tree = expand(game, tree, slot, prior, none, there)
+    if game.num_rows == 1:  # nothing is hidden: reach would only scale all values
+        problem = problem.replace(reach=jnp.ones_like(problem.reach))
+        slots = jnp.arange((length + 1) * game.num_children, dtype=jnp.int32)
+        tree = _asked(game, params, tree, slots, settings.evaluate)
     target = tree.count - 1
     _, prior = settings.evaluate(params, game, _at(tree.state, target), problem.reach)
     return Search(
@@ -173,6 +196,31 @@ def start(
         target=target,
         iterations=jnp.int32(0),
         total=none,
+    )
+
+
+def _check_expandable(game, count):
+    if game.num_rows != 1 or game.num_children != game.num_actions:
+        raise ValueError(
+            f"expand={count} is for games of perfect information in which child k is where action k"
+            f" leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
+            f" num_children={game.num_children}; allowed: None"
+        )
+
+
+def _asked(game, params, tree, slots, evaluate):
+    """The tree with what the evaluator says of some slots; of no slot X, nothing.
+
+    With one row, values are so much per unit of opponent reach, whatever that is.
+    """
+    last = len(tree.node) - 1
+    reach = jnp.ones((2, 1), tree.reach.dtype)
+    values, prior = jax.vmap(
+        lambda slot: evaluate(params, game, _child(tree, jnp.minimum(slot, last)), reach)
+    )(slots)
+    return tree.replace(
+        known_values=tree.known_values.at[:, slots].set(values[..., 0].T, mode="drop"),
+        known_prior=tree.known_prior.at[:, slots].set(prior[..., 0].T, mode="drop"),
     )
 
 
@@ -246,11 +294,14 @@ def _reaches(game, tree, root, nodes):
 def _values_outside(game, params, tree, evaluate):
     """The values of slots `[2, (X + 1) * N]`, those of terminals and leaves as they are now."""
 
-    def end(state, reach):
+    def end(slot, reach):
+        state = _child(tree, slot)
         return jnp.stack([game.terminal_values(state, p, reach[1 - p]) for p in range(2)])
 
-    def leaf(state, reach):
-        return evaluate(params, game, state, reach)[0]
+    def leaf(slot, reach):
+        if game.num_rows == 1:
+            return tree.known_values[:, slot, None] * reach[::-1]
+        return evaluate(params, game, _child(tree, slot), reach)[0]
 
     values = tree.slot_values
     for slots, value in ((tree.terminals, end), (tree.leaves, leaf)):
@@ -259,7 +310,7 @@ def _values_outside(game, params, tree, evaluate):
 
 
 def _valued(game, tree, values, slots, value):
-    """`values` with `value(state, reach)` at a list of slots."""
+    """`values` with `value(slot, reach)` at a list of slots."""
     rows, last = game.num_rows, len(tree.node) - 1
 
     def one(slot):
@@ -267,7 +318,7 @@ def _valued(game, tree, values, slots, value):
         node, child = slot // game.num_children, slot % game.num_children
         policy = columns(tree.minimizer.policy, node, 1, rows)
         here = columns(tree.reach, node, 1, rows)
-        return value(_child(tree, slot), game.down(_at(tree.state, node), child, here, policy))
+        return value(slot, game.down(_at(tree.state, node), child, here, policy))
 
     def chunk(i, values):
         slot = jax.lax.dynamic_slice_in_dim(slots.slot, i * CHUNK, CHUNK)
@@ -420,8 +471,12 @@ def simulate(
     state: Search,
     *,
     settings: GrowingTreeCfr,
+    settled: Float[Array, "A EN"] | None = None,
 ) -> Search:
-    """One simulation: a walk from the searched state to a leaf, which then joins the tree."""
+    """One simulation: a walk from the searched state to a leaf, which then joins the tree.
+
+    `settled` are the visits at the last iteration, if there were simulations since.
+    """
     tree, rows = state.tree, game.num_rows
     pair_key, walk_key = jax.random.split(key)
     here = _at(tree.state, state.target)
@@ -437,25 +492,50 @@ def simulate(
     )
     walk = jax.lax.while_loop(
         lambda walk: walk.slot == LEAF,
-        lambda walk: _step(game, noise[walk.steps], tree, walk, settings),
+        lambda walk: _step(game, noise[walk.steps], tree, walk, settings, settled),
         walk,
     )
-    leaf = _child(tree, walk.slot)
-    _, prior = settings.evaluate(params, game, leaf, slot_reach(game, tree, walk.slot))
     action, column = walk.visited.T
     column = jnp.where(action >= 0, column, tree.visits.shape[1])
     visits = tree.visits.at[jnp.maximum(action, 0), column].add(1, mode="drop")
-    grows = game.actor(leaf) != TERMINAL
-    tree = expand(game, tree.replace(visits=visits), walk.slot, prior, state.total, grows)
+    tree = _grown(game, params, tree.replace(visits=visits), walk.slot, state.total, settings)
     return state.replace(tree=tree)
 
 
-def _step(game, noise, tree, walk, settings):
+def _grown(game, params, tree, slot, since, settings):
+    """The tree after a walk that left it at a slot: a leaf is expanded; what was no leaf is one."""
+    leaf = _child(tree, slot)
+    grows = game.actor(leaf) != TERMINAL
+    if game.num_rows > 1:
+        _, prior = settings.evaluate(params, game, leaf, slot_reach(game, tree, slot))
+        return expand(game, tree, slot, prior, since, grows)
+    known, number = jnp.bool_(True), tree.count
+    prior, among = tree.known_prior[:, slot, None], None
+    new = jnp.arange(game.num_children, dtype=jnp.int32)
+    if settings.expand is not None:
+        known = tree.added[slot]
+        new = _best(game, leaf, prior[:, 0], settings.expand)
+        among = jnp.zeros(game.num_children, bool).at[new].set(True)
+    tree = expand(game, tree, slot, prior, since, grows & known, among)
+    new = jnp.where(tree.count > number, number * game.num_children + new, len(tree.node))
+    if settings.expand is not None:
+        tree = add_child(game, tree, slot, ~known)
+        new = new.at[0].set(jnp.where(known, new[0], slot))
+    return _asked(game, params, tree, new, settings.evaluate)
+
+
+def _best(game, state, prior, count):
+    """The children with the highest prior, `[k]`."""
+    score = jnp.where(game.child_mask(state), prior, -1)
+    return jax.lax.top_k(score, min(count, len(score)))[1].astype(jnp.int32)
+
+
+def _step(game, noise, tree, walk, settings, settled):
     """One more step of a walk; leaves the tree where a slot has no node."""
     state = _at(tree.state, walk.node)
     actor = game.actor(state)
     row = walk.pair[jnp.maximum(actor, 0)]
-    selection = _selection(game, tree, state, walk.node, row, settings)
+    selection = _selection(game, tree, state, walk.node, row, settings, settled)
     action = sample(noise[: game.num_actions], selection)
     pairs = game.follow(state, walk.pair, action)
     possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
@@ -473,16 +553,24 @@ def _step(game, noise, tree, walk, settings):
     )
 
 
-def _selection(game, tree, state, node, row, settings):
+def _selection(game, tree, state, node, row, settings, settled):
     """What a simulation plays in a row: half PUCT, half CFR's average policy, `[A]`."""
     actor = jnp.maximum(game.actor(state), 0)
     column = node * game.num_rows + row
     reach = columns(tree.reach, node, 1, game.num_rows)[1 - actor]
     mass = game.compatible(state, actor, reach)[row]
     values = tree.action_values[:, column] / jnp.where(mass > 0, mass, 1)
-    visits = tree.visits[:, column]
-    bonus = tree.prior[:, column] * jnp.sqrt(jnp.sum(visits)) / (1 + visits)
-    score = jnp.where(tree.uniform[:, column] > 0, values + settings.exploration * bonus, -jnp.inf)
+    visits, legal = tree.visits[:, column], tree.uniform[:, column] > 0
+    total = jnp.sum(visits)
+    if settings.expand is not None:
+        legal = game.legal(state)[row]
+        total = total + 1  # the simulation that added the node: priors count from the first on
+    if settled is not None:
+        under_way = visits - settled[:, column]
+        weight = 1 + settled[:, column]
+        values = (weight * values - settings.virtual_loss * under_way) / (weight + under_way)
+    bonus = tree.prior[:, column] * jnp.sqrt(total) / (1 + visits)
+    score = jnp.where(legal, values + settings.exploration * bonus, -jnp.inf)
     puct = jax.nn.one_hot(jnp.argmax(score), len(score), dtype=values.dtype)
     average = _average(tree.average[:, column, None], tree.minimizer.policy[:, column, None])
     share = settings.cfr_share

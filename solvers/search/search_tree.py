@@ -5,6 +5,9 @@ slot is a leaf until it is expanded into a node of its own; terminals stay what 
 come before children, so one loop over the nodes goes down and one goes up; all loops stop at what
 is in use, so that their cost grows with the tree, not with its capacity.
 
+Where only the best children of a node are added (perfect information: child k is where action k
+leads), actions to the others do not exist for CFR until a simulation takes them.
+
 What is kept of nodes lies in columns, N rows (information states) of each node side by side: tables
 are `[A, E * N]`, so that what is done to all rows alike is one pass over long vectors.
 """
@@ -60,14 +63,23 @@ class SearchTree:
     since: Array  # [E] the sum of all weights when the node joined
     slot_values: Array  # [2, (X + 1) * N] values of slots in the last iteration
     slot_total: Array  # [2, (X + 1) * N] their weighted sum
+    added: Array | None  # [X] bool the slots that were added; None: all children of nodes are
+    # what the evaluator said of slots, where it need not be asked again (N = 1):
+    known_values: Array | None  # [2, X] at reach 1
+    known_prior: Array | None  # [A, X]
 
 
 def new_tree(
-    game: PublicGame, state: PublicState, *, capacity: int, dtype: jnp.dtype
+    game: PublicGame,
+    state: PublicState,
+    *,
+    capacity: int,
+    dtype: jnp.dtype,
+    partial: bool = False,
 ) -> SearchTree:
     """A tree of nothing but the root, expanded: all its children are leaves.
 
-    `capacity` is a multiple of CHUNK.
+    `capacity` is a multiple of CHUNK. With `partial`, later nodes need not have all children.
     """
     nodes, actions, rows = capacity, game.num_actions, game.num_rows
     slots = nodes * game.num_children
@@ -75,6 +87,7 @@ def new_tree(
     reach = jnp.zeros((2, nodes * rows), dtype)
     values = jnp.zeros((2, (slots + 1) * rows), dtype)
     none = Slots(slot=jnp.full(slots + game.num_children, slots, jnp.int32), count=jnp.int32(0))
+    known = [jnp.zeros((n, slots), dtype) if rows == 1 else None for n in (2, actions)]
     tree = SearchTree(
         count=jnp.int32(0),
         state=jax.tree.map(lambda x: jnp.broadcast_to(x, (nodes, *x.shape)), state),
@@ -98,6 +111,9 @@ def new_tree(
         since=jnp.zeros(nodes, dtype),
         slot_values=values,
         slot_total=values,
+        added=jnp.zeros(slots, bool) if partial else None,
+        known_values=known[0],
+        known_prior=known[1],
     )
     prior, since = uniform(game, state, dtype), jnp.zeros((), dtype)
     return _append(game, tree, state, jnp.int32(slots), prior, since, jnp.bool_(True))
@@ -110,24 +126,52 @@ def expand(
     prior: Float[Array, "A N"],
     since: Float[Array, ""],
     allowed: Bool[Array, ""],
+    among: Bool[Array, " K"] | None = None,
 ) -> SearchTree:
     """The tree with a leaf made a node, where `allowed` and there is room.
 
-    `since` is the sum of the weights of the iterations done so far.
+    `since` is the sum of the weights of the iterations done so far. Of the node's children, those
+    `among` these are added; None: all.
     """
     allowed = allowed & (tree.count < len(tree.parent))
     state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
     place = jnp.where(allowed, slot, len(tree.node))
     tree = tree.replace(node=tree.node.at[place].set(tree.count, mode="drop"))
     tree = _without_leaf(tree, slot, allowed)
-    return _append(game, tree, state, slot, prior, since, allowed)
+    return _append(game, tree, state, slot, prior, since, allowed, among)
+
+
+def add_child(
+    game: PublicGame, tree: SearchTree, slot: Int[Array, ""], allowed: Bool[Array, ""]
+) -> SearchTree:
+    """The tree with one more child of a node, where `allowed`: a leaf or a terminal, and an action
+    for CFR."""
+    node, none = slot // game.num_children, len(tree.node)
+    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
+    ends = game.actor(state) == TERMINAL
+    terminals, _ = _extended(tree.terminals, slot[None], (allowed & ends)[None], none)
+    leaves, place = _extended(tree.leaves, slot[None], (allowed & ~ends)[None], none)
+    where = jnp.where(allowed, slot, none)
+    added = tree.added.at[where].set(True, mode="drop")
+    actions = columns(added[None], node, 1, game.num_children).T
+    spread = _spread(actions, tree.uniform.dtype)
+    return tree.replace(
+        terminals=terminals,
+        leaves=leaves,
+        place=tree.place.at[where].set(place[0], mode="drop"),
+        added=added,
+        uniform=with_columns(tree.uniform, spread, node, 1),
+    )
 
 
 def uniform(game: PublicGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
     """Uniform over the actor's legal actions; 0 in rows without any."""
-    legal = game.legal(state).T
-    count = sum_actions(legal.astype(dtype))
-    return legal.astype(dtype) / jnp.maximum(count, 1)[None]
+    return _spread(game.legal(state).T, dtype)
+
+
+def _spread(actions, dtype):
+    count = sum_actions(actions.astype(dtype))
+    return actions.astype(dtype) / jnp.maximum(count, 1)[None]
 
 
 def columns(
@@ -163,7 +207,7 @@ def _with_slices(axis_size, in_batched, table, new, begin):
     return _with_slice(table, new, begin), True
 
 
-def _append(game, tree, state, slot, prior, since, allowed):
+def _append(game, tree, state, slot, prior, since, allowed, among=None):
     """The tree with `state` as its next node."""
     place = jnp.minimum(tree.count, len(tree.parent) - 1)
     rows, dtype = game.num_rows, tree.average.dtype
@@ -179,8 +223,17 @@ def _append(game, tree, state, slot, prior, since, allowed):
 
     children = game.children(state)
     first = jnp.broadcast_to(game.actor(state) == 0, (1, rows))
-    start = uniform(game, state, dtype)
-    tree = _with_slots(game, tree, children, game.child_mask(state) & allowed)
+    start, there = uniform(game, state, dtype), game.child_mask(state)
+    if among is not None:
+        there = there & among
+        start = _spread(there[:, None], dtype)
+    tree = _with_slots(game, tree, children, there & allowed)
+    if tree.added is not None:
+        before = columns(tree.added[None], place, 1, game.num_children)
+        added = with_columns(
+            tree.added[None], before | (there & allowed)[None], place, game.num_children
+        )
+        tree = tree.replace(added=added[0])
     return tree.replace(
         count=tree.count + allowed.astype(jnp.int32),
         state=put(tree.state, state),

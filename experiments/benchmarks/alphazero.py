@@ -1,0 +1,94 @@
+"""AlphaZero's search as mctx has it (Babuschkin et al. 2020), on the games and networks of ours.
+
+Values and priors come from the same evaluator. At the root, simulations are shared out by
+sequential halving (Gumbel AlphaZero; Danihelka et al. 2022), without noise.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from experiments.benchmarks import Clock
+from experiments.benchmarks.search_pieces import sampled
+from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
+from jaxgames.core import TERMINAL
+
+DISTRIBUTION = "mctx"
+
+
+def is_installed() -> bool:
+    """Whether mctx can be found; imports nothing."""
+    return importlib.util.find_spec("mctx") is not None
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports compile time, samples of searches per second, and the move that wins."""
+    task = TASKS[job["task"]]
+    setting = build(task)
+    run = jax.jit(searcher(setting, task.batch))
+    clock = Clock()
+    run = run.lower(setting.game, setting.params, jax.random.key(0)).compile()
+    report(compile_seconds=round(clock.seconds(), 3))
+    visits, policies = run(before_mate(task, setting.game), setting.params, jax.random.key(0))
+    report(
+        move=int(jnp.argmax(jnp.sum(policies, axis=0))),
+        simulations=int(jnp.sum(visits[0])),
+        calls=task.simulations + 1,
+    )
+    _, samples = sampled(
+        lambda number: run(setting.game, setting.params, jax.random.key(number)), task, job
+    )
+    report(samples=samples)
+
+
+def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
+    """A function of game, params and key: visits of the actions at the game's root, and what is
+    found for them, both `[B, A]`."""
+    import mctx
+
+    def run(game, params, key):
+        def look(state):
+            """Value for who is to move, and logits of its actions."""
+            ones = jnp.ones((2, game.num_rows))
+            values, prior = setting.settings.evaluate(params, game, state, ones)
+            positive = prior[:, 0] > 0
+            logits = jnp.log(jnp.where(positive, prior[:, 0], 1))
+            lowest = jnp.finfo(logits.dtype).min
+            value = values[jnp.maximum(game.actor(state), 0), 0]
+            return value, jnp.where(positive, logits, lowest)
+
+        def step(params, key, action, states):
+            after = jax.vmap(game.after)(states, action)
+            over = jax.vmap(game.actor)(after) == TERMINAL
+            mover = jnp.maximum(jax.vmap(game.actor)(states), 0)
+            one = jnp.ones((batch, game.num_rows))
+            payoff = jax.vmap(game.terminal_values)(after, mover, one)[:, 0]
+            value, logits = jax.vmap(look)(after)
+            output = mctx.RecurrentFnOutput(
+                reward=jnp.where(over, payoff, 0.0),
+                discount=jnp.where(over, 0.0, -1.0),
+                prior_logits=logits,
+                value=jnp.where(over, 0.0, value),
+            )
+            return output, after
+
+        root = game.root()
+        states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *jnp.shape(x))), root)
+        value, logits = jax.vmap(look)(states)
+        policy = mctx.gumbel_muzero_policy(
+            params,
+            key,
+            mctx.RootFnOutput(prior_logits=logits, value=value, embedding=states),
+            step,
+            num_simulations=setting.settings.simulations,
+            invalid_actions=jnp.broadcast_to(~game.child_mask(root), logits.shape),
+            gumbel_scale=0.0,
+        )
+        return policy.search_tree.summary().visit_counts, policy.action_weights
+
+    return run

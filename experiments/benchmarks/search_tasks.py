@@ -1,0 +1,116 @@
+"""The searches that are timed: games, networks and settings, by name."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import PyTree
+
+from jaxgames.adapters.pgx_public import public_pgx
+from jaxgames.public_game import PublicGame
+from jaxgames.registry import make
+from jaxgames.scotland_yard import public_scotland_yard
+from jaxgames.tabulate import belief_table
+from nets.cvpn import NetworkEvaluator, new_cvpn
+from solvers.search import evaluators, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr, Problem
+
+LONDON = "scotland_yard"  # too large for tables: its rules are computed in every step
+_PGX = "pgx:"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """SoG(simulations, 1) at the root of a game, many searches side by side."""
+
+    game: str
+    simulations: int
+    batch: int
+    width: int = 0  # of the untrained network, which is an MLP; 0: leaves are worth nothing
+    depth: int = 3
+    expand: int | None = None  # best children that a new node starts with; None: all
+    to_mate: tuple[int, ...] = ()  # moves of a perfect-information game after which one move wins
+    mate: int | None = None  # that move
+
+    @property
+    def has_rival(self) -> bool:
+        """Whether AlphaZero's search can play this game too."""
+        return self.game.startswith(_PGX)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """All that `gt_cfr.search` asks for."""
+
+    game: PublicGame
+    params: PyTree
+    problem: Problem
+    settings: GrowingTreeCfr
+
+
+TASKS = {
+    "Leduc (100,1), zero leaves": Task(game="leduc_poker", simulations=100, batch=64),
+    "Leduc (100,1), 3x128": Task(game="leduc_poker", simulations=100, batch=64, width=128),
+    "glasses (100,1), 3x128": Task(
+        game="scotland_yard(map=glasses)", simulations=100, batch=64, width=128
+    ),
+    "London (400,1), 6x512": Task(game=LONDON, simulations=400, batch=1, width=512, depth=6),
+    "Connect Four (800,1), 3x128": Task(
+        game="pgx:connect_four",
+        simulations=800,
+        batch=16,
+        width=128,
+        expand=1,
+        to_mate=(3, 0, 3, 1, 3, 0),
+        mate=3,
+    ),
+    "Kuhn (8,1), 1x8": Task(game="kuhn_poker", simulations=8, batch=2, width=8, depth=1),
+    "tic-tac-toe (40,1), 1x8": Task(
+        game="pgx:tic_tac_toe",
+        simulations=40,
+        batch=2,
+        width=8,
+        depth=1,
+        expand=1,
+        to_mate=(0, 3, 1, 8),
+        mate=2,
+    ),
+}
+
+
+def build(task: Task) -> Setting:
+    """The game, an untrained network, the first problem and the settings of a task."""
+    game = public_game(task.game)
+    params, evaluate = None, evaluators.zero
+    if task.width:
+        graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
+        evaluate = NetworkEvaluator(graph)
+    settings = GrowingTreeCfr(
+        evaluate, simulations=task.simulations, max_path=1, expand=task.expand
+    )
+    problem = resolving.first_problem(game, max_path=settings.max_path)
+    return Setting(game=game, params=params, problem=problem, settings=settings)
+
+
+def public_game(name: str) -> PublicGame:
+    """A game at the level of beliefs: from pgx, London's map from its deal on, or as tables."""
+    if name.startswith(_PGX):
+        return public_pgx(name.removeprefix(_PGX))
+    if name == LONDON:
+        rules = make(name)
+        return public_scotland_yard(
+            rules, detective_starts=rules.detective_starts[: rules.detectives]
+        )
+    return belief_table(name)
+
+
+def before_mate(task: Task, game: PublicGame) -> PublicGame:
+    """The game from where one move wins."""
+    position = game.root()
+    after = jax.jit(game.after)
+    for move in task.to_mate:
+        position = after(position, jnp.int32(move))
+    return game.replace(start=position)

@@ -1,0 +1,95 @@
+"""What an iteration of CFR costs as the search tree grows, and as its capacity does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.benchmarks.network_floor import seconds_per_turn
+from experiments.benchmarks.search_tasks import public_game
+from solvers.search import evaluators, gt_cfr, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+_TRIES = 100  # simulations per node until growing is given up: the game has no more nodes
+_ITERATIONS = 10  # after which trees of both capacities must have the same policy
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports `points`: nodes, and microseconds per iteration of one search of a batch, with a
+    capacity for the largest tree and with twice as much.
+
+    Raises:
+      ValueError: the capacity changes what the search finds.
+    """
+    game = public_game(job["game"])
+    largest = max(job["nodes"])
+    sizes = [_Size(game, capacity, job) for capacity in (largest, 2 * largest)]
+    points = []
+    for nodes in sorted(job["nodes"]):
+        found = [size.at(nodes) for size in sizes]
+        if found[0] is None:
+            break
+        check_equal(job["game"], nodes, *(policy for _, policy in found))
+        points.append([nodes, *(microseconds for microseconds, _ in found)])
+        report(points=points)
+
+
+def check_equal(game: str, nodes: int, one: Any, other: Any) -> None:
+    """Raises `ValueError` if the policies found with two capacities differ."""
+    if not np.allclose(one, other, rtol=1e-4, atol=1e-5):
+        worst = np.abs(np.asarray(one) - np.asarray(other)).max()
+        raise ValueError(f"{game}, {nodes} nodes: twice the capacity changes policies by {worst:g}")
+
+
+class _Size:
+    """One tree that grows; it is measured as a batch of trees like it."""
+
+    def __init__(self, game, capacity, job):
+        self.job, self.game = job, game
+        self.settings = GrowingTreeCfr(
+            evaluators.zero, simulations=capacity, max_nodes=capacity, max_path=1
+        )
+        problem = resolving.first_problem(game, max_path=self.settings.max_path)
+        start = jax.jit(gt_cfr.start, static_argnames="settings")
+        self.state = start(game, None, problem=problem, settings=self.settings)
+
+    def at(self, nodes):
+        """Microseconds per iteration at so many nodes, and the policy found; None if too many."""
+        self.state = _grown(self.game, self.state, jnp.int32(nodes), settings=self.settings)
+        if int(self.state.tree.count) < nodes:
+            return None
+        run = functools.partial(
+            _iterated, self.game, self.state, batch=self.job["batch"], settings=self.settings
+        )
+        spent = seconds_per_turn(run, seconds=self.job["seconds"])
+        return 1e6 * spent / self.job["batch"], np.asarray(run(jnp.int32(_ITERATIONS)))
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _grown(game, state, nodes, *, settings):
+    """The search grown to `nodes` by simulations alone, the same whatever the capacity."""
+
+    def more(carry):
+        tried, state = carry
+        return (state.tree.count < nodes) & (tried < _TRIES * nodes)
+
+    def grow(carry):
+        tried, state = carry
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), nodes), tried)
+        return tried + 1, gt_cfr.simulate(game, None, key, state, settings=settings)
+
+    return jax.lax.while_loop(more, grow, (jnp.int32(0), state))[1]
+
+
+@functools.partial(jax.jit, static_argnames=("batch", "settings"))
+def _iterated(game, state, count, *, batch, settings):
+    """The average policy at the root after more iterations of a batch of equal searches."""
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
+    iterate = jax.vmap(lambda state: gt_cfr.iterate(game, None, state, settings=settings))
+    states = jax.lax.fori_loop(0, count, lambda _, states: iterate(states), states)
+    return jax.vmap(gt_cfr.average_policy)(states)

@@ -1,0 +1,398 @@
+"""Student of Games in tic-tac-toe, a game of perfect information.
+
+Training by sound self-play, searching with one new child at a time (the paper's k = 1), as Schmid
+et al. 2023 do in chess and Go. The agent plays the likeliest action of its search. What is measured
+is exact: what it gets against a perfect player, and against the best reply to it, in all the
+positions that it can meet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+import shutil
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Float
+from rich.console import Console
+from rich.table import Table
+
+from experiments import plots, results
+from experiments.folders import CHECKPOINT, check_same_config, prepare
+from experiments.progress import progress
+from jaxgames.adapters.pgx_public import public_pgx
+from jaxgames.core import TERMINAL
+from nets import cvpn
+from solvers import minimax
+from solvers.minimax import NOWHERE, Positions
+from solvers.search import gt_cfr, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr
+from train import loop
+from train.learner import LearnerSettings, require_finite
+from train.self_play import SelfPlaySettings
+
+_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "network.npz")
+_STATE = "training"  # in the checkpoint
+_SAVE_EVERY = 100  # steps
+_SEATS = ("first", "second")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is trained and measured. A step plays `episodes` moves and solves `solves` queries."""
+
+    simulations: tuple[int, ...]  # measured
+    seeds: int
+    measured_at: tuple[int, ...]  # steps of training, the last of which ends it
+    training_simulations: int = 32
+    expand: int = 1  # children that a new node starts with
+    width: int = 64
+    depth: int = 2
+    episodes: int = 32
+    solves: int = 32
+    updates: int = 8
+    learning_rate: float = 1e-3
+    batch_size: int = 128
+    capacity: int = 20_000  # of the replay buffer
+    batch: int = 64  # searches side by side when measured
+    game: str = "pgx:tic_tac_toe"
+
+
+PRESETS = {
+    "smoke": Config(
+        simulations=(4,),
+        seeds=1,
+        measured_at=(0, 6),
+        training_simulations=4,
+        width=16,
+        depth=1,
+        episodes=8,
+        solves=8,
+        updates=1,
+        batch_size=16,
+        capacity=200,
+    ),
+    "cpu": Config(simulations=(16, 64), seeds=5, measured_at=(0, 100, 300, 1000)),
+    "paper": Config(
+        simulations=(16, 64, 256),
+        seeds=50,
+        measured_at=(0, 300, 1000, 3000, 10_000),
+        training_simulations=64,
+        episodes=256,
+        solves=256,
+        batch_size=512,
+        capacity=200_000,
+        batch=512,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.
+
+    Writes what the agent loses as training goes on as curve.csv and curve.png, the trained network
+    and result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
+    exactly the same numbers.
+    """
+
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: ten minutes on one core; paper: more of everything, for an
+    accelerator."""
+    resume: bool = False
+    """Continue from the checkpoint in --out, if there is one."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One agent after some training, from one seat."""
+
+    step: int
+    simulations: int
+    seed: int
+    seat: str
+    lost: float  # shares of games against the perfect player
+    drawn: float
+    won: float
+    worst: float  # what it gets against the best reply: -1 loses, 0 never loses
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Trains, measures and writes the results.
+
+    Raises:
+      ValueError: the folder holds another run.
+      FloatingPointError: training met a number that is not finite.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
+    """
+    begin, out = time.perf_counter(), arguments.out
+    config = PRESETS[arguments.preset]
+    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    check_same_config(out / CHECKPOINT, config)
+    run = _Run(config, out / CHECKPOINT)
+    cells = [cell for step in config.measured_at for cell in run.measure_at(step)]
+    results.write_csv(out / "curve.csv", [dataclasses.asdict(cell) for cell in cells])
+    results.write_file(out / "network.npz", cvpn.to_bytes(run.state.learner.params))
+    draw(out / "curve.png", config, cells)
+    ends = [step for step in config.measured_at if step in (0, config.measured_at[-1])]
+    result = results.make_result(
+        experiment="sog_tictactoe",
+        preset=arguments.preset,
+        config=dataclasses.asdict(config) | {"measure": _measure(config)},
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[number for step in ends for number in _numbers(config, cells, step)],
+        deviations=["the paper plays chess and Go; tic-tac-toe is ours"],
+    )
+    results.write_result(out, result)
+    shutil.rmtree(out / CHECKPOINT)
+    _print(config, cells)
+
+
+class _Run:
+    """Training, and measurements on the way; both go on from what `folder` holds."""
+
+    def __init__(self, config: Config, folder: pathlib.Path):
+        self.config, self.folder = config, folder
+        self.game = public_pgx(config.game.removeprefix("pgx:"))
+        self.positions = minimax.enumerate_positions(self.game)
+        network = cvpn.new_cvpn(self.game, seed=0, width=config.width, depth=config.depth)
+        self.graph, params = nnx.split(network)
+        self.settings = loop.TrainingSettings(
+            search=self._search(config.training_simulations),
+            learner=LearnerSettings(
+                learning_rate=config.learning_rate,
+                decay_steps=50_000,
+                batch_size=config.batch_size,
+                capacity=config.capacity,
+                max_uses=20,
+                policy_weight=1.0,
+            ),
+            self_play=SelfPlaySettings(exploration=0.25),
+            episodes=config.episodes,
+            solves=config.solves,
+            updates=config.updates,
+            queries_per_search=1.0,
+            queries_per_solve=0.2,
+        )
+        key = jax.random.key(0)
+        self.state = loop.new_training(self.game, params, key, settings=self.settings)
+        self._restore()
+
+    def measure_at(self, step: int) -> list[Cell]:
+        """Trains up to `step` and measures there what has not been measured yet."""
+        path = self.folder / f"{step}.json"
+        if not path.exists() or step == self.config.measured_at[-1]:
+            self._train(step)
+        if not path.exists():
+            cells = self._measure(step)
+            results.write_file(path, json.dumps([dataclasses.asdict(cell) for cell in cells]))
+        return [Cell(**cell) for cell in json.loads(path.read_text(encoding="utf-8"))]
+
+    def _search(self, simulations: int) -> GrowingTreeCfr:
+        evaluate = cvpn.NetworkEvaluator(self.graph)
+        return GrowingTreeCfr(
+            evaluate, simulations=simulations, max_path=1, expand=self.config.expand
+        )
+
+    def _train(self, step: int) -> None:
+        begin, first = time.perf_counter(), int(self.state.step)
+        if first >= step:
+            return
+        with progress("training", step) as report:
+            for number in range(first, step):
+                self.state, metrics = loop.train_step(
+                    self.game, self.graph, self.state, settings=self.settings
+                )
+                require_finite(metrics, number)
+                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
+                    self._save()
+                done = number + 1 - first
+                report(number + 1, None, done / (time.perf_counter() - begin))
+
+    def _measure(self, step: int) -> list[Cell]:
+        cells = []
+        for simulations in self.config.simulations:
+            find = functools.partial(
+                _likeliest,
+                self.game,
+                self.state.learner.params,
+                settings=self._search(simulations),
+            )
+            for seed, key in enumerate(jax.random.split(jax.random.key(1), self.config.seeds)):
+                policy = composed(
+                    self.positions, functools.partial(find, key), batch=self.config.batch
+                )
+                for seat in range(2):
+                    shares = against_perfect(self.positions, policy, seat=seat)
+                    worst = against_best(self.positions, policy, seat=seat)
+                    names = dict(zip(("lost", "drawn", "won"), shares, strict=True))
+                    cells.append(
+                        Cell(
+                            step=step,
+                            simulations=simulations,
+                            seed=seed,
+                            seat=_SEATS[seat],
+                            worst=worst,
+                            **names,
+                        )
+                    )
+        return cells
+
+    def _identity(self) -> dict[str, Any]:
+        return {"training": json.dumps(dataclasses.asdict(self.config))}
+
+    def _save(self) -> None:
+        from train import saving  # imports Orbax
+
+        saving.save(self.folder / _STATE, self.state, identity=self._identity())
+
+    def _restore(self) -> None:
+        if not (self.folder / _STATE).exists():
+            return
+        from train import saving  # imports Orbax
+
+        self.state = saving.restore(self.folder / _STATE, self.state, identity=self._identity())
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _likeliest(game, params, key, numbers, states, *, settings):
+    """The likeliest action of a search at each of these positions."""
+    problem = resolving.first_problem(game, max_path=settings.max_path)
+
+    def one(number, state):
+        noise, asked = jax.random.fold_in(key, number), problem.replace(state=state)
+        found = gt_cfr.search(game, params, noise, problem=asked, settings=settings)
+        return jnp.argmax(gt_cfr.average_policy(found)[:, 0])
+
+    return jax.vmap(one)(numbers, states)
+
+
+def composed(positions: Positions, find: Any, *, batch: int) -> Float[np.ndarray, "S A"]:
+    """What an agent plays at all positions that it can meet, from either seat; elsewhere 0.
+
+    `find(numbers, states)` gives its actions at `batch` positions. Nothing is hidden: searches
+    start where they act, and need nothing from the ones before.
+    """
+    policy = np.zeros(positions.child.shape)
+    met = np.zeros((2, len(positions.actor)), bool)  # by seat
+    met[:, 0] = True
+    for depth in range(int(positions.depth.max())):
+        here = np.flatnonzero((positions.depth == depth) & (positions.actor >= 0))
+        mine = here[met[positions.actor[here], here]]
+        for begin in range(0, len(mine), batch):
+            some = mine[np.minimum(np.arange(begin, begin + batch), len(mine) - 1)]
+            states = jax.tree.map(lambda x, some=some: x[some], positions.state)
+            policy[some, np.asarray(find(some.astype(np.int32), states))] = 1
+        for seat in range(2):
+            goes = np.where((positions.actor[here] == seat)[:, None], policy[here] > 0, True)
+            goes &= met[seat, here][:, None] & (positions.child[here] != NOWHERE)
+            met[seat, positions.child[here][goes]] = True
+    return policy
+
+
+def against_best(positions: Positions, policy: Float[np.ndarray, "S A"], *, seat: int) -> float:
+    """What the policy gets from this seat against the best reply to it."""
+    values = minimax.best_response_values(positions, policy, player=1 - seat)
+    return float(values[0] if seat == 0 else 0 - values[0])  # no -0
+
+
+def against_perfect(
+    positions: Positions, policy: Float[np.ndarray, "S A"], *, seat: int
+) -> tuple[float, float, float]:
+    """Shares of games that the policy loses, draws and wins from this seat against a perfect
+    player, who plays all moves that keep the value equally often."""
+    mine = (positions.actor == seat)[:, None]
+    both = np.where(mine, policy, minimax.perfect_policy(positions))
+    reach = np.zeros(len(positions.actor))
+    reach[0] = 1
+    for depth in range(int(positions.depth.max())):
+        here = np.flatnonzero(positions.depth == depth)
+        there = positions.child[here] != NOWHERE
+        np.add.at(reach, positions.child[here][there], (reach[here, None] * both[here])[there])
+    payoff = positions.payoff if seat == 0 else -positions.payoff
+    over = positions.actor == TERMINAL
+    return tuple(float(reach[over & (np.sign(payoff) == sign)].sum()) for sign in (-1, 0, 1))
+
+
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """What is lost against the best reply, against training steps."""
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.2)) as axes:
+        lines = [
+            plots.Band(
+                name=f"SoG({simulations},1), plays {seat}",
+                x=config.measured_at,
+                samples=[
+                    [-cell.worst for cell in _some(cells, step, simulations) if cell.seat == seat]
+                    for step in config.measured_at
+                ],
+            )
+            for simulations in config.simulations
+            for seat in _SEATS
+        ]
+        plots.bands(axes[0, 0], lines, published={}, x_label="training steps", log_x=False)
+        axes[0, 0].set_yscale("linear")
+        axes[0, 0].set_ylabel("lost to the best reply")
+        axes[0, 0].set_title("Student of Games, tic-tac-toe")
+
+
+def _some(cells, step, simulations):
+    return [cell for cell in cells if (cell.step, cell.simulations) == (step, simulations)]
+
+
+def _measure(config: Config) -> str:
+    return (
+        "games against a perfect player, and what the best reply to the agent wins, exactly; mean"
+        f" of both seats and {config.seeds} seeds of search; low and high are the least and the"
+        " most of a seat and seed"
+    )
+
+
+def _numbers(config: Config, cells: Sequence[Cell], step: int) -> list[results.Number]:
+    numbers = []
+    for simulations in config.simulations:
+        some = _some(cells, step, simulations)
+        measured = {
+            "lost to a perfect player": [cell.lost for cell in some],
+            "drawn with a perfect player": [cell.drawn for cell in some],
+            "lost to the best reply": [0 - cell.worst for cell in some],
+        }
+        for name, values in measured.items():
+            numbers.append(
+                results.Number(
+                    name=f"{'' if step else 'untrained '}SoG({simulations},1): {name}",
+                    value=float(np.mean(values)),
+                    unit="payoff" if name.endswith("reply") else "share of games",
+                    low=min(values),
+                    high=max(values),
+                    seeds=config.seeds,
+                )
+            )
+    return numbers
+
+
+def _print(config: Config, cells: Sequence[Cell]) -> None:
+    table = Table(title=f"sog_tictactoe: {_measure(config)}")
+    for column in ("step", "agent", "lost", "drawn", "won", "lost to the best reply"):
+        table.add_column(column, justify="right")
+    for step in config.measured_at:
+        for simulations in config.simulations:
+            some = _some(cells, step, simulations)
+            means = (np.mean([getattr(c, name) for c in some]) for name in ("lost", "drawn", "won"))
+            worst = f"{0 - np.mean([cell.worst for cell in some]):.3f}"
+            shown = (f"{mean:.3f}" for mean in means)
+            table.add_row(f"{step:,}", f"SoG({simulations},1)", *shown, worst)
+    Console().print(table)

@@ -1,0 +1,202 @@
+"""Expansion of only the best children, evaluations that are kept, and virtual losses."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.adapters.pgx_public import public_pgx
+from jaxgames.core import TERMINAL
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from jaxgames.tabulate import tabulate
+from solvers import minimax
+from solvers.search import evaluators, gt_cfr, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+CELLS = 9
+
+
+@functools.cache
+def endgame():
+    """Tic-tac-toe with six empty cells, as a table, and its positions."""
+    game = public_pgx("tic_tac_toe")
+    after = jax.jit(game.after)
+    game = game.replace(start=functools.reduce(after, jnp.array([4, 1, 0]), game.root()))
+    table = tabulate(game)
+    return table, minimax.enumerate_positions(table)
+
+
+def by_index(params, game, state, reach):
+    """Player 0 wins by the number of moves; the first cells are best."""
+    weight = jnp.where(game.legal(state).T, jnp.arange(CELLS, 0, -1.0)[:, None], 0)
+    worth = 0.1 * game.depth[state].astype(reach.dtype)
+    prior = weight / jnp.maximum(jnp.sum(weight), 1)
+    return jnp.stack([worth, -worth])[:, None] * reach[::-1], prior.astype(reach.dtype)
+
+
+def settings(**changes):
+    return GrowingTreeCfr(**(dict(evaluate=by_index, simulations=60, max_path=1) | changes))
+
+
+@functools.cache
+def search(**changes):
+    """Searches at the start and at positions with three empty cells; and what these are."""
+    table, positions = endgame()
+    late = np.flatnonzero((positions.depth == 3) & (positions.actor >= 0))
+    here = np.concatenate([[0], late[:40]])
+    problem = resolving.first_problem(table, max_path=1)
+    run = functools.partial(gt_cfr.search, table, None, settings=settings(**changes))
+
+    @jax.jit
+    def one_by_one(states):  # compiles faster than a batch
+        return jax.lax.map(
+            lambda state: run(jax.random.key(0), problem=problem.replace(state=state)), states
+        )
+
+    return here, jax.tree.map(np.asarray, one_by_one(jnp.asarray(positions.state[here])))
+
+
+def first_tree(**changes):
+    return jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
+
+
+def there(tree):
+    """Which children the public states of nodes in use have, `[E, K]`."""
+    used = np.arange(len(tree.parent)) < tree.count
+    return np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state)) & used[:, None]
+
+
+@pytest.mark.parametrize("expand", [1, 2])
+def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
+    tree = first_tree(expand=expand)
+    count, added, possible = int(tree.count), tree.added.reshape(-1, CELLS), there(tree)
+    assert 10 < count <= 61
+    assert (added[0] == possible[0]).all()  # a tree begins with all children of its root
+    assert not (added & ~possible).any()
+    at_first = [np.isin(np.arange(CELLS), np.flatnonzero(x)[:expand]) for x in possible]
+    at_first = np.array(at_first) & possible
+    assert (added | ~at_first).all()
+    # simulations end the game, add a node with k children, or add one child
+    later = (added & ~at_first)[1:].sum()
+    assert 5 < later <= 60 - (count - 1)
+
+
+@pytest.mark.parametrize("expand", [1, 2, None])
+def test_slots_that_were_added_are_leaves_terminals_or_nodes(expand):
+    table, _ = endgame()
+    tree = first_tree(expand=expand)
+    added = there(tree).reshape(-1) if expand is None else tree.added
+    ends = np.asarray(table.actors)[tree.children.reshape(-1)] == TERMINAL
+    nodes, leaves = tree.node >= 0, tree.leaves.slot[: tree.leaves.count]
+    terminals = tree.terminals.slot[: tree.terminals.count]
+    assert sorted(terminals) == np.flatnonzero(added & ends).tolist()
+    assert sorted(leaves) == np.flatnonzero(added & ~ends & ~nodes).tolist()
+    np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
+    assert not (nodes & ~added).any()
+    assert tree.visits[:, 0].sum() == 60
+
+
+def test_actions_do_not_exist_for_cfr_before_they_were_added():
+    tree = first_tree(expand=1)
+    absent = ~tree.added.reshape(-1, CELLS)
+    for table in (tree.uniform, tree.average, tree.minimizer.policy, tree.minimizer.regret):
+        assert not table.T[absent].any()
+    assert not tree.slot_total[:, :-1].reshape(2, -1, CELLS)[:, absent].any()
+    np.testing.assert_allclose(tree.uniform.sum(axis=0)[: tree.count], 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("expand", [1, 2, None])
+def test_search_of_the_whole_rest_is_minimax(expand):
+    _, positions = endgame()
+    here, found = search(expand=expand)
+    worth = np.asarray(jax.vmap(gt_cfr.average_values)(found))[1:, 0, 0]
+    likeliest = np.asarray(jax.vmap(gt_cfr.average_policy)(found))[1:, :, 0].argmax(axis=1)
+    np.testing.assert_allclose(worth, minimax.perfect_values(positions)[here[1:]], atol=0.1)
+    assert minimax.perfect_actions(positions)[here[1:], likeliest].all()
+
+
+@pytest.mark.slow
+def test_as_many_as_there_are_is_all():
+    """Without PUCT, for which a node that starts with some children has been visited once."""
+    some, every = (first_tree(expand=k, cfr_share=1.0) for k in (CELLS, None))
+    for name in ("count", "parent", "node", "visits", "average", "slot_total", "known_values"):
+        np.testing.assert_allclose(getattr(some, name), getattr(every, name), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("expand", "asks"), [(1, 1), (None, CELLS)])
+def test_steps_of_a_search(expand, asks):
+    """The evaluator is asked where the tree grows, in no iteration, and says the same there as if
+    it were asked again; nothing is removed."""
+    table, _ = endgame()
+    asked = []
+
+    def counting(params, game, state, reach):
+        jax.debug.callback(asked.append, state)
+        return by_index(params, game, state, reach)
+
+    how = settings(evaluate=counting, expand=expand)
+    start, iterate, simulate = (
+        jax.jit(functools.partial(step, table, None, settings=how))
+        for step in (gt_cfr.start, gt_cfr.iterate, gt_cfr.simulate)
+    )
+    calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
+    state = start(problem=resolving.first_problem(table, max_path=1))
+    assert calls() == 1 + 2 * CELLS
+    for number in range(12):
+        before, state = state, iterate(state)
+        assert calls() == 0
+        policies = before.tree
+        before, state = state, simulate(jax.random.key(number), state)
+        assert calls() == asks
+        one, other = before.tree, state.tree
+        for x, y in zip((one.node >= 0, one.visits), (other.node >= 0, other.visits), strict=True):
+            assert (x <= y).all()
+        assert int(other.visits[:, 0].sum()) == number + 1
+        if expand is not None:
+            assert (one.added <= other.added).all()
+            new = int((other.added & ~one.added).sum()) + int(other.count - one.count)
+            assert new in (0, 1, 2)  # an end, a child, or a node with a child
+    check_leaves(table, policies, before.tree)
+
+
+def check_leaves(table, before, after):
+    """Values of leaves after an iteration are those at its policies' beliefs."""
+    leaves = np.asarray(before.leaves.slot[: int(before.leaves.count)])
+    for slot in leaves[-10:]:
+        node, child = divmod(int(slot), CELLS)
+        policy, reach = before.minimizer.policy[:, node, None], after.reach[:, node, None]
+        reach = table.down(before.state[node], child, reach, policy)
+        expected, _ = by_index(None, table, before.children[node, child], reach)
+        np.testing.assert_allclose(after.slot_values[:, slot], expected[:, 0], rtol=1e-5)
+
+
+def test_virtual_losses_spread_the_simulations_between_two_iterations():
+    """All cells promise the same, and nothing else counts: without, all would take the first."""
+    _, found = search(
+        evaluate=evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
+    )
+    assert found.tree.visits[0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    assert int(found.iterations[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"expand": 0}, "expand=0 must be at least 1, or None"),
+        ({"virtual_loss": -1.0}, "virtual_loss=-1.0 must be at least 0"),
+    ],
+)
+def test_bad_settings(changes, message):
+    with pytest.raises(ValueError, match=message):
+        settings(**changes)
+
+
+def test_games_in_which_children_are_not_actions_are_refused():
+    table = public_table(make("kuhn_poker"))
+    problem = resolving.first_problem(table, max_path=1)
+    how = settings(evaluate=evaluators.zero, expand=1)
+    with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_poker.* has num_rows=3"):
+        gt_cfr.start(table, None, problem=problem, settings=how)

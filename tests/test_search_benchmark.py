@@ -1,0 +1,166 @@
+"""The benchmark of searches: what it counts is what is there, and unequal answers are refused."""
+
+import csv
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import benchmarks, results
+from experiments.benchmarks import alphazero, network_floor, search, search_pieces, tree_growth
+from experiments.benchmarks.search_tasks import TASKS, before_mate, build
+from jaxgames.core import TERMINAL
+from solvers.search import gt_cfr
+
+TASK = "Kuhn (8,1), 1x8"
+CHILDREN = "tic-tac-toe (40,1), 1x8"
+FLAGS = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run of one task."""
+    out = tmp_path_factory.mktemp("benchmark")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in FLAGS.items():  # compile sooner
+            patch.setenv(name, value)
+        tiny = {"tasks": (TASK,), "split": (), "growth": ()}
+        benchmarks.run("search", out, preset="smoke", command="the command", **tiny)
+    return out
+
+
+def test_result_follows_the_schema(folder):
+    result = results.read_result(folder / "result.json")
+    assert (result.experiment, result.preset) == ("benchmark_search", "smoke")
+    assert result.command == "the command"
+    speed = result.number(f"ours:{TASK}")
+    assert 0 < speed.low <= speed.value <= speed.high
+    assert all(number.name.count(":") == 1 for number in result.numbers)
+    assert len({number.name for number in result.numbers}) == len(result.numbers)
+    parts = [result.number(f"{name}:{TASK}").value for name in search._SHARES]
+    assert sum(parts) == pytest.approx(1)
+    ratio = result.number(f"floor, searches/s:{TASK}").value / speed.value
+    assert result.number(f"floor / ours:{TASK}").value == pytest.approx(ratio)
+
+
+def test_details_and_figure(folder):
+    with (folder / "benchmark.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["task"], row["program"], row["samples"]) == (TASK, "ours", "2")
+    assert float(row["calls"]) <= float(row["computed_calls"])
+    assert (folder / "benchmark.png").read_bytes().startswith(b"\x89PNG")
+    assert TASK in (folder / "table.md").read_text()
+
+
+def test_leaves_are_counted_as_the_search_goes():
+    """Against a search that is made one iteration at a time."""
+    setting = build(TASKS[TASK])
+    game, settings = setting.game, setting.settings
+    problem, keys = setting.problem, jax.random.split(jax.random.key(0), 2)
+    args = {"settings": settings}
+    start = jax.jit(lambda: gt_cfr.start(game, setting.params, problem=problem, **args))
+    step = jax.jit(lambda state: gt_cfr.iterate(game, setting.params, state, **args))
+    grow = jax.jit(lambda key, state: gt_cfr.simulate(game, setting.params, key, state, **args))
+    states, expected = [], []
+    for key in keys:
+        state = start()
+        expected.append([])
+        for number in range(settings.simulations):
+            expected[-1].append(int(state.tree.leaves.count))
+            state = grow(jax.random.fold_in(key, number), step(state))
+        states.append(state)
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    np.testing.assert_array_equal(search_pieces.leaves_by_iteration(batch), expected)
+    found = search_pieces.calls(setting, batch)
+    priors = settings.simulations + 1
+    assert found["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
+    assert found["simulations"] == settings.simulations
+    inputs = network_floor.layers(setting.params["torso"])[0][0]
+    rows, actions = game.num_rows, game.num_actions
+    torso, value, prior = inputs * 8, 8 * 2 * rows, 8 * actions * rows
+    by_hand = 2 * (np.sum(expected) / 2 * (torso + value) + priors * (torso + prior))
+    assert found["operations"] == pytest.approx(by_hand)
+
+
+def test_matrix_rate_is_measured():
+    rate = network_floor.matrix_rate([(8, 16), (16, 8)], rows=4, seconds=0.01)
+    assert 1e6 < rate < 1e15
+
+
+def test_a_turn_is_timed_without_what_is_around_it():
+    def run(count):
+        time.sleep(0.02 + 0.005 * int(count))
+        return count
+
+    spent = network_floor.seconds_per_turn(run, seconds=0.08)
+    assert 0.004 < spent < 0.01  # sleep may take longer on a busy machine
+
+
+@pytest.mark.parametrize(
+    ("task", "run", "message"),
+    [
+        (TASK, {"answer": [0.5, 0.51]}, "policies of other are off by 0.01"),
+        (TASK, {"simulations": 7.0}, "simulations of other is 7.0, must be 8"),
+        (CHILDREN, {"move": 4}, "move of other is 4, must be 2"),
+    ],
+)
+def test_unequal_work_and_answers_are_refused(task, run, message):
+    ours = benchmarks.Row(task=task, program=search.OURS, runs=[{"answer": [0.5, 0.5]}])
+    equal = {"answer": [0.5, 0.5], "simulations": TASKS[task].simulations, "move": TASKS[task].mate}
+    other = benchmarks.Row(task=task, program="other", runs=[equal])
+    search.check_equal(other, [ours, other])
+    wrong = benchmarks.Row(task=task, program="other", runs=[equal | run])
+    with pytest.raises(ValueError, match=message):
+        search.check_equal(wrong, [ours, wrong])
+
+
+def test_a_capacity_that_matters_is_refused():
+    tree_growth.check_equal("a_game", 16, [0.5], [0.5])
+    with pytest.raises(ValueError, match="a_game, 16 nodes: twice the capacity"):
+        tree_growth.check_equal("a_game", 16, [0.5], [0.501])
+
+
+def test_linear_growth_has_exponent_1():
+    assert search.exponent([[16, 9.0, 9.0], [64, 2.0, 2.0], [128, 4.0, 4.0]]) == pytest.approx(1)
+    assert search.exponent([[16, 1.0, 1.0]]) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": "paper"}, "unknown preset 'paper'"),
+        ({"tasks": ("Kuhn",)}, "unknown task 'Kuhn'"),
+    ],
+)
+def test_unknown_names_are_refused(options, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        benchmarks.run("search", tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.mate is not None])
+def test_one_move_wins_there(name):
+    task = TASKS[name]
+    game = before_mate(task, build(task).game)
+    pays = []
+    for move in np.flatnonzero(game.child_mask(game.root())):
+        after = game.after(game.root(), jnp.int32(move))
+        if game.actor(after) == TERMINAL:
+            pays.append((int(move), float(game.terminal_values(after, 0, jnp.ones(1))[0])))
+    assert pays == [(task.mate, 1.0)]
+    assert int(game.actor(game.root())) == 0
+
+
+@pytest.mark.slow
+def test_all_programs_agree(tmp_path):
+    """With AlphaZero's search where mctx is installed, on two devices, and as trees grow."""
+    benchmarks.run("search", tmp_path, preset="smoke")
+    with (tmp_path / "benchmark.csv").open() as file:
+        found = [(row["task"], row["program"]) for row in csv.DictReader(file)]
+    expected = [(TASK, "ours"), (TASK, "ours, 2 devices"), (CHILDREN, "ours")]
+    expected += [(CHILDREN, search.RIVAL)] * alphazero.is_installed()
+    assert found == expected
+    points = results.read_result(tmp_path / "result.json")
+    assert points.number("32 nodes:leduc_poker, twice the capacity").value > 0

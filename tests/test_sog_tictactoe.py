@@ -1,0 +1,91 @@
+"""The experiment `sog_tictactoe`: its measures, results, resumption."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from experiments import cli, results, sog_tictactoe
+from jaxgames.adapters.pgx_public import public_pgx
+from solvers import minimax
+
+
+@functools.cache
+def solved():
+    positions = minimax.enumerate_positions(public_pgx("tic_tac_toe"))
+    return positions, minimax.perfect_actions(positions)
+
+
+def play(allowed):
+    """The policy of an agent that takes the first allowed action wherever it comes to."""
+    positions, _ = solved()
+    asked = []
+
+    def find(numbers, states):
+        asked.append(numbers)
+        np.testing.assert_array_equal(states.num_steps, positions.depth[numbers])
+        return allowed[numbers].argmax(axis=1)
+
+    policy = sog_tictactoe.composed(positions, find, batch=16)
+    assert all(len(numbers) == 16 for numbers in asked)
+    return positions, policy
+
+
+def test_a_perfect_agent_never_loses():
+    positions, policy = play(solved()[1])
+    for seat in range(2):
+        assert sog_tictactoe.against_best(positions, policy, seat=seat) == 0
+        shares = sog_tictactoe.against_perfect(positions, policy, seat=seat)
+        np.testing.assert_allclose(shares, (0, 1, 0), atol=1e-12)
+
+
+def test_an_agent_that_fills_the_first_cell_is_met_by_all_its_games():
+    """As first player it begins in a corner, which only the centre draws against."""
+    positions, policy = play(solved()[0].child >= 0)
+    met = np.flatnonzero(policy.any(axis=1))
+    assert 0 in met
+    assert (policy[met].argmax(axis=1) == (positions.child[met] >= 0).argmax(axis=1)).all()
+    for seat in range(2):
+        mine = met[positions.actor[met] == seat]
+        assert (positions.depth[mine] % 2 == seat).all()
+        shares = sog_tictactoe.against_perfect(positions, policy, seat=seat)
+        assert sum(shares) == pytest.approx(1)
+        assert shares[0] > 0.5
+        assert sog_tictactoe.against_best(positions, policy, seat=seat) == -1
+
+
+def run(arguments, folder):
+    return cli.main(["sog_tictactoe", *arguments.split(), "--out", str(folder)])
+
+
+def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
+    monkeypatch.setattr(sog_tictactoe, "_SAVE_EVERY", 2)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run("--preset smoke", whole) == 0
+    numbers = results.read_result(whole / "result.json").numbers
+    assert [number.name.partition(":")[0] for number in numbers[::3]] == [
+        "untrained SoG(4,1)",
+        "SoG(4,1)",
+    ]
+    assert all(number.low <= number.value <= number.high for number in numbers)
+    step, steps = sog_tictactoe.loop.train_step, 0
+
+    def interrupted(*args, **kwargs):
+        nonlocal steps
+        steps += 1
+        if steps == 4:
+            raise KeyboardInterrupt
+        return step(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sog_tictactoe.loop, "train_step", interrupted)
+        assert run("--preset smoke", parts) == 130
+    assert run("--preset smoke --resume", parts) == 0
+    assert results.read_result(parts / "result.json").numbers == numbers
+    assert (parts / "network.npz").read_bytes() == (whole / "network.npz").read_bytes()
+    assert sorted(path.name for path in parts.iterdir()) == [
+        "curve.csv",
+        "curve.png",
+        "network.npz",
+        "result.json",
+    ]

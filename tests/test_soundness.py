@@ -1,0 +1,104 @@
+"""Search with leaves that are solved exactly; the experiment `sog_soundness`."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from experiments import cli, results, sog_soundness
+from jaxgames.public_states import list_public_states
+from jaxgames.tabulate import belief_table
+from solvers.search import evaluators, whole
+from solvers.search.exploitability import agents, searched_exploitability
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+
+def measured(name, *, iterations, grows=False, error=0.0):
+    """Exploitability of searches of so many iterations, in trees of one node unless it `grows`."""
+    table = belief_table(name)
+    states = list_public_states(table)
+    settings = GrowingTreeCfr(
+        evaluators.Noisy(whole.oracle(states)),
+        simulations=iterations if grows else 1,
+        pace=1.0 if grows else 1 / iterations,
+        max_path=1,
+    )
+    shape = (len(table.actors), 2, table.num_rows)
+    noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
+    keys = jax.random.split(jax.random.key(0), 1)
+    found = searched_exploitability(
+        table, states, (None, noise), keys, settings=settings, chains=agents(), batch=2
+    )
+    return float(found[0])
+
+
+def test_exact_leaves_need_no_tree():
+    """In Kuhn, re-solving at every decision with one node each; with wrong leaves it is useless."""
+    exact = measured("kuhn_poker", iterations=100)
+    assert exact < 0.012
+    assert measured("kuhn_poker", iterations=100, error=2.0) > 5 * exact
+
+
+@pytest.mark.slow
+def test_growing_trees_with_exact_leaves_come_close_to_equilibrium():
+    assert measured("kuhn_poker", iterations=2000, grows=True) < 0.004
+
+
+@pytest.fixture
+def small(monkeypatch):
+    part = dataclasses.replace(sog_soundness.PRESETS["smoke"].parts["kuhn"], iterations=(4,))
+    config = dataclasses.replace(sog_soundness.PRESETS["smoke"], parts={"kuhn": part})
+    monkeypatch.setitem(sog_soundness.PRESETS, "smoke", config)
+    return part
+
+
+def run(arguments, folder):
+    return cli.main(["sog_soundness", *arguments.split(), "--out", str(folder)])
+
+
+def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatch, capfd):
+    whole_run, parts = tmp_path / "whole", tmp_path / "parts"
+    assert run("--preset smoke", whole_run) == 0
+    numbers = results.read_result(whole_run / "result.json").numbers
+    assert [number.name for number in numbers] == [
+        "T=4:kuhn, error 0",
+        "T=4:kuhn, error 1",
+    ]
+    assert all(number.low <= number.value <= number.high < 0.5 for number in numbers)
+    measure = sog_soundness._Laboratory.measure
+
+    def interrupted(laboratory, iterations, error):
+        if error > 0:
+            raise KeyboardInterrupt
+        return measure(laboratory, iterations, error)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sog_soundness._Laboratory, "measure", interrupted)
+        assert run("--preset smoke", parts) == 130
+    assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
+    assert run("--preset cpu --resume", parts) == 2
+    assert run("--preset smoke --resume", parts) == 0
+    assert results.read_result(parts / "result.json").numbers == numbers
+    assert sorted(path.name for path in parts.iterdir()) == [
+        "curve.csv",
+        "curve.png",
+        "result.json",
+    ]
+    rows = (parts / "curve.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * small.seeds
+
+
+def test_constants_of_kuhn():
+    """Counted by hand: four public states with decisions, check-bet being the only third one."""
+    found = sog_soundness.constants_of(*sog_soundness._listed("kuhn_poker"))
+    assert dataclasses.asdict(found) == {
+        "resolves": 2,
+        "frontier": 3,
+        "states": 12,
+        "actions": 2,
+        "spread": 4.0,
+        "mass": pytest.approx(1.0),
+    }
+    assert found.bound(200, 0.5) == pytest.approx(12 * (3 * 0.5 + 12 * 4 * 0.1), rel=1e-5)
+    assert np.isfinite(found.bound(1, 0.0))
