@@ -80,7 +80,7 @@ PRESETS = {
         batch_size=16,
         capacity=200,
     ),
-    "cpu": Config(simulations=(16, 64), seeds=5, measured_at=(0, 100, 300, 1000)),
+    "cpu": Config(simulations=(16, 64, 256), seeds=5, measured_at=(0, 100, 300, 1000, 3000)),
     "paper": Config(
         simulations=(16, 64, 256),
         seeds=50,

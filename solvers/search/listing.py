@@ -17,7 +17,7 @@ from jaxgames.public_game import PublicGame
 from jaxgames.public_states import NO_STATE, Listing
 from jaxgames.public_table import NOWHERE, PublicTable
 from solvers.public_tree import Policy
-from solvers.search.gt_cfr import values_above
+from solvers.search.regret_phase import values_above
 
 
 def listed_policy(table: PublicTable, listing: Listing, policy: Policy) -> Float[Array, "S A N"]:

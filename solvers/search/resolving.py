@@ -21,9 +21,8 @@ from solvers.search.gt_cfr import (
     Problem,
     Search,
     average_policy,
-    slot_reach,
 )
-from solvers.search.search_tree import LEAF, columns
+from solvers.search.search_tree import LEAF, columns, slot_reach
 
 
 def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:

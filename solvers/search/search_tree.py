@@ -134,7 +134,7 @@ def expand(
     `among` these are added; None: all.
     """
     allowed = allowed & (tree.count < len(tree.parent))
-    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
+    state = child_at(tree, slot)
     place = jnp.where(allowed, slot, len(tree.node))
     tree = tree.replace(node=tree.node.at[place].set(tree.count, mode="drop"))
     tree = _without_leaf(tree, slot, allowed)
@@ -147,7 +147,7 @@ def add_child(
     """The tree with one more child of a node, where `allowed`: a leaf or a terminal, and an action
     for CFR."""
     node, none = slot // game.num_children, len(tree.node)
-    state = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
+    state = child_at(tree, slot)
     ends = game.actor(state) == TERMINAL
     terminals, _ = _extended(tree.terminals, slot[None], (allowed & ends)[None], none)
     leaves, place = _extended(tree.leaves, slot[None], (allowed & ~ends)[None], none)
@@ -184,6 +184,38 @@ def columns(
 def with_columns(table: Array, new: Array, begin: Int[Array, ""] | int, num_rows: int) -> Array:
     """The table with the columns from number `begin` on replaced."""
     return _with_slice(table, new, jnp.asarray(begin * num_rows, jnp.int32))
+
+
+def node_policy(tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
+    """The average policy at a node; where its actor never was, the present one."""
+    rows = tree.first.shape[0] // tree.parent.shape[0]
+    total = columns(tree.average, node, 1, rows)
+    return average_policy_of(total, columns(tree.minimizer.policy, node, 1, rows))
+
+
+def slot_reach(game: PublicGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
+    """Own reaches in a slot: their weighted sum since its node joined."""
+    node, child = slot // game.num_children, slot % game.num_children
+    total = columns(tree.reach_total, node, 1, game.num_rows)
+    return game.down(at(tree.state, node), child, total, node_policy(tree, node))
+
+
+def average_policy_of(
+    total: Float[Array, "A n"], present: Float[Array, "A n"]
+) -> Float[Array, "A n"]:
+    """Policies from weighted sums; the `present` one where there is nothing to average."""
+    mass = sum_actions(total)[None]
+    return jnp.where(mass > 0, total / jnp.where(mass > 0, mass, 1), present)
+
+
+def at(states: PublicState, index: Int[Array, ""] | int) -> PublicState:
+    """One of several public states."""
+    return jax.tree.map(lambda x: x[index], states)
+
+
+def child_at(tree: SearchTree, slot: Int[Array, ""]) -> PublicState:
+    """The public state in a slot."""
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[slot], tree.children)
 
 
 @jax.custom_batching.custom_vmap

@@ -21,6 +21,7 @@ from jaxgames.public_states import Listing
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
 from solvers.search import evaluators, gt_cfr
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem, Search
+from solvers.search.regret_phase import widest
 from solvers.search.search_tree import expand
 
 
@@ -95,7 +96,7 @@ def _expanded(game, search, reached):
         return expand(game, tree, slot, prior, none, left(tree))
 
     def anywhere(tree):  # one bound for all searches of a batch, which else would be copied
-        return gt_cfr.widest(left(tree).astype(jnp.int32)) > 0
+        return widest(left(tree).astype(jnp.int32)) > 0
 
     return search.replace(tree=jax.lax.while_loop(anywhere, grown, search.tree))
 

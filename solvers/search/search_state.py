@@ -1,0 +1,103 @@
+"""What a search is asked, how it searches, and what it knows on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+from jaxtyping import Array, Float, PyTree
+
+from jaxgames.core import record
+from jaxgames.public_game import PublicGame, PublicState
+from solvers.regret import RegretMatchingPlus, RegretMinimizer
+from solvers.search.search_tree import CHUNK, SearchTree
+
+# evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
+Evaluator = Callable[
+    [PyTree, PublicGame, PublicState, Float[Array, "2 N"]],
+    tuple[Float[Array, "2 N"], Float[Array, "A N"]],
+]
+NO_RESOLVER = -1  # searches from the root of the game have no gadget
+NO_STEP = -1  # padding of a path
+
+
+@dataclasses.dataclass(frozen=True)
+class GrowingTreeCfr:
+    """How to search: the paper's SoG(s, c) is `GrowingTreeCfr(evaluate, simulations=s, pace=c)`."""
+
+    evaluate: Evaluator
+    simulations: int  # s
+    pace: float = 1.0  # c simulations per iteration of CFR
+    exploration: float = 1.0  # of PUCT
+    cfr_share: float = 0.5  # of simulations' actions from CFR's average policy, the rest from PUCT
+    follow_share: float = 0.5  # alpha: of the gadget's in the opponent's range, the rest as before
+    minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
+    averaging_power: float = 1.0  # iteration t counts t**power
+    max_path: int = 4  # public states between a re-solved state and the one searched at
+    max_nodes: int | None = None  # that the tree may have: no more than the game has to expand
+    expand: int | None = None  # k best children by prior that a new node starts with; None: all
+    virtual_loss: float = 1.0  # payoff lost in simulations since the last iteration, to later ones
+
+    def __post_init__(self):
+        if self.simulations < 1:
+            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        if not 0 < self.pace < math.inf:
+            raise ValueError(f"pace={self.pace} must be positive and finite")
+        if self.max_nodes is not None and self.max_nodes <= self.max_path:
+            raise ValueError(f"max_nodes={self.max_nodes} must be over max_path={self.max_path}")
+        if self.expand is not None and self.expand < 1:
+            raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
+        if not 0 <= self.virtual_loss < math.inf:
+            raise ValueError(f"virtual_loss={self.virtual_loss} must be at least 0 and finite")
+        for name in ("cfr_share", "follow_share"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
+
+    @property
+    def iterations_per_phase(self) -> int:
+        """Iterations of CFR between expansions."""
+        return math.ceil(1 / self.pace)
+
+    @property
+    def expansions_per_phase(self) -> int:
+        """Simulations between iterations of CFR."""
+        return math.ceil(self.pace)
+
+    @property
+    def capacity(self) -> int:
+        """Nodes that a search has room for; memory grows with it."""
+        needed = 1 + self.max_path + self.simulations
+        needed = needed if self.max_nodes is None else min(needed, self.max_nodes)
+        return -(-needed // CHUNK) * CHUNK
+
+
+@record
+class Problem:
+    """What a search is asked; see `resolving` for where the numbers come from."""
+
+    state: PublicState  # where the tree starts
+    path: Array  # [L] int32 children from there to where the search acts, then NO_STEP
+    reach: Array  # [2, N] own reaches at `state`; the opponent's as the search before had it
+    resolver: Array  # [] int32 whose policy is re-solved, or NO_RESOLVER
+    opt_out: Array  # [N] what the opponent's rows can get without entering the subgame
+
+
+@record
+class Gadget:
+    """The opponent's choice to follow into the subgame or to terminate; see `resolving`."""
+
+    regret: Array  # [2, N] of following, of terminating
+    follow: Array  # [N] probability
+
+
+@record
+class Search:
+    """A search in progress or done."""
+
+    problem: Problem
+    tree: SearchTree
+    gadget: Gadget
+    target: Array  # [] int32 the node that the search acts at
+    iterations: Array  # [] int32
+    total: Array  # [] sum of the iterations' weights
