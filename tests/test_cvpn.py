@@ -99,7 +99,7 @@ def test_a_search_takes_it():
     search = jax.jit(gt_cfr.search, static_argnames="settings")
     found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
     assert int(found.iterations) == 5
-    assert np.isfinite(gt_cfr.average_policy(table(), found)).all()
+    assert np.isfinite(gt_cfr.average_policy(found)).all()
 
 
 def test_networks_come_back_from_files():

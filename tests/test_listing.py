@@ -8,6 +8,7 @@ import pytest
 from solver_reference import random_policies
 
 from jaxgames.game_tree import enumerate_game
+from jaxgames.public_states import list_public_states
 from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from solvers import evaluation
@@ -27,7 +28,7 @@ def _x64():
 def compiled(name):
     tree = enumerate_game(make(name))
     table = public_table(tree, dtype="float64")
-    return tree, table, listing.list_public_states(table)
+    return tree, table, list_public_states(table)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -52,4 +53,4 @@ def test_every_public_state_is_listed_once():
 def test_too_many():
     _, table, _ = compiled("leduc_poker")
     with pytest.raises(ValueError, match="more than max_states=50 public states"):
-        listing.list_public_states(table, max_states=50)
+        list_public_states(table, max_states=50)

@@ -247,7 +247,7 @@ def _growth(game: str, points: Sequence[Sequence[float]]) -> Iterator[Number]:
         yield Number(name=f"exponent:{game}", value=exponent(points), unit="power of the nodes")
 
 
-def exponent(points: Sequence[Sequence[float]]) -> float | None:
+def exponent(points: Sequence[Sequence[float | int]]) -> float | None:
     """Of the power law between the last two sizes of a tree: 1 if its cost is linear."""
     if len(points) < 2:
         return None
