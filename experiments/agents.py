@@ -55,16 +55,16 @@ def load_agent(
     if game is not None and str(make(game)) != str(make(config["game"])):
         raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
     rules, tree, table = compiled(config["game"])
-    network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
+    sizes = {name: config[name] for name in ("width", "depth", "seed") if name in config}
+    network = cvpn.new_cvpn(table, **({"seed": 0} | sizes))
     graph, params = nnx.split(network)
     if trained:
         params = _params(folder / NETWORK_FILE, params)
-    max_path = config["max_path"]
     settings = GrowingTreeCfr(
         cvpn.NetworkEvaluator(graph),
         simulations=max(config["simulations"]) if simulations is None else simulations,
-        max_path=max_path,
-        max_nodes=max(_num_inner(config["game"]), max_path + 1),
+        max_path=config["max_path"],
+        max_nodes=_num_inner(config["game"]),
     )
     return TrainedAgent(game=rules, tree=tree, table=table, params=params, settings=settings)
 

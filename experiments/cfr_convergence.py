@@ -14,8 +14,6 @@ import functools
 import json
 import pathlib
 import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -24,13 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import measure, plots, published, results
-from experiments.folders import CHECKPOINT, check_same_config, prepare
 from experiments.progress import progress, status
+from experiments.runs import Run, RunArguments
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.public_tree import PublicTree, build_public_tree
 
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 _LINE = "line.json"  # a finished line, in its folder of the checkpoint
 
 
@@ -79,7 +76,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Compare the CFR family on four games.
 
     Writes exploitability against iterations and against seconds as curve.csv and curve.png, and
@@ -87,14 +84,8 @@ class Arguments:
     exactly the same exploitabilities.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: seconds; cpu: minutes on two cores; paper: larger games, for an accelerator."""
-    resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,25 +116,14 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
     """
-    begin = time.perf_counter()
-    config, out = PRESETS[arguments.preset], arguments.out
-    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    check_same_config(out / CHECKPOINT, config)
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="cfr_convergence", command=command)
     with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
-        lines = list(compute(config, out / CHECKPOINT))
-    results.write_csv(out / "curve.csv", [row for line in lines for row in _rows(line)])
-    draw(out / "curve.png", lines)
-    result = results.make_result(
-        experiment="cfr_convergence",
-        preset=arguments.preset,
-        config=dataclasses.asdict(config) | {"measure": _measure(config)},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[_number(line, config.compared_at) for line in lines],
-    )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
-    _print(result, lines)
+        lines = list(compute(config, run.checkpoint))
+    results.write_csv(run.out / "curve.csv", [row for line in lines for row in _rows(line)])
+    draw(run.out / "curve.png", lines)
+    numbers = [_number(line, config.compared_at) for line in lines]
+    _print(run.finish(numbers, measure=_measure(config)), lines)
 
 
 def compute(config: Config, folder: pathlib.Path) -> Iterator[Line]:

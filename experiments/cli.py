@@ -30,6 +30,7 @@ from experiments import (
     sog_variants,
     solve,
 )
+from experiments.runs import RunArguments
 from jaxgames.registry import make, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -63,16 +64,22 @@ class Tables:
     """Write nothing; fail if README is not what would be written."""
 
 
+EXPERIMENTS = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (
+        cfr_convergence,
+        sog_search,
+        sog_soundness,
+        sog_leduc,
+        sog_glasses,
+        sog_tictactoe,
+        sog_variants,
+    )
+}
 COMMANDS = {
     "list": List,
     "solve": solve.Config,
-    "cfr_convergence": cfr_convergence.Arguments,
-    "sog_search": sog_search.Arguments,
-    "sog_soundness": sog_soundness.Arguments,
-    "sog_leduc": sog_leduc.Arguments,
-    "sog_glasses": sog_glasses.Arguments,
-    "sog_tictactoe": sog_tictactoe.Arguments,
-    "sog_variants": sog_variants.Arguments,
+    **{name: module.Arguments for name, module in EXPERIMENTS.items()},
     "play": play.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
@@ -125,20 +132,9 @@ def run(arguments: object, *, command: str) -> int:
             print_list()
         case solve.Config():
             return solve.main(arguments, command=command)
-        case cfr_convergence.Arguments():
-            cfr_convergence.main(arguments, command=command)
-        case sog_search.Arguments():
-            sog_search.main(arguments, command=command)
-        case sog_soundness.Arguments():
-            sog_soundness.main(arguments, command=command)
-        case sog_leduc.Arguments():
-            sog_leduc.main(arguments, command=command)
-        case sog_glasses.Arguments():
-            sog_glasses.main(arguments, command=command)
-        case sog_tictactoe.Arguments():
-            sog_tictactoe.main(arguments, command=command)
-        case sog_variants.Arguments():
-            sog_variants.main(arguments, command=command)
+        case RunArguments():
+            module = next(m for m in EXPERIMENTS.values() if m.Arguments is type(arguments))
+            module.main(arguments, command=command)
         case play.Arguments():
             play.main(arguments)
         case Benchmark():

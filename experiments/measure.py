@@ -21,8 +21,8 @@ import jax
 from jaxtyping import Array, Float
 
 from experiments import results
-from experiments.folders import CHECKPOINT
 from experiments.progress import Report
+from experiments.runs import CHECKPOINT
 from solvers import cfr, evaluation
 from solvers.cfr import CfrState, Solver
 from solvers.public_tree import PublicTree

@@ -93,7 +93,7 @@ def _check(arguments):
 
 
 def _print_match(agent, won, title):
-    scale, unit = _unit(agent)
+    unit, scale = published.measured_in(str(agent.game))
     _say(f"{title}, {2 * len(won):,} games of {agent.game}", style="bold")
     table = Table("seat")
     table.add_column(f"won, {unit}", justify="right")
@@ -103,11 +103,6 @@ def _print_match(agent, won, title):
         sign = "+" if mean > 0 else ""
         table.add_row(name, sign + results.text(mean), f"± {results.text(half)}")
     Console().print(table)
-
-
-def _unit(agent):
-    chips = published.unit(str(agent.game)) == "chips"
-    return (1000, "mbb/h") if chips else (1, "utility")
 
 
 def play_person(

@@ -7,10 +7,10 @@ reveal rounds: with any, Mr X loses for certain.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Literal
 
 from experiments import student_of_games
+from experiments.runs import RunArguments
 from experiments.student_of_games import Config
 
 _GLASSES = "scotland_yard(map=glasses)"
@@ -53,7 +53,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Train a Student of Games agent in Scotland Yard on a small map; measure its exploitability.
 
     Writes exploitability against training steps as curve.csv and curve.png, the trained network and
@@ -61,18 +61,13 @@ class Arguments:
     exactly the same numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: a minute; cpu: an hour on two cores; paper: all of the paper's, for an accelerator."""
-    resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    seed: int = 0
+    """Of the network before training and of training; measurements have seeds of their own."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:
     """Runs the experiment; see `student_of_games.run`."""
-    options = dataclasses.asdict(arguments)
-    config = PRESETS[arguments.preset]
-    student_of_games.run(config, experiment="sog_glasses", command=command, **options)
+    config = dataclasses.replace(PRESETS[arguments.preset], seed=arguments.seed)
+    student_of_games.run(arguments, config, experiment="sog_glasses", command=command)

@@ -6,10 +6,10 @@ Schmid et al. 2023, Fig. 3A.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from typing import Literal
 
 from experiments import student_of_games
+from experiments.runs import RunArguments
 from experiments.student_of_games import Config
 
 PRESETS = {
@@ -52,7 +52,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Train a Student of Games agent in Leduc hold'em, and measure its exact exploitability.
 
     Writes exploitability against training steps as curve.csv and curve.png, the trained network and
@@ -60,19 +60,14 @@ class Arguments:
     exactly the same numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "quick", "cpu", "paper"] = "quick"
-    """smoke: a minute; quick: a quarter of an hour on two cores; cpu: an hour, with more search and
+    """smoke: a minute; quick: five minutes on two cores; cpu: half an hour, with more search and
     training; paper: as long as the paper's, for an accelerator."""
-    resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    seed: int = 0
+    """Of the network before training and of training; measurements have seeds of their own."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:
     """Runs the experiment; see `student_of_games.run`."""
-    options = dataclasses.asdict(arguments)
-    config = PRESETS[arguments.preset]
-    student_of_games.run(config, experiment="sog_leduc", command=command, **options)
+    config = dataclasses.replace(PRESETS[arguments.preset], seed=arguments.seed)
+    student_of_games.run(arguments, config, experiment="sog_leduc", command=command)

@@ -10,30 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
+import itertools
 import pathlib
-import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-import jax
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, published, results
-from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import counter, progress, status
-from jaxgames.public_states import Listing, list_public_states
-from jaxgames.tabulate import belief_table
+from experiments import laboratory, plots, published, results
+from experiments.laboratory import Laboratory
+from experiments.runs import Run, RunArguments
 from solvers.search import evaluators
-from solvers.search.exploitability import Chain, agents, searched_exploitability
+from solvers.search.exploitability import Chain, agents
 from solvers.search.gt_cfr import GrowingTreeCfr
 from solvers.search.whole import equilibrium
-
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +144,7 @@ REFERENCE: dict[str, dict[str, dict[int, float]]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Measure the exploitability of search with fixed leaf values, before anything is learned.
 
     Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
@@ -161,14 +152,9 @@ class Arguments:
     numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
-    resume: bool = False
-    """Continue what --out holds, if there is something."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    """smoke: a minute; cpu: a quarter of an hour on two cores; paper: more seeds, for an
+    accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,53 +175,36 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
-    begin = time.perf_counter()
-    config, out = PRESETS[arguments.preset], arguments.out
-    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    check_same_config(out / CHECKPOINT, config)
-    cells = list(compute(config, out / CHECKPOINT))
-    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
-    draw(out / "curve.png", config, cells)
-    result = results.make_result(
-        experiment="sog_search",
-        preset=arguments.preset,
-        config=dataclasses.asdict(config) | {"measure": _MEASURE},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[number for cell in cells for number in _numbers(config, cell)],
-    )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="sog_search", command=command)
+    cells = list(compute(run))
+    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
+    draw(run.out / "curve.png", config, cells)
+    numbers = [number for cell in cells for number in _numbers(config, cell)]
+    run.finish(numbers, measure=_MEASURE)
     _print(config, cells)
 
 
-def compute(config: Config, folder: pathlib.Path) -> Iterator[Cell]:
-    """All cells; those finished in `folder` are read from there."""
-    for name, part in config.parts.items():
-        with status(f"listing the public states of {part.game}"):
-            laboratory = _Laboratory(part, config.batch)
-        for agent in part.agents:
-            for simulations in part.simulations:
-                file = re.sub(r"\W+", "_", f"{name}-{agent}-{simulations}")
-                path = folder / f"{file}.json"
-                if not path.exists():
-                    found = laboratory.measure(agent, simulations)
-                    cell = Cell(
-                        part=name, agent=agent, simulations=simulations, exploitability=found
-                    )
-                    results.write_file(path, json.dumps(dataclasses.asdict(cell)))
-                yield Cell(**json.loads(path.read_text(encoding="utf-8")))
+def compute(run: Run) -> Iterator[Cell]:
+    """All cells, part by part."""
+    for name, part in run.config.parts.items():
+        bench = _Bench(part, run.config.batch)
+        for agent, simulations in itertools.product(part.agents, part.simulations):
+
+            def measured(agent=agent, simulations=simulations, name=name, bench=bench):
+                found = bench.measure(agent, simulations)
+                yield Cell(part=name, agent=agent, simulations=simulations, exploitability=found)
+
+            yield from run.kept(f"{name}-{agent}-{simulations}", Cell, measured)
 
 
-class _Laboratory:
-    """A game, with all that agents are measured by."""
+class _Bench:
+    """A game, with the leaves that agents are measured with."""
 
     def __init__(self, part: Part, batch: int):
-        self.part, self.batch = part, batch
-        self.table = belief_table(part.game)
-        self.listing = list_public_states(self.table)
-        self.max_nodes = max(self.listing.num_inner, part.max_path + 1)
-        self.equilibrium = functools.cache(lambda: equilibrium(self.table, self.listing))
+        self.part, self.laboratory = part, Laboratory(part.game, batch=batch)
+        game = self.laboratory.table, self.laboratory.listing
+        self.equilibrium = functools.cache(lambda: equilibrium(*game))
 
     def measure(self, name: str, simulations: int) -> list[float]:
         """Exploitability of an agent, by seed."""
@@ -247,38 +216,20 @@ class _Laboratory:
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
             max_path=part.max_path,
-            max_nodes=self.max_nodes,
         )
-        total = part.seeds * _num_searches(self.listing, agent.chains)
-        with progress(f"{name}, {simulations}", total) as report:
-            found = searched_exploitability(
-                self.table,
-                self.listing,
-                params,
-                jax.random.split(jax.random.key(0), part.seeds),
-                settings=settings,
-                chains=agent.chains,
-                batch=self.batch,
-                report=counter(report),
-            )
-        return found.tolist()
+        title = f"{name}, {simulations}"
+        return self.laboratory.exploitability(
+            title, params, settings, seeds=part.seeds, chains=agent.chains
+        )
 
     def _leaves(self, leaves: str) -> tuple[Any, Any]:
         """Evaluator and its parameters."""
         if leaves == "zero":
             return evaluators.zero, None
-        uniform = evaluators.uniform_policy(self.table, self.listing)
+        game = self.laboratory.table, self.laboratory.listing
+        uniform = evaluators.uniform_policy(*game)
         policy = uniform if leaves == "uniform" else self.equilibrium()
-        values = evaluators.continuation_values(self.table, self.listing, policy)
-        return evaluators.continuation, values
-
-
-def _num_searches(listing: Listing, chains: Sequence[Chain]) -> int:
-    actor = np.asarray(listing.actor)
-    return sum(
-        int((actor == chain.player).sum() if chain.own_decisions_only else (actor >= 0).sum())
-        for chain in dict.fromkeys(chains)
-    )
+        return evaluators.continuation, evaluators.continuation_values(*game, policy)
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
@@ -324,41 +275,28 @@ _MEASURE = (
 )
 
 
-def _unit(game: str) -> tuple[str, float]:
-    """What exploitability counts, and how many of it make one of the game's payoffs."""
-    return ("mbb/h", 1000.0) if published.unit(game) == "chips" else ("utility", 1.0)
-
-
 def _numbers(config: Config, cell: Cell) -> list[results.Number]:
     """What was measured, and beside it the reference where there is one."""
     game = config.parts[cell.part].game
-    unit, scale = _unit(game)
-    values = scale * np.asarray(cell.exploitability)
     search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
-    found = results.Number(
-        name=f"{search}:{row}",
-        value=float(values.mean()),
-        unit=unit,
-        low=float(values.min()),
-        high=float(values.max()),
-        seeds=len(values),
-    )
+    found = laboratory.number(f"{search}:{row}", game, cell.exploitability)
     known = REFERENCE.get(game, {}).get(cell.agent, {})
     if cell.simulations not in known:
         return [found]
+    unit, scale = published.measured_in(game)
     value = scale * known[cell.simulations]
     return [found, results.Number(name=f"reference {search}:{row}", value=value, unit=unit)]
 
 
 def _print(config: Config, cells: Sequence[Cell]) -> None:
     for name, part in config.parts.items():
-        unit, scale = _unit(part.game)
+        unit, _ = published.measured_in(part.game)
         table = Table(title=f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}")
         table.add_column("leaves")
         for simulations in part.simulations:
             table.add_column(f"{simulations}", justify="right")
         for agent in part.agents:
             here = [cell for cell in cells if (cell.part, cell.agent) == (name, agent)]
-            means = (f"{scale * np.mean(cell.exploitability):.3g}" for cell in here)
+            means = (laboratory.text(part.game, cell.exploitability) for cell in here)
             table.add_row(agent, *means)
         Console().print(table)

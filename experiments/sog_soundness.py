@@ -9,12 +9,9 @@ exactly, or worth what an equilibrium would earn from there.
 from __future__ import annotations
 
 import dataclasses
-import json
+import itertools
 import math
 import pathlib
-import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -25,17 +22,14 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, results
-from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import counter, progress, status
+from experiments.laboratory import Laboratory
+from experiments.progress import status
+from experiments.runs import Run, RunArguments
 from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame
-from jaxgames.public_states import NO_STATE, Listing, list_public_states
-from jaxgames.tabulate import belief_table
+from jaxgames.public_states import NO_STATE, Listing
 from solvers.search import evaluators, whole
-from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
-
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +123,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Measure the exploitability of search against the error of its leaf values.
 
     Writes exploitability against iterations as curve.csv and curve.png, and result.json, into
@@ -137,14 +131,8 @@ class Arguments:
     continues to exactly the same numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: a minute; cpu: twenty minutes on one core; paper: more seeds, for an accelerator."""
-    resume: bool = False
-    """Continue what --out holds, if there is something."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,93 +154,66 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
-    begin = time.perf_counter()
-    config, out = PRESETS[arguments.preset], arguments.out
-    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    check_same_config(out / CHECKPOINT, config)
-    cells = list(compute(config, out / CHECKPOINT))
-    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
-    draw(out / "curve.png", config, cells)
-    games = dict.fromkeys(part.game for part in config.parts.values())
-    constants = {game: dataclasses.asdict(constants_of(*_listed(game))) for game in games}
-    result = results.make_result(
-        experiment="sog_soundness",
-        preset=arguments.preset,
-        config=dataclasses.asdict(config) | {"constants": constants, "measure": _MEASURE},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[_number(cell) for cell in cells],
-    )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="sog_soundness", command=command)
+    cells = list(compute(run))
+    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
+    draw(run.out / "curve.png", config, cells)
+    run.finish([_number(cell) for cell in cells], measure=_MEASURE)
     _print(config, cells)
 
 
-def compute(config: Config, folder: pathlib.Path) -> Iterator[Cell]:
-    """All cells; those finished in `folder` are read from there."""
-    for name, part in config.parts.items():
-        with status(f"solving {part.game}"):
-            laboratory = _Laboratory(name, part, config.oracle_iterations)
-        for iterations in part.iterations:
-            for error in part.errors:
-                file = re.sub(r"[^\w.]+", "_", f"{name}-{iterations}-{error}")
-                path = folder / f"{file}.json"
-                if not path.exists():
-                    cell = laboratory.measure(iterations, error)
-                    results.write_file(path, json.dumps(dataclasses.asdict(cell)))
-                yield Cell(**json.loads(path.read_text(encoding="utf-8")))
+def compute(run: Run) -> Iterator[Cell]:
+    """All cells, part by part."""
+    for name, part in run.config.parts.items():
+        bench = _Bench(name, part, run.config.oracle_iterations)
+        for iterations, error in itertools.product(part.iterations, part.errors):
+
+            def measured(iterations=iterations, error=error, bench=bench):
+                yield bench.measure(iterations, error)
+
+            yield from run.kept(f"{name}-{iterations}-{error}", Cell, measured)
 
 
-class _Laboratory:
+class _Bench:
     """A game with its leaves."""
 
     def __init__(self, name: str, part: Part, oracle_iterations: int):
         self.name, self.part = name, part
-        self.game, self.listing = _listed(part.game)
-        self.constants = constants_of(self.game, self.listing)
+        self.laboratory = Laboratory(part.game, batch=part.batch)
+        game = self.laboratory.table, self.laboratory.listing
+        self.constants = constants_of(*game)
         self.evaluate, self.params = evaluators.continuation, None
         if part.leaves == "oracle":
-            self.evaluate = whole.oracle(self.listing, iterations=oracle_iterations)
+            self.evaluate = whole.oracle(game[1], iterations=oracle_iterations)
         else:
-            policy = whole.equilibrium(self.game, self.listing)
-            self.params = evaluators.continuation_values(self.game, self.listing, policy)
+            with status(f"solving {part.game}"):
+                self.params = evaluators.continuation_values(*game, whole.equilibrium(*game))
 
     def measure(self, iterations: int, error: float) -> Cell:
         """What searches of so many iterations are exploitable by."""
-        part, game = self.part, self.game
+        part, game = self.part, self.laboratory.table
         settings = GrowingTreeCfr(
             evaluators.Noisy(self.evaluate),
             simulations=iterations if part.grows else 1,
             pace=1.0 if part.grows else 1 / iterations,
             max_path=1,
-            max_nodes=max(self.listing.num_inner, 2),
         )
         shape = (len(game.actors), 2, game.num_rows)
         noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
-        searches = 2 * part.seeds * int((np.asarray(self.listing.actor) >= 0).sum())
-        with progress(f"{self.name}, {iterations}, {error:g}", searches) as report:
-            found = searched_exploitability(
-                game,
-                self.listing,
-                (self.params, noise),
-                jax.random.split(jax.random.key(0), part.seeds),
-                settings=settings,
-                chains=agents(),
-                batch=part.batch,
-                report=counter(report),
-            )
+        found = self.laboratory.exploitability(
+            f"{self.name}, {iterations}, {error:g}",
+            (self.params, noise),
+            settings,
+            seeds=part.seeds,
+        )
         return Cell(
             part=self.name,
             iterations=iterations,
             error=error,
-            exploitability=found.tolist(),
+            exploitability=found,
             bound=self.constants.bound(iterations, error),
         )
-
-
-def _listed(game: str):
-    table = belief_table(game)
-    return table, list_public_states(table)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import pathlib
-import shutil
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import jax
@@ -26,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, results
-from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import progress
+from experiments.runs import Run, RunArguments
+from experiments.training import LOG, Trainee
 from jaxgames.adapters.pgx_public import public_pgx
 from jaxgames.core import TERMINAL
 from nets import cvpn
@@ -36,12 +33,9 @@ from solvers.minimax import NOWHERE, Positions
 from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings
 from train.self_play import SelfPlaySettings
 
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "network.npz")
-_STATE = "training"  # in the checkpoint
-_SAVE_EVERY = 100  # steps
 _SEATS = ("first", "second")
 
 
@@ -96,7 +90,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.
 
     Writes what the agent loses as training goes on as curve.csv and curve.png, the trained network
@@ -104,15 +98,9 @@ class Arguments:
     exactly the same numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: a minute; cpu: ten minutes on one core; paper: more of everything, for an
     accelerator."""
-    resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,40 +126,34 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
     """
-    begin, out = time.perf_counter(), arguments.out
     config = PRESETS[arguments.preset]
-    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    check_same_config(out / CHECKPOINT, config)
-    run = _Run(config, out / CHECKPOINT)
-    cells = [cell for step in config.measured_at for cell in run.measure_at(step)]
-    results.write_csv(out / "curve.csv", [dataclasses.asdict(cell) for cell in cells])
-    results.write_file(out / "network.npz", cvpn.to_bytes(run.state.learner.params))
-    draw(out / "curve.png", config, cells)
+    files = ("curve.csv", "curve.png", "network.npz", LOG)
+    run = Run(arguments, config, experiment="sog_tictactoe", command=command, files=files)
+    student = _Student(run)
+    cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
+    results.write_csv(run.out / "curve.csv", [dataclasses.asdict(cell) for cell in cells])
+    results.write_file(run.out / "network.npz", cvpn.to_bytes(student.trainee.params))
+    draw(run.out / "curve.png", config, cells)
     ends = [step for step in config.measured_at if step in (0, config.measured_at[-1])]
-    result = results.make_result(
-        experiment="sog_tictactoe",
-        preset=arguments.preset,
-        config=dataclasses.asdict(config) | {"measure": _measure(config)},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[number for step in ends for number in _numbers(config, cells, step)],
+    run.finish(
+        [number for step in ends for number in _numbers(config, cells, step)],
+        measure=_measure(config),
         deviations=["the paper plays chess and Go; tic-tac-toe is ours"],
     )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
     _print(config, cells)
 
 
-class _Run:
-    """Training, and measurements on the way; both go on from what `folder` holds."""
+class _Student:
+    """An agent in training, and what it loses on the way."""
 
-    def __init__(self, config: Config, folder: pathlib.Path):
-        self.config, self.folder = config, folder
+    def __init__(self, run: Run):
+        self.run, self.config = run, run.config
+        config = self.config
         self.game = public_pgx(config.game.removeprefix("pgx:"))
         self.positions = minimax.enumerate_positions(self.game)
         network = cvpn.new_cvpn(self.game, seed=0, width=config.width, depth=config.depth)
-        self.graph, params = nnx.split(network)
-        self.settings = loop.TrainingSettings(
+        self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
+        settings = loop.TrainingSettings(
             search=self._search(config.training_simulations),
             learner=LearnerSettings(
                 learning_rate=config.learning_rate,
@@ -188,49 +170,24 @@ class _Run:
             queries_per_search=1.0,
             queries_per_solve=0.2,
         )
-        key = jax.random.key(0)
-        self.state = loop.new_training(self.game, params, key, settings=self.settings)
-        self._restore()
+        self.trainee = Trainee(self.game, network, settings, run)
 
     def measure_at(self, step: int) -> list[Cell]:
-        """Trains up to `step` and measures there what has not been measured yet."""
-        path = self.folder / f"{step}.json"
-        if not path.exists() or step == self.config.measured_at[-1]:
-            self._train(step)
-        if not path.exists():
-            cells = self._measure(step)
-            results.write_file(path, json.dumps([dataclasses.asdict(cell) for cell in cells]))
-        return [Cell(**cell) for cell in json.loads(path.read_text(encoding="utf-8"))]
+        """Trains up to `step`, unless nothing is left to be done there, and measures."""
+        if step == self.config.measured_at[-1]:
+            self.trainee.train(step)
+        return self.run.kept(str(step), Cell, lambda: self._measure(step))
 
     def _search(self, simulations: int) -> GrowingTreeCfr:
-        evaluate = cvpn.NetworkEvaluator(self.graph)
         return GrowingTreeCfr(
-            evaluate, simulations=simulations, max_path=1, expand=self.config.expand
+            self.evaluate, simulations=simulations, max_path=1, expand=self.config.expand
         )
 
-    def _train(self, step: int) -> None:
-        begin, first = time.perf_counter(), int(self.state.step)
-        if first >= step:
-            return
-        with progress("training", step) as report:
-            for number in range(first, step):
-                self.state, metrics = loop.train_step(
-                    self.game, self.graph, self.state, settings=self.settings
-                )
-                require_finite(metrics, number)
-                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
-                    self._save()
-                done = number + 1 - first
-                report(number + 1, None, done / (time.perf_counter() - begin))
-
-    def _measure(self, step: int) -> list[Cell]:
-        cells = []
+    def _measure(self, step: int) -> Iterator[Cell]:
+        self.trainee.train(step)
         for simulations in self.config.simulations:
             find = functools.partial(
-                _likeliest,
-                self.game,
-                self.state.learner.params,
-                settings=self._search(simulations),
+                _likeliest, self.game, self.trainee.params, settings=self._search(simulations)
             )
             for seed, key in enumerate(jax.random.split(jax.random.key(1), self.config.seeds)):
                 policy = composed(
@@ -238,34 +195,14 @@ class _Run:
                 )
                 for seat in range(2):
                     shares = against_perfect(self.positions, policy, seat=seat)
-                    worst = against_best(self.positions, policy, seat=seat)
-                    names = dict(zip(("lost", "drawn", "won"), shares, strict=True))
-                    cells.append(
-                        Cell(
-                            step=step,
-                            simulations=simulations,
-                            seed=seed,
-                            seat=_SEATS[seat],
-                            worst=worst,
-                            **names,
-                        )
+                    yield Cell(
+                        step=step,
+                        simulations=simulations,
+                        seed=seed,
+                        seat=_SEATS[seat],
+                        worst=against_best(self.positions, policy, seat=seat),
+                        **dict(zip(("lost", "drawn", "won"), shares, strict=True)),
                     )
-        return cells
-
-    def _identity(self) -> dict[str, Any]:
-        return {"training": json.dumps(dataclasses.asdict(self.config))}
-
-    def _save(self) -> None:
-        from train import saving  # imports Orbax
-
-        saving.save(self.folder / _STATE, self.state, identity=self._identity())
-
-    def _restore(self) -> None:
-        if not (self.folder / _STATE).exists():
-            return
-        from train import saving  # imports Orbax
-
-        self.state = saving.restore(self.folder / _STATE, self.state, identity=self._identity())
 
 
 @functools.partial(jax.jit, static_argnames="settings")

@@ -8,12 +8,9 @@ are the first line.
 from __future__ import annotations
 
 import dataclasses
-import json
+import itertools
 import pathlib
-import re
-import shutil
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import jax
@@ -22,17 +19,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, published, results
+from experiments import laboratory, plots, results
 from experiments.agents import TrainedAgent, load_agent
-from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import counter, progress
-from jaxgames.public_states import list_public_states
+from experiments.laboratory import Laboratory
+from experiments.runs import Run, RunArguments
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import gt_cfr, resolving
-from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png")
 _TRAINED = pathlib.Path(__file__).parent / "results/sog_leduc/cpu"
 
 _PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
@@ -67,7 +61,7 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(RunArguments):
     """Measure a trained agent of Student of Games with other settings of its search.
 
     Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
@@ -75,16 +69,10 @@ class Arguments:
     numbers.
     """
 
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     agent: pathlib.Path = _TRAINED
     """Folder of a trained agent, as sog_leduc leaves it."""
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
-    resume: bool = False
-    """Continue what --out holds, if there is something."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,57 +93,37 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
-    begin = time.perf_counter()
-    config, out = PRESETS[arguments.preset], arguments.out
+    config = PRESETS[arguments.preset]
     agent = load_agent(arguments.agent)
-    prepare(out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    check_same_config(out / CHECKPOINT, config)
-    cells = list(compute(config, agent, out / CHECKPOINT))
-    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(cell)])
-    draw(out / "curve.png", agent.table.name, config, cells)
-    result = results.make_result(
-        experiment="sog_variants",
-        preset=arguments.preset,
-        config=dataclasses.asdict(config)
-        | {"game": agent.table.name, "measure": _measure(agent, config)},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[_number(agent.table.name, cell) for cell in cells],
-    )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
-    _print(result, config, cells)
+    run = Run(arguments, config, experiment="sog_variants", command=command)
+    bench, game = Laboratory(agent.table, batch=config.batch), agent.table.name
+    cells = []
+    for name, simulations in itertools.product(config.variants, config.simulations):
+
+        def measured(name=name, simulations=simulations):
+            yield measure(bench, agent, name, simulations, config)
+
+        cells += run.kept(f"{name}-{simulations}", Cell, measured)
+    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
+    draw(run.out / "curve.png", game, config, cells)
+    numbers = [
+        laboratory.number(f"SoG({cell.simulations}):{cell.variant}", game, cell.exploitability)
+        for cell in cells
+    ]
+    run.finish(numbers, measure=laboratory.measure(game, config.seeds), game=game)
+    _print(game, config, cells)
 
 
-def compute(config: Config, agent: TrainedAgent, folder: pathlib.Path) -> Iterator[Cell]:
-    """All cells; those finished in `folder` are read from there."""
-    for name in config.variants:
-        for simulations in config.simulations:
-            path = folder / (re.sub(r"\W+", "_", f"{name}-{simulations}") + ".json")
-            if not path.exists():
-                cell = measure(agent, name, simulations, config)
-                results.write_file(path, json.dumps(dataclasses.asdict(cell)))
-            yield Cell(**json.loads(path.read_text(encoding="utf-8")))
-
-
-def measure(agent: TrainedAgent, name: str, simulations: int, config: Config) -> Cell:
+def measure(
+    bench: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
+) -> Cell:
     """Exploitability of one variant, and what it asks of the network."""
     settings = dataclasses.replace(agent.settings, simulations=simulations, **VARIANTS[name])
-    listing = list_public_states(agent.table)
-    total = 2 * config.seeds * int((np.asarray(listing.actor) >= 0).sum())
-    with progress(f"{name}, {simulations}", total) as report:
-        found = searched_exploitability(
-            agent.table,
-            listing,
-            agent.params,
-            jax.random.split(jax.random.key(0), config.seeds),
-            settings=settings,
-            chains=agents(),
-            batch=config.batch,
-            report=counter(report),
-        )
+    found = bench.exploitability(
+        f"{name}, {simulations}", agent.params, settings, seeds=config.seeds
+    )
     calls = _calls(agent, settings, config.batch)
-    return Cell(variant=name, simulations=simulations, exploitability=found.tolist(), calls=calls)
+    return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)
 
 
 def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
@@ -215,34 +183,12 @@ def _rows(cell: Cell) -> list[dict[str, object]]:
     ]
 
 
-def _measure(agent: TrainedAgent, config: Config) -> str:
-    unit, _ = published.measured_in(agent.table.name)
-    return (
-        f"exploitability (NashConv / 2) in {agent.table.name}, in {unit}: mean of {config.seeds}"
-        " seeds; low and high are the least and the most exploitable"
-    )
-
-
-def _number(game: str, cell: Cell) -> results.Number:
-    unit, scale = published.measured_in(game)
-    values = scale * np.asarray(cell.exploitability)
-    return results.Number(
-        name=f"SoG({cell.simulations}):{cell.variant}",
-        value=float(values.mean()),
-        unit=unit,
-        low=float(values.min()),
-        high=float(values.max()),
-        seeds=len(values),
-    )
-
-
-def _print(result: results.Result, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{result.experiment}: {result.config['measure']}")
+def _print(game: str, config: Config, cells: Sequence[Cell]) -> None:
+    table = Table(title=f"sog_variants: {laboratory.measure(game, config.seeds)}")
     table.add_column("search")
     for simulations in config.simulations:
         table.add_column(f"{simulations}", justify="right")
     for name in config.variants:
         here = [cell for cell in cells if cell.variant == name]
-        _, scale = published.measured_in(result.config["game"])
-        table.add_row(name, *(f"{scale * np.mean(cell.exploitability):.3g}" for cell in here))
+        table.add_row(name, *(laboratory.text(game, cell.exploitability) for cell in here))
     Console().print(table)

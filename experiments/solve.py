@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import measure, plots, policy_file, published, results
-from experiments.folders import prepare
 from experiments.progress import progress, status
+from experiments.runs import prepare
 from jaxgames.adapters import load
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
 from solvers import cfr, evaluation

@@ -8,36 +8,21 @@ training settings of these games; ours are the experiments' presets.
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
-import shutil
-import time
 from collections.abc import Sequence
-from typing import Any
 
-import jax
-import numpy as np
 from flax import nnx
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, published, results
-from experiments.folders import CHECKPOINT, check_same_config, prepare
-from experiments.progress import counter, progress
-from jaxgames.public_states import list_public_states
-from jaxgames.tabulate import belief_table
+from experiments import laboratory, plots, published, results
+from experiments.laboratory import Laboratory
+from experiments.runs import Run, RunArguments
+from experiments.training import LOG, Trainee
 from nets import cvpn
-from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop
-from train.learner import LearnerSettings, require_finite
-from train.metrics import MetricsWriter
-
-_LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
-_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "network.npz", _LOG)
-_STATE = "training"  # in the checkpoint
-_SAVE_EVERY = 100  # steps
-_LOG_EVERY = 10
+from train.learner import LearnerSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +44,7 @@ class Config:
     capacity: int = 100_000  # of the replay buffer
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # public states from one decision to the next
+    seed: int = 0  # of the network and of training
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,57 +56,42 @@ class Cell:
     exploitability: list[float]  # by seed
 
 
-def run(
-    config: Config,
-    out: pathlib.Path,
-    *,
-    experiment: str,
-    preset: str,
-    command: str,
-    resume: bool,
-    overwrite: bool,
-) -> None:
-    """Trains, measures and writes the results into `out`.
+def run(arguments: RunArguments, config: Config, *, experiment: str, command: str) -> None:
+    """Trains, measures and writes the results into `arguments.out`.
 
     Raises:
-      ValueError: `out` holds another run.
+      ValueError: the folder holds another run.
       FloatingPointError: training met a number that is not finite.
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
     """
-    begin = time.perf_counter()
-    prepare(out, files=_FILES, resume=resume, overwrite=overwrite)
-    check_same_config(out / CHECKPOINT, config)
-    training = _Run(config, out / CHECKPOINT)
-    cells = [cell for step in config.measured_at for cell in training.measure_at(step)]
-    results.write_csv(out / "curve.csv", [row for cell in cells for row in _rows(cell)])
-    results.write_file(out / "network.npz", cvpn.to_bytes(training.state.learner.params))
-    draw(out / "curve.png", config, cells)
-    result = results.make_result(
-        experiment=experiment,
-        preset=preset,
-        config=dataclasses.asdict(config) | {"measure": _measure(config)},
-        command=command,
-        wall_seconds=time.perf_counter() - begin,
-        numbers=[_number(config, cell) for cell in cells if _wanted(config, cell)],
+    files = ("curve.csv", "curve.png", "network.npz", LOG)
+    run = Run(arguments, config, experiment=experiment, command=command, files=files)
+    student = _Student(run)
+    cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
+    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
+    results.write_file(run.out / "network.npz", cvpn.to_bytes(student.trainee.params))
+    draw(run.out / "curve.png", config, cells)
+    ends = [cell for cell in cells if cell.step in (0, config.measured_at[-1])]
+    run.finish(
+        [_number(config, cell) for cell in ends],
+        measure=laboratory.measure(config.game, config.seeds),
         deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"],
     )
-    results.write_result(out, result)
-    shutil.rmtree(out / CHECKPOINT)
     _print(experiment, config, cells)
 
 
-class _Run:
-    """Training, and measurements on the way; both go on from what `folder` holds."""
+class _Student:
+    """An agent in training, and what it is exploitable by on the way."""
 
-    def __init__(self, config: Config, folder: pathlib.Path):
-        self.config, self.folder = config, folder
-        self.table = belief_table(config.game)
-        self.listing = list_public_states(self.table)
-        self.max_nodes = max(self.listing.num_inner, config.max_path + 1)
-        network = cvpn.new_cvpn(self.table, seed=0, width=config.width, depth=config.depth)
-        self.graph, params = nnx.split(network)
-        self.settings = loop.TrainingSettings(
+    def __init__(self, run: Run):
+        self.run, self.config = run, run.config
+        config = self.config
+        self.laboratory = Laboratory(config.game, batch=config.batch)
+        table = self.laboratory.table
+        network = cvpn.new_cvpn(table, seed=config.seed, width=config.width, depth=config.depth)
+        self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
+        settings = loop.TrainingSettings(
             search=self._search(config.training_simulations),
             learner=LearnerSettings(
                 learning_rate=config.learning_rate,
@@ -135,76 +106,38 @@ class _Run:
             updates=config.updates,
             queries_per_solve=0.3,
         )
-        key = jax.random.key(0)
-        self.state = loop.new_training(self.table, params, key, settings=self.settings)
-        self._restore()
+        self.trainee = Trainee(table, network, settings, run, seed=config.seed)
 
     def measure_at(self, step: int) -> list[Cell]:
-        """Trains up to `step` and measures there what has not been measured yet."""
-        paths = {s: self.folder / f"{step}-{s}.json" for s in self.config.simulations}
-        missing = [s for s, path in paths.items() if not path.exists()]
-        if missing or step == self.config.measured_at[-1]:
-            self._train(step)
-        for simulations in missing:
-            cell = self._measure(step, simulations)
-            results.write_file(paths[simulations], json.dumps(dataclasses.asdict(cell)))
-        return [Cell(**json.loads(path.read_text(encoding="utf-8"))) for path in paths.values()]
+        """Trains up to `step`, unless nothing is left to be done there, and measures."""
+        if step == self.config.measured_at[-1]:
+            self.trainee.train(step)
+        return [
+            cell
+            for simulations in self.config.simulations
+            for cell in self.run.kept(
+                f"{step}-{simulations}", Cell, lambda s=simulations: [self._measure(step, s)]
+            )
+        ]
 
-    def _search(self, simulations: int) -> GrowingTreeCfr:
+    def _measure(self, step, simulations):
+        self.trainee.train(step)
+        found = self.laboratory.exploitability(
+            f"step {step}, SoG({simulations},1)",
+            self.trainee.params,
+            self._search(simulations),
+            seeds=self.config.seeds,
+            key=1,
+        )
+        return Cell(step=step, simulations=simulations, exploitability=found)
+
+    def _search(self, simulations):
         return GrowingTreeCfr(
-            cvpn.NetworkEvaluator(self.graph),
+            self.evaluate,
             simulations=simulations,
             max_path=self.config.max_path,
-            max_nodes=self.max_nodes,
+            max_nodes=self.laboratory.listing.num_inner,
         )
-
-    def _train(self, step: int) -> None:
-        begin, first = time.perf_counter(), int(self.state.step)
-        if first >= step:
-            return
-        folder = self.folder.parent / _LOG
-        with progress("training", step) as report, MetricsWriter(folder, step=first) as log:
-            for number in range(first, step):
-                self.state, metrics = loop.train_step(
-                    self.table, self.graph, self.state, settings=self.settings
-                )
-                require_finite(metrics, number)
-                if number % _LOG_EVERY == 0:
-                    log.write(number, metrics)
-                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
-                    self._save()
-                done = number + 1 - first
-                report(number + 1, None, done / (time.perf_counter() - begin))
-
-    def _measure(self, step: int, simulations: int) -> Cell:
-        total = 2 * self.config.seeds * int((np.asarray(self.listing.actor) >= 0).sum())
-        with progress(f"step {step}, SoG({simulations},1)", total) as report:
-            found = searched_exploitability(
-                self.table,
-                self.listing,
-                self.state.learner.params,
-                jax.random.split(jax.random.key(1), self.config.seeds),
-                settings=self._search(simulations),
-                chains=agents(),
-                batch=self.config.batch,
-                report=counter(report),
-            )
-        return Cell(step=step, simulations=simulations, exploitability=found.tolist())
-
-    def _identity(self) -> dict[str, Any]:
-        return {"training": json.dumps(dataclasses.asdict(self.config))}
-
-    def _save(self) -> None:
-        from train import saving  # imports Orbax
-
-        saving.save(self.folder / _STATE, self.state, identity=self._identity())
-
-    def _restore(self) -> None:
-        if not (self.folder / _STATE).exists():
-            return
-        from train import saving  # imports Orbax
-
-        self.state = saving.restore(self.folder / _STATE, self.state, identity=self._identity())
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
@@ -241,45 +174,25 @@ def _rows(cell: Cell) -> list[dict[str, object]]:
     ]
 
 
-def _measure(config: Config) -> str:
-    unit, _ = published.measured_in(config.game)
-    return (
-        f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of {config.seeds} seeds"
-        " of search; low and high are the least and the most exploitable"
-    )
-
-
-def _wanted(config: Config, cell: Cell) -> bool:
-    return cell.step in (0, config.measured_at[-1])
-
-
 def _number(config: Config, cell: Cell) -> results.Number:
-    unit, scale = published.measured_in(config.game)
-    values = scale * np.asarray(cell.exploitability)
     kinds = list(published.searched_exploitability(config.game).values())
-    known = dict(kinds[0 if cell.step else 1]) if kinds else {}
-    paper = known.get(cell.simulations)
-    return results.Number(
-        name=f"{'' if cell.step else 'untrained '}SoG({cell.simulations},1)",
-        value=float(values.mean()),
-        unit=unit,
-        low=float(values.min()),
-        high=float(values.max()),
-        paper=None if paper is None else scale * paper,
-        seeds=len(values),
+    known = kinds[0 if cell.step else 1] if kinds else {}
+    return laboratory.number(
+        f"{'' if cell.step else 'untrained '}SoG({cell.simulations},1)",
+        config.game,
+        cell.exploitability,
+        paper=known.get(cell.simulations),
     )
 
 
 def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{experiment}: {_measure(config)}")
+    table = Table(title=f"{experiment}: {laboratory.measure(config.game, config.seeds)}")
     table.add_column("step", justify="right")
     for simulations in config.simulations:
         table.add_column(f"SoG({simulations},1)", justify="right")
     for step in config.measured_at:
         here = [cell for cell in cells if cell.step == step]
-        means = (
-            f"{published.measured_in(config.game)[1] * np.mean(cell.exploitability):.3g}"
-            for cell in here
+        table.add_row(
+            f"{step:,}", *(laboratory.text(config.game, cell.exploitability) for cell in here)
         )
-        table.add_row(f"{step:,}", *means)
     Console().print(table)

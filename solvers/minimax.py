@@ -6,7 +6,7 @@ in 549,946 histories. A policy over positions is `[S, A]`; values are player 0's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
+from jaxgames.public_states import in_blocks
 
 NOWHERE = -1  # in `Positions.child`: the action is illegal
 _BLOCK = 1024  # positions expanded at once
@@ -49,7 +50,9 @@ def enumerate_positions(game: PublicGame, *, max_positions: int = 1_000_000) -> 
         count += size
         if count > max_positions:
             raise ValueError(f"{game.name} has more than max_positions={max_positions} positions")
-        actor, payoff, mask, below = _in_blocks(lambda block: _expand(game, block), level)
+        actor, payoff, mask, below = in_blocks(
+            lambda block: _expand(game, block), level, size=_BLOCK
+        )
         levels.append(level)
         level, number = _distinct(jax.tree.map(lambda leaf, m=mask: leaf[m], below))
         child = np.full(mask.shape, NOWHERE, np.int32)
@@ -125,21 +128,6 @@ def _expand(game, states):
         return actor, payoff, game.child_mask(state), game.children(state)
 
     return jax.vmap(one)(states)
-
-
-def _in_blocks(function: Callable, level: PublicState) -> PublicState:
-    """`function` of stacked positions, always compiled for the same number of them."""
-    size, parts = _length(level), []
-    for block in _blocks(size):
-        found = function(jax.tree.map(lambda leaf, b=block: leaf[np.minimum(b, size - 1)], level))
-        used = min(_BLOCK, size - int(block[0]))
-        parts.append(jax.tree.map(lambda leaf, n=used: np.asarray(leaf)[:n], found))
-    return jax.tree.map(lambda *blocks: np.concatenate(blocks), *parts)
-
-
-def _blocks(size: int) -> Iterator[np.ndarray]:
-    for begin in range(0, size, _BLOCK):
-        yield np.arange(begin, begin + _BLOCK)
 
 
 def _distinct(states: PublicState) -> tuple[PublicState, np.ndarray]:

@@ -1,6 +1,6 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
-from experiments import cli, results, student_of_games
+from experiments import cli, results, training
 
 
 def run(arguments, folder):
@@ -8,13 +8,13 @@ def run(arguments, folder):
 
 
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(student_of_games, "_SAVE_EVERY", 5)
+    monkeypatch.setattr(training, "_SAVE_EVERY", 5)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run("--preset smoke", whole) == 0
     numbers = results.read_result(whole / "result.json").numbers
     assert [number.name for number in numbers] == ["untrained SoG(4,1)", "SoG(4,1)"]
     assert all(number.low <= number.value <= number.high for number in numbers)
-    step, steps = student_of_games.loop.train_step, 0
+    step, steps = training.loop.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
@@ -24,7 +24,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
         return step(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(student_of_games.loop, "train_step", interrupted)
+        patch.setattr(training.loop, "train_step", interrupted)
         assert run("--preset smoke", parts) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert not (parts / "result.json").exists()
@@ -41,13 +41,13 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
 
 
 def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
-    step = student_of_games.loop.train_step
+    step = training.loop.train_step
 
     def broken(*args, **kwargs):
         state, metrics = step(*args, **kwargs)
         return state, metrics | {"total": float("nan"), "values": float("nan")}
 
-    monkeypatch.setattr(student_of_games.loop, "train_step", broken)
+    monkeypatch.setattr(training.loop, "train_step", broken)
     assert run("--preset smoke", tmp_path) == 2
     message = capfd.readouterr().err.splitlines()[-1]
     assert "step 0: not finite: " in message

@@ -33,15 +33,15 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
     few, many = numbers[:2]
     assert few.low <= few.value <= few.high
     assert many.value < 0.5 * few.value
-    measure = sog_search._Laboratory.measure
+    measure = sog_search._Bench.measure
 
-    def interrupted(laboratory, name, simulations):
+    def interrupted(bench, name, simulations):
         if name != "zero":
             raise KeyboardInterrupt
-        return measure(laboratory, name, simulations)
+        return measure(bench, name, simulations)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sog_search._Laboratory, "measure", interrupted)
+        patch.setattr(sog_search._Bench, "measure", interrupted)
         assert run("--preset smoke", parts) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert not (parts / "result.json").exists()
@@ -67,7 +67,7 @@ def test_leaves_of_policies_where_rows_are_merged(leaves):
         seeds=1,
         max_path=1,
     )
-    (found,) = sog_search._Laboratory(part, 16).measure(leaves, 50)
+    (found,) = sog_search._Bench(part, 16).measure(leaves, 50)
     assert 0 <= found < 0.05
 
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from experiments import cli, results, sog_tictactoe
+from experiments import cli, results, sog_tictactoe, training
 from jaxgames.adapters.pgx_public import public_pgx
 from solvers import minimax
 
@@ -59,7 +59,7 @@ def run(arguments, folder):
 
 
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setattr(sog_tictactoe, "_SAVE_EVERY", 2)
+    monkeypatch.setattr(training, "_SAVE_EVERY", 2)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run("--preset smoke", whole) == 0
     numbers = results.read_result(whole / "result.json").numbers
@@ -68,7 +68,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
         "SoG(4,1)",
     ]
     assert all(number.low <= number.value <= number.high for number in numbers)
-    step, steps = sog_tictactoe.loop.train_step, 0
+    step, steps = training.loop.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
@@ -78,7 +78,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
         return step(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sog_tictactoe.loop, "train_step", interrupted)
+        patch.setattr(training.loop, "train_step", interrupted)
         assert run("--preset smoke", parts) == 130
     assert run("--preset smoke --resume", parts) == 0
     assert results.read_result(parts / "result.json").numbers == numbers
@@ -86,6 +86,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
     assert sorted(path.name for path in parts.iterdir()) == [
         "curve.csv",
         "curve.png",
+        "log",
         "network.npz",
         "result.json",
     ]

@@ -66,15 +66,15 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
         "T=4:kuhn, error 1",
     ]
     assert all(number.low <= number.value <= number.high < 0.5 for number in numbers)
-    measure = sog_soundness._Laboratory.measure
+    measure = sog_soundness._Bench.measure
 
-    def interrupted(laboratory, iterations, error):
+    def interrupted(bench, iterations, error):
         if error > 0:
             raise KeyboardInterrupt
-        return measure(laboratory, iterations, error)
+        return measure(bench, iterations, error)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sog_soundness._Laboratory, "measure", interrupted)
+        patch.setattr(sog_soundness._Bench, "measure", interrupted)
         assert run("--preset smoke", parts) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert run("--preset cpu --resume", parts) == 2
@@ -91,7 +91,8 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
 
 def test_constants_of_kuhn():
     """Counted by hand: four public states with decisions, check-bet being the only third one."""
-    found = sog_soundness.constants_of(*sog_soundness._listed("kuhn_poker"))
+    table = belief_table("kuhn_poker")
+    found = sog_soundness.constants_of(table, list_public_states(table))
     assert dataclasses.asdict(found) == {
         "resolves": 2,
         "frontier": 3,

@@ -15,7 +15,7 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers import cfr
 from solvers.public_tree import build_public_tree
-from solvers.search import evaluators, gt_cfr, listing
+from solvers.search import evaluators, gt_cfr, listing, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop, queries, self_play
 from train.learner import LearnerSettings, require_finite
@@ -64,7 +64,7 @@ class TestQueue:
 
 
 def search_of(game, key, query, settings):
-    problem = queries.problem(query, max_path=settings.max_path)
+    problem = resolving.fixed_problem(query.state, query.reach, max_path=settings.max_path)
     found = gt_cfr.search(game, None, key, problem=problem, settings=settings)
     return queries.answer(game, query, found), found
 

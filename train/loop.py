@@ -18,7 +18,7 @@ from jaxtyping import Array, Key, PyTree
 
 from jaxgames.core import record
 from jaxgames.public_game import PublicGame
-from solvers.search import gt_cfr
+from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import queries, replay, self_play, sharding
 from train.examples import Example, blank_example
@@ -180,8 +180,8 @@ def _search(shared, batch, *, settings):
     """One search for every episode and every query, all side by side, and what follows."""
     game, params = shared
     (play_keys, move_keys, episodes), (solve_keys, asked) = batch
-    problem = functools.partial(queries.problem, max_path=settings.search.max_path)
-    problems = _joined(episodes.problem, jax.vmap(problem)(asked))
+    fixed = functools.partial(resolving.fixed_problem, max_path=settings.search.max_path)
+    problems = _joined(episodes.problem, jax.vmap(fixed)(asked.state, asked.reach))
     counts = jnp.array([len(play_keys), len(solve_keys)])
     share = jnp.array([settings.queries_per_search, settings.queries_per_solve])
     share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))

@@ -13,8 +13,8 @@ from jaxtyping import Array, Bool, Key
 from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from solvers.search import gt_cfr
-from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, Problem, Search
-from solvers.search.search_tree import LEAF, columns
+from solvers.search.gt_cfr import Search
+from solvers.search.search_tree import LEAF, at, child_at, columns
 from train.examples import Example, make_example
 
 
@@ -98,7 +98,6 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
     slot = jnp.argmax(jnp.where(weight > 0, score, -jnp.inf))
     node, child = slot // slots, slot % slots
-    at = lambda states, *index: jax.tree.map(lambda x: x[index], states)  # noqa: E731
     here, policy = (
         columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
     )
@@ -106,19 +105,8 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     if game.num_rows == 1:
         reach = jnp.ones_like(reach)  # which the search asked at
     possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
-    query = Query(state=at(tree.children, node, child), reach=reach)
+    query = Query(state=child_at(tree, slot), reach=reach)
     return query, possible & jnp.any(weight > 0)
-
-
-def problem(query: Query, *, max_path: int) -> Problem:
-    """The search that answers a query: both ranges stay as they are."""
-    return Problem(
-        state=query.state,
-        path=jnp.full(max_path, NO_STEP, jnp.int32),
-        reach=query.reach,
-        resolver=jnp.int32(NO_RESOLVER),
-        opt_out=jnp.zeros_like(query.reach[0]),
-    )
 
 
 def answer(game: PublicGame, query: Query, found: Search) -> Example:

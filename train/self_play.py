@@ -16,7 +16,7 @@ from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
 from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import NO_STEP, Problem, Search
-from solvers.search.search_tree import columns, uniform
+from solvers.search.search_tree import at, choose, columns, uniform
 from train.examples import Example, blank_example, make_example
 
 
@@ -109,8 +109,7 @@ def go_on(
         waiting=waiting,
     )
     fresh = new_episode(game, new_key, max_path=max_path, settings=settings)
-    after = jax.tree.map(lambda new, old: jnp.where(move.ended, new, old), fresh, later)
-    return after, examples, there
+    return choose(move.ended, fresh, later), examples, there
 
 
 @record
@@ -126,7 +125,7 @@ def _move(game, key, found, episode, settings, max_path):
     """An action at the searched state, and what chance does then."""
     shape = max_path + 1, game.num_actions + game.num_children
     noise = jax.random.gumbel(key, shape, found.tree.reach.dtype)
-    state, rows = _searched_state(found), episode.rows
+    state, rows = at(found.tree.state, found.target), episode.rows
     action = _action(game, noise[0, : game.num_actions], found, episode, settings)
     path = []
     for step in range(max_path):
@@ -137,8 +136,7 @@ def _move(game, key, found, episode, settings, max_path):
         weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
         child = gt_cfr.sample(noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0))
         path.append(jnp.where(moves, child, NO_STEP))
-        after = jax.tree.map(lambda x, child=child: x[child], children)
-        state = jax.tree.map(lambda new, old, moves=moves: jnp.where(moves, new, old), after, state)
+        state = choose(moves, at(children, child), state)
         rows = jnp.where(moves, pairs[child], rows)
     resigned = _resigns(game, found, episode, settings)
     over = (game.actor(state) == TERMINAL) | (episode.moves + 1 >= settings.longest(game))
@@ -148,7 +146,7 @@ def _move(game, key, found, episode, settings, max_path):
 
 def _action(game, noise, found, episode, settings):
     """The search's policy in the world state's row, partly uniform; late in a game its mode."""
-    state, policy = _searched_state(found), gt_cfr.average_policy(found)
+    state, policy = at(found.tree.state, found.target), gt_cfr.average_policy(found)
     share = settings.exploration
     policy = (1 - share) * policy + share * uniform(game, state, policy.dtype)
     weights = policy[:, episode.rows[jnp.maximum(game.actor(state), 0)]]
@@ -170,7 +168,7 @@ def _resigns(game, found, episode, settings):
 def expected_payoff(game: PublicGame, found: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
     """What a search expects the player to move to win, in the world state of these rows; 0 where
     it holds that state impossible."""
-    tree, state = found.tree, _searched_state(found)
+    tree, state = found.tree, at(found.tree.state, found.target)
     actor = jnp.maximum(game.actor(state), 0)
     values = columns(tree.slot_total, tree.parent[found.target], 1, game.num_rows)
     reach = columns(tree.reach_total, found.target, 1, game.num_rows)  # of the same iterations
@@ -181,7 +179,7 @@ def expected_payoff(game: PublicGame, found: Search, rows: Int[Array, "2"]) -> F
 def _recorded(game, key, found, episode, move, settings):
     """The examples that wait for the outcome after this move, those that are ready, and which of
     those are there."""
-    state, reach = _searched_state(found), _searched_reach(game, found)
+    state, reach = at(found.tree.state, found.target), _searched_reach(game, found)
     policy = gt_cfr.average_policy(found)
     example = make_example(game, state, reach, jnp.zeros_like(reach), policy, value_weight=0.0)
     if episode.waiting is None:
@@ -207,10 +205,6 @@ def outcome(game: PublicGame, state: PublicState, rows: Int[Array, "2"]) -> Floa
     worth = [game.terminal_values(state, p, known[1 - p])[rows[p]] for p in range(2)]
     ended = (game.actor(state) == TERMINAL) & (weight > 0)
     return jnp.where(ended, jnp.stack(worth) / jnp.where(ended, weight, 1), 0)
-
-
-def _searched_state(found):
-    return jax.tree.map(lambda x: x[found.target], found.tree.state)
 
 
 def _searched_reach(game, found):

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments import folders, plots, results
+from experiments import plots, results, runs
 from experiments.benchmarks import (
     Row,
     bars,
@@ -119,7 +119,7 @@ def benchmark(
     """
     begin = time.perf_counter()
     config = make_config(preset, **changes)
-    folders.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     installed = [name for name in config.solvers if SOLVERS[name].is_installed()]
     rows = measure_all(config, installed)
     remarks = [f"{name} is not installed" for name in config.solvers if name not in installed]

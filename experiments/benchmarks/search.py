@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments import folders, results
+from experiments import results, runs
 from experiments.benchmarks import Row, alphazero, markdown_table, measure_apart
 from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_tasks import TASKS
@@ -97,7 +97,7 @@ def benchmark(
     """
     begin = time.perf_counter()
     config = make_config(preset, **changes)
-    folders.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows, growth = measure_all(config)
     remarks = _remarks(config, rows)
     numbers = [number for row in rows for number in _speeds(row)]

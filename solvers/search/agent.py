@@ -22,6 +22,7 @@ from jaxgames.core import record
 from jaxgames.public_game import Player, PublicGame, PublicState
 from solvers.search import evaluators, gt_cfr, resolving
 from solvers.search.gt_cfr import NO_STEP, GrowingTreeCfr, Search
+from solvers.search.search_tree import at, choose
 
 
 @record
@@ -63,10 +64,10 @@ def observe(game: PublicGame, state: AgentState, child: Int[Array, ""]) -> Agent
     there = known & game.child_mask(state.public)[child]
     steps, room = _steps(state), len(state.path)
     after = state.replace(
-        public=jax.tree.map(lambda x: x[child], game.children(state.public)),
+        public=at(game.children(state.public), child),
         path=state.path.at[jnp.minimum(steps, room - 1)].set(child),
     )
-    return _choose(there & (steps < room), after, state)
+    return choose(there & (steps < room), after, state)
 
 
 def checked_observe(game: PublicGame, state: AgentState, child: int) -> AgentState:
@@ -111,9 +112,9 @@ def think(
     later = resolving.next_problem(
         game, state.search, state.played, state.path, resolver=state.player
     )
-    problem, played = _choose(state.searched, later, (first, reached))
+    problem, played = choose(state.searched, later, (first, reached))
     found = gt_cfr.search(game, params, key, problem=problem, settings=settings)
-    found = _choose(again, state.search, found)
+    found = choose(again, state.search, found)
     after = state.replace(
         path=jnp.full_like(state.path, NO_STEP),
         search=found,
@@ -152,7 +153,3 @@ def _draw(key, policy, row):
 def _steps(state):
     """Public states entered since the last search."""
     return jnp.sum(state.path != NO_STEP, dtype=jnp.int32)
-
-
-def _choose(condition, these, those):
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), these, those)

@@ -17,7 +17,7 @@ from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame, PublicState
 from jaxgames.public_states import NO_STATE, Listing
 from jaxgames.public_table import PublicTable
-from solvers.search.search_tree import uniform
+from solvers.search.search_tree import at, uniform
 
 
 def zero(
@@ -62,7 +62,7 @@ def continuation_values(
 
     def up(i, values):
         s = count - 1 - i
-        state, number = _at(listing.state, s), listing.child[s]
+        state, number = at(listing.state, s), listing.child[s]
         pairs = follow(state, row, row, action)
         number = jnp.broadcast_to(number, pairs.shape[:-1])
         there = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
@@ -107,7 +107,3 @@ class Noisy:
         values, prior = self.evaluate(inner, game, state, reach)
         scale = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
         return values + noise[state] * scale, prior
-
-
-def _at(states, index):
-    return jax.tree.map(lambda x: x[index], states)

@@ -171,9 +171,7 @@ def _learn(game, tree, weight, minimizer, step, nodes):
             put(average, take(average) + weight * own * before.policy),
             put(actions, found),
             put(reach_total, take(reach_total) + weight * reach),
-            put(
-                slot_total, take(slot_total, slots) + weight * take(tree.slot_values, slots), slots
-            ),
+            put(slot_total, take(slot_total, slots) + weight * below, slots),
         )
 
     carry = (tree.minimizer, tree.average, tree.action_values, tree.reach_total, tree.slot_total)

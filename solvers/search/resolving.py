@@ -10,7 +10,6 @@ search starts at its closest ancestor that is.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -22,18 +21,23 @@ from solvers.search.gt_cfr import (
     Search,
     average_policy,
 )
-from solvers.search.search_tree import LEAF, columns, slot_reach
+from solvers.search.search_tree import LEAF, at, choose, columns, slot_reach
 
 
 def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:
     """The search at the root of the game: no gadget, everything is reached."""
     state = game.root()
+    return fixed_problem(state, game.rows(state).astype(dtype), max_path=max_path)
+
+
+def fixed_problem(state: PublicState, reach: Float[Array, "2 N"], *, max_path: int) -> Problem:
+    """The search at a state where both players' own reaches are given: no gadget."""
     return Problem(
         state=state,
         path=jnp.full(max_path, NO_STEP, jnp.int32),
-        reach=game.rows(state).astype(dtype),
+        reach=reach,
         resolver=jnp.int32(NO_RESOLVER),
-        opt_out=jnp.zeros(game.num_rows, dtype),
+        opt_out=jnp.zeros_like(reach[0]),
     )
 
 
@@ -53,7 +57,7 @@ def next_problem(
     without a gadget (which is not safe).
     """
     policy = average_policy(search)
-    state = jax.tree.map(lambda x: x[search.target], search.tree.state)
+    state = at(search.tree.state, search.target)
     node, problem = search.target, None
     for step in range(path.shape[0]):
         there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
@@ -62,7 +66,7 @@ def next_problem(
         slot = jnp.maximum(node, 0) * game.num_children + child
         found = _problem_at(game, search, slot, state, rest, played, resolver)
         known = there & (node != LEAF)
-        problem = found if problem is None else _choose(known, found, problem)
+        problem = found if problem is None else choose(known, found, problem)
         node = jnp.where(known, search.tree.node[slot], LEAF)
     return problem, played
 
@@ -101,9 +105,5 @@ def _advance(game, state, played, policy, child, there):
     """
     chosen = jnp.ones_like(game.legal(state).T, played.dtype) if policy is None else policy
     reach = game.down(state, child, played, chosen)
-    after = jax.tree.map(lambda x: x[child], game.children(state))
-    return jnp.where(there, reach, played), _choose(there, after, state)
-
-
-def _choose(condition, these, those):
-    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), these, those)
+    after = at(game.children(state), child)
+    return jnp.where(there, reach, played), choose(there, after, state)

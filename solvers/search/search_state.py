@@ -35,7 +35,7 @@ class GrowingTreeCfr:
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
     averaging_power: float = 1.0  # iteration t counts t**power
     max_path: int = 4  # public states between a re-solved state and the one searched at
-    max_nodes: int | None = None  # that the tree may have: no more than the game has to expand
+    max_nodes: int | None = None  # no tree needs more: what the game has to expand
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
     virtual_loss: float = 1.0  # payoff lost in simulations since the last iteration, to later ones
 
@@ -44,8 +44,8 @@ class GrowingTreeCfr:
             raise ValueError(f"simulations={self.simulations} must be at least 1")
         if not 0 < self.pace < math.inf:
             raise ValueError(f"pace={self.pace} must be positive and finite")
-        if self.max_nodes is not None and self.max_nodes <= self.max_path:
-            raise ValueError(f"max_nodes={self.max_nodes} must be over max_path={self.max_path}")
+        if self.max_nodes is not None and self.max_nodes < 1:
+            raise ValueError(f"max_nodes={self.max_nodes} must be at least 1, or None")
         if self.expand is not None and self.expand < 1:
             raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
         if not 0 <= self.virtual_loss < math.inf:
@@ -67,8 +67,9 @@ class GrowingTreeCfr:
     @property
     def capacity(self) -> int:
         """Nodes that a search has room for; memory grows with it."""
-        needed = 1 + self.max_path + self.simulations
-        needed = needed if self.max_nodes is None else min(needed, self.max_nodes)
+        start = 1 + self.max_path
+        needed = start + self.simulations
+        needed = needed if self.max_nodes is None else max(start, min(needed, self.max_nodes))
         return -(-needed // CHUNK) * CHUNK
 
 

@@ -18,7 +18,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from jaxgames.core import TERMINAL, record
 from jaxgames.public_game import PublicGame, PublicState
@@ -211,6 +211,11 @@ def average_policy_of(
 def at(states: PublicState, index: Int[Array, ""] | int) -> PublicState:
     """One of several public states."""
     return jax.tree.map(lambda x: x[index], states)
+
+
+def choose(condition: Bool[Array, ""], these: PyTree, those: PyTree) -> PyTree:
+    """`these` where the condition holds, else `those`."""
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), these, those)
 
 
 def child_at(tree: SearchTree, slot: Int[Array, ""]) -> PublicState:

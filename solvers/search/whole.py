@@ -19,10 +19,10 @@ from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame, PublicState
 from jaxgames.public_states import Listing
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
-from solvers.search import evaluators, gt_cfr
-from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem, Search
+from solvers.search import evaluators, gt_cfr, resolving
+from solvers.search.gt_cfr import GrowingTreeCfr, Search
 from solvers.search.regret_phase import widest
-from solvers.search.search_tree import expand
+from solvers.search.search_tree import at, expand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Whole:
             minimizer=self.minimizer,
             averaging_power=self.averaging_power,
             max_path=1,
-            max_nodes=max(self.max_nodes, 2),
+            max_nodes=self.max_nodes,
         )
 
 
@@ -64,13 +64,7 @@ def solve(
     what the actor does here, and `policy_below` what everybody does from here on. One solution,
     pure; `jax.vmap` solves side by side.
     """
-    problem = Problem(
-        state=state,
-        path=jnp.full(1, NO_STEP, jnp.int32),
-        reach=reach,
-        resolver=jnp.int32(NO_RESOLVER),
-        opt_out=jnp.zeros_like(reach[0]),
-    )
+    problem = resolving.fixed_problem(state, reach, max_path=1)
     found = gt_cfr.start(game, None, problem=problem, settings=settings.search)
     found = _expanded(game, found, reached=jnp.any(reach > 0))
     return jax.lax.fori_loop(
@@ -139,7 +133,7 @@ def equilibrium(
     `listing.exploitability` says how near.
     """
     settings = Whole(max_nodes=listing.num_inner, iterations=iterations)
-    root = jax.tree.map(lambda x: x[0], listing.state)
+    root = at(listing.state, 0)
     dtype = jax.eval_shape(lambda: game.compatible(root, 0, jnp.ones(game.num_rows))).dtype
     found = _solve(game, root, game.rows(root).astype(dtype), settings=settings)
     numbers, policies = policy_below(listing, found, 0)

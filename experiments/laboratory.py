@@ -1,0 +1,88 @@
+"""How exploitable a search is in a listed game, measured with a progress bar."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from experiments import published, results
+from experiments.progress import counter, progress, status
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import PublicTable
+from jaxgames.tabulate import belief_table
+from solvers.search.exploitability import Chain, agents, searched_exploitability
+from solvers.search.gt_cfr import GrowingTreeCfr
+
+
+class Laboratory:
+    """A game, by its tables or by its name, with all its public states."""
+
+    def __init__(self, game: str | PublicTable, *, batch: int):
+        with status("listing public states"):
+            self.table = belief_table(game) if isinstance(game, str) else game
+            self.listing = list_public_states(self.table)
+        self.batch = batch  # searches side by side
+
+    def exploitability(
+        self,
+        title: str,
+        params: PyTree,
+        settings: GrowingTreeCfr,
+        *,
+        seeds: int,
+        key: int = 0,
+        chains: tuple[Chain, Chain] = agents(),
+    ) -> list[float]:
+        """Exploitability (NashConv / 2) of searching at every public state, by seed."""
+        actor = np.asarray(self.listing.actor)
+        searches = seeds * sum(
+            int((actor == one.player).sum() if one.own_decisions_only else (actor >= 0).sum())
+            for one in dict.fromkeys(chains)
+        )
+        with progress(title, searches) as report:
+            found = searched_exploitability(
+                self.table,
+                self.listing,
+                params,
+                jax.random.split(jax.random.key(key), seeds),
+                settings=dataclasses.replace(settings, max_nodes=self.listing.num_inner),
+                chains=chains,
+                batch=self.batch,
+                report=counter(report),
+            )
+        return found.tolist()
+
+
+def measure(game: str, seeds: int) -> str:
+    """What `number` tells, in words."""
+    unit, _ = published.measured_in(game)
+    return (
+        f"exploitability (NashConv / 2) in {game}, in {unit}: mean of {seeds} seeds of search; low"
+        " and high are the least and the most exploitable"
+    )
+
+
+def number(
+    name: str, game: str, exploitability: Sequence[float], *, paper: float | None = None
+) -> results.Number:
+    """Exploitability by seed as one number; `paper` is in the game's payoffs too."""
+    unit, scale = published.measured_in(game)
+    values = scale * np.asarray(exploitability)
+    return results.Number(
+        name=name,
+        value=float(values.mean()),
+        unit=unit,
+        low=float(values.min()),
+        high=float(values.max()),
+        paper=None if paper is None else scale * paper,
+        seeds=len(values),
+    )
+
+
+def text(game: str, exploitability: Sequence[float]) -> str:
+    """The mean, for people."""
+    return f"{published.measured_in(game)[1] * np.mean(exploitability):.3g}"

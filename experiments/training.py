@@ -1,0 +1,78 @@
+"""A network in training: step by step, with checkpoints, metrics and a guard against NaN."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+
+import jax
+from flax import nnx
+from jaxtyping import PyTree
+
+from experiments.progress import progress
+from experiments.runs import Run
+from jaxgames.public_game import PublicGame
+from train import loop
+from train.learner import require_finite
+from train.metrics import MetricsWriter
+
+LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
+_STATE = "training"  # in the checkpoint
+_SAVE_EVERY = 100  # steps
+_LOG_EVERY = 10
+
+
+class Trainee:
+    """A network that learns in a run, from where an interrupted one stopped."""
+
+    def __init__(
+        self,
+        game: PublicGame,
+        network: nnx.Module,
+        settings: loop.TrainingSettings,
+        run: Run,
+        *,
+        seed: int = 0,
+    ):
+        self.game, self.settings, self.out = game, settings, run.out
+        self.graph, params = nnx.split(network)
+        self.state = loop.new_training(game, params, jax.random.key(seed), settings=settings)
+        self._folder = run.checkpoint / _STATE
+        self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
+        if self._folder.exists():
+            from train import saving  # imports Orbax
+
+            self.state = saving.restore(self._folder, self.state, identity=self._identity)
+
+    @property
+    def params(self) -> PyTree:
+        """The network's, as they are now."""
+        return self.state.learner.params
+
+    def train(self, step: int) -> None:
+        """Trains up to `step`.
+
+        Raises:
+          FloatingPointError: a number is not finite.
+        """
+        begin, first = time.perf_counter(), int(self.state.step)
+        if first >= step:
+            return
+        with progress("training", step) as report, MetricsWriter(self.out / LOG, step=first) as log:
+            for number in range(first, step):
+                self.state, metrics = loop.train_step(
+                    self.game, self.graph, self.state, settings=self.settings
+                )
+                require_finite(metrics, number)
+                if number % _LOG_EVERY == 0:
+                    log.write(number, metrics)
+                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
+                    self._save()
+                done = number + 1 - first
+                report(number + 1, None, done / (time.perf_counter() - begin))
+
+    def _save(self):
+        from train import saving  # imports Orbax
+
+        saving.save(self._folder, self.state, identity=self._identity)
