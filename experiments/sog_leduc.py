@@ -36,6 +36,7 @@ PRESETS = {
         simulations=(33, 100, 300, 1000),
         seeds=10,
         measured_at=(0, 1000, 5000),
+        width=256,
         batch=64,
     ),
     "paper": Config(
@@ -43,6 +44,7 @@ PRESETS = {
         simulations=(33, 100, 300, 1000),
         seeds=50,
         measured_at=(0, 25_000, 50_000, 100_000, 150_000),
+        width=256,
         episodes=512,
         solves=512,
         batch=1024,

@@ -39,7 +39,10 @@ class Config:
     episodes: int = 16
     solves: int = 16
     updates: int = 4
-    learning_rate: float = 1e-3
+    queries_per_search: float = 0.9
+    queries_per_solve: float = 0.3
+    learning_rate: float = 3e-3
+    decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
     batch: int = 16  # searches side by side when measured
@@ -95,7 +98,8 @@ class _Student:
             search=self._search(config.training_simulations),
             learner=LearnerSettings(
                 learning_rate=config.learning_rate,
-                decay_steps=50_000,
+                decay_rate=config.decay,
+                decay_steps=config.measured_at[-1] * config.updates,
                 batch_size=config.batch_size,
                 capacity=config.capacity,
                 max_uses=20,
@@ -104,7 +108,8 @@ class _Student:
             episodes=config.episodes,
             solves=config.solves,
             updates=config.updates,
-            queries_per_solve=0.3,
+            queries_per_search=config.queries_per_search,
+            queries_per_solve=config.queries_per_solve,
         )
         self.trainee = Trainee(table, network, settings, run, seed=config.seed)
 

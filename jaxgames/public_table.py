@@ -40,12 +40,12 @@ class PublicTable(PublicGame):
     depth: Array  # [S] int32 public states between `first` and here; negative above it
     information_states: Array  # [S, 2, N] int32 numbers, in the game tree if from one; or NOWHERE
     legal_actions: Array  # [S, N, A] bool
-    from_row: Array  # [S, I, 2, N] int32 rows above that a row comes from: player * N + row
-    from_action: Array  # [S, I, 2, N] int32 by which action: action * N + row; NOWHERE: none
+    from_act: Array  # [S, I, N] int32 what the actor above did to come here: action * N + row
+    from_see: Array  # [S, H, 2, N] int32 rows above that rows of who did not act come from
     to_act: Array  # [S, J, A, N] int32 where the actor's rows go: child * N + row
-    to_see: Array  # [S, L, 2, N] int32 the same of who does not act: (player * K + child) * N + row
-    weights: Array  # [S, N, N]
-    payoffs: Array  # [S, N, N] weighted payoffs of player 0 at terminals, else 0
+    to_see: Array  # [S, L, 2, N] int32 the same of who does not act
+    weights: Array  # [S, N0, N1] of pairs of rows; no player has more than its N0 or N1 anywhere
+    payoffs: Array  # [S, N0, N1] weighted payoffs of player 0 at terminals, else 0
     features: Array  # [S, F]
 
     def root(self) -> State:
@@ -78,9 +78,10 @@ class PublicTable(PublicGame):
     def see_down(
         self, state: State, player: Player, reach: Float[Array, " N"]
     ) -> Float[Array, "K N"]:
-        below, there = self.children(state), self.child_mask(state)[:, None, None]
-        rows = self.from_row[below][:, :, player] - player * self.num_rows
-        return _sum(jnp.where(there, _take(reach, rows), 0).swapaxes(0, 1))
+        here = jnp.arange(self.num_children, dtype=jnp.int32)
+        both = jnp.stack([reach, reach])
+        down = lambda child: self._seen_down(self.successors[state, child], both)  # noqa: E731
+        return jnp.where(self.child_mask(state)[:, None], jax.vmap(down)(here)[:, player], 0)
 
     def see_up(
         self, state: State, player: Player, values: Float[Array, "K N"]
@@ -94,19 +95,36 @@ class PublicTable(PublicGame):
         reach: Float[Array, "2 N"],
         policy: Float[Array, "A N"],
     ) -> Float[Array, "2 N"]:
-        below = self.successors[state, child]
-        row, action = self.from_row[below], self.from_action[below]
-        there = (below != NOWHERE) & (row != NOWHERE)
-        played = jnp.where(action == NOWHERE, 1, policy.reshape(-1)[jnp.maximum(action, 0)])
-        return _sum(jnp.where(there, reach.reshape(-1)[row] * played, 0))
+        below, actor = self.successors[state, child], self.actors[state]
+        own = policy * jnp.where(actor == 1, reach[1], reach[0])[None]
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == actor
+        acted = self._acted_down(below, child, own)
+        after = jnp.where(acts, acted[None], self._seen_down(below, reach))
+        return jnp.where(below != NOWHERE, after, 0)
 
     def up(
         self, state: State, values: Float[Array, "2 K N"]
     ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
-        flat = values.reshape(2, -1)
-        acting = jnp.where(self.actors[state] == 1, flat[1], flat[0])
-        actions = _sum(_take(acting, self.to_act[state]))
-        return actions, _sum(_take(flat.reshape(-1), self.to_see[state]))
+        acting = jnp.where(self.actors[state] == 1, values[1], values[0])
+        return self._acted_up(state, acting), self._seen_up(state, values)
+
+    def _acted_down(self, below, child, own):
+        """The actor's reaches `[N]` in a child, from those of its actions here `[A, N]`."""
+        return _sum(_take(own.reshape(-1), self.from_act[below]))
+
+    def _seen_down(self, below, reach):
+        """Both players' reaches `[2, N]` in a child, as if neither acted."""
+        rows = self.from_see[below]
+        return jnp.stack([_sum(_take(reach[p], rows[:, p])) for p in range(2)])
+
+    def _acted_up(self, state, values):
+        """Values of the actor's actions `[A, N]` from its values in the children `[K, N]`."""
+        return _sum(_take(values.reshape(-1), self.to_act[state]))
+
+    def _seen_up(self, state, values):
+        """Both players' values `[2, N]`, as if neither acted, from those in the children."""
+        places = self.to_see[state]
+        return jnp.stack([_sum(_take(values[p].reshape(-1), places[:, p])) for p in range(2)])
 
     def follow(
         self, state: State, pair: Int[Array, "2"], action: Int[Array, ""]
@@ -116,7 +134,7 @@ class PublicTable(PublicGame):
         acted = self.to_act[state, :, action, pair[acting]]
         rows = []
         for p in range(2):
-            seen = self.to_see[state, :, p, pair[p]] - p * self.num_children * self.num_rows
+            seen = self.to_see[state, :, p, pair[p]]
             to = jnp.where(
                 self.actors[state] == p,
                 _row_in(here, acted, self.num_rows),
@@ -134,7 +152,7 @@ class PublicTable(PublicGame):
         player: Player,
         opponent_reach: Float[Array, " N"],
     ) -> Float[Array, " N"]:
-        return _apply(self.weights[state], player, opponent_reach)
+        return products(self.weights[state], player, opponent_reach)
 
     def terminal_values(
         self,
@@ -142,7 +160,7 @@ class PublicTable(PublicGame):
         player: Player,
         opponent_reach: Float[Array, " N"],
     ) -> Float[Array, " N"]:
-        values = _apply(self.payoffs[state], player, opponent_reach)
+        values = products(self.payoffs[state], player, opponent_reach)
         return jnp.where(jnp.asarray(player) == 0, values, -values)
 
     def encode(self, state: State) -> Float[Array, " F"]:
@@ -150,8 +168,19 @@ class PublicTable(PublicGame):
 
 
 @record
-class AlignedTable(PublicTable):
-    """The same for games whose rows keep their numbers and whose actions are public.
+class SteadyTable(PublicTable):
+    """The same for games in which rows keep their numbers while their player only watches."""
+
+    def _seen_down(self, below, reach):
+        return jnp.where(self.information_states[below] != NOWHERE, reach, 0)
+
+    def _seen_up(self, state, values):
+        return _sum(values.swapaxes(0, 1))
+
+
+@record
+class AlignedTable(SteadyTable):
+    """The same for games whose rows always keep their numbers and whose actions are public.
 
     Child k of a decision is action k, so that nothing is looked up row by row: poker, liar's dice,
     perfect information. (N is what a player may hold at first.)
@@ -165,16 +194,13 @@ class AlignedTable(PublicTable):
         policy: Float[Array, "A N"],
     ) -> Float[Array, "2 N"]:
         below = self.successors[state, child]
-        there = (self.information_states[below] != NOWHERE) & (below != NOWHERE)
         acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actors[state]
         played = policy[jnp.minimum(child, self.num_actions - 1)]
-        return jnp.where(there, jnp.where(acts, reach * played[None], reach), 0)
+        after = self._seen_down(below, jnp.where(acts, reach * played[None], reach))
+        return jnp.where(below != NOWHERE, after, 0)
 
-    def up(
-        self, state: State, values: Float[Array, "2 K N"]
-    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
-        acting = jnp.where(self.actors[state] == 1, values[1], values[0])
-        return acting[: self.num_actions], _sum(values.swapaxes(0, 1))
+    def _acted_up(self, state, values):
+        return values[: self.num_actions]
 
 
 def _take(values, index):
@@ -188,12 +214,16 @@ def _row_in(children, places, num_rows):
     return jnp.max(jnp.where(inside, places[None] % num_rows, NOWHERE), axis=1)
 
 
-def _apply(matrix, player, vector):
-    """Products of the matrix `[N, N]` of players 0 and 1 with the opponent's vector."""
+def products(
+    matrix: Float[Array, "N0 N1"], player: Player, vector: Float[Array, " N"]
+) -> Float[Array, " N"]:
+    """What each row of `player` gets from a matrix over pairs of rows and the opponent's vector."""
     if not isinstance(player, int):
-        return jnp.where(player == 0, _apply(matrix, 0, vector), _apply(matrix, 1, vector))
+        both = [products(matrix, p, vector) for p in range(2)]
+        return jnp.where(player == 0, *both)
     rows = matrix.T if player == 0 else matrix
-    return _sum(rows * vector[:, None])
+    found = _sum(rows * vector[: len(rows), None])
+    return jnp.zeros_like(vector).at[: len(found)].set(found)
 
 
 def _sum(values):
@@ -249,11 +279,19 @@ def public_table(game: Game | GameTree, *, dtype: str = "float32") -> PublicTabl
         successors=jnp.asarray(successors, jnp.int32),
         depth=jnp.asarray(depth, jnp.int32),
         information_states=jnp.asarray(states, jnp.int32),
-        weights=jnp.asarray(weights, dtype),
-        payoffs=jnp.asarray(payoffs, dtype),
+        weights=jnp.asarray(trimmed(weights, states != NOWHERE), dtype),
+        payoffs=jnp.asarray(trimmed(payoffs, states != NOWHERE), dtype),
         features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
         **_maps(tree, rows, slot, depth, successors.shape, num_rows),
     )
+
+
+def trimmed(
+    matrices: Float[np.ndarray, "S N N"], there: Bool[np.ndarray, "S 2 N"]
+) -> Float[np.ndarray, "S N0 N1"]:
+    """Matrices over pairs of rows, as large as the rows that are `there` anywhere make them."""
+    first, second = (int(np.flatnonzero(rows).max()) + 1 for rows in there.any(axis=0))
+    return matrices[:, :first, :second]
 
 
 def _check_players(tree):
@@ -349,24 +387,22 @@ def _maps(tree, rows, slot, depth, shape, num_rows):
     legal[tree.public_state[decides], rows[tree.actor[decides], decides]] = tree.legal[decides]
     to_act = np.full((count, num_children, tree.num_actions, num_rows), NOWHERE)
     to_see = np.full((count, num_children, 2, num_rows), NOWHERE)
-    from_row = np.full((count, 1, 2, num_rows), NOWHERE)
-    from_action = from_row.copy()
+    from_act = np.full((count, 1, num_rows), NOWHERE)
+    from_see = np.full((count, 1, 2, num_rows), NOWHERE)
     for player in range(2):
         before, after = rows[player, parent], rows[player, child]
         acts, action = actor == player, tree.parent_action[child]
-        place = k * num_rows + after
-        _fill(tree, from_row, (below, 0, player, after), player * num_rows + before)
-        origin = np.where(acts, action * num_rows + before, NOWHERE)
-        _fill(tree, from_action, (below, 0, player, after), origin)
-        _fill(tree, to_act, (state[acts], k[acts], action[acts], before[acts]), place[acts])
-        _fill(
-            tree,
-            to_see,
-            (state[~acts], k[~acts], player, before[~acts]),
-            (player * num_children * num_rows + place)[~acts],
-        )
+        sees, place = ~acts, k * num_rows + after
+        for chosen, table, where, value in (
+            (acts, from_act, (below, 0, after), action * num_rows + before),
+            (sees, from_see, (below, 0, player, after), before),
+            (acts, to_act, (state, k, action, before), place),
+            (sees, to_see, (state, k, player, before), place),
+        ):
+            some = tuple(i[chosen] if isinstance(i, np.ndarray) else i for i in where)
+            _fill(tree, table, some, value[chosen])
     tables = dict(
-        from_row=from_row, from_action=from_action, to_act=_short(to_act), to_see=_short(to_see)
+        from_act=from_act, from_see=from_see, to_act=_short(to_act), to_see=_short(to_see)
     )
     found = {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
     return dict(found, legal_actions=jnp.asarray(legal))

@@ -13,7 +13,7 @@ import numpy as np
 from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame
 from jaxgames.public_states import NO_STATE, in_blocks, list_public_states
-from jaxgames.public_table import NOWHERE, PublicTable, public_table
+from jaxgames.public_table import NOWHERE, PublicTable, SteadyTable, public_table, trimmed
 from jaxgames.registry import make
 from jaxgames.scotland_yard import ScotlandYard, public_scotland_yard
 
@@ -57,7 +57,8 @@ def tabulate(game: PublicGame, *, max_entries: int = MAX_ENTRIES) -> PublicTable
     for state in range(1, count):  # parents come first
         depth[state] = depth[parent[state]] + 1
     dtype = tables["weights"].dtype
-    return PublicTable(
+    maps = _maps(game, listing, tables["act"], tables["see"])
+    return (SteadyTable if _steady(listing, there, maps["from_see"]) else PublicTable)(
         name=game.name,
         num_rows=rows,
         num_actions=actions,
@@ -69,10 +70,10 @@ def tabulate(game: PublicGame, *, max_entries: int = MAX_ENTRIES) -> PublicTable
         depth=jnp.asarray(depth, jnp.int32),
         information_states=jnp.asarray(numbers, jnp.int32),
         legal_actions=jnp.asarray(tables["legal"]),
-        weights=jnp.asarray(tables["weights"], dtype),
-        payoffs=jnp.asarray(tables["payoffs"], dtype),
+        weights=jnp.asarray(trimmed(tables["weights"], there), dtype),
+        payoffs=jnp.asarray(trimmed(tables["payoffs"], there), dtype),
         features=jnp.asarray(tables["features"], dtype),
-        **_maps(game, listing, tables["act"], tables["see"]),
+        **maps,
     )
 
 
@@ -100,7 +101,7 @@ def _view(game, state):
 
 def _maps(game, listing, act, see):
     """The maps of rows as lists. `act`: [S, N * A, K, N], `see`: [S, 2, N, K, N]."""
-    rows, actions, children = game.num_rows, game.num_actions, game.num_children
+    rows, actions = game.num_rows, game.num_actions
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
     there = child != NO_STATE
     count = len(actor)
@@ -113,23 +114,24 @@ def _maps(game, listing, act, see):
     state, origin, k, row = np.nonzero(act)
     before, action = origin // actions, origin % actions
     watching, player, seen, slot, place = np.nonzero(see)
-    from_shape = (count, 2, rows)
-    below = (
-        np.concatenate([child[state, k], child[watching, slot]]),
-        np.concatenate([actor[state], player]),
-        np.concatenate([row, place]),
-    )
-    above = np.concatenate([actor[state] * rows + before, player * rows + seen])
-    acted = np.concatenate([action * rows + before, np.full(len(seen), NOWHERE)])
+    acted, watched = child[state, k], child[watching, slot]
     tables = {
-        "from_row": _lists(from_shape, below, above),
-        "from_action": _lists(from_shape, below, acted),
+        "from_act": _lists((count, rows), (acted, row), action * rows + before),
+        "from_see": _lists((count, 2, rows), (watched, player, place), seen),
         "to_act": _lists((count, actions, rows), (state, action, before), k * rows + row),
-        "to_see": _lists(
-            from_shape, (watching, player, seen), (player * children + slot) * rows + place
-        ),
+        "to_see": _lists((count, 2, rows), (watching, player, seen), slot * rows + place),
     }
     return {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
+
+
+def _steady(listing, there, from_see):
+    """Whether rows of who does not act keep their numbers, in all children that have them."""
+    from_see = np.asarray(from_see)
+    above = np.asarray(listing.actor)[np.maximum(listing.parent, 0)]
+    sees = above[:, None] != np.arange(2)
+    sees[0] = False
+    kept = np.where(there & sees[:, :, None], np.arange(there.shape[2]), NOWHERE)
+    return from_see.shape[1] == 1 and bool((from_see[:, 0] == kept).all())
 
 
 def _lists(shape, place, values):

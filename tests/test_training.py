@@ -94,10 +94,12 @@ def test_queries_are_leaves_with_their_beliefs():
     def picked(key):
         solve_key, pick_key = jax.random.split(key)
         _, found = search_of(table, solve_key, root, settings)
-        return queries.pick(table, found, pick_key)
+        return queries.pick(table, found, pick_key, count=3)
 
     found, there = picked(jax.random.split(jax.random.key(0), 64))
-    assert there.mean() > 0.5
+    assert there[:, 0].mean() > 0.5
+    for one in np.where(there, found.state, -1 - np.arange(3)):
+        assert len(np.unique(one)) == 3  # never the same twice
     found = jax.tree.map(lambda x: x[there], found)
     assert len(np.unique(found.state)) > 2
     actor = np.asarray(table.actors)[np.asarray(found.state)]
@@ -203,7 +205,7 @@ def test_episodes_go_on_to_states_where_somebody_acts():
     ("changes", "message"),
     [
         ({"episodes": 0}, "episodes=0 must be at least 1"),
-        ({"queries_per_search": 1.5}, "queries_per_search=1.5 must be from 0 to 1"),
+        ({"queries_per_search": -1.0}, "queries_per_search=-1.0 must be at least 0 and finite"),
     ],
 )
 def test_bad_settings(changes, message):

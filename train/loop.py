@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -39,8 +40,8 @@ class TrainingSettings:
     episodes: int  # games side by side
     solves: int  # queries solved per step, at most
     updates: int  # gradient updates per step
-    queries_per_search: float = 0.9  # q_search, at most 1
-    queries_per_solve: float = 0.1  # q_recursive, at most 1
+    queries_per_search: float = 0.9  # q_search
+    queries_per_solve: float = 0.1  # q_recursive
     queue_capacity: int = 4096
 
     def __post_init__(self):
@@ -48,8 +49,13 @@ class TrainingSettings:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         for name in ("queries_per_search", "queries_per_solve"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+
+    @property
+    def most_queries(self) -> int:
+        """Of one search."""
+        return max(1, math.ceil(self.queries_per_search), math.ceil(self.queries_per_solve))
 
 
 @record
@@ -143,8 +149,8 @@ def train_step(
             (jax.random.split(solve_key, settings.solves), asked),
         ),
     )
-    queue = queries.push(queue, played.query, played.asks)
-    queue = queries.push(queue, solved.query, solved.asks & there)
+    queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.asks)))
+    queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, solved.asks & there[:, None])))
     buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.there)))
     buffer = replay.add(buffer, solved.example, there)
     learner, buffer, losses = _learn(graph, learn_key, state.learner, buffer, settings, mesh)
@@ -165,15 +171,15 @@ class _Played:
     episodes: self_play.Episode  # [B, ...]
     examples: Example  # [B, T, ...]
     there: Array  # [B, T] bool which examples are there
-    query: queries.Query  # [B, ...] something asked of the network
-    asks: Array  # [B] bool whether it is to be solved
+    query: queries.Query  # [B, C, ...] some of what the network was asked
+    asks: Array  # [B, C] bool which of it is to be solved
 
 
 @record
 class _Solved:
     example: Example  # [S, ...]
-    query: queries.Query  # [S, ...]
-    asks: Array  # [S] bool
+    query: queries.Query  # [S, C, ...]
+    asks: Array  # [S, C] bool
 
 
 def _search(shared, batch, *, settings):
@@ -183,14 +189,15 @@ def _search(shared, batch, *, settings):
     fixed = functools.partial(resolving.fixed_problem, max_path=settings.search.max_path)
     problems = _joined(episodes.problem, jax.vmap(fixed)(asked.state, asked.reach))
     counts = jnp.array([len(play_keys), len(solve_keys)])
-    share = jnp.array([settings.queries_per_search, settings.queries_per_solve])
+    most = settings.most_queries
+    share = jnp.array([settings.queries_per_search, settings.queries_per_solve]) / most
     share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))
 
     def one(key, problem, share):
         search_key, pick_key, coin_key = jax.random.split(key, 3)
         found = gt_cfr.search(game, params, search_key, problem=problem, settings=settings.search)
-        query, there = queries.pick(game, found, pick_key)
-        return found, query, there & jax.random.bernoulli(coin_key, share)
+        query, there = queries.pick(game, found, pick_key, count=most)
+        return found, query, there & jax.random.bernoulli(coin_key, share, (most,))
 
     every = jax.vmap(one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
     searches, query, asks = jax.tree.map(lambda x: x[: len(play_keys)], every)

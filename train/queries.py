@@ -78,11 +78,14 @@ def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
     return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, there
 
 
-def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, Bool[Array, ""]]:
-    """One of the network's queries in a search, and whether there was any; `key` is consumed.
+def pick(
+    game: PublicGame, search: Search, key: Key[Array, ""], *, count: int
+) -> tuple[Query, Bool[Array, " C"]]:
+    """Some of the network's queries in a search (fields [C, ...]), and which are there.
 
-    A slot is drawn in proportion to how long it was a leaf, and asked about at the beliefs of the
-    search's last policies. (The paper logs queries as they come; here none has to be stored.)
+    `count` different slots are drawn, the longer they were leaves the likelier, and asked about at
+    the beliefs of the search's last policies. `key` is consumed. (The paper logs queries as they
+    come; here none has to be stored.)
     """
     tree, slots = search.tree, game.num_children
     number = jnp.arange(len(tree.parent), dtype=jnp.int32)
@@ -96,17 +99,20 @@ def pick(game: PublicGame, search: Search, key: Key[Array, ""]) -> tuple[Query, 
     weight = jnp.where(mask & (actor != TERMINAL), age, 0).reshape(-1)
     noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
     score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
-    slot = jnp.argmax(jnp.where(weight > 0, score, -jnp.inf))
-    node, child = slot // slots, slot % slots
-    here, policy = (
-        columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
-    )
-    reach = game.down(at(tree.state, node), child, here, policy)
-    if game.num_rows == 1:
-        reach = jnp.ones_like(reach)  # which the search asked at
-    possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
-    query = Query(state=child_at(tree, slot), reach=reach)
-    return query, possible & jnp.any(weight > 0)
+    _, drawn = jax.lax.top_k(jnp.where(weight > 0, score, -jnp.inf), count)
+
+    def one(slot):
+        node, child = slot // slots, slot % slots
+        here, policy = (
+            columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
+        )
+        reach = game.down(at(tree.state, node), child, here, policy)
+        if game.num_rows == 1:
+            reach = jnp.ones_like(reach)  # which the search asked at
+        possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
+        return Query(state=child_at(tree, slot), reach=reach), possible & (weight[slot] > 0)
+
+    return jax.vmap(one)(drawn.astype(jnp.int32))
 
 
 def answer(game: PublicGame, query: Query, found: Search) -> Example:

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PyTree
 from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame, PublicState
 from jaxgames.public_states import NO_STATE, Listing
-from jaxgames.public_table import PublicTable
+from jaxgames.public_table import PublicTable, products
 from solvers.search.search_tree import at, uniform
 
 
@@ -28,7 +28,7 @@ def zero(
 
 
 def continuation(
-    params: Float[Array, "S N N"],
+    params: Float[Array, "S N0 N1"],
     game: PublicTable,
     state: PublicState,
     reach: Float[Array, "2 N"],
@@ -36,45 +36,46 @@ def continuation(
     """What a fixed policy of both players would earn from here; `params` from
     `continuation_values`."""
     values = params[state]
-    first = jnp.sum(values * reach[1][None, :], axis=1)
-    second = -jnp.sum(values * reach[0][:, None], axis=0)
-    return jnp.stack([first, second]), uniform(game, state, reach.dtype)
+    worth = [products(values, 0, reach[1]), -products(values, 1, reach[0])]
+    return jnp.stack(worth), uniform(game, state, reach.dtype)
 
 
 @jax.jit
 def continuation_values(
     game: PublicTable, listing: Listing, policy: Float[Array, "X A N"]
-) -> Float[Array, "S N N"]:
+) -> Float[Array, "S N0 N1"]:
     """Player 0's chance-weighted payoff from every pair of rows on, if both follow `policy`.
 
     `policy` is by listed public state, for the rows of the actor; the values are by the table's
     own numbers of public states, as `continuation` wants them.
     """
-    count, rows, dtype = len(listing.parent), game.num_rows, game.payoffs.dtype
+    count, rows, dtype = len(listing.parent), game.payoffs.shape[1:], game.payoffs.dtype
     policy = policy.astype(dtype)
-    row, action = (jnp.arange(n, dtype=jnp.int32) for n in (rows, game.num_actions))
+    *row, action = (jnp.arange(n, dtype=jnp.int32) for n in (*rows, game.num_actions))
 
     def follow(state, first, second, action):
         return game.follow(state, jnp.stack([first, second]), action)
 
-    for axis in (3, 2, 1):  # [N, N, A, K, 2]
+    for axis in (3, 2, 1):  # [N0, N1, A, K, 2]
         follow = jax.vmap(follow, [0 if axis == i else None for i in range(4)])
 
     def up(i, values):
         s = count - 1 - i
         state, number = at(listing.state, s), listing.child[s]
-        pairs = follow(state, row, row, action)
+        pairs = follow(state, *row, action)
         number = jnp.broadcast_to(number, pairs.shape[:-1])
         there = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
         pairs = jnp.maximum(pairs, 0)
         below = values[jnp.maximum(number, 0), pairs[..., 0], pairs[..., 1]]
-        below = jnp.sum(jnp.where(there, below, 0), axis=-1)  # [N, N, A]
-        acts = jnp.where(game.actor(state) == 0, policy[s].T[:, None], policy[s].T[None])
+        below = jnp.sum(jnp.where(there, below, 0), axis=-1)  # [N0, N1, A]
+        acts = jnp.where(
+            game.actor(state) == 0, policy[s].T[: rows[0], None], policy[s].T[None, : rows[1]]
+        )
         here = jnp.where(game.actor(state) >= 0, jnp.sum(acts * below, axis=-1), below[..., 0])
         here = jnp.where(game.actor(state) == TERMINAL, game.payoffs[state], here)
         return values.at[s].set(here)
 
-    values = jax.lax.fori_loop(0, count, up, jnp.zeros((count, rows, rows), dtype))
+    values = jax.lax.fori_loop(0, count, up, jnp.zeros((count, *rows), dtype))
     return jnp.zeros_like(game.payoffs).at[listing.state].set(values)
 
 

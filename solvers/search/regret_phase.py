@@ -25,7 +25,8 @@ def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: Growin
     root = root_reach(game, state, settings=settings)
     tree = tree.replace(reach=_reaches(game, tree, root, nodes))
     values = _values_outside(game, params, tree, settings.evaluate)
-    tree = tree.replace(slot_values=_values_inside(game, tree, values, nodes))
+    values, actions = _values_inside(game, tree, values, nodes)
+    tree = tree.replace(slot_values=values, action_values=actions)
     tree = _learn(game, tree, weight, settings.minimizer, step, nodes)
     values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
     gadget = _answer(game, state, values, settings)
@@ -115,18 +116,24 @@ def _valued(game, tree, values, slots, value):
 
 
 def _values_inside(game, tree, values, nodes):
-    """The values of slots `[2, (X + 1) * N]`, with those of the nodes in them."""
+    """The values of slots `[2, (X + 1) * N]`, with those of the nodes in them, and of actions."""
     rows, slots = game.num_rows, game.num_children
+    one = jnp.minimum(nodes, 1)  # unknown to the compiler
 
-    def up(i, values):
+    def up(i, carry):
+        values, actions = carry
         e = nodes - 1 - i
         # the only one to read `values`: with two, all of them would be copied before the writing
-        below = columns(values, e * slots, slots, rows).reshape(2, slots, rows)
+        below = stored(lambda table, e: columns(table, e * slots, slots, rows), one, values, e)
+        below = below.reshape(2, slots, rows)
         policy = columns(tree.minimizer.policy, e, 1, rows)
-        here, _ = values_above(game, at(tree.state, e), below, policy)
-        return with_columns(values, here, tree.parent[e], rows)
+        here, found = values_above(game, at(tree.state, e), below, policy)
+        return (
+            with_columns(values, here, tree.parent[e], rows),
+            with_columns(actions, found, e, rows),
+        )
 
-    return jax.lax.fori_loop(0, nodes, up, values)
+    return jax.lax.fori_loop(0, nodes, up, (values, tree.action_values))
 
 
 def values_above(
@@ -145,23 +152,13 @@ def values_above(
 def _learn(game, tree, weight, minimizer, step, nodes):
     """All nodes after an iteration: regrets, policies, sums for averages."""
     rows, slots, dtype = game.num_rows, game.num_children, tree.average.dtype
-    one = jnp.minimum(nodes, 1)  # unknown to the compiler
-
-    def acted(states, below):
-        found, _ = jax.vmap(game.up, (0, 1))(states, below.reshape(2, CHUNK, slots, rows))
-        return found.swapaxes(0, 1).reshape(-1, CHUNK * rows)
 
     def chunk(i, carry):
-        memory, average, actions, reach_total, slot_total = carry
+        memory, average, reach_total, slot_total = carry
         take = lambda table, of=1: columns(table, i * CHUNK * of, CHUNK * of, rows)  # noqa: E731
         put = lambda table, new, of=1: with_columns(table, new, i * CHUNK * of, rows)  # noqa: E731
         before = jax.tree.map(take, memory)
-        uniform, reach = take(tree.uniform), take(tree.reach)
-        below = take(tree.slot_values, slots)
-        states = jax.tree.map(
-            lambda x: jax.lax.dynamic_slice_in_dim(x, i * CHUNK, CHUNK), tree.state
-        )
-        found = stored(acted, one, states, below)
+        uniform, reach, found = take(tree.uniform), take(tree.reach), take(tree.action_values)
         own = jnp.where(take(tree.first[None]), reach[:1], reach[1:])
         value = sum_actions(before.policy * found)
         instant = jnp.where(uniform > 0, found - value[None], 0)
@@ -169,22 +166,20 @@ def _learn(game, tree, weight, minimizer, step, nodes):
         return (
             jax.tree.map(put, memory, after),
             put(average, take(average) + weight * own * before.policy),
-            put(actions, found),
             put(reach_total, take(reach_total) + weight * reach),
-            put(slot_total, take(slot_total, slots) + weight * below, slots),
+            put(
+                slot_total, take(slot_total, slots) + weight * take(tree.slot_values, slots), slots
+            ),
         )
 
-    carry = (tree.minimizer, tree.average, tree.action_values, tree.reach_total, tree.slot_total)
-    memory, average, actions, reach_total, slot_total = jax.lax.fori_loop(
-        0, _chunks(nodes), chunk, carry
-    )
+    carry = (tree.minimizer, tree.average, tree.reach_total, tree.slot_total)
+    memory, average, reach_total, slot_total = jax.lax.fori_loop(0, _chunks(nodes), chunk, carry)
     root = tree.parent[0]
     values = weight * columns(tree.slot_values, root, 1, rows)
     slot_total = with_columns(slot_total, columns(slot_total, root, 1, rows) + values, root, rows)
     return tree.replace(
         minimizer=memory,
         average=average,
-        action_values=actions,
         reach_total=reach_total,
         slot_total=slot_total,
     )
