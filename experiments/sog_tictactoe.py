@@ -53,7 +53,8 @@ class Config:
     episodes: int = 32
     solves: int = 32
     updates: int = 8
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
+    decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 128
     capacity: int = 20_000  # of the replay buffer
     batch: int = 64  # searches side by side when measured
@@ -74,7 +75,7 @@ PRESETS = {
         batch_size=16,
         capacity=200,
     ),
-    "cpu": Config(simulations=(16, 64, 256), seeds=5, measured_at=(0, 100, 300, 1000, 3000)),
+    "cpu": Config(simulations=(16, 64, 256), seeds=10, measured_at=(0, 100, 300, 1000, 3000)),
     "paper": Config(
         simulations=(16, 64, 256),
         seeds=50,
@@ -157,7 +158,8 @@ class _Student:
             search=self._search(config.training_simulations),
             learner=LearnerSettings(
                 learning_rate=config.learning_rate,
-                decay_steps=50_000,
+                decay_rate=config.decay,
+                decay_steps=config.measured_at[-1] * config.updates,
                 batch_size=config.batch_size,
                 capacity=config.capacity,
                 max_uses=20,
@@ -266,23 +268,28 @@ def against_perfect(
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """What is lost against the best reply, against training steps."""
-    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.2)) as axes:
-        lines = [
-            plots.Band(
-                name=f"SoG({simulations},1), plays {seat}",
-                x=config.measured_at,
-                samples=[
-                    [-cell.worst for cell in _some(cells, step, simulations) if cell.seat == seat]
-                    for step in config.measured_at
-                ],
-            )
-            for simulations in config.simulations
-            for seat in _SEATS
-        ]
-        plots.bands(axes[0, 0], lines, published={}, x_label="training steps", log_x=False)
-        axes[0, 0].set_yscale("linear")
-        axes[0, 0].set_ylabel("lost to the best reply")
+    """What is lost to a perfect player and to the best reply, against training steps: means."""
+    measured = {
+        "lost to a perfect player": lambda cell: cell.lost,
+        "lost to the best reply": lambda cell: -cell.worst,
+    }
+    with plots.figure(path, rows=1, columns=2, size=(7.6, 2.8)) as axes:
+        for place, (name, lost) in zip(axes[0], measured.items(), strict=True):
+            lines = [
+                plots.Band(
+                    name=f"SoG({simulations},1)",
+                    x=config.measured_at,
+                    samples=[
+                        [float(np.mean([lost(cell) for cell in _some(cells, step, simulations)]))]
+                        for step in config.measured_at
+                    ],
+                )
+                for simulations in config.simulations
+            ]
+            plots.bands(place, lines, published={}, x_label="training steps", log_x=False)
+            place.set_xscale("symlog", linthresh=config.measured_at[1])
+            place.set(yscale="linear", ylabel=name, xlim=(0, None))
+        axes[0, 0].get_legend().remove()
         axes[0, 0].set_title("Student of Games, tic-tac-toe")
 
 
