@@ -1,0 +1,118 @@
+"""Beliefs at public states against Bayes' rule on histories; laws of the games' symmetries."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from solver_reference import random_policies
+
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import enumerate_game, levels
+from jaxgames.public_table import public_table
+from jaxgames.registry import make
+from solvers.search import gt_cfr, whole
+from solvers.search.whole import Whole
+
+GAMES = (
+    "matrix_mp",
+    "rps_plus",
+    "coin_toss",
+    "kuhn_poker",
+    "leduc_poker(ranks=2)",
+    "liars_dice(dice=1,sides=3)",
+    "goofspiel(cards=3)",
+    "scotland_yard(map=glasses,rounds=2)",
+)
+
+
+@functools.cache
+def compiled(name):
+    with jax.enable_x64(True):
+        tree = enumerate_game(make(name))
+        return tree, public_table(tree, dtype="float64")
+
+
+def posteriors(tree, policy):
+    """P(information state | public state) of both players `[2][I]`, by adding up histories.
+
+    The second part tells which public states can be reached at all.
+    """
+    probability = np.ones(len(tree.parent))
+    for level in levels(tree.parent):
+        for history in range(level.start, level.stop):
+            above, action = tree.parent[history], tree.parent_action[history]
+            actor = tree.actor[above]
+            if actor == CHANCE:
+                chosen = tree.chance_prob[history]
+            else:
+                chosen = policy[actor][tree.information_state[above, actor], action]
+            probability[history] = probability[above] * chosen
+    public = np.bincount(tree.public_state, probability)
+    found = []
+    for player in range(2):
+        states = tree.information_state[:, player]
+        mass = np.zeros(states.max() + 1)
+        np.add.at(mass, states, probability)
+        where = np.zeros(len(mass), int)
+        where[states] = tree.public_state
+        found.append(mass / np.maximum(public[where], 1e-300))
+    return found, public > 0
+
+
+@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_beliefs_are_bayes_rule_on_histories(name, seed):
+    with jax.enable_x64(True):
+        tree, table = compiled(name)
+        policy = random_policies(tree, seed)
+        expected, reachable = posteriors(tree, policy)
+        down, compatible = jax.jit(table.down), jax.jit(table.compatible, static_argnums=1)
+        reaches = {int(table.root()): jnp.asarray(table.rows(table.root()), float)}
+        for state in range(int(table.first), len(table.actors)):
+            reach, actor = reaches[state], int(table.actors[state])
+            for player in range(2):
+                belief = np.asarray(reach[player] * compatible(state, player, reach[1 - player]))
+                there = np.asarray(table.information_states[state, player]) >= 0
+                if reachable[state]:
+                    numbers = np.asarray(table.information_states[state, player])[there]
+                    np.testing.assert_allclose(
+                        belief[there] / belief.sum(), expected[player][numbers], atol=1e-12
+                    )
+                assert not belief[~there].any()
+            if actor == TERMINAL:
+                continue
+            rows = np.asarray(table.information_states[state, max(actor, 0)])
+            acts = np.zeros((table.num_actions, table.num_rows))
+            if actor >= 0:
+                acts[:, rows >= 0] = policy[actor][rows[rows >= 0]].T
+            for k in np.flatnonzero(table.child_mask(state)):
+                child = int(table.children(state)[k])
+                reaches[child] = down(state, int(k), reach, jnp.asarray(acts))
+
+
+def test_permuting_suits_permutes_the_answer():
+    """Leduc with suits told apart: ranges with suits swapped have values and policies swapped."""
+    with jax.enable_x64(True):
+        _, table = compiled("leduc_poker(ranks=2,suit_isomorphism=False)")
+        root, suits = table.root(), np.array([1, 0, 3, 2])  # row of player 0: rank * 2 + suit
+        same = np.asarray(table.weights[root]) == 0  # nobody holds the other's card
+        assert (same.sum(axis=0) == 1).all()
+        card = same.argmax(axis=0)  # of each row of player 1
+        swap = np.stack([suits, np.argsort(card)[suits[card]]])
+        reach = np.random.default_rng(0).uniform(0.1, 1, size=(2, 4))
+        settings = Whole(max_nodes=200, iterations=20)
+
+        @jax.jit
+        def answer(reach):
+            found = whole.solve(table, root, reach, settings=settings)
+            return gt_cfr.average_values(found), gt_cfr.average_policy(found)
+
+        values, policy = answer(jnp.asarray(reach))
+        expected = np.take_along_axis(np.asarray(values), swap, axis=1)
+        assert np.abs(values - expected).max() > 1e-3
+        found = answer(jnp.asarray(np.take_along_axis(reach, swap, axis=1)))
+        np.testing.assert_allclose(found[0], expected, atol=1e-12)
+        actor = int(table.actor(root))
+        np.testing.assert_allclose(found[1], np.asarray(policy)[:, swap[actor]], atol=1e-12)
