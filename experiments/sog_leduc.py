@@ -36,7 +36,6 @@ PRESETS = {
         simulations=(33, 100, 300, 1000),
         seeds=10,
         measured_at=(0, 1000, 5000),
-        width=256,
         batch=64,
     ),
     "paper": Config(
