@@ -31,12 +31,12 @@ PRESETS = {
     ),
     "cpu": Config(
         game=_GLASSES,
-        simulations=(33, 100),
+        simulations=(33, 100, 300),
         seeds=10,
         measured_at=(0, 3000),
-        training_simulations=50,
-        solves=64,
+        solves=32,
         updates=8,
+        queries_per_search=3.0,
         batch=64,
     ),
     "paper": Config(
