@@ -14,8 +14,10 @@ from experiments import results
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.public_states import list_public_states
-from jaxgames.public_table import PublicTable, public_table
+from jaxgames.public_table import PublicTable
 from jaxgames.registry import make
+from jaxgames.scotland_yard import ScotlandYard
+from jaxgames.tabulate import belief_table
 from nets import cvpn
 from solvers.search.gt_cfr import GrowingTreeCfr
 
@@ -28,10 +30,23 @@ class TrainedAgent:
     """All that `solvers.search` asks for: `search(table, params, ..., settings=settings)`."""
 
     game: Game
-    tree: GameTree
     table: PublicTable
     params: PyTree
     settings: GrowingTreeCfr
+
+    @property
+    def tree(self) -> GameTree:
+        """The histories that `table` tells of.
+
+        Raises:
+          ValueError: rows of the table merge information states, so that it tells of none.
+        """
+        if isinstance(self.game, ScotlandYard):
+            raise ValueError(
+                f"{self.game}: its agents forget how a station was reached, so they can be measured"
+                " but not followed through a game; allowed: agents of other games"
+            )
+        return _tree(str(self.game))
 
 
 def load_agent(
@@ -54,7 +69,7 @@ def load_agent(
     config = _config(folder)
     if game is not None and str(make(game)) != str(make(config["game"])):
         raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
-    rules, tree, table = compiled(config["game"])
+    table = table_of(config["game"])
     sizes = {name: config[name] for name in ("width", "depth", "seed") if name in config}
     network = cvpn.new_cvpn(table, **({"seed": 0} | sizes))
     graph, params = nnx.split(network)
@@ -66,20 +81,16 @@ def load_agent(
         max_path=config["max_path"],
         max_nodes=_num_inner(config["game"]),
     )
-    return TrainedAgent(game=rules, tree=tree, table=table, params=params, settings=settings)
+    return TrainedAgent(game=make(config["game"]), table=table, params=params, settings=settings)
 
 
-@functools.cache
-def compiled(game: str) -> tuple[Game, GameTree, PublicTable]:
-    """A game by its name, its tree and its public table."""
-    rules = make(game)
-    tree = enumerate_game(rules)
-    return rules, tree, public_table(tree)
+table_of = functools.cache(belief_table)  # the same object for the same name: it compiles once
+_tree = functools.cache(lambda game: enumerate_game(make(game)))
 
 
 @functools.cache
 def _num_inner(game):
-    return list_public_states(compiled(game)[2]).num_inner
+    return list_public_states(table_of(game)).num_inner
 
 
 def _config(folder):

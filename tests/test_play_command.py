@@ -15,9 +15,11 @@ import tyro
 from flax import nnx
 
 from experiments import matches, play, results, sog_leduc
-from experiments.agents import TrainedAgent, compiled, load_agent
+from experiments.agents import TrainedAgent, load_agent, table_of
 from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import enumerate_game
 from jaxgames.public_places import public_places
+from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import evaluators
 from solvers.search.gt_cfr import GrowingTreeCfr
@@ -28,7 +30,7 @@ COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_ledu
 def write_agent(folder, **changes):
     """What `sog_leduc` leaves, of a network before training."""
     config = dataclasses.asdict(sog_leduc.PRESETS["smoke"])
-    _, _, table = compiled(config["game"])
+    table = table_of(config["game"])
     network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
     folder.mkdir()
     results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))
@@ -173,7 +175,7 @@ def test_the_committed_agent_can_be_loaded():
 
 @functools.cache
 def places(name):
-    _, tree, table = compiled(name)
+    tree, table = enumerate_game(make(name)), table_of(name)
     return tree, public_places(tree, table)
 
 
@@ -219,9 +221,15 @@ def test_both_games_of_a_deal_have_the_same_cards():
 
 
 def zero_agent(name):
-    game, tree, table = compiled(name)
+    table = table_of(name)
     settings = GrowingTreeCfr(evaluators.zero, simulations=4)
-    return TrainedAgent(game=game, tree=tree, table=table, params=None, settings=settings)
+    return TrainedAgent(game=make(name), table=table, params=None, settings=settings)
+
+
+def test_agents_with_merged_rows_cannot_be_followed():
+    agent = dataclasses.replace(zero_agent("kuhn_poker"), game=make("scotland_yard(map=glasses)"))
+    with pytest.raises(ValueError, match="forget how a station was reached"):
+        play._Room(agent)
 
 
 def test_what_is_seen_is_what_is_known():
