@@ -23,17 +23,17 @@ def progress(description: str, total: int) -> Iterator[Report]:
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
         TextColumn("{task.completed:,.0f}/{task.total:,.0f}", table_column=whole),
         TextColumn("{task.fields[speed]} it/s", table_column=whole),
-        TextColumn("exploitability {task.fields[exploitability]}", table_column=whole),
+        TextColumn("{task.fields[note]}", table_column=whole),
         TimeRemainingColumn(compact=True, table_column=whole),
     )
     with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
-        task = bar.add_task(_shortened(description), total=total, exploitability="-", speed="-")
+        task = bar.add_task(_shortened(description), total=total, note="", speed="-")
 
         def report(iteration: int, exploitability: float | None, speed: float) -> None:
             bar.update(
                 task,
                 completed=iteration,
-                exploitability="-" if exploitability is None else f"{exploitability:.3g}",
+                note="" if exploitability is None else f"exploitability {exploitability:.3g}",
                 speed=f"{speed:,.0f}",
             )
 

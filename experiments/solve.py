@@ -20,7 +20,7 @@ from rich.table import Table
 
 from experiments import measure, plots, policy_file, published, results
 from experiments.progress import progress, status
-from experiments.runs import prepare
+from experiments.runs import RunArguments, prepare
 from jaxgames.adapters import load
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
 from solvers import cfr, evaluation
@@ -30,7 +30,7 @@ _FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "policy.npz", "policy.c
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(RunArguments):
     """Solve a game to a measured equilibrium.
 
     Computes the average policy of a solver of the CFR family, its exploitability and the value of
@@ -41,8 +41,6 @@ class Config:
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """A name of `list`, such as "leduc_poker(players=3)", or openspiel:NAME, efg:FILE, pgx:NAME."""
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
     solver: str = "cfr_plus"
     """A name of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
     iterations: int = 1000
@@ -55,10 +53,6 @@ class Config:
     """Precision."""
     max_histories: int = MAX_HISTORIES
     """Refuse games with a larger tree."""
-    resume: bool = False
-    """Continue from the checkpoint in --out, if there is one."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
 
 
 def main(config: Config, *, command: str) -> int:
