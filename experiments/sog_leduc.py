@@ -62,7 +62,7 @@ class Arguments(RunArguments):
     """
 
     preset: Literal["smoke", "quick", "cpu", "paper"] = "quick"
-    """smoke: a minute; quick: five minutes on two cores; cpu: half an hour, with more search and
+    """smoke: a minute; quick: five minutes; cpu: three quarters of an hour, with more search and
     training; paper: as long as the paper's, for an accelerator."""
     seed: int = 0
     """Of the network before training and of training; measurements have seeds of their own."""
