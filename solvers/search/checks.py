@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxgames.core import TERMINAL
@@ -30,7 +31,8 @@ def check_problem(game: PublicGame, problem: Problem, *, settings: GrowingTreeCf
             raise ValueError(
                 f"reach[{player}] sums to 0 over the information states that {game.name} has there"
             )
-    mass = np.asarray(game.compatible(problem.state, 0, np.where(rows[1], reach[1], 0)))
+    second = jnp.asarray(np.where(rows[1], reach[1], 0))
+    mass = np.asarray(game.compatible(problem.state, 0, second))
     if not (mass * np.where(rows[0], reach[0], 0)).sum() > 0:
         raise ValueError(f"{game.name} never deals what both players' reach allows together")
     _check_path(game, problem, settings)
