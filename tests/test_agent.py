@@ -18,7 +18,7 @@ from solvers.search import agent, evaluators, gt_cfr
 from solvers.search.exploitability import Chain, composed_policy
 from solvers.search.gt_cfr import NO_STEP, GrowingTreeCfr
 
-KUHN = pytest.param("kuhn_poker", marks=pytest.mark.slow)  # in small what Leduc is too
+LEDUC = pytest.param("leduc_poker", marks=pytest.mark.slow)  # at large what Kuhn is too
 SETTINGS = GrowingTreeCfr(evaluators.zero, simulations=6, max_path=4)
 
 
@@ -71,7 +71,7 @@ def goals(listing, player, count):
     return mine[np.unique(np.linspace(0, len(mine) - 1, count).astype(int))]
 
 
-@pytest.mark.parametrize("name", ["leduc_poker", KUHN])
+@pytest.mark.parametrize("name", ["kuhn_poker", LEDUC])
 @pytest.mark.parametrize("own_decisions_only", [False, True])
 @pytest.mark.parametrize("player", [0, 1])
 def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_only):

@@ -12,38 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tyro
-from flax import nnx
+from written_agent import write_agent
 
-from experiments import matches, play, results, sog_leduc
+from experiments import matches, play
 from experiments.agents import TrainedAgent, load_agent, table_of
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.public_places import public_places
 from jaxgames.registry import make
-from nets import cvpn
 from solvers.search import evaluators
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
-
-
-def write_agent(folder, **changes):
-    """What `sog_leduc` leaves, of a network before training."""
-    config = dataclasses.asdict(sog_leduc.PRESETS["smoke"])
-    table = table_of(config["game"])
-    network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
-    folder.mkdir()
-    results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))
-    result = results.make_result(
-        experiment="sog_leduc",
-        preset="smoke",
-        config=config | changes,
-        command="",
-        wall_seconds=0.0,
-        numbers=[],
-    )
-    results.write_result(folder, result)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,18 @@
-"""The experiment `sog_variants`, with the committed agent."""
+"""The experiment `sog_variants`."""
+
+from written_agent import write_agent
 
 from experiments import cli, results
 
 
-def test_variants_of_the_committed_agent(tmp_path, capfd):
-    assert cli.main(["sog_variants", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    found = results.read_result(tmp_path / "result.json")
+def test_variants_of_an_agent(tmp_path, capfd):
+    folder, out = write_agent(tmp_path / "agent"), tmp_path / "out"
+    arguments = ["sog_variants", "--preset", "smoke", "--agent", str(folder), "--out", str(out)]
+    assert cli.main(arguments) == 0
+    found = results.read_result(out / "result.json")
     assert [number.name for number in found.numbers] == ["SoG(4):as the paper", "SoG(4):PCFR+"]
-    assert all(0 < number.value < 2400 for number in found.numbers)  # better than uniform
+    assert all(0 < number.value < 458.4 for number in found.numbers)  # better than uniform
+    assert found.config["game"] == "kuhn_poker(players=2)"
     assert "PCFR+" in capfd.readouterr().out
 
 

@@ -1,0 +1,28 @@
+"""An agent in a folder, without the time that training takes."""
+
+import dataclasses
+
+from flax import nnx
+
+from experiments import results, sog_leduc
+from experiments.agents import table_of
+from nets import cvpn
+
+
+def write_agent(folder, **changes):
+    """What `sog_leduc` leaves, of a network before training."""
+    config = dataclasses.asdict(sog_leduc.PRESETS["smoke"])
+    table = table_of(config["game"])
+    network = cvpn.new_cvpn(table, seed=0, width=config["width"], depth=config["depth"])
+    folder.mkdir()
+    results.write_file(folder / "network.npz", cvpn.to_bytes(nnx.split(network)[1]))
+    result = results.make_result(
+        experiment="sog_leduc",
+        preset="smoke",
+        config=config | changes,
+        command="",
+        wall_seconds=0.0,
+        numbers=[],
+    )
+    results.write_result(folder, result)
+    return folder
