@@ -159,8 +159,18 @@ def main(arguments: Arguments, *, command: str) -> None:
     cells = list(compute(run))
     results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
     draw(run.out / "curve.png", config, cells)
-    run.finish([_number(cell) for cell in cells], measure=_MEASURE)
+    run.finish([_number(cell) for cell in cells], measure=_MEASURE, constants=_constants(config))
     _print(config, cells)
+
+
+def _constants(config):
+    """The theorem's, by game, for the record."""
+    games = dict.fromkeys(part.game for part in config.parts.values())
+    rooms = {game: Laboratory(game, batch=1) for game in games}
+    return {
+        game: dataclasses.asdict(constants_of(room.table, room.listing))
+        for game, room in rooms.items()
+    }
 
 
 def compute(run: Run) -> Iterator[Cell]:

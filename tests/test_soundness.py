@@ -61,7 +61,9 @@ def small(monkeypatch):
 
 def test_results_of_a_run(tmp_path, small):
     assert cli.main(["sog_soundness", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    numbers = results.read_result(tmp_path / "result.json").numbers
+    result = results.read_result(tmp_path / "result.json")
+    assert result.config["constants"]["kuhn_poker"]["states"] == 12
+    numbers = result.numbers
     assert [number.name for number in numbers] == ["T=4:kuhn, error 0", "T=4:kuhn, error 1"]
     assert all(number.low <= number.value <= number.high < 0.5 for number in numbers)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
