@@ -24,7 +24,7 @@ from rich.table import Table
 
 from experiments import plots, results
 from experiments.runs import Run, RunArguments
-from experiments.training import LOG, Trainee
+from experiments.training import LOG, Trainee, training_settings
 from jaxgames.adapters.pgx_public import public_pgx
 from jaxgames.core import TERMINAL
 from nets import cvpn
@@ -32,8 +32,6 @@ from solvers import minimax
 from solvers.minimax import NOWHERE, Positions
 from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr
-from train import loop
-from train.learner import LearnerSettings
 from train.self_play import SelfPlaySettings
 
 _SEATS = ("first", "second")
@@ -154,21 +152,11 @@ class _Student:
         self.positions = minimax.enumerate_positions(self.game)
         network = cvpn.new_cvpn(self.game, seed=0, width=config.width, depth=config.depth)
         self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
-        settings = loop.TrainingSettings(
-            search=self._search(config.training_simulations),
-            learner=LearnerSettings(
-                learning_rate=config.learning_rate,
-                decay_rate=config.decay,
-                decay_steps=config.measured_at[-1] * config.updates,
-                batch_size=config.batch_size,
-                capacity=config.capacity,
-                max_uses=20,
-                policy_weight=1.0,
-            ),
+        settings = training_settings(
+            config,
+            self._search(config.training_simulations),
+            policy_weight=1.0,
             self_play=SelfPlaySettings(exploration=0.25),
-            episodes=config.episodes,
-            solves=config.solves,
-            updates=config.updates,
             queries_per_search=1.0,
             queries_per_solve=0.2,
         )

@@ -18,11 +18,9 @@ from rich.table import Table
 from experiments import laboratory, plots, published, results
 from experiments.laboratory import Laboratory
 from experiments.runs import Run, RunArguments
-from experiments.training import LOG, Trainee
+from experiments.training import LOG, Trainee, training_settings
 from nets import cvpn
 from solvers.search.gt_cfr import GrowingTreeCfr
-from train import loop
-from train.learner import LearnerSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,20 +92,10 @@ class _Student:
         table = self.laboratory.table
         network = cvpn.new_cvpn(table, seed=config.seed, width=config.width, depth=config.depth)
         self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
-        settings = loop.TrainingSettings(
-            search=self._search(config.training_simulations),
-            learner=LearnerSettings(
-                learning_rate=config.learning_rate,
-                decay_rate=config.decay,
-                decay_steps=config.measured_at[-1] * config.updates,
-                batch_size=config.batch_size,
-                capacity=config.capacity,
-                max_uses=20,
-                policy_weight=0.05,
-            ),
-            episodes=config.episodes,
-            solves=config.solves,
-            updates=config.updates,
+        settings = training_settings(
+            config,
+            self._search(config.training_simulations),
+            policy_weight=0.05,
             queries_per_search=config.queries_per_search,
             queries_per_solve=config.queries_per_solve,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from typing import Any
 
 import jax
 from flax import nnx
@@ -13,14 +14,37 @@ from jaxtyping import PyTree
 from experiments.progress import progress
 from experiments.runs import Run
 from jaxgames.public_game import PublicGame
+from solvers.search.gt_cfr import GrowingTreeCfr
 from train import loop
-from train.learner import require_finite
+from train.learner import LearnerSettings, require_finite
 from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
 _STATE = "training"  # in the checkpoint
 _SAVE_EVERY = 100  # steps
 _LOG_EVERY = 10
+
+
+def training_settings(
+    config: Any, search: GrowingTreeCfr, *, policy_weight: float, **more: Any
+) -> loop.TrainingSettings:
+    """What the configs of all training experiments mean; `more` are fields of the result."""
+    return loop.TrainingSettings(
+        search=search,
+        learner=LearnerSettings(
+            learning_rate=config.learning_rate,
+            decay_rate=config.decay,
+            decay_steps=config.measured_at[-1] * config.updates,
+            batch_size=config.batch_size,
+            capacity=config.capacity,
+            max_uses=20,
+            policy_weight=policy_weight,
+        ),
+        episodes=config.episodes,
+        solves=config.solves,
+        updates=config.updates,
+        **more,
+    )
 
 
 class Trainee:
