@@ -14,7 +14,7 @@ from experiments.progress import counter, progress, status
 from jaxgames.public_states import list_public_states
 from jaxgames.public_table import PublicTable
 from jaxgames.tabulate import belief_table
-from solvers.search.exploitability import Chain, agents, searched_exploitability
+from solvers.search.exploitability import Chain, agents, longest_path, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 
@@ -37,7 +37,10 @@ class Laboratory:
         key: int = 0,
         chains: tuple[Chain, Chain] = agents(),
     ) -> list[float]:
-        """Exploitability (NashConv / 2) of searching at every public state, by seed."""
+        """Exploitability (NashConv / 2) of searching wherever the chains do, by seed.
+
+        Trees have room for the game, and paths for the chains, whatever `settings` say.
+        """
         actor = np.asarray(self.listing.actor)
         searches = seeds * sum(
             int((actor == one.player).sum() if one.own_decisions_only else (actor >= 0).sum())
@@ -49,7 +52,11 @@ class Laboratory:
                 self.listing,
                 params,
                 jax.random.split(jax.random.key(key), seeds),
-                settings=dataclasses.replace(settings, max_nodes=self.listing.num_inner),
+                settings=dataclasses.replace(
+                    settings,
+                    max_nodes=self.listing.num_inner,
+                    max_path=max(1, longest_path(self.listing, chains)),
+                ),
                 chains=chains,
                 batch=self.batch,
                 report=counter(report),

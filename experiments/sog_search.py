@@ -65,7 +65,6 @@ class Part:
     agents: tuple[str, ...]
     simulations: tuple[int, ...]
     seeds: int
-    max_path: int  # public states from one of an agent's decisions to its next
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,9 +76,7 @@ class Config:
 
 
 def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
-    return Part(
-        game="leduc_poker", agents=_IN_LEDUC, simulations=simulations, seeds=seeds, max_path=4
-    )
+    return Part(game="leduc_poker", agents=_IN_LEDUC, simulations=simulations, seeds=seeds)
 
 
 def _glasses(simulations: tuple[int, ...], seeds: int) -> Part:
@@ -88,7 +85,6 @@ def _glasses(simulations: tuple[int, ...], seeds: int) -> Part:
         agents=_IN_GLASSES,
         simulations=simulations,
         seeds=seeds,
-        max_path=1,
     )
 
 
@@ -101,7 +97,6 @@ PRESETS = {
                 agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
                 simulations=(4, 16),
                 seeds=2,
-                max_path=4,
             )
         },
         batch=16,
@@ -215,7 +210,6 @@ class _Bench:
             simulations=simulations,
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
-            max_path=part.max_path,
         )
         title = f"{name}, {simulations}"
         return self.laboratory.exploitability(

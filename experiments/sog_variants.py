@@ -1,8 +1,8 @@
 """What a trained Student of Games agent gains from searching in other ways than the paper does.
 
-The network stays as it was trained; regret minimisers, averages, the gadget's share of the
-opponent's range and the pace of growing change. Nothing here replaces the paper's settings, which
-are the first line.
+The network stays as it was trained; where the agent searches, regret minimisers, averages, the
+gadget's share of the opponent's range and the pace of growing change. Nothing here replaces the
+settings that the agent was measured with, which are the first line.
 """
 
 from __future__ import annotations
@@ -25,21 +25,34 @@ from experiments.laboratory import Laboratory
 from experiments.runs import Run, RunArguments
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import gt_cfr, resolving
+from solvers.search.exploitability import agents
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 _TRAINED = pathlib.Path(__file__).parent / "results/sog_leduc/cpu"
 
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """What is different from how the agent was measured when it was trained."""
+
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of GrowingTreeCfr
+    own_decisions_only: bool | None = None  # None: as then
+
+
 _PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
-VARIANTS: dict[str, dict[str, Any]] = {
-    "as the paper": {},
-    "alpha 1": dict(follow_share=1.0),
-    "quadratic averages": dict(averaging_power=2.0),
-    "alpha 1, quadratic averages": dict(follow_share=1.0, averaging_power=2.0),
-    "DCFR": dict(minimizer=DiscountedRegretMatching(), averaging_power=2.0),
-    "PCFR+": _PREDICTIVE,
-    "PCFR+, alpha 1": dict(**_PREDICTIVE, follow_share=1.0),
-    "two iterations a simulation": dict(pace=0.5),
-    "two simulations an iteration": dict(pace=2.0),
+VARIANTS = {
+    "as the paper": Variant(),
+    "every decision": Variant(own_decisions_only=False),
+    "own decisions only": Variant(own_decisions_only=True),
+    "alpha 1": Variant(dict(follow_share=1.0)),
+    "quadratic averages": Variant(dict(averaging_power=2.0)),
+    "alpha 1, quadratic averages": Variant(dict(follow_share=1.0, averaging_power=2.0)),
+    "DCFR": Variant(dict(minimizer=DiscountedRegretMatching(), averaging_power=2.0)),
+    "PCFR+": Variant(_PREDICTIVE),
+    "PCFR+, alpha 1": Variant(dict(**_PREDICTIVE, follow_share=1.0)),
+    "PUCT alone": Variant(dict(cfr_share=0.0)),
+    "two iterations a simulation": Variant(dict(pace=0.5)),
+    "two simulations an iteration": Variant(dict(pace=2.0)),
 }
 
 
@@ -118,9 +131,14 @@ def measure(
     bench: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
 ) -> Cell:
     """Exploitability of one variant, and what it asks of the network."""
-    settings = dataclasses.replace(agent.settings, simulations=simulations, **VARIANTS[name])
+    variant, own = VARIANTS[name], VARIANTS[name].own_decisions_only
+    settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
     found = bench.exploitability(
-        f"{name}, {simulations}", agent.params, settings, seeds=config.seeds
+        f"{name}, {simulations}",
+        agent.params,
+        settings,
+        seeds=config.seeds,
+        chains=agents(own_decisions_only=agent.own_decisions_only if own is None else own),
     )
     calls = _calls(agent, settings, config.batch)
     return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)

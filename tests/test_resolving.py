@@ -16,7 +16,7 @@ from jaxgames.registry import make
 from solvers import cfr
 from solvers.public_tree import build_public_tree
 from solvers.search import evaluators, exploitability, gt_cfr
-from solvers.search.exploitability import Chain
+from solvers.search.exploitability import Chain, agents, longest_path
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
 from solvers.search.listing import listed_policy, reach_and_values
@@ -102,6 +102,15 @@ def test_reach_follows_the_rows_to_the_first_own_decision():
     found = reach_at(table, root, table.rows(root).astype(float), path)
     np.testing.assert_array_equal(found, table.rows(listing.state[goal]))
     assert found.sum() == 4
+
+
+def test_paths_from_search_to_search():
+    """In Kuhn no chance comes between decisions, and after check-bet the first player acts again;
+    in Leduc the board card comes between."""
+    kuhn, leduc = (compiled(name)[2] for name in ("kuhn_poker", "leduc_poker"))
+    assert longest_path(kuhn, agents()) == 1
+    assert longest_path(kuhn, agents(own_decisions_only=True)) == 2
+    assert longest_path(leduc, agents()) == 2
 
 
 def test_path_must_fit():

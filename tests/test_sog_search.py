@@ -65,7 +65,6 @@ def test_leaves_of_policies_where_rows_are_merged(leaves):
         agents=(leaves,),
         simulations=(50,),
         seeds=1,
-        max_path=1,
     )
     (found,) = sog_search._Bench(part, 16).measure(leaves, 50)
     assert 0 <= found < 0.05
