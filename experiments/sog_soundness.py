@@ -159,7 +159,8 @@ def main(arguments: Arguments, *, command: str) -> None:
     cells = list(compute(run))
     results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
     draw(run.out / "curve.png", config, cells)
-    run.finish([_number(cell) for cell in cells], measure=_MEASURE, constants=_constants(config))
+    ordered = sorted(cells, key=lambda cell: cell.iterations)
+    run.finish([_number(cell) for cell in ordered], measure=_MEASURE, constants=_constants(config))
     _print(config, cells)
 
 
