@@ -33,7 +33,6 @@ class TrainedAgent:
     table: PublicTable
     params: PyTree
     settings: GrowingTreeCfr
-    own_decisions_only: bool = False  # where it searched when it was measured
 
     @property
     def tree(self) -> GameTree:
@@ -79,17 +78,10 @@ def load_agent(
     settings = GrowingTreeCfr(
         cvpn.NetworkEvaluator(graph),
         simulations=max(config["simulations"]) if simulations is None else simulations,
-        exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],
         max_nodes=_num_inner(config["game"]),
     )
-    return TrainedAgent(
-        game=make(config["game"]),
-        table=table,
-        params=params,
-        settings=settings,
-        own_decisions_only=config.get("own_decisions_only", False),
-    )
+    return TrainedAgent(game=make(config["game"]), table=table, params=params, settings=settings)
 
 
 table_of = functools.cache(belief_table)  # the same object for the same name: it compiles once

@@ -36,13 +36,12 @@ class Variant:
     """What is different from how the agent was measured when it was trained."""
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of GrowingTreeCfr
-    own_decisions_only: bool | None = None  # None: as then
+    own_decisions_only: bool = False  # or it searches at the other's decisions too
 
 
 _PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
 VARIANTS = {
     "as the paper": Variant(),
-    "every decision": Variant(own_decisions_only=False),
     "own decisions only": Variant(own_decisions_only=True),
     "alpha 1": Variant(dict(follow_share=1.0)),
     "quadratic averages": Variant(dict(averaging_power=2.0)),
@@ -67,7 +66,12 @@ class Config:
 
 
 PRESETS = {
-    "smoke": Config(simulations=(4,), seeds=1, variants=("as the paper", "PCFR+"), batch=16),
+    "smoke": Config(
+        simulations=(4,),
+        seeds=1,
+        variants=("as the paper", "own decisions only", "PCFR+"),
+        batch=16,
+    ),
     "cpu": Config(simulations=(33, 100, 300, 1000), seeds=4),
     "paper": Config(simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024),
 }
@@ -131,14 +135,14 @@ def measure(
     bench: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
 ) -> Cell:
     """Exploitability of one variant, and what it asks of the network."""
-    variant, own = VARIANTS[name], VARIANTS[name].own_decisions_only
+    variant = VARIANTS[name]
     settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
     found = bench.exploitability(
         f"{name}, {simulations}",
         agent.params,
         settings,
         seeds=config.seeds,
-        chains=agents(own_decisions_only=agent.own_decisions_only if own is None else own),
+        chains=agents(own_decisions_only=variant.own_decisions_only),
     )
     calls = _calls(agent, settings, config.batch)
     return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)

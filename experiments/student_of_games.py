@@ -20,9 +20,7 @@ from experiments.laboratory import Laboratory
 from experiments.runs import Run, RunArguments
 from experiments.training import LOG, Trainee, training_settings
 from nets import cvpn
-from solvers.search.exploitability import agents
 from solvers.search.gt_cfr import GrowingTreeCfr
-from train.self_play import SelfPlaySettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,9 +43,6 @@ class Config:
     decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
-    exploration: float = 1.0  # of PUCT, in training too
-    random_moves: float = 0.1  # share of them in self-play
-    own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # public states from one decision to the next
     seed: int = 0  # of the network and of training
@@ -81,7 +76,7 @@ def run(arguments: RunArguments, config: Config, *, experiment: str, command: st
     ends = [cell for cell in cells if cell.step in (0, config.measured_at[-1])]
     run.finish(
         [_number(config, cell) for cell in ends],
-        measure=_measure(config),
+        measure=laboratory.measure(config.game, config.seeds),
         deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"],
     )
     _print(experiment, config, cells)
@@ -103,7 +98,6 @@ class _Student:
             policy_weight=0.05,
             queries_per_search=config.queries_per_search,
             queries_per_solve=config.queries_per_solve,
-            self_play=SelfPlaySettings(exploration=config.random_moves),
         )
         self.trainee = Trainee(table, network, settings, run, seed=config.seed)
 
@@ -127,7 +121,6 @@ class _Student:
             self._search(simulations),
             seeds=self.config.seeds,
             key=1,
-            chains=agents(own_decisions_only=self.config.own_decisions_only),
         )
         return Cell(step=step, simulations=simulations, exploitability=found)
 
@@ -135,7 +128,6 @@ class _Student:
         return GrowingTreeCfr(
             self.evaluate,
             simulations=simulations,
-            exploration=self.config.exploration,
             max_path=self.config.max_path,
             max_nodes=self.laboratory.listing.num_inner,
         )
@@ -163,11 +155,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         axes[0, 0].set_title(f"Student of Games, {config.game}")
 
 
-def _measure(config: Config) -> str:
-    where = "; searches at its own decisions only" * config.own_decisions_only
-    return laboratory.measure(config.game, config.seeds) + where
-
-
 def _rows(cell: Cell) -> list[dict[str, object]]:
     return [
         {
@@ -192,7 +179,7 @@ def _number(config: Config, cell: Cell) -> results.Number:
 
 
 def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{experiment}: {_measure(config)}")
+    table = Table(title=f"{experiment}: {laboratory.measure(config.game, config.seeds)}")
     table.add_column("step", justify="right")
     for simulations in config.simulations:
         table.add_column(f"SoG({simulations},1)", justify="right")

@@ -10,7 +10,9 @@ def test_variants_of_an_agent(tmp_path, capfd):
     arguments = ["sog_variants", "--preset", "smoke", "--agent", str(folder), "--out", str(out)]
     assert cli.main(arguments) == 0
     found = results.read_result(out / "result.json")
-    assert [number.name for number in found.numbers] == ["SoG(4):as the paper", "SoG(4):PCFR+"]
+    names = ("as the paper", "own decisions only", "PCFR+")
+    assert [number.name for number in found.numbers] == [f"SoG(4):{name}" for name in names]
+    assert found.numbers[0].value != found.numbers[1].value
     assert all(0 < number.value < 458.4 for number in found.numbers)  # better than uniform
     assert found.config["game"] == "kuhn_poker(players=2)"
     assert "PCFR+" in capfd.readouterr().out
