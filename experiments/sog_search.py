@@ -101,7 +101,7 @@ PRESETS = {
         },
         batch=16,
     ),
-    "cpu": Config(parts={"leduc": _leduc((33, 100, 300), 4), "glasses": _glasses((33,), 2)}),
+    "cpu": Config(parts={"leduc": _leduc(_SIMULATIONS, 4), "glasses": _glasses((33, 100), 2)}),
     "paper": Config(
         parts={
             "leduc": _leduc((*_SIMULATIONS, 4000), 50),
@@ -148,8 +148,7 @@ class Arguments(RunArguments):
     """
 
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: a quarter of an hour on two cores; paper: more seeds, for an
-    accelerator."""
+    """smoke: a minute; cpu: an hour on two cores; paper: more seeds, for an accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
