@@ -78,6 +78,7 @@ def load_agent(
     settings = GrowingTreeCfr(
         cvpn.NetworkEvaluator(graph),
         simulations=max(config["simulations"]) if simulations is None else simulations,
+        exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],
         max_nodes=_num_inner(config["game"]),
     )

@@ -1,7 +1,7 @@
 """Student of Games in Scotland Yard on the map `glasses`.
 
-Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B). The map has no
-reveal rounds: with any, Mr X loses for certain.
+Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B), searching
+whenever the agent is to act. The map has no reveal rounds: with any, Mr X loses for certain.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ PRESETS = {
         updates=1,
         batch_size=32,
         capacity=500,
+        exploration=3.0,
+        own_decisions_only=True,
     ),
     "cpu": Config(
         game=_GLASSES,
-        simulations=(33, 100, 300),
+        simulations=(33, 100, 300, 1000),
         seeds=10,
         measured_at=(0, 3000),
         solves=32,
         updates=8,
         queries_per_search=3.0,
+        exploration=3.0,
+        own_decisions_only=True,
         batch=64,
     ),
     "paper": Config(
@@ -46,6 +50,8 @@ PRESETS = {
         measured_at=(0, 5_000, 20_000, 50_000),
         episodes=512,
         solves=512,
+        exploration=3.0,
+        own_decisions_only=True,
         batch=1024,
         capacity=1_000_000,
     ),
@@ -62,7 +68,8 @@ class Arguments(RunArguments):
     """
 
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: an hour on two cores; paper: all of the paper's, for an accelerator."""
+    """smoke: a minute; cpu: an hour and a half on two cores; paper: all of the paper's, for an
+    accelerator."""
     seed: int = 0
     """Of the network before training and of training; measurements have seeds of their own."""
 

@@ -1,8 +1,8 @@
 """Training a Student of Games agent, and its exact exploitability as training goes on.
 
 What `sog_leduc` and `sog_glasses` share (Schmid et al. 2023, Fig. 3): the agent searches at every
-public state, with several numbers of simulations. The paper does not give the networks and the
-training settings of these games; ours are the experiments' presets.
+public state, or wherever it is to act, with several numbers of simulations. The paper does not give
+the networks and the settings of these games; ours are the experiments' presets.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from experiments.laboratory import Laboratory
 from experiments.runs import Run, RunArguments
 from experiments.training import LOG, Trainee, training_settings
 from nets import cvpn
+from solvers.search.exploitability import agents
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 
@@ -43,6 +44,8 @@ class Config:
     decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
+    exploration: float = 1.0  # of PUCT when measured
+    own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # public states from one decision to the next
     seed: int = 0  # of the network and of training
@@ -76,7 +79,7 @@ def run(arguments: RunArguments, config: Config, *, experiment: str, command: st
     ends = [cell for cell in cells if cell.step in (0, config.measured_at[-1])]
     run.finish(
         [_number(config, cell) for cell in ends],
-        measure=laboratory.measure(config.game, config.seeds),
+        measure=_measure(config),
         deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"],
     )
     _print(experiment, config, cells)
@@ -118,9 +121,10 @@ class _Student:
         found = self.laboratory.exploitability(
             f"step {step}, SoG({simulations},1)",
             self.trainee.params,
-            self._search(simulations),
+            dataclasses.replace(self._search(simulations), exploration=self.config.exploration),
             seeds=self.config.seeds,
             key=1,
+            chains=agents(own_decisions_only=self.config.own_decisions_only),
         )
         return Cell(step=step, simulations=simulations, exploitability=found)
 
@@ -155,6 +159,11 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         axes[0, 0].set_title(f"Student of Games, {config.game}")
 
 
+def _measure(config: Config) -> str:
+    where = "; the agent searches at its own decisions only" * config.own_decisions_only
+    return laboratory.measure(config.game, config.seeds) + where
+
+
 def _rows(cell: Cell) -> list[dict[str, object]]:
     return [
         {
@@ -179,7 +188,7 @@ def _number(config: Config, cell: Cell) -> results.Number:
 
 
 def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{experiment}: {laboratory.measure(config.game, config.seeds)}")
+    table = Table(title=f"{experiment}: {_measure(config)}")
     table.add_column("step", justify="right")
     for simulations in config.simulations:
         table.add_column(f"SoG({simulations},1)", justify="right")
