@@ -33,6 +33,7 @@ class TrainedAgent:
     table: PublicTable
     params: PyTree
     settings: GrowingTreeCfr
+    own_decisions_only: bool = False  # where it searched when it was measured
 
     @property
     def tree(self) -> GameTree:
@@ -82,7 +83,13 @@ def load_agent(
         max_path=config["max_path"],
         max_nodes=_num_inner(config["game"]),
     )
-    return TrainedAgent(game=make(config["game"]), table=table, params=params, settings=settings)
+    return TrainedAgent(
+        game=make(config["game"]),
+        table=table,
+        params=params,
+        settings=settings,
+        own_decisions_only=config.get("own_decisions_only", False),
+    )
 
 
 table_of = functools.cache(belief_table)  # the same object for the same name: it compiles once

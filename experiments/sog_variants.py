@@ -72,7 +72,7 @@ PRESETS = {
         variants=("as the paper", "own decisions only", "PCFR+"),
         batch=16,
     ),
-    "cpu": Config(simulations=(33, 100, 300, 1000), seeds=4),
+    "cpu": Config(simulations=(33, 100, 300), seeds=4),
     "paper": Config(simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024),
 }
 
@@ -123,11 +123,10 @@ def main(arguments: Arguments, *, command: str) -> None:
         cells += run.kept(f"{name}-{simulations}", Cell, measured)
     results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
     draw(run.out / "curve.png", game, config, cells)
-    numbers = [
-        laboratory.number(f"SoG({cell.simulations}):{cell.variant}", game, cell.exploitability)
-        for cell in cells
-    ]
-    run.finish(numbers, measure=laboratory.measure(game, config.seeds), game=game)
+    numbers = [number for cell in cells for number in _numbers(game, cell)]
+    exploitability = laboratory.measure(game, config.seeds)
+    what = f"{exploitability}; and calls of the network in a search at the root of the game"
+    run.finish(numbers, measure=what, game=game)
     _print(game, config, cells)
 
 
@@ -142,7 +141,7 @@ def measure(
         agent.params,
         settings,
         seeds=config.seeds,
-        chains=agents(own_decisions_only=variant.own_decisions_only),
+        chains=agents(own_decisions_only=variant.own_decisions_only or agent.own_decisions_only),
     )
     calls = _calls(agent, settings, config.batch)
     return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)
@@ -190,6 +189,15 @@ def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -
         plots.bands(axes[0, 0], bands, published={}, x_label="calls of the network, at the root")
         axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
         axes[0, 0].set_title(f"One trained network, other searches, {game}")
+
+
+def _numbers(game: str, cell: Cell) -> list[results.Number]:
+    """How exploitable a variant is, and what it asks of the network."""
+    found = laboratory.number(f"SoG({cell.simulations}):{cell.variant}", game, cell.exploitability)
+    calls = results.Number(
+        name=f"calls, SoG({cell.simulations}):{cell.variant}", value=cell.calls, unit="calls"
+    )
+    return [found, calls]
 
 
 def _rows(cell: Cell) -> list[dict[str, object]]:

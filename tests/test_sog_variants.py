@@ -11,9 +11,12 @@ def test_variants_of_an_agent(tmp_path, capfd):
     assert cli.main(arguments) == 0
     found = results.read_result(out / "result.json")
     names = ("as the paper", "own decisions only", "PCFR+")
-    assert [number.name for number in found.numbers] == [f"SoG(4):{name}" for name in names]
-    assert found.numbers[0].value != found.numbers[1].value
-    assert all(0 < number.value < 458.4 for number in found.numbers)  # better than uniform
+    exploitability, calls = found.numbers[::2], found.numbers[1::2]
+    assert [number.name for number in exploitability] == [f"SoG(4):{name}" for name in names]
+    assert exploitability[0].value != exploitability[1].value
+    assert all(0 < number.value < 458.4 for number in exploitability)  # better than uniform
+    assert [number.name for number in calls] == [f"calls, SoG(4):{name}" for name in names]
+    assert all(number.value > 4 for number in calls)
     assert found.config["game"] == "kuhn_poker(players=2)"
     assert "PCFR+" in capfd.readouterr().out
 
