@@ -161,10 +161,34 @@ def test_policies_are_distributions():
 @pytest.mark.parametrize(("pace", "iterations"), [(1.0, 30), (0.5, 60), (3.0, 10)])
 def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(evaluators.zero, simulations=30, pace=pace, max_path=1)
-    table, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
+    table, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
     rows = np.asarray(batch.tree.visits[0])[:, : table.num_rows]
     assert int(rows.sum()) == 30
+
+
+def test_walks_end_with_the_last_leaf():
+    """They change nothing but visits then: the policy is that of walking on."""
+    settings = GrowingTreeCfr(evaluators.zero, simulations=60, max_path=1)
+    table, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
+    problem = resolving.first_problem(table, max_path=1)
+
+    @jax.jit
+    def walking_on(key):
+        def phase(i, state):
+            state = gt_cfr.iterate(table, None, state, settings=settings)
+            noise = jax.random.fold_in(key, i)
+            return gt_cfr.simulate(table, None, noise, state, settings=settings)
+
+        start = gt_cfr.start(table, None, problem=problem, settings=settings)
+        return jax.lax.fori_loop(0, 60, phase, start)
+
+    other = walking_on(jax.random.split(jax.random.key(0), 1)[0])
+    assert int(batch.tree.leaves.count[0]) == 0
+    assert int(batch.tree.visits[0][:, : table.num_rows].sum()) < 60
+    assert int(other.tree.visits[:, : table.num_rows].sum()) == 60
+    found = gt_cfr.average_policy(jax.tree.map(lambda x: x[0], batch))
+    np.testing.assert_allclose(found, gt_cfr.average_policy(other), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

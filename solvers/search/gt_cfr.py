@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.public_game import PublicGame
 from solvers.search.expansion_phase import asked, sample, sample_pair, simulate
-from solvers.search.regret_phase import iterate
+from solvers.search.regret_phase import iterate, widest
 from solvers.search.search_state import (
     NO_RESOLVER,
     NO_STEP,
@@ -74,13 +74,12 @@ def search(
 
     def expansion(i, state):
         count = settings.expansions_per_phase
-        if count == 1:
-            noise = jax.random.fold_in(key, i)
-            return simulate(game, params, noise, state, settings=settings)
-        settled = state.tree.visits
+        settled = state.tree.visits if count > 1 else None
+        if settings.expand is None:  # a tree without leaves is the whole game: nothing to walk for
+            count *= widest(jnp.minimum(state.tree.leaves.count, 1))
 
         def one(j, state):
-            noise = jax.random.fold_in(key, i * count + j)
+            noise = jax.random.fold_in(key, i * settings.expansions_per_phase + j)
             return simulate(game, params, noise, state, settings=settings, settled=settled)
 
         return jax.lax.fori_loop(0, count, one, state)
