@@ -15,6 +15,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+import jax
 from rich.console import Console
 from rich.table import Table
 
@@ -188,6 +189,7 @@ def compute(run: Run) -> Iterator[Cell]:
             def measured(agent=agent, simulations=simulations, name=name, bench=bench):
                 found = bench.measure(agent, simulations)
                 yield Cell(part=name, agent=agent, simulations=simulations, exploitability=found)
+                jax.clear_caches()  # no other cell runs these programs; a process can hold so many
 
             yield from run.kept(f"{name}-{agent}-{simulations}", Cell, measured)
 

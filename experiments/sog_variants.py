@@ -119,6 +119,7 @@ def main(arguments: Arguments, *, command: str) -> None:
 
         def measured(name=name, simulations=simulations):
             yield measure(bench, agent, name, simulations, config)
+            jax.clear_caches()  # no other cell runs these programs, and a process can hold so many
 
         cells += run.kept(f"{name}-{simulations}", Cell, measured)
     results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])

@@ -30,16 +30,16 @@ def measured(name, *, iterations, grows=False, error=0.0, **changes):
     noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
     keys = jax.random.split(jax.random.key(0), 1)
     found = searched_exploitability(
-        table, states, (None, noise), keys, settings=settings, chains=agents(), batch=2
+        table, states, (None, noise), keys, settings=settings, chains=agents(), batch=1
     )
     return float(found[0])
 
 
 def test_exact_leaves_need_no_tree():
     """In Kuhn, re-solving at every decision with one node each; with wrong leaves it is useless."""
-    exact = measured("kuhn_poker", iterations=100)
-    assert exact < 0.012
-    assert measured("kuhn_poker", iterations=100, error=2.0) > 5 * exact
+    exact = measured("kuhn_poker", iterations=50)
+    assert exact < 0.02
+    assert measured("kuhn_poker", iterations=50, error=2.0) > 5 * exact
 
 
 @pytest.mark.slow
