@@ -58,11 +58,12 @@ TASKS = {
         game="scotland_yard(map=glasses)", simulations=100, batch=64, width=128
     ),
     "London (400,1), 6x512": Task(game=LONDON, simulations=400, batch=1, width=512, depth=6),
-    "Connect Four (800,1), 3x128": Task(
+    "Connect Four (800,1), 6x512": Task(
         game="pgx:connect_four",
         simulations=800,
         batch=16,
-        width=128,
+        width=512,
+        depth=6,
         expand=1,
         to_mate=(3, 0, 3, 1, 3, 0),
         mate=3,
