@@ -138,6 +138,7 @@ def bands(
             mean,
             color=colour,
             marker=_MARKERS[number % len(_MARKERS)],
+            linestyle="-" if number < len(_BAND_COLOURS) else "--",
             markersize=3.5,
             label=line.name,
         )

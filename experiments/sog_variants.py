@@ -178,7 +178,7 @@ def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
 
 def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability against what is asked of the network, a line per variant."""
-    with plots.figure(path, rows=1, columns=1, size=(6.4, 3.8)) as axes:
+    with plots.figure(path, rows=1, columns=1, size=(7.2, 4.2)) as axes:
         bands = [
             plots.Band(
                 name=name,
@@ -189,7 +189,7 @@ def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -
         ]
         plots.bands(axes[0, 0], bands, published={}, x_label="calls of the network, at the root")
         axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
-        axes[0, 0].set_title(f"One trained network, other searches, {game}")
+        axes[0, 0].set_title(f"One trained network, other searches, {game.partition('(')[0]}")
 
 
 def _numbers(game: str, cell: Cell) -> list[results.Number]:
