@@ -125,7 +125,8 @@ class Goofspiel(Game):
         if self.returns == "total_points":
             return totals.astype(float)
         if self.returns == "point_difference":
-            return totals.astype(float) - jnp.mean(totals.astype(float))
+            # whole numbers up to the division: a player at the mean gets 0, not a rounding error
+            return (self.players * totals - jnp.sum(totals)).astype(float) / self.players
         best = totals == jnp.max(totals)
         num_best = jnp.sum(best.astype(float))
         loss = -1.0 / jnp.maximum(self.players - num_best, 1.0)

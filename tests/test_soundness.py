@@ -15,38 +15,49 @@ from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 
-def measured(name, *, iterations, grows=False, error=0.0, **changes):
-    """Exploitability of searches of so many iterations, in trees of one node unless it `grows`."""
+def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **changes):
+    """Exploitability of searches with leaves that are solved in `accuracy` iterations."""
     table = belief_table(name)
     states = list_public_states(table)
     settings = GrowingTreeCfr(
-        evaluators.Noisy(whole.oracle(states)),
-        simulations=iterations if grows else 1,
-        pace=1.0 if grows else 1 / iterations,
-        max_path=1,
+        evaluators.Noisy(whole.oracle(states, iterations=accuracy)),
+        simulations=simulations,
+        pace=pace,
+        max_path=2,
+        max_nodes=states.num_inner,
         **changes,
     )
     shape = (len(table.actors), 2, table.num_rows)
     noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
     keys = jax.random.split(jax.random.key(0), 1)
     found = searched_exploitability(
-        table, states, (None, noise), keys, settings=settings, chains=agents(), batch=1
+        table, states, (None, noise), keys, settings=settings, chains=agents(), batch=batch
     )
     return float(found[0])
 
 
 def test_exact_leaves_need_no_tree():
     """In Kuhn, re-solving at every decision with one node each; with wrong leaves it is useless."""
-    exact = measured("kuhn_poker", iterations=50)
+    small = dict(simulations=1, pace=1 / 50)
+    exact = measured("kuhn_poker", **small)
     assert exact < 0.02
-    assert measured("kuhn_poker", iterations=50, error=2.0) > 5 * exact
+    assert measured("kuhn_poker", **small, error=2.0) > 5 * exact
 
 
 @pytest.mark.slow
-def test_growing_trees_with_exact_leaves_tend_to_equilibrium():
+@pytest.mark.parametrize(
+    ("name", "simulations", "settings"),
+    [
+        ("kuhn_poker", (10, 100, 2000), dict(pace=1.0)),
+        ("leduc_poker", (2_000, 20_000, 320_000), dict(pace=20.0, batch=16, accuracy=15)),
+    ],
+)
+def test_growing_trees_with_exact_leaves_tend_to_equilibrium(name, simulations, settings):
     """Below 1 mbb/h in the end, with the minimiser that converges fast."""
-    fast = dict(grows=True, minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
-    found = [measured("kuhn_poker", iterations=count, **fast) for count in (10, 100, 2000)]
+    settings |= dict(
+        minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0, follow_share=1.0
+    )
+    found = [measured(name, simulations=count, **settings) for count in simulations]
     assert found[0] > 2 * found[1] > 4 * found[2]
     assert found[2] < 0.001
 
