@@ -152,12 +152,17 @@ def values_above(
 def _learn(game, tree, weight, minimizer, step, nodes):
     """All nodes after an iteration: regrets, policies, sums for averages."""
     rows, slots, dtype = game.num_rows, game.num_children, tree.average.dtype
+    one = jnp.minimum(nodes, 1)  # unknown to the compiler
+
+    def read(memory, i):
+        return jax.tree.map(lambda table: columns(table, i * CHUNK, CHUNK, rows), memory)
 
     def chunk(i, carry):
         memory, average, reach_total, slot_total = carry
         take = lambda table, of=1: columns(table, i * CHUNK * of, CHUNK * of, rows)  # noqa: E731
         put = lambda table, new, of=1: with_columns(table, new, i * CHUNK * of, rows)  # noqa: E731
-        before = jax.tree.map(take, memory)
+        # the only reader of `memory`: with two, all of it would be copied before the writing
+        before = stored(read, one, memory, i)
         uniform, reach, found = take(tree.uniform), take(tree.reach), take(tree.action_values)
         own = jnp.where(take(tree.first[None]), reach[:1], reach[1:])
         value = sum_actions(before.policy * found)
