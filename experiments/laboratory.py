@@ -41,10 +41,8 @@ class Laboratory:
 
         Trees have room for the game, and paths for the chains, whatever `settings` say.
         """
-        actor = np.asarray(self.listing.actor)
         searches = seeds * sum(
-            int((actor == one.player).sum() if one.own_decisions_only else (actor >= 0).sum())
-            for one in dict.fromkeys(chains)
+            int(one.searched(self.listing).sum()) for one in dict.fromkeys(chains)
         )
         with progress(title, searches) as report:
             found = searched_exploitability(

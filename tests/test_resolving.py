@@ -20,7 +20,6 @@ from solvers.search.exploitability import Chain, agents, longest_path
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
 from solvers.search.listing import listed_policy, reach_and_values
-from solvers.search.resolving import reach_at
 from solvers.search.search_tree import expand
 
 
@@ -93,24 +92,32 @@ def test_every_policy_is_a_distribution():
     assert not totals[:, ~acting].any()
 
 
-def test_reach_follows_the_rows_to_the_first_own_decision():
-    """In Goofspiel player 0's hidden bid makes three rows of one."""
-    _, table, listing = compiled("goofspiel(cards=3,points=descending)")
-    goal = int(np.flatnonzero(np.asarray(listing.actor) == 1)[0])
-    root = listing.state[0]
-    path = jnp.stack([listing.slot[goal], jnp.int32(NO_STEP)])
-    found = reach_at(table, root, table.rows(root).astype(float), path)
-    np.testing.assert_array_equal(found, table.rows(listing.state[goal]))
-    assert found.sum() == 4
+@pytest.mark.parametrize("own_decisions_only", [False, True])
+def test_trees_that_grow_whole_need_no_values(own_decisions_only):
+    """In Kuhn, for both readings of where an agent searches: both begin at the root, or else what
+    the first search does not grow below would keep its wrong value."""
+    _, table, listing = compiled("kuhn_poker")
+    found = exploitability.searched_exploitability(
+        table,
+        listing,
+        None,
+        jax.random.split(jax.random.key(0), 2),
+        settings=GrowingTreeCfr(evaluators.zero, simulations=1000, max_path=2, max_nodes=4),
+        chains=agents(own_decisions_only=own_decisions_only),
+        batch=8,
+    )
+    assert found.max() < 0.01
 
 
 def test_paths_from_search_to_search():
     """In Kuhn no chance comes between decisions, and after check-bet the first player acts again;
-    in Leduc the board card comes between."""
+    in Leduc the board card comes between. All begin at the root."""
     kuhn, leduc = (compiled(name)[2] for name in ("kuhn_poker", "leduc_poker"))
+    assert Chain(1, own_decisions_only=True).searched(kuhn)[0]
     assert longest_path(kuhn, agents()) == 1
     assert longest_path(kuhn, agents(own_decisions_only=True)) == 2
     assert longest_path(leduc, agents()) == 2
+    assert longest_path(leduc, agents(own_decisions_only=True)) == 4
 
 
 def test_path_must_fit():

@@ -54,10 +54,8 @@ def test_exact_leaves_need_no_tree():
 )
 def test_growing_trees_with_exact_leaves_tend_to_equilibrium(name, simulations, settings):
     """Below 1 mbb/h in the end, with the minimiser that converges fast."""
-    settings |= dict(
-        minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0, follow_share=1.0
-    )
-    found = [measured(name, simulations=count, **settings) for count in simulations]
+    fast = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0, follow_share=1.0)
+    found = [measured(name, simulations=count, **settings, **fast) for count in simulations]
     assert found[0] > 2 * found[1] > 4 * found[2]
     assert found[2] < 0.001
 

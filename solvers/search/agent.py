@@ -1,9 +1,10 @@
 """A search agent as a pure state machine: what one player of a game thinks as it goes on.
 
 Modified continual re-solving (Student of Games): an agent is the re-solver in one chain of searches
-of its own (see `resolving`). It hears which public child was entered, and thinks where somebody is
-to act: at its own decisions and, to keep up with the opponent's beliefs, at the opponent's. It
-never learns the opponent's row, and its own only to pick an action from what it thought for all.
+of its own (see `resolving`). It thinks at the root of the game first, whoever acts there. Then it
+hears which public child was entered, and thinks where somebody is to act: at its own decisions and,
+to keep up with the opponent's beliefs, at the opponent's. It never learns the opponent's row, and
+its own only to pick an action from what it thought for all.
 
 All functions take one agent; agents play side by side under `jax.vmap`. What is long is jitted.
 """
@@ -33,7 +34,7 @@ class AgentState:
     public: PublicState  # where the game stands
     path: Array  # [L] int32 children from the last searched state to there, then NO_STEP
     search: Search  # the last one; empty before the first
-    searched: Array  # [] bool: whether there was one
+    searched: Array  # [] bool: whether there was one, at the root
     played: Array  # [2, N] own reaches where it acted, by the policies searched before
 
 
@@ -60,7 +61,7 @@ def observe(game: PublicGame, state: AgentState, child: Int[Array, ""]) -> Agent
 
     Where that cannot be (see `checked_observe`, which says so), the agent stays as it is.
     """
-    known = (child >= 0) & (child < game.num_children)
+    known = (child >= 0) & (child < game.num_children) & state.searched
     there = known & game.child_mask(state.public)[child]
     steps, room = _steps(state), len(state.path)
     after = state.replace(
@@ -74,9 +75,11 @@ def checked_observe(game: PublicGame, state: AgentState, child: int) -> AgentSta
     """`observe` for one agent, from Python.
 
     Raises:
-      ValueError: there is no such child, or the agent has not thought for longer than its searches
-        can bridge.
+      ValueError: there is no such child, or the agent has not thought at the root of the game, or
+        for longer than its searches can bridge.
     """
+    if not state.searched:
+        raise ValueError(f"{game.name}: an agent must think at the root of the game first")
     there = np.flatnonzero(game.child_mask(state.public))
     if child not in there:
         children = ", ".join(map(str, there)) or "none, the game is over"
@@ -105,14 +108,11 @@ def think(
     the policy is `exploitability.composed_policy`'s for that seed.
     """
     again = state.searched & (_steps(state) == 0)
-    first = resolving.first_problem(
-        game, max_path=len(state.path), dtype=state.played.dtype.name
-    ).replace(path=state.path)
-    reached = resolving.reach_at(game, first.state, first.reach, first.path)
+    first = resolving.first_problem(game, max_path=len(state.path), dtype=state.played.dtype.name)
     later = resolving.next_problem(
         game, state.search, state.played, state.path, resolver=state.player
     )
-    problem, played = choose(state.searched, later, (first, reached))
+    problem, played = choose(state.searched, later, (first, first.reach))
     found = gt_cfr.search(game, params, key, problem=problem, settings=settings)
     found = choose(again, state.search, found)
     after = state.replace(

@@ -71,16 +71,6 @@ def next_problem(
     return problem, played
 
 
-def reach_at(
-    game: PublicGame, state: PublicState, reach: Float[Array, "2 N"], path: Int[Array, " L"]
-) -> Float[Array, "2 N"]:
-    """Own reaches at the end of a path, the players' choices on it uncounted."""
-    for step in range(path.shape[0]):
-        there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
-        reach, state = _advance(game, state, reach, None, child, there)
-    return reach
-
-
 def _problem_at(game, search, slot, state, path, played, resolver):
     """The problem whose tree starts at a slot of this search's tree."""
     tree, trusted = search.tree, resolver == NO_RESOLVER
