@@ -40,7 +40,9 @@ def _stacked(axes: Any, shares: dict[str, dict[str, float]]) -> None:
     """One horizontal bar per task, cut into its parts."""
     axes.set(title="Where the time goes", xlim=(0, 1), xlabel="share")
     axes.set_yticks(range(len(shares)), list(shares))
-    axes.set_ylim(len(shares) - 0.4, -0.6)
+    axes.set_ylim(len(shares) - 0.4, -1.2)  # room for the legend
+    axes.set_axisbelow(True)
+    axes.grid(visible=False, axis="y")
     for place, parts in enumerate(shares.values()):
         left = 0.0
         for (name, share), colour in zip(parts.items(), _PARTS, strict=True):
@@ -55,6 +57,9 @@ def _stacked(axes: Any, shares: dict[str, dict[str, float]]) -> None:
 def _lines(axes: Any, growth: dict[str, list]) -> None:
     axes.set(title="An iteration of CFR", xlabel="nodes", ylabel="microseconds per search")
     axes.set(xscale="log", yscale="log")
+    counts = sorted({nodes for points in growth.values() for nodes, *_ in points})
+    axes.set_xticks(counts, [str(count) for count in counts])
+    axes.set_xticks([], minor=True)
     for (game, points), colour in zip(growth.items(), (_OURS, _RIVAL), strict=False):
         nodes, one, twice = zip(*points, strict=True)
         axes.plot(nodes, one, marker="o", markersize=4, color=colour, label=game)
