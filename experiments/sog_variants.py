@@ -36,13 +36,14 @@ class Variant:
     """What is different from how the agent was measured when it was trained."""
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of GrowingTreeCfr
-    own_decisions_only: bool = False  # or it searches at the other's decisions too
+    own_decisions_only: bool | None = None  # False: at the other's too; None: as when measured
 
 
 _PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
 VARIANTS = {
     "as the paper": Variant(),
     "own decisions only": Variant(own_decisions_only=True),
+    "the other's decisions too": Variant(own_decisions_only=False),
     "alpha 1": Variant(dict(follow_share=1.0)),
     "quadratic averages": Variant(dict(averaging_power=2.0)),
     "alpha 1, quadratic averages": Variant(dict(follow_share=1.0, averaging_power=2.0)),
@@ -69,7 +70,7 @@ PRESETS = {
     "smoke": Config(
         simulations=(4,),
         seeds=1,
-        variants=("as the paper", "own decisions only", "PCFR+"),
+        variants=("as the paper", "own decisions only", "the other's decisions too", "PCFR+"),
         batch=16,
     ),
     "cpu": Config(simulations=(33, 100, 300), seeds=4),
@@ -110,8 +111,13 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
-    config = PRESETS[arguments.preset]
-    agent = load_agent(arguments.agent)
+    agent, config = load_agent(arguments.agent), PRESETS[arguments.preset]
+    others = [
+        name
+        for name in config.variants
+        if VARIANTS[name].own_decisions_only is not agent.own_decisions_only
+    ]
+    config = dataclasses.replace(config, variants=tuple(others))
     run = Run(arguments, config, experiment="sog_variants", command=command)
     bench, game = Laboratory(agent.table, batch=config.batch), agent.table.name
     cells = []
@@ -137,12 +143,14 @@ def measure(
     """Exploitability of one variant, and what it asks of the network."""
     variant = VARIANTS[name]
     settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
+    own = variant.own_decisions_only
+    chains = agents(own_decisions_only=agent.own_decisions_only if own is None else own)
     found = bench.exploitability(
         f"{name}, {simulations}",
         agent.params,
         settings,
         seeds=config.seeds,
-        chains=agents(own_decisions_only=variant.own_decisions_only or agent.own_decisions_only),
+        chains=chains,
     )
     calls = _calls(agent, settings, config.batch)
     return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)
