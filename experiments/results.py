@@ -144,11 +144,15 @@ def text(value: float) -> str:
 
 
 def commit() -> str:
-    """The git commit of this checkout, `-dirty` if files were changed; unknown outside of one."""
+    """The git commit of this checkout; unknown outside of one.
+
+    `-dirty` if files were changed, other than results, which a run overwrites.
+    """
     try:
         if pathlib.Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
             return "unknown"
-        changed = _git("status", "--porcelain", "--untracked-files=no")
+        others = [".", ":!experiments/results"]
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", *others)
         return _git("rev-parse", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
