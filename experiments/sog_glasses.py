@@ -68,8 +68,7 @@ class Arguments(RunArguments):
     """
 
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: an hour and a half on two cores; paper: all of the paper's, for an
-    accelerator."""
+    """smoke: a minute; cpu: an hour on one core; paper: all of the paper's, for an accelerator."""
     seed: int = 0
     """Of the network before training and of training; measurements have seeds of their own."""
 
