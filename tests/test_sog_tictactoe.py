@@ -54,6 +54,7 @@ def test_an_agent_that_fills_the_first_cell_is_met_by_all_its_games():
         assert sog_tictactoe.against_best(positions, policy, seat=seat) == -1
 
 
+@pytest.mark.slow  # training is tested with `sog_leduc`
 def test_results_of_a_run(tmp_path):
     assert cli.main(["sog_tictactoe", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     numbers = results.read_result(tmp_path / "result.json").numbers
