@@ -55,7 +55,6 @@ class Config:
     decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 128
     capacity: int = 20_000  # of the replay buffer
-    max_uses: int = 20  # of an example, for gradient updates
     batch: int = 64  # searches side by side when measured
     game: str = "pgx:tic_tac_toe"
 

@@ -44,9 +44,7 @@ class Config:
     decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
-    max_uses: int = 20  # of an example, for gradient updates
     exploration: float = 1.0  # of PUCT when measured
-    prior_temperature: float = 1.0  # when measured; below 1 sharpens the network's policy
     own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # public states from one decision to the next
@@ -123,19 +121,12 @@ class _Student:
         found = self.laboratory.exploitability(
             f"step {step}, SoG({simulations},1)",
             self.trainee.params,
-            self._measured(simulations),
+            dataclasses.replace(self._search(simulations), exploration=self.config.exploration),
             seeds=self.config.seeds,
             key=1,
             chains=agents(own_decisions_only=self.config.own_decisions_only),
         )
         return Cell(step=step, simulations=simulations, exploitability=found)
-
-    def _measured(self, simulations):
-        config = self.config
-        prior = dataclasses.replace(self.evaluate, temperature=config.prior_temperature)
-        return dataclasses.replace(
-            self._search(simulations), evaluate=prior, exploration=config.exploration
-        )
 
     def _search(self, simulations):
         return GrowingTreeCfr(

@@ -37,7 +37,7 @@ def training_settings(
             decay_steps=config.measured_at[-1] * config.updates,
             batch_size=config.batch_size,
             capacity=config.capacity,
-            max_uses=config.max_uses,
+            max_uses=20,
             policy_weight=policy_weight,
         ),
         episodes=config.episodes,
