@@ -11,10 +11,10 @@ demo: $(VENV)/installed  ## Train Student of Games in Leduc hold'em; measure and
 	$(BIN)/python -m experiments sog_leduc --preset quick --out $(OUT)/demo --overwrite
 
 test: $(VENV)/installed-test  ## The fast tests (minutes).
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-slow: $(VENV)/installed-test  ## The long tests.
-	$(BIN)/python -m pytest -m slow -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -m slow -n auto --dist loadfile
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \

@@ -1,6 +1,5 @@
 """Strict JAX for all tests: no silent promotion of ranks or dtypes, no key used twice."""
 
-import collections
 import os
 
 # Most of a test's time is compilation, and XLA:CPU's older emitter takes half of it.
@@ -17,9 +16,3 @@ def pytest_configure(config):
     """Fast tests compile without LLVM's optimisations, in half the time."""
     if config.option.markexpr == "not slow":
         jax.config.update("jax_disable_most_optimizations", True)
-
-
-def pytest_collection_modifyitems(items):
-    """Files of few tests first: they run whole experiments, and the workers shall end together."""
-    tests = collections.Counter(item.path for item in items)
-    items.sort(key=lambda item: (tests[item.path], item.path))
