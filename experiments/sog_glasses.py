@@ -29,6 +29,7 @@ PRESETS = {
         batch_size=32,
         capacity=500,
         exploration=3.0,
+        smoothing=0.5,
         own_decisions_only=True,
     ),
     "cpu": Config(
@@ -40,6 +41,7 @@ PRESETS = {
         updates=8,
         queries_per_search=3.0,
         exploration=3.0,
+        smoothing=0.5,
         own_decisions_only=True,
         batch=64,
     ),
@@ -51,6 +53,7 @@ PRESETS = {
         episodes=512,
         solves=512,
         exploration=3.0,
+        smoothing=0.5,
         own_decisions_only=True,
         batch=1024,
         capacity=1_000_000,

@@ -37,6 +37,7 @@ class Variant:
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of GrowingTreeCfr
     own_decisions_only: bool | None = None  # False: at the other's too; None: as when measured
+    smoothing: float | None = None  # share of uniform in the ranges that the network sees
 
 
 _PREDICTIVE = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0)
@@ -51,6 +52,7 @@ VARIANTS = {
     "PCFR+": Variant(_PREDICTIVE),
     "PCFR+, alpha 1": Variant(dict(**_PREDICTIVE, follow_share=1.0)),
     "PUCT alone": Variant(dict(cfr_share=0.0)),
+    "ranges half uniform": Variant(smoothing=0.5),
     "two iterations a simulation": Variant(dict(pace=0.5)),
     "two simulations an iteration": Variant(dict(pace=2.0)),
 }
@@ -143,6 +145,9 @@ def measure(
     """Exploitability of one variant, and what it asks of the network."""
     variant = VARIANTS[name]
     settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
+    if variant.smoothing is not None:
+        evaluate = dataclasses.replace(settings.evaluate, smoothing=variant.smoothing)
+        settings = dataclasses.replace(settings, evaluate=evaluate)
     own = variant.own_decisions_only
     chains = agents(own_decisions_only=agent.own_decisions_only if own is None else own)
     found = bench.exploitability(

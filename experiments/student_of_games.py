@@ -45,10 +45,17 @@ class Config:
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
     exploration: float = 1.0  # of PUCT when measured
+    smoothing: float = 0.0  # share of uniform in the ranges that the network sees, when measured
     own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # public states from one decision to the next
     seed: int = 0  # of the network and of training
+
+
+_SMOOTHED = (
+    "when measured, the network sees ranges of which a share of {} is uniform, unless a number says"
+    " without smoothing"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +64,7 @@ class Cell:
 
     step: int
     simulations: int
+    smoothing: float
     exploitability: list[float]  # by seed
 
 
@@ -73,16 +81,19 @@ def run(arguments: RunArguments, config: Config, *, experiment: str, command: st
     run = Run(arguments, config, experiment=experiment, command=command, files=files)
     student = _Student(run)
     cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
-    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
+    plain = student.measure_at(config.measured_at[-1], smoothing=0.0) if config.smoothing else []
+    rows = [row for cell in cells + plain for row in _rows(cell)]
+    results.write_csv(run.out / "curve.csv", rows)
     results.write_file(run.out / "network.npz", cvpn.to_bytes(student.trainee.params))
     draw(run.out / "curve.png", config, cells)
     ends = [cell for cell in cells if cell.step in (0, config.measured_at[-1])]
     run.finish(
-        [_number(config, cell) for cell in ends],
+        [_number(config, cell) for cell in ends + plain],
         measure=_measure(config),
-        deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"],
+        deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"]
+        + [_SMOOTHED.format(config.smoothing)] * bool(config.smoothing),
     )
-    _print(experiment, config, cells)
+    _print(experiment, config, cells + plain)
 
 
 class _Student:
@@ -104,29 +115,37 @@ class _Student:
         )
         self.trainee = Trainee(table, network, settings, run, seed=config.seed)
 
-    def measure_at(self, step: int) -> list[Cell]:
-        """Trains up to `step`, unless nothing is left to be done there, and measures."""
+    def measure_at(self, step: int, *, smoothing: float | None = None) -> list[Cell]:
+        """Trains up to `step`, unless nothing is left to be done there, and measures, with another
+        smoothing than the config's if one is given."""
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
+        share = self.config.smoothing if smoothing is None else smoothing
         return [
             cell
             for simulations in self.config.simulations
             for cell in self.run.kept(
-                f"{step}-{simulations}", Cell, lambda s=simulations: [self._measure(step, s)]
+                f"{step}-{simulations}-{share}",
+                Cell,
+                lambda s=simulations: [self._measure(step, s, share)],
             )
         ]
 
-    def _measure(self, step, simulations):
+    def _measure(self, step, simulations, smoothing):
         self.trainee.train(step)
         found = self.laboratory.exploitability(
-            f"step {step}, SoG({simulations},1)",
+            f"step {step}, {_agent(self.config, simulations, smoothing)}",
             self.trainee.params,
-            dataclasses.replace(self._search(simulations), exploration=self.config.exploration),
+            dataclasses.replace(
+                self._search(simulations),
+                evaluate=dataclasses.replace(self.evaluate, smoothing=smoothing),
+                exploration=self.config.exploration,
+            ),
             seeds=self.config.seeds,
             key=1,
             chains=agents(own_decisions_only=self.config.own_decisions_only),
         )
-        return Cell(step=step, simulations=simulations, exploitability=found)
+        return Cell(step=step, simulations=simulations, smoothing=smoothing, exploitability=found)
 
     def _search(self, simulations):
         return GrowingTreeCfr(
@@ -159,6 +178,11 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         axes[0, 0].set_title(f"Student of Games, {config.game}")
 
 
+def _agent(config: Config, simulations: int, smoothing: float) -> str:
+    without = ", without smoothing" * (smoothing != config.smoothing)
+    return f"SoG({simulations},1){without}"
+
+
 def _measure(config: Config) -> str:
     where = "; the agent searches at its own decisions only" * config.own_decisions_only
     return laboratory.measure(config.game, config.seeds) + where
@@ -169,6 +193,7 @@ def _rows(cell: Cell) -> list[dict[str, object]]:
         {
             "step": cell.step,
             "simulations": cell.simulations,
+            "smoothing": cell.smoothing,
             "seed": seed,
             "exploitability": f"{value:.6g}",
         }
@@ -180,7 +205,7 @@ def _number(config: Config, cell: Cell) -> results.Number:
     kinds = list(published.searched_exploitability(config.game).values())
     known = kinds[0 if cell.step else 1] if kinds else {}
     return laboratory.number(
-        f"{'' if cell.step else 'untrained '}SoG({cell.simulations},1)",
+        f"{'' if cell.step else 'untrained '}{_agent(config, cell.simulations, cell.smoothing)}",
         config.game,
         cell.exploitability,
         paper=known.get(cell.simulations),
@@ -192,9 +217,8 @@ def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
     table.add_column("step", justify="right")
     for simulations in config.simulations:
         table.add_column(f"SoG({simulations},1)", justify="right")
-    for step in config.measured_at:
-        here = [cell for cell in cells if cell.step == step]
-        table.add_row(
-            f"{step:,}", *(laboratory.text(config.game, cell.exploitability) for cell in here)
-        )
+    for step, smoothing in dict.fromkeys((cell.step, cell.smoothing) for cell in cells):
+        here = [cell for cell in cells if (cell.step, cell.smoothing) == (step, smoothing)]
+        name = f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}"
+        table.add_row(name, *(laboratory.text(config.game, cell.exploitability) for cell in here))
     Console().print(table)

@@ -90,6 +90,11 @@ class NetworkEvaluator:
     graph: nnx.GraphDef
     zero_sum: bool = True  # takes half of what both players together would win from each
     temperature: float = 1.0  # of the prior
+    smoothing: float = 0.0  # share of uniform in the ranges that the network sees
+
+    def __post_init__(self):
+        if not 0 <= self.smoothing <= 1:
+            raise ValueError(f"smoothing={self.smoothing} must be from 0 to 1")
 
     def __call__(
         self,
@@ -99,7 +104,8 @@ class NetworkEvaluator:
         reach: Float[Array, "2 N"],
     ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
         network = nnx.merge(self.graph, params)
-        values, logits = network(game.encode(state), normalised(reach))
+        seen = smoothed(game, state, reach, self.smoothing)
+        values, logits = network(game.encode(state), normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
         return values, masked_softmax(logits / self.temperature, game.legal(state).T)
 
@@ -108,6 +114,20 @@ def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
     """Ranges: reaches that sum to 1, or to 0 where nothing is reached."""
     total = jnp.sum(reach, axis=1, keepdims=True)
     return reach / jnp.where(total > 0, total, 1)
+
+
+def smoothed(
+    game: PublicGame, state: PublicState, reach: Float[Array, "2 N"], share: float
+) -> Float[Array, "2 N"]:
+    """Ranges of which a `share` is uniform over the rows that are there; 0: the reaches themselves.
+
+    The values that a search asks for then change less from one iteration to the next, as its
+    policies do: `sog_glasses` measures what that is worth.
+    """
+    if share == 0:
+        return reach
+    rows = game.rows(state).astype(reach.dtype)
+    return (1 - share) * normalised(reach) + share * normalised(rows)
 
 
 def counterfactual(

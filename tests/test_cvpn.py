@@ -32,9 +32,9 @@ def random_reach(seed=0):
     return jnp.where(jax.vmap(table().rows)(STATES), reach, 0)
 
 
-def evaluated(reach, zero_sum=True, **options):
+def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
     graph, params = evaluator(**options)
-    evaluate = cvpn.NetworkEvaluator(graph, zero_sum=zero_sum)
+    evaluate = cvpn.NetworkEvaluator(graph, zero_sum=zero_sum, smoothing=smoothing)
     one = lambda state, reach: evaluate(params, table(), state, reach)  # noqa: E731
     return jax.jit(jax.vmap(one))(STATES, reach)
 
@@ -56,6 +56,27 @@ def test_values_scale_with_the_opponents_reach_only():
     np.testing.assert_allclose(scaled[:, 0], values[:, 0], rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(scaled[:, 1], 0.25 * values[:, 1], rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(same, prior, rtol=1e-5)
+
+
+def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
+    """Of the network's answer; what it is scaled with remains the true reach."""
+    reach = random_reach() * jnp.array([0.3, 0.7])[None, :, None]
+    half, prior = evaluated(reach, smoothing=0.5, zero_sum=False)
+    rows = np.asarray(jax.vmap(table().rows)(STATES))
+    share = lambda x: np.asarray(x) / np.sum(x, axis=2, keepdims=True)  # noqa: E731
+    seen = jnp.asarray(0.5 * share(reach) + 0.5 * share(rows), jnp.float32)
+    expected, same = evaluated(seen, zero_sum=False)
+    compatible = jax.vmap(table().compatible, (0, None, 0))
+    mass = lambda x: np.stack([compatible(STATES, p, x[:, 1 - p]) for p in range(2)], 1)  # noqa: E731
+    per_unit = lambda values, x: (values / mass(x))[rows]  # noqa: E731
+    np.testing.assert_allclose(per_unit(half, reach), per_unit(expected, seen), rtol=1e-4)
+    np.testing.assert_allclose(prior, same, rtol=1e-5)
+    blind, _ = evaluated(reach, smoothing=1.0, zero_sum=False)
+    other = random_reach(1)
+    moved, _ = evaluated(other, smoothing=1.0, zero_sum=False)
+    np.testing.assert_allclose(per_unit(blind, reach), per_unit(moved, other), rtol=1e-4)
+    with pytest.raises(ValueError, match=r"smoothing=1.5 must be from 0 to 1"):
+        cvpn.NetworkEvaluator(evaluator()[0], smoothing=1.5)
 
 
 def test_rows_that_are_not_there_are_worth_nothing():

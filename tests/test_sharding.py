@@ -57,25 +57,30 @@ def assert_equal(found, expected, **tolerance):
         np.testing.assert_allclose(found[name], expected[name], err_msg=name, **tolerance)
 
 
-def test_eight_devices_give_the_numbers_of_one(tmp_path, one_device):
-    finish(start("--steps", 3, "--devices", "--out", tmp_path / "found.npz", devices=8))
-    found = np.load(tmp_path / "found.npz")
+def assert_spread(found, one_device, *, devices):
+    """The numbers of one device, on `devices` in each process."""
     assert_equal(found, one_device, rtol=1e-4, atol=1e-6)
     assert one_device["['sizes']['replay']"] > 24  # queries were solved too
-    assert (found["devices"] == 8).all()  # every part of replay, queue and episodes is cut up
+    assert (found["devices"] == devices).all()  # replay, queue and episodes are cut up, all parts
     assert found["whole"] == 0  # and the replay never put together
     assert one_device["whole"] > 0
 
 
-def test_two_processes_give_the_numbers_of_one(tmp_path, one_device):
+@pytest.mark.slow
+def test_eight_devices_of_one_process_give_the_numbers_of_one(tmp_path, one_device):
+    finish(start("--steps", 3, "--devices", "--out", tmp_path / "found.npz", devices=8))
+    assert_spread(np.load(tmp_path / "found.npz"), one_device, devices=8)
+
+
+def test_eight_devices_of_two_processes_give_the_numbers_of_one(tmp_path, one_device):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
     outs = [tmp_path / f"{number}.npz" for number in range(2)]
     common = "--steps", 3, "--port", port
-    finish(*(start(*common, "--process", n, "--out", out) for n, out in enumerate(outs)))
+    finish(*(start(*common, "--process", n, "--out", out, devices=4) for n, out in enumerate(outs)))
     for out in outs:
-        assert_equal(np.load(out), one_device, rtol=1e-4, atol=1e-6)
+        assert_spread(np.load(out), one_device, devices=4)
 
 
 def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):

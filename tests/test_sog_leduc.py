@@ -1,6 +1,7 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
 from experiments import cli, results, training
+from train import learner
 
 
 def run(arguments, folder):
@@ -41,11 +42,9 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
 
 
 def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
-    step = training.loop.train_step
-
-    def broken(*args, **kwargs):
-        state, metrics = step(*args, **kwargs)
-        return state, metrics | {"total": float("nan"), "values": float("nan")}
+    def broken(game, graph, state, *, settings):
+        fine, wrong = dict.fromkeys(learner.CHECKED, 0.0), float("nan")
+        return state, fine | {"total": wrong, "values": wrong}
 
     monkeypatch.setattr(training.loop, "train_step", broken)
     assert run("--preset smoke", tmp_path) == 2

@@ -1,6 +1,7 @@
 """Search with leaves that are solved exactly; the experiment `sog_soundness`."""
 
 import dataclasses
+import functools
 import itertools
 
 import jax
@@ -16,12 +17,20 @@ from solvers.search.exploitability import agents, searched_exploitability
 from solvers.search.gt_cfr import GrowingTreeCfr
 
 
-def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **changes):
-    """Exploitability of searches with leaves that are solved in `accuracy` iterations."""
+@functools.cache
+def exactly_solved(name, accuracy):
+    """A game, its public states, and leaves that are solved in `accuracy` iterations."""
     table = belief_table(name)
     states = list_public_states(table)
+    oracle = whole.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
+    return table, states, evaluators.Noisy(oracle)
+
+
+def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **changes):
+    """Exploitability of searches with such leaves, their values in `error`."""
+    table, states, evaluate = exactly_solved(name, accuracy)
     settings = GrowingTreeCfr(
-        evaluators.Noisy(whole.oracle(states, iterations=accuracy, max_nodes=states.num_inner)),
+        evaluate,
         simulations=simulations,
         pace=pace,
         max_path=2,
