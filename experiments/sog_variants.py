@@ -52,7 +52,7 @@ VARIANTS = {
     "PCFR+": Variant(_PREDICTIVE),
     "PCFR+, alpha 1": Variant(dict(**_PREDICTIVE, follow_share=1.0)),
     "PUCT alone": Variant(dict(cfr_share=0.0)),
-    "ranges half uniform": Variant(smoothing=0.5),
+    "ranges a quarter uniform": Variant(smoothing=0.25),
     "two iterations a simulation": Variant(dict(pace=0.5)),
     "two simulations an iteration": Variant(dict(pace=2.0)),
 }
