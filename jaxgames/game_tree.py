@@ -69,6 +69,13 @@ class GameTree:
         found[self.information_state[rows, player]] = rows
         return found
 
+    def chance_reach(self) -> Float[np.ndarray, " H"]:
+        """Chance's probability of each history."""
+        reach = self.chance_prob.copy()
+        for rows in levels(self.parent):
+            reach[rows] *= reach[self.parent[rows]]
+        return reach
+
     def legal_actions(self, player: int) -> Bool[np.ndarray, "D A"]:
         """Legal actions in each information state where `player` acts."""
         return self.legal[self.representative(player)[: self.num_decisions[player]]]

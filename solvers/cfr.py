@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import record
 from jaxgames.registry import call
 from solvers import sweeps
+from solvers.averaging import behaviour
 from solvers.batching import batch_last
 from solvers.public_tree import (
     Policy,
@@ -38,9 +39,7 @@ from solvers.regret import (
     RegretMatchingPlus,
     RegretMinimizer,
     RegretState,
-    match,
 )
-from solvers.sequences import Player
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +186,7 @@ def average_policy(tree: PublicTree, state: CfrState) -> Policy:
 
     Uniform in information states that the player itself has never reached.
     """
-    return unpack(tree, tuple(map(_behaviour, tree.players, state.average_reach)))
+    return unpack(tree, tuple(map(behaviour, tree.players, state.average_reach)))
 
 
 @jax.jit
@@ -198,16 +197,6 @@ def current_policy(tree: PublicTree, state: CfrState) -> Policy:
 
 def _policy(states: tuple[RegretState, ...]) -> sweeps.Table:
     return tuple(state.policy for state in states)
-
-
-def _behaviour(player: Player, reach: Float[Array, " Q"]) -> sweeps.Table:
-    """Action probabilities from the own reach of sequences."""
-    tables, begin = [], player.num_roots
-    for group in player.groups:
-        end = begin + group.uniform.size
-        tables.append(match(reach[begin:end].reshape(group.uniform.shape), group.uniform))
-        begin = end
-    return tuple(tables)
 
 
 def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:

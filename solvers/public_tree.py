@@ -90,7 +90,7 @@ def build_public_tree(
     layouts = [Layout(tree, p, root, inside, dtype) for p in range(tree.num_players)]
     terminal = np.flatnonzero(inside & (tree.actor == TERMINAL))
     at_terminal = np.stack([layout.rows[layout.last[terminal]] for layout in layouts])
-    chance = _chance_reach(tree)[terminal]
+    chance = tree.chance_reach()[terminal]
     sequences, entry = np.unique(at_terminal, axis=1, return_inverse=True)
     payoffs = np.zeros((sequences.shape[1], tree.num_players))
     np.add.at(payoffs, entry, chance[:, None] * tree.returns[terminal])
@@ -194,13 +194,6 @@ def _descendants(tree, root):
     for rows in levels(tree.parent):
         inside[rows] |= inside[tree.parent[rows]]
     return inside
-
-
-def _chance_reach(tree):
-    reach = tree.chance_prob.copy()
-    for rows in levels(tree.parent):
-        reach[rows] *= reach[tree.parent[rows]]
-    return reach
 
 
 def _terminal_sum(player, sequences, payoff, layouts):

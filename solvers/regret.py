@@ -44,9 +44,7 @@ class RegretMinimizer(abc.ABC):
         """
 
 
-def match(
-    regret: Float[Array, "A n ..."], uniform: Float[Array, "A n ..."]
-) -> Float[Array, "A n ..."]:
+def match(regret: Float[Array, "A ..."], uniform: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
     """Regret matching (Hart and Mas-Colell 2000): positive parts normalised, else uniform."""
     uniform = expand(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)

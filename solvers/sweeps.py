@@ -23,7 +23,7 @@ Table = tuple[Array, ...]
 Reduction = Callable[[Group, Array, Array | None], Array]
 
 
-def sum_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
+def sum_actions(values: Float[Array, "A ..."]) -> Float[Array, "..."]:
     """Sum over the leading axis, unrolled: several times faster than a reduction on CPU."""
     return functools.reduce(operator.add, [values[a] for a in range(values.shape[0])])
 

@@ -1,0 +1,93 @@
+"""Episodes: lines of play from the start of a game to its end, step by step and side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from jaxgames.core import record
+from solvers.sampling.decision_tree import DecisionTree, after, start
+
+# choose(carry, actor, state, luck [W]) -> (carry, action, what it has to tell)
+Choose = Callable[
+    [PyTree, Int[Array, ""], Int[Array, ""], Float[Array, " W"]],
+    tuple[PyTree, Int[Array, ""], PyTree],
+]
+
+
+@record
+class Line:
+    """T decisions, after the last of which nothing happens: the actor is TERMINAL, the state N."""
+
+    actor: Array  # [T] int32
+    state: Array  # [T] int32
+    action: Array  # [T] int32
+    told: PyTree  # [T, ...] by `choose`
+    payoffs: Array  # [P]
+
+
+def play(
+    tree: DecisionTree,
+    key: Key[Array, ""],
+    choose: Choose,
+    carry: PyTree,
+    *,
+    place: Int[Array, ""] | None = None,
+    width: int = 1,
+) -> Line:
+    """An episode in which `choose` acts for all players, given `width` numbers of luck each time.
+
+    It starts at `place`, or with the game. `key` is consumed.
+    """
+    luck = numbers(key, (tree.longest + 1, width + 1))
+    place = start(tree, luck[-1, -1]) if place is None else place
+
+    def step(before, luck):
+        place, carry = before
+        actor, state = tree.actor[place], tree.state[place]
+        carry, action, told = choose(carry, actor, state, luck[:-1])
+        told = Line(actor=actor, state=state, action=action, told=told, payoffs=None)
+        return (after(tree, place, action, luck[-1]), carry), told
+
+    (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1], unroll=True)
+    return line.replace(payoffs=tree.payoffs[place])
+
+
+def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Numbers uniform in [0, 1), mixed from the key and a counter (MurmurHash3's finaliser, twice).
+
+    Many times cheaper than `jax.random.uniform`, which would take most of an episode's time.
+    `key` is consumed.
+    """
+    words = jax.random.key_data(key).astype(jnp.uint32)
+    count = jnp.arange(_size(shape), dtype=jnp.uint32)
+    mixed = _mixed(_mixed(count * jnp.uint32(0x9E3779B9) + words[-2]) ^ words[-1])
+    mantissa = (mixed >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
+    return (jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1).reshape(shape)
+
+
+def _size(shape):
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _mixed(bits):
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        bits = (bits ^ (bits >> jnp.uint32(shift))) * jnp.uint32(factor)
+    return bits ^ (bits >> jnp.uint32(16))
+
+
+def pick(weights: Float[Array, " A"], luck: Float[Array, ""]) -> Int[Array, ""]:
+    """An action drawn in proportion to its weight; 0 if no action has any."""
+    bounds = [weights[0]]
+    for action in range(1, len(weights)):
+        bounds.append(bounds[-1] + weights[action])
+    aim, action = luck * bounds[-1], jnp.int32(0)
+    for bound in bounds[:-1]:
+        action = action + ((aim >= bound) & (bounds[-1] > 0)).astype(jnp.int32)
+    return action

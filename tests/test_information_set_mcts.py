@@ -1,0 +1,91 @@
+"""Information-set MCTS: counts, read-outs, and play that gets better with search."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampling_cases import compiled
+
+from solvers import evaluation
+from solvers.sampling import information_set_mcts as mcts
+from solvers.sampling.information_set_mcts import Found, InformationSetMcts
+
+
+def nash_conv(name, policy):
+    return float(evaluation.nash_conv(compiled(name)[1], policy))
+
+
+def test_every_simulation_is_a_visit_where_the_search_is():
+    _, _, tree = compiled("kuhn_poker")
+    settings = InformationSetMcts(exploration=2.0, simulations=37)
+    found = mcts.search_everywhere(tree, jax.random.key(0), settings=settings, batch=5)
+    np.testing.assert_array_equal(found.visits.sum(axis=1), np.full(12, 37))
+    assert (np.asarray(found.visits)[np.asarray(tree.uniform[:-1]) == 0] == 0).all()
+
+
+def test_known_last_decisions():
+    """Facing a bet in Kuhn: with a king a call wins 2, with a jack it loses 2, folding loses 1."""
+    source, _, tree = compiled("kuhn_poker")
+    settings = InformationSetMcts(exploration=2.0, simulations=500)
+    found = mcts.search_everywhere(tree, jax.random.key(0), settings=settings)
+    chosen = np.concatenate(mcts.max_visits(tree, found))
+    # a state is of a king if no terminal below it is lost by showdown, of a jack if none is won
+    seen = []
+    for state in range(tree.num_states):
+        places = np.flatnonzero(np.asarray(tree.state) == state)
+        actor = int(tree.actor[places[0]])
+        ends = [
+            np.asarray(tree.payoffs)[
+                int(tree.chance.place[tree.chance.first[place * 2 + 1]]), actor
+            ]
+            for place in places
+        ]
+        if set(ends) in ({2.0}, {-2.0}):  # calling ends the game, and its result is certain
+            assert chosen[state, 1] == (ends[0] > 0)
+            seen.append(ends[0])
+            expected = ends[0] if ends[0] > 0 else -1.0
+            best = float(found.values[state].max())
+            assert best == pytest.approx(expected)
+    assert len(seen) == 4
+    assert source.num_players == 2
+
+
+def test_more_search_is_less_exploitable():
+    _, _, tree = compiled("leduc_poker(suit_isomorphism=true)")
+    found = {}
+    for count in (10, 400):
+        settings = InformationSetMcts(exploration=13.0, simulations=count)
+        result = mcts.search_everywhere(tree, jax.random.key(1), settings=settings)
+        found[count] = nash_conv(
+            "leduc_poker(suit_isomorphism=true)", mcts.max_visits(tree, result)
+        )
+    assert found[400] < 0.6 * found[10]
+
+
+def test_read_outs():
+    _, _, tree = compiled("matrix_rps")
+    found = Found(
+        visits=jnp.array([[6, 3, 1], [2, 2, 0]]),
+        values=jnp.array([[0.1, 0.3, -1.0], [0.0, 0.5, 9]]),
+    )
+    expected = {
+        mcts.visit_distribution: ([[0.6, 0.3, 0.1]], [[0.5, 0.5, 0]]),
+        mcts.max_visits: ([[1, 0, 0]], [[0.5, 0.5, 0]]),
+        mcts.max_value: ([[0, 1, 0]], [[0, 1, 0]]),
+    }
+    for read_out, policy in expected.items():
+        jax.tree.map(
+            np.testing.assert_allclose, read_out(tree, found), tuple(map(np.array, policy))
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exploration": float("inf")}, r"exploration=inf must be at least 0 and finite"),
+        ({"exploration": 1.0, "simulations": 0}, r"simulations=0 must be at least 1"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        InformationSetMcts(**options)

@@ -1,0 +1,131 @@
+"""Outcome sampling: unbiased, and towards equilibrium."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampling_cases import compiled, exact_regrets, random_table
+
+from solvers import evaluation
+from solvers.regret import RegretMatching, RegretMatchingPlus
+from solvers.sampling import outcome_sampling
+from solvers.sampling.outcome_sampling import OutcomeSampling
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "count"))
+def sampled_regrets(tree, learner, key, *, settings, count):
+    """Sums of the sampled regrets of many lines and of their squares, `[N, A]` each."""
+
+    def one(key):
+        line = outcome_sampling.played(tree, learner, key, settings=settings)
+        instant, _ = outcome_sampling.instant_regrets(tree, learner, line, settings=settings)
+        zero = jnp.zeros_like(tree.uniform)
+        return zero.at[line.state].add(instant), zero.at[line.state].add(instant**2)
+
+    def add(total, key):
+        found = jax.vmap(one)(jax.random.split(key, 1000))
+        return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
+
+    zero = jnp.zeros_like(tree.uniform)
+    return jax.lax.scan(add, (zero, zero), jax.random.split(key, count // 1000))[0]
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("kuhn_poker", 100_000),
+        ("kuhn_poker(players=3)", 100_000),
+        ("goofspiel(cards=3)", 20_000),
+        pytest.param("leduc_poker(suit_isomorphism=true)", 1_000_000, marks=SLOW),
+    ],
+)
+def test_sampled_regrets_are_the_exact_ones_on_average(name, count, baseline):
+    """With baselines that are anything: they change the spread, not the mean."""
+    _, public, tree = compiled(name)
+    settings = OutcomeSampling(exploration=0.4, baseline_rate=0.5 if baseline else None)
+    table = random_table(tree, seed=3)
+    learner = outcome_sampling.init(tree, settings).replace(regret=table)
+    if baseline:
+        noise = jax.random.normal(jax.random.key(9), learner.baseline.shape)
+        learner = learner.replace(baseline=noise)
+    total, squares = sampled_regrets(
+        tree, learner, jax.random.key(0), settings=settings, count=count
+    )
+    mean = np.asarray(total, np.float64) / count
+    spread = np.sqrt(np.maximum(np.asarray(squares, np.float64) / count - mean**2, 0) / count)
+    exact = exact_regrets(public, tree, table)
+    off = np.abs(mean[:-1] - exact) / np.maximum(spread[:-1], 2e-4)  # float32 sums
+    assert off.max() < 4.5  # of up to 900 numbers
+    assert np.abs(exact).max() > 0.05
+
+
+def learned(name, settings, episodes, *, learners=4):
+    _, public, tree = compiled(name)
+    keys = jax.random.split(jax.random.key(1), learners)
+    start = outcome_sampling.init(tree, settings)
+
+    @jax.vmap
+    def exploitability(key):
+        learner = outcome_sampling.run(tree, start, key, settings=settings, num_episodes=episodes)
+        return evaluation.exploitability(public, outcome_sampling.average_policy(tree, learner))
+
+    return np.asarray(jax.jit(exploitability)(keys))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        OutcomeSampling(),
+        OutcomeSampling(alternating=True),
+        OutcomeSampling(alternating=True, minimizer=RegretMatchingPlus(), baseline_rate=0.5),
+        OutcomeSampling(minimizer=RegretMatching(power=1.0), averaging_power=1.0),
+    ],
+)
+def test_averages_come_near_equilibrium(settings):
+    found = learned("kuhn_poker", settings, 20_000)
+    assert found.mean() < 0.05  # uniform play: 0.458
+
+
+def test_learners_side_by_side_are_learners_one_by_one():
+    _, _, tree = compiled("kuhn_poker")
+    settings = OutcomeSampling()
+    run = functools.partial(outcome_sampling.run, tree, settings=settings, num_episodes=50)
+    keys = jax.random.split(jax.random.key(0), 3)
+    start = outcome_sampling.init(tree, settings)
+    together = jax.vmap(lambda key: run(start, key))(keys)
+    for number, key in enumerate(keys):
+        alone = run(start, key)
+        jax.tree.map(
+            lambda x, y, number=number: np.testing.assert_allclose(x[number], y, rtol=1e-5),
+            together,
+            alone,
+        )
+
+
+def test_a_run_in_pieces_is_a_run():
+    _, _, tree = compiled("kuhn_poker")
+    settings, key = OutcomeSampling(alternating=True), jax.random.key(2)
+    run = functools.partial(outcome_sampling.run, tree, key=key, settings=settings)
+    start = outcome_sampling.init(tree, settings)
+    whole = run(start, num_episodes=30)
+    parts = run(run(start, num_episodes=11), num_episodes=19)
+    jax.tree.map(np.testing.assert_array_equal, whole, parts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exploration": 0.0}, r"exploration=0.0 must be over 0 and at most 1"),
+        ({"averaging_power": -1.0}, r"averaging_power=-1.0 must be at least 0"),
+        ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be over 0 and at most 1"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        OutcomeSampling(**options)

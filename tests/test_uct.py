@@ -1,0 +1,142 @@
+"""UCT and Smooth UCT: counts by hand, and what the paper says of both."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampling_cases import compiled
+
+from jaxgames.core import TERMINAL
+from solvers import evaluation
+from solvers.sampling import uct
+from solvers.sampling.episodes import Line
+
+
+def by_hand(payoffs, choices, count):
+    """Visits and means of two players that take these actions at once, again and again."""
+    visits, values = np.zeros((2, 2), int), np.zeros((2, 2))
+    for row, column in choices[:count]:
+        for player, action in enumerate((row, column)):
+            visits[player, action] += 1
+            won = payoffs[row][column] * (1 - 2 * player)
+            values[player, action] += (won - values[player, action]) / visits[player, action]
+    return visits, values
+
+
+def test_visits_and_means_by_hand():
+    """Matching pennies: the first player wins 1 where both choose the same."""
+    _, _, tree = compiled("matrix_mp")
+    learner, choices = uct.init(tree), [(0, 1), (1, 1), (0, 0), (0, 1), (1, 0)]
+    for count, (row, column) in enumerate(choices, start=1):
+        won = 1.0 if row == column else -1.0
+        line = Line(
+            actor=jnp.array([0, 1, TERMINAL]),
+            state=jnp.array([0, 1, tree.num_states]),
+            action=jnp.array([row, column, 0]),
+            told=jnp.array([True, True, False]),
+            payoffs=jnp.array([won, -won]),
+        )
+        learner = uct.backed_up(learner, line)
+        visits, values = by_hand([[1, -1], [-1, 1]], choices, count)
+        np.testing.assert_array_equal(learner.visits[:-1], visits)
+        np.testing.assert_allclose(learner.values[:-1], values, atol=1e-6)
+    assert not learner.visits[-1].any()
+
+
+def test_upper_confidence_bounds_by_hand():
+    """c = 2, 10 visits: 0.5 + 2 sqrt(ln 10 / 4) = 2.02 and 0.1 + 2 sqrt(ln 10 / 6) = 1.34."""
+    bounds = functools.partial(uct.upper_bounds, exploration=2.0)
+    visits, values = jnp.array([4, 6, 0]), jnp.array([0.5, 0.1, 9.0])
+    legal = jnp.array([True, True, False])
+    np.testing.assert_array_equal(bounds(visits, values, legal), [1, 0, 0])
+    np.testing.assert_array_equal(bounds(visits, values, jnp.ones(3, bool)), [0, 0, 1])  # untried
+    same = jnp.array([4, 4, 0])
+    np.testing.assert_array_equal(bounds(same, jnp.zeros(3), legal), [1, 1, 0])  # a tie
+
+
+def test_a_tree_grows_by_a_state_per_player_and_episode():
+    _, _, tree = compiled("leduc_poker(suit_isomorphism=true)")
+    step = jax.jit(functools.partial(uct.episode, tree, settings=uct.smooth_uct(18.0)))
+    learner, before = uct.init(tree), np.zeros(tree.num_states, int)
+    ends = np.cumsum((0, *tree.num_decisions))
+    for number in range(30):
+        learner = step(learner, jax.random.key(number))
+        visits = np.asarray(learner.visits[:-1]).sum(axis=1)
+        new, more = (before == 0) & (visits > 0), visits - before
+        for player in range(2):
+            mine = slice(ends[player], ends[player + 1])
+            assert new[mine].sum() <= 1
+            assert more[mine].sum() >= 1
+            assert not (more[mine] > 1).any()  # perfect recall: no state twice
+        before = visits
+    assert (np.asarray(learner.visits)[np.asarray(tree.uniform) == 0] == 0).all()
+    assert int(learner.episodes) == 30
+
+
+def learned(name, settings, episodes, *, learners=4):
+    _, public, tree = compiled(name)
+
+    @jax.vmap
+    def measured(key):
+        learner = uct.run(tree, uct.init(tree), key, settings=settings, num_episodes=episodes)
+        found = uct.average_policy(tree, learner)
+        return evaluation.nash_conv(public, found), evaluation.expected_value(public, found)[0]
+
+    keys = jax.random.split(jax.random.key(1), learners)
+    return map(np.asarray, jax.jit(measured)(keys))
+
+
+def test_smooth_uct_comes_nearer_to_equilibrium_than_uct():
+    """In Kuhn, with the constants of the paper's Figure 1."""
+    smooth, value = learned("kuhn_poker", uct.smooth_uct(1.75), 100_000)
+    plain, _ = learned("kuhn_poker", uct.uct(2.0), 100_000)
+    assert smooth.mean() < 0.1
+    assert smooth.mean() < 0.8 * plain.mean()
+    assert value.mean() == pytest.approx(-1 / 18, abs=0.02)
+
+
+def test_three_players():
+    nash_conv, _ = learned("kuhn_poker(players=3)", uct.smooth_uct(2.0), 20_000, learners=2)
+    assert (nash_conv < 0.6).all()  # uniform play: 2.04
+
+
+def test_greedy_policies_take_the_best_of_what_was_tried():
+    _, _, tree = compiled("matrix_rps")
+    learner = uct.init(tree).replace(
+        visits=jnp.array([[3, 2, 0], [0, 0, 0], [0, 0, 0]]),
+        values=jnp.array([[-0.5, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+    )
+    first, second = uct.greedy_policy(tree, learner)
+    np.testing.assert_array_equal(first, [[0, 1, 0]])
+    np.testing.assert_allclose(second, np.full((1, 3), 1 / 3))
+    first, _ = uct.average_policy(tree, learner)
+    np.testing.assert_allclose(first, [[0.6, 0.4, 0]])
+
+
+def test_learners_side_by_side_are_learners_one_by_one():
+    _, _, tree = compiled("kuhn_poker")
+    start, settings = uct.init(tree), uct.smooth_uct(2.0)
+    run = functools.partial(uct.run, tree, settings=settings, num_episodes=50)
+    keys = jax.random.split(jax.random.key(0), 3)
+    together = jax.vmap(lambda key: run(start, key))(keys)
+    for number, key in enumerate(keys):
+        alone = run(start, key)
+        jax.tree.map(
+            lambda x, y, number=number: np.testing.assert_allclose(x[number], y, rtol=1e-5),
+            together,
+            alone,
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"exploration": -1.0}, r"exploration=-1.0 must be at least 0 and finite"),
+        ({"exploration": 1.0, "least": 1.5}, r"least=1.5 must be from 0 to 1"),
+    ],
+)
+def test_bad_settings(options, message):
+    with pytest.raises(ValueError, match=message):
+        uct.Uct(**options)
