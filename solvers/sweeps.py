@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
 from solvers import sparse_sum
 from solvers.public_tree import PublicTree
@@ -23,12 +23,12 @@ Table = tuple[Array, ...]
 Reduction = Callable[[Group, Array, Array | None], Array]
 
 
-def sum_actions(values: Float[Array, "A ..."]) -> Float[Array, "..."]:
+def sum_actions(values: Num[Array, "A ..."]) -> Num[Array, "..."]:
     """Sum over the leading axis, unrolled: several times faster than a reduction on CPU."""
     return functools.reduce(operator.add, [values[a] for a in range(values.shape[0])])
 
 
-def max_actions(values: Float[Array, "A n ..."]) -> Float[Array, "n ..."]:
+def max_actions(values: Num[Array, "A ..."]) -> Num[Array, "..."]:
     """Maximum over the leading axis, unrolled."""
     return functools.reduce(jnp.maximum, [values[a] for a in range(values.shape[0])])
 

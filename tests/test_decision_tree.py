@@ -14,7 +14,7 @@ from jaxgames.registry import make
 from solvers import evaluation
 from solvers.public_tree import build_public_tree
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import after, build_decision_tree, draw, policies
+from solvers.sampling.decision_tree import after, at, build_decision_tree, policies, start
 
 GAMES = ["kuhn_poker", "leduc_poker", "kuhn_poker(players=3)", "goofspiel(cards=3)"]
 
@@ -27,35 +27,34 @@ def compiled(name):
     return tree, found, jax.tree.map(np.asarray, found)
 
 
-def tickets(lotteries, number):
-    """What a lottery's places are drawn with, by place."""
-    first = lotteries.first[number]
-    rows = slice(first, first + lotteries.count[number])
-    chance, share = {}, lotteries.share[rows] / lotteries.count[number]
-    rest = 1 / lotteries.count[number] - share
-    other = lotteries.place[lotteries.other[rows]]
-    for places, weights in ((lotteries.place[rows], share), (other, rest)):
-        for place, weight in zip(places.tolist(), weights.tolist(), strict=True):
-            chance[place] = chance.get(place, 0) + weight
-    return {place: weight for place, weight in chance.items() if weight > 1e-9}
+def tickets(first, count, share, other):
+    """What neighbouring tickets are drawn with, by number."""
+    chance, rows = {}, np.arange(first, first + count)
+    own = np.ones(count) if share is None else share[rows]
+    to = rows if other is None else other[rows]
+    for numbers, weights in ((rows, own / count), (to, (1 - own) / count)):
+        for number, weight in zip(numbers.tolist(), weights.tolist(), strict=True):
+            chance[number] = chance.get(number, 0) + weight
+    return {number: weight for number, weight in chance.items() if weight > 1e-9}
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
     """By going through all places, with the probabilities of the lotteries."""
     tree, compact, found = compiled(name)
-    reach, earned = np.zeros(len(found.actor)), np.zeros(tree.num_players)
-    for place, chance in tickets(found.chance, -1).items():
+    reach, earned = np.zeros(len(found.table)), np.zeros(tree.num_players)
+    lottery = functools.partial(tickets, share=found.share, other=found.other)
+    for place, chance in lottery(0, found.num_starts).items():
         reach[place] += chance
-    for place in range(len(found.actor)):  # parents come first, terminals last
+    first, count = np.split(found.table[:, 2:], 2, axis=1)
+    for place in np.argsort(longest_way(found), kind="stable"):  # parents first
         if found.actor[place] == TERMINAL:
             earned += reach[place] * found.payoffs[place]
             continue
         legal = np.flatnonzero(found.uniform[found.state[place]])
+        np.testing.assert_array_equal(legal, np.flatnonzero(count[place]))
         for action in legal:
-            lottery = tickets(found.chance, place * found.num_actions + action)
-            assert sum(lottery.values()) == pytest.approx(1, abs=1e-6)
-            for below, chance in lottery.items():
+            for below, chance in lottery(first[place, action], count[place, action]).items():
                 reach[below] += reach[place] * chance / len(legal)
     public = build_public_tree(tree)
     policy = policies(compact, compact.uniform)
@@ -63,46 +62,63 @@ def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
     assert reach[found.actor == TERMINAL].sum() == pytest.approx(1, abs=1e-6)
 
 
+def longest_way(found):
+    """Decisions before each place."""
+    before = np.zeros(len(found.table), int)
+    first, count = np.split(found.table[:, 2:], 2, axis=1)
+    for _ in range(found.longest):
+        for begin, size in zip(first.T, count.T, strict=True):
+            for place in np.flatnonzero(size):
+                before[begin[place] : begin[place] + size[place]] = before[place] + 1
+    return before
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_worlds_are_as_likely_as_chance_makes_them(name):
     tree, _, found = compiled(name)
-    decisions = np.flatnonzero(tree.actor >= 0)
-    state, chance = found.state, tree.chance_reach()[decisions]
+    reach, worlds, state = tree.chance_reach(), found.worlds, found.state
     for number in range(0, found.num_states, max(1, found.num_states // 50)):
-        (there,) = np.nonzero(state[: len(decisions)] == number)
-        expected = dict(zip(there.tolist(), chance[there] / chance[there].sum(), strict=True))
-        assert tickets(found.worlds, number) == pytest.approx(expected, abs=1e-6)
+        player = int(found.actor[np.flatnonzero(state == number)[0]])
+        own = number - sum(tree.num_decisions[:player])
+        there = (tree.actor == player) & (tree.information_state[:, player] == own)
+        drawn = tickets(worlds.first[number], worlds.count[number], worlds.share, worlds.other)
+        assert (state[worlds.place[list(drawn)]] == number).all()
+        expected = np.sort(reach[there] / reach[there].sum())
+        np.testing.assert_allclose(np.sort([*drawn.values()]), expected, atol=1e-6)
 
 
 def test_lotteries_of_unequal_chances():
     """Ranks dealt without suits: a pair is half as likely as any two others."""
     _, found, host = compiled("leduc_poker(suit_isomorphism=true)")
-    root = tickets(host.chance, -1)
-    assert len(set(np.round(list(root.values()), 6))) == 2  # a pair, or two ranks
+    root = tickets(0, host.num_starts, host.share, host.other)
+    assert sorted(root.values()) == pytest.approx([1 / 15] * 3 + [2 / 15] * 6, abs=1e-6)
     luck = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
-    number = jnp.int32(len(found.chance.count) - 1)
-    drawn = jax.jit(jax.vmap(lambda one: draw(found.chance, number, one)))(luck)
+    drawn = jax.jit(jax.vmap(lambda one: start(found, one)))(luck)
     counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(luck)
     np.testing.assert_allclose(counts[list(root)], list(root.values()), atol=1e-4)
 
 
+def test_fair_lotteries_need_no_tables():
+    assert compiled("leduc_poker")[1].share is None
+
+
 def test_terminals_stay():
     _, found, _ = compiled("kuhn_poker")
-    (end,) = np.flatnonzero(found.actor == TERMINAL)[:1]
-    assert after(found, jnp.int32(end), jnp.int32(1), jnp.float32(0.9)) == end
+    node = at(found, jnp.int32(found.nowhere))
+    assert int(node.actor) == TERMINAL
+    assert int(after(found, node, jnp.int32(1), jnp.float32(0.9))) == found.nowhere
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("kuhn_poker", ((1, 2, 1), (1, 1, 1))),  # check and bet; after check, bet: call or fold
-        ("matrix_rps", ((1, 3), (1, 1))),
+        ("kuhn_poker", (2, 1)),  # check and bet are answered; the second's own answers are not
+        ("matrix_rps", (3, 1)),
     ],
 )
 def test_widths(name, expected):
     _, found, _ = compiled(name)
     assert found.widths == expected
-    assert found.longest == len(expected[0])
 
 
 def test_numbers_are_uniform_and_independent():

@@ -19,11 +19,9 @@ def sampled_regrets(tree, learner, key, *, player, count):
     """Sums of the sampled regrets of many traversals and of their squares, `[N, A]` each."""
 
     def one(key):
-        fronts = external_sampling.traverse(tree, learner, key, player=player)
-        instant = external_sampling.instant_regrets(fronts, player=player)
-        state = jnp.concatenate([front.state for front in fronts])
-        zero = jnp.zeros_like(tree.uniform)
-        found = zero.at[state].add(instant)
+        traversal = external_sampling.traverse(tree, learner, key, player=player)
+        instant = external_sampling.instant_regrets(traversal, player=player)
+        found = jnp.zeros_like(tree.uniform).at[traversal.state].add(instant)
         return found, found**2
 
     def add(total, key):

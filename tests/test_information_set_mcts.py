@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sampling_cases import compiled
 
+from jaxgames.kuhn import BET
 from solvers import evaluation
 from solvers.sampling import information_set_mcts as mcts
 from solvers.sampling.information_set_mcts import Found, InformationSetMcts
@@ -25,29 +26,21 @@ def test_every_simulation_is_a_visit_where_the_search_is():
 
 def test_known_last_decisions():
     """Facing a bet in Kuhn: with a king a call wins 2, with a jack it loses 2, folding loses 1."""
-    source, _, tree = compiled("kuhn_poker")
+    _, _, tree = compiled("kuhn_poker")
     settings = InformationSetMcts(exploration=2.0, simulations=500)
     found = mcts.search_everywhere(tree, jax.random.key(0), settings=settings)
     chosen = np.concatenate(mcts.max_visits(tree, found))
-    # a state is of a king if no terminal below it is lost by showdown, of a jack if none is won
     seen = []
     for state in range(tree.num_states):
         places = np.flatnonzero(np.asarray(tree.state) == state)
-        actor = int(tree.actor[places[0]])
-        ends = [
-            np.asarray(tree.payoffs)[
-                int(tree.chance.place[tree.chance.first[place * 2 + 1]]), actor
-            ]
-            for place in places
-        ]
-        if set(ends) in ({2.0}, {-2.0}):  # calling ends the game, and its result is certain
-            assert chosen[state, 1] == (ends[0] > 0)
-            seen.append(ends[0])
-            expected = ends[0] if ends[0] > 0 else -1.0
-            best = float(found.values[state].max())
-            assert best == pytest.approx(expected)
-    assert len(seen) == 4
-    assert source.num_players == 2
+        after = np.asarray(tree.table)[places, 2 + BET]  # the place after a bet, which is a call
+        wins = set(np.asarray(tree.payoffs)[after, int(tree.actor[places[0]])])
+        if wins in ({2.0}, {-2.0}):  # the game ends there, and the card decides
+            (win,) = wins
+            seen.append(win)
+            assert chosen[state, BET] == (win > 0)
+            assert float(found.values[state].max()) == pytest.approx(max(win, -1.0))
+    assert sorted(seen) == [-2, -2, 2, 2]
 
 
 def test_more_search_is_less_exploitable():

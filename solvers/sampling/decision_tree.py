@@ -1,9 +1,9 @@
 """A game compiled for sampling: its decisions, and the lotteries of chance between them.
 
-Places are the histories in which a player acts, followed by the terminal ones; chance is not a
-place. What follows an action, and the start of the game, is a lottery over places, drawn from in
-constant time (Walker 1977). All is looked up by number, so thousands of episodes go side by side
-under `jax.vmap`, each at a place of its own.
+Places are the histories in which a player acts and the terminal ones; chance is not a place. What
+follows an action, and the start of the game, is a lottery over neighbouring places, drawn from in
+constant time (Walker 1977). All that a step of an episode needs of a place is one row of one table,
+so thousands of episodes go side by side under `jax.vmap`, each at a place of its own.
 """
 
 from __future__ import annotations
@@ -11,41 +11,46 @@ from __future__ import annotations
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.public_tree import Policy
+from solvers.sweeps import sum_actions
 
 
 @record
 class Lotteries:
-    """L lotteries over places, with O tickets in all (Walker's alias method)."""
+    """L lotteries with O tickets in all."""
 
     first: Array  # [L] int32 first ticket
     count: Array  # [L] int32 number of tickets
-    place: Array  # [O] int32 where a ticket leads
-    share: Array  # [O] of the ticket that is its own; the rest is another's
+    share: Array  # [O] of a ticket that is its own; the rest is another's
     other: Array  # [O] int32 that other ticket
+    place: Array  # [O] int32 what a ticket stands for
 
 
 @record
 class DecisionTree:
-    """D decisions and Z terminals, N information states (of all players, one player after the
-    other), P players, A actions.
+    """X places, N information states (of all players, one player after the other), P players,
+    A actions.
 
     Tables of information states have one row more than there are, N: of nobody, where an episode is
-    over.
+    over. The columns of `table` are the actor, the information state, the first place after each
+    action, and the number of places after each action: 0 if it is illegal. An episode starts at one
+    of the first `num_starts` places.
     """
 
-    actor: Array  # [D + Z] int32, TERMINAL at terminals
-    state: Array  # [D + Z] int32 information state, N at terminals
-    payoffs: Array  # [D + Z, P], 0 at decisions
+    table: Array  # [X, 2 + 2 A] int32
+    payoffs: Array  # [X, P], 0 at decisions
     uniform: Array  # [N + 1, A] uniform policy over legal actions, 0 in row N
-    chance: Lotteries  # what follows: number `place * A + action`, at last the start of the game
+    share: Array | None  # [X] of a place in its lottery, if that is unfair; the rest is another's
+    other: Array | None  # [X] int32 that other place; None: all lotteries are fair
     worlds: Lotteries  # by information state: where it may be, by what chance alone makes likely
+    nowhere: int = flax.struct.field(pytree_node=False)  # one of the terminals
+    num_starts: int = flax.struct.field(pytree_node=False)
     num_decisions: tuple[int, ...] = flax.struct.field(pytree_node=False)  # [P] states of each
-    widths: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)  # see `_widths`
+    widths: tuple[int, ...] = flax.struct.field(pytree_node=False)  # by player, see `_width`
     longest: int = flax.struct.field(pytree_node=False)  # decisions of an episode, at most
     game: str = flax.struct.field(pytree_node=False)
 
@@ -64,6 +69,33 @@ class DecisionTree:
         """N."""
         return sum(self.num_decisions)
 
+    @property
+    def actor(self) -> Int[Array | np.ndarray, " X"]:
+        """Who acts at each place; TERMINAL where the game is over."""
+        return self.table[:, 0]
+
+    @property
+    def state(self) -> Int[Array | np.ndarray, " X"]:
+        """The actor's information state at each place, N at terminals."""
+        return self.table[:, 1]
+
+
+@record
+class Node:
+    """What is known of one place."""
+
+    actor: Array  # [] int32
+    state: Array  # [] int32
+    first: Array  # [A] int32
+    count: Array  # [A] int32
+
+    @property
+    def uniform(self) -> Float[Array, " A"]:
+        """The uniform policy over legal actions; 0 where the game is over."""
+        legal = self.count > 0
+        total = sum_actions(legal.astype(jnp.float32))
+        return legal.astype(jnp.float32) / jnp.maximum(total, 1)
+
 
 def build_decision_tree(
     game: Game | GameTree, *, max_histories: int = MAX_HISTORIES
@@ -75,56 +107,84 @@ def build_decision_tree(
       ValueError: no player ever acts.
     """
     tree = game if isinstance(game, GameTree) else enumerate_game(game, max_histories=max_histories)
-    decisions = np.flatnonzero(tree.actor >= 0)
-    if not len(decisions):
+    if not (tree.actor >= 0).any():
         raise ValueError(f"{tree.game}: no player ever acts")
-    ends = np.flatnonzero(tree.actor == TERMINAL)
-    histories = np.concatenate([decisions, ends])
-    place = np.full(tree.num_histories, -1)
-    place[histories] = np.arange(len(histories))
-    begin = np.concatenate([[0], np.cumsum(tree.num_decisions)])
-    player = np.maximum(tree.actor[decisions], 0)
-    own = tree.information_state[decisions, player] + begin[player]
+    lottery, weight = _lotteries(tree)
+    places = np.flatnonzero(((tree.actor >= 0) | (tree.actor == TERMINAL)) & (weight > 0))
+    places = places[np.argsort(lottery[places], kind="stable")]  # the start's come first
+    share, other = _aliases(lottery[places], weight[places])
+    fair = bool((share == 1).all())
+    actor = tree.actor[places]
+    acts, begin = actor >= 0, np.concatenate([[0], np.cumsum(tree.num_decisions)])
+    own = tree.information_state[places, np.maximum(actor, 0)] + begin[np.maximum(actor, 0)]
+    state = np.where(acts, own, begin[-1])
+    first, count = _children(tree, places, lottery[places])
     legal = np.concatenate([tree.legal_actions(p) for p in range(tree.num_players)])
-    uniform = legal / legal.sum(axis=1, keepdims=True)
+    uniform = np.concatenate([legal / legal.sum(axis=1, keepdims=True), np.zeros_like(legal[:1])])
     return DecisionTree(
-        actor=jnp.asarray(tree.actor[histories], jnp.int32),
-        state=jnp.asarray(np.concatenate([own, np.full(len(ends), begin[-1])]), jnp.int32),
-        payoffs=jnp.asarray(tree.returns[histories] * (tree.actor[histories] < 0)[:, None]),
-        uniform=jnp.asarray(
-            np.concatenate([uniform, np.zeros((1, tree.num_actions))]), jnp.float32
-        ),
-        chance=_chance(tree, decisions, place),
-        worlds=_lotteries(own, tree.chance_reach()[decisions], np.arange(len(own)), begin[-1]),
+        table=jnp.asarray(np.column_stack([actor, state, first, count]), jnp.int32),
+        payoffs=jnp.asarray(tree.returns[places] * ~acts[:, None], jnp.float32),
+        uniform=jnp.asarray(uniform, jnp.float32),
+        share=None if fair else jnp.asarray(share, jnp.float32),
+        other=None if fair else jnp.asarray(other, jnp.int32),
+        worlds=_worlds(tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)),
+        nowhere=int(np.flatnonzero(~acts)[0]),
+        num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
-        widths=tuple(_widths(tree, player) for player in range(tree.num_players)),
+        widths=tuple(_width(tree, player) for player in range(tree.num_players)),
         longest=int(_decisions_before(tree).max()),
         game=tree.game,
     )
 
 
-def draw(lotteries: Lotteries, number: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
-    """The place that a lottery leads to; `luck` is uniform in [0, 1)."""
-    count = lotteries.count[number]
-    scaled = luck * count.astype(luck.dtype)
-    drawn = jnp.minimum(jnp.floor(scaled).astype(jnp.int32), count - 1)
-    ticket = lotteries.first[number] + drawn
-    own = scaled - drawn.astype(luck.dtype) < lotteries.share[ticket]
-    return lotteries.place[jnp.where(own, ticket, lotteries.other[ticket])]
+def at(tree: DecisionTree, place: Int[Array, ""]) -> Node:
+    """What is known of a place."""
+    row, actions = tree.table[place], tree.num_actions
+    return Node(actor=row[0], state=row[1], first=row[2 : 2 + actions], count=row[2 + actions :])
 
 
 def start(tree: DecisionTree, luck: Float[Array, ""]) -> Int[Array, ""]:
-    """The first place of an episode."""
-    return draw(tree.chance, jnp.int32(len(tree.chance.count) - 1), luck)
+    """The first place of an episode; `luck` is uniform in [0, 1)."""
+    return _drawn(tree, jnp.int32(0), jnp.int32(tree.num_starts), luck)
 
 
 def after(
-    tree: DecisionTree, place: Int[Array, ""], action: Int[Array, ""], luck: Float[Array, ""]
+    tree: DecisionTree, node: Node, action: Int[Array, ""], luck: Float[Array, ""]
 ) -> Int[Array, ""]:
     """The place after an action; a terminal stays where it is."""
-    over = tree.actor[place] == TERMINAL
-    number = jnp.where(over, 0, place * tree.num_actions + action)
-    return jnp.where(over, place, draw(tree.chance, number, luck))
+    return _drawn(tree, entry(node.first, action), entry(node.count, action), luck)
+
+
+def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
+    """`values[number]`, by comparisons: on CPU to look up one of few costs more."""
+    found = jnp.broadcast_to(values[0], jnp.broadcast_shapes(values[0].shape, number.shape))
+    for index in range(1, len(values)):
+        found = jnp.where(number == index, values[index], found)
+    return found
+
+
+def world(tree: DecisionTree, state: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
+    """A place where an information state may be, by what chance alone makes likely."""
+    worlds = tree.worlds
+    ticket, over = _ticket(worlds.first[state], worlds.count[state], luck)
+    ticket = jnp.where(over < worlds.share[ticket], ticket, worlds.other[ticket])
+    return worlds.place[ticket]
+
+
+def _drawn(tree, first, count, luck):
+    place, over = _ticket(first, count, luck)
+    if tree.share is None:
+        return place
+    return jnp.where(over < tree.share[place], place, tree.other[place])
+
+
+def _ticket(first, count, luck):
+    """One of `count` neighbours, and luck that is left over."""
+    scaled = luck * count.astype(luck.dtype)
+    number = jnp.floor(scaled)
+    # rounding up may lead beyond the last
+    ticket = first + jnp.minimum(number.astype(jnp.int32), jnp.maximum(count - 1, 0))
+    return ticket, scaled - number
 
 
 def policies(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
@@ -133,45 +193,59 @@ def policies(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
     return tuple(table[end - n : end] for n, end in zip(tree.num_decisions, ends, strict=True))
 
 
-def _chance(tree, decisions, place):
-    """What follows every action, and the start of the game."""
-    number = np.full(tree.num_histories, -1)
-    number[decisions] = np.arange(len(decisions))
-    root = len(decisions) * tree.num_actions
-    lottery, weight = np.full(tree.num_histories, root), np.ones(tree.num_histories)
+def _lotteries(tree):
+    """The number of the lottery that leads to each history, and its weight there.
+
+    Lottery 0 is the start of the game, lottery 1 + history * A + action what follows an action.
+    """
+    lottery, weight = np.zeros(tree.num_histories, np.int64), np.ones(tree.num_histories)
     for rows in levels(tree.parent):
         above = tree.parent[rows]
         acted = tree.actor[above] >= 0
-        mine = number[above] * tree.num_actions + tree.parent_action[rows]
+        mine = 1 + above.astype(np.int64) * tree.num_actions + tree.parent_action[rows]
         lottery[rows] = np.where(acted, mine, lottery[above])
         weight[rows] = np.where(acted, 1.0, weight[above] * tree.chance_prob[rows])
-    there = place >= 0
-    return _lotteries(lottery[there], weight[there], place[there], root + 1)
+    return lottery, weight
 
 
-def _lotteries(number, weight, place, length):
-    """Of tickets by number of their lottery, weight and place."""
-    order = np.argsort(number, kind="stable")
-    order = order[weight[order] > 0]
-    number, weight, place = number[order], weight[order], place[order]
-    count = np.bincount(number, minlength=length)
-    first = np.cumsum(count) - count
-    share, other = np.ones(len(order)), np.arange(len(order))
-    for begin, size in zip(first[count > 1], count[count > 1], strict=True):
-        rows = slice(begin, begin + size)
-        share[rows], other[rows] = _alias(weight[rows])
-        other[rows] += begin
+def _children(tree, places, lottery):
+    """First place and number of places after every action; a terminal is followed by itself."""
+    numbers, first, count = np.unique(lottery, return_index=True, return_counts=True)
+    wanted = 1 + places[:, None] * tree.num_actions + np.arange(tree.num_actions)
+    found = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    there = numbers[found] == wanted
+    itself = np.arange(len(places))[:, None]
+    return np.where(there, first[found], itself), np.where(there, count[found], 0)
+
+
+def _worlds(weight, state, place):
+    order = np.argsort(state, kind="stable")
+    weight, state, place = weight[order], state[order], place[order]
+    _, first, count = np.unique(state, return_index=True, return_counts=True)
+    share, other = _aliases(state, weight)
     return Lotteries(
         first=jnp.asarray(first, jnp.int32),
         count=jnp.asarray(count, jnp.int32),
-        place=jnp.asarray(place, jnp.int32),
         share=jnp.asarray(share, jnp.float32),
         other=jnp.asarray(other, jnp.int32),
+        place=jnp.asarray(place, jnp.int32),
     )
 
 
+def _aliases(number, weight):
+    """Walker's tables for neighbouring tickets of lotteries by number: drawn uniformly, ticket k
+    keeps its own place with `share[k]`."""
+    share, other = np.ones(len(number)), np.arange(len(number))
+    _, first, count = np.unique(number, return_index=True, return_counts=True)
+    for begin, size in zip(first[count > 1], count[count > 1], strict=True):
+        rows = slice(begin, begin + size)
+        if np.ptp(weight[rows]) > 1e-9 * weight[begin]:
+            share[rows], other[rows] = _alias(weight[rows])
+            other[rows] += begin
+    return share, other
+
+
 def _alias(weights):
-    """Walker's tables: ticket k, drawn uniformly, keeps its own place with `share[k]`."""
     share, other = weights / weights.sum() * len(weights), np.arange(len(weights))
     small, large = list(np.flatnonzero(share < 1)), list(np.flatnonzero(share >= 1))
     while small and large:
@@ -192,9 +266,9 @@ def _decisions_before(tree):
     return found
 
 
-def _widths(tree, player):
-    """By number of decisions before: how many decisions there can be, if chance and the other
-    players take one action each, and `player` all of them."""
+def _width(tree, player):
+    """How many decisions there can be after equally many others, if chance and the other players
+    take one action each, and `player` all of them."""
     longest = int(_decisions_before(tree).max())
     below = np.zeros((tree.num_histories, longest + 1), np.int64)
     for rows in reversed(list(levels(tree.parent))):
@@ -204,7 +278,7 @@ def _widths(tree, player):
         np.add.at(below, above, np.where(mine, below[rows], 0))
         np.maximum.at(below, above, np.where(mine, 0, below[rows]))
     _settle(tree, below, slice(0, 1))
-    return tuple(int(width) for width in below[0] if width)
+    return int(below[0].max())
 
 
 def _settle(tree, below, rows):

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from solvers.sampling.decision_tree import DecisionTree, after, start
+from solvers.sampling.decision_tree import DecisionTree, Node, after, at, start
 
-# choose(carry, actor, state, luck [W]) -> (carry, action, what it has to tell)
+# choose(carry, node, luck [W]) -> (carry, action, what it has to tell)
 Choose = Callable[
-    [PyTree, Int[Array, ""], Int[Array, ""], Float[Array, " W"]],
+    [PyTree, Node, Float[Array, " W"]],
     tuple[PyTree, Int[Array, ""], PyTree],
 ]
 
@@ -47,12 +47,12 @@ def play(
 
     def step(before, luck):
         place, carry = before
-        actor, state = tree.actor[place], tree.state[place]
-        carry, action, told = choose(carry, actor, state, luck[:-1])
-        told = Line(actor=actor, state=state, action=action, told=told, payoffs=None)
-        return (after(tree, place, action, luck[-1]), carry), told
+        node = at(tree, place)
+        carry, action, told = choose(carry, node, luck[:-1])
+        told = Line(actor=node.actor, state=node.state, action=action, told=told, payoffs=None)
+        return (after(tree, node, action, luck[-1]), carry), told
 
-    (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1], unroll=True)
+    (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1])
     return line.replace(payoffs=tree.payoffs[place])
 
 

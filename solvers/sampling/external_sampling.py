@@ -5,8 +5,8 @@
     policy = average_policy(tree, learner)
 
 A traversal follows all actions of one player and one of chance and of the others, everywhere anew.
-The decisions that it meets go side by side, as many as there can be after so many decisions
-(`widths`). An iteration is a traversal for every player, one after the other. The average is the
+The decisions that it meets after equally many others go side by side (`widths`: how many there
+can be). An iteration is a traversal for every player, one after the other. The average is the
 simple one: a player's policies where the player before it traverses. A learner is one set of
 tables; many learn side by side under `jax.vmap`.
 """
@@ -24,7 +24,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, after, policies, start
+from solvers.sampling.decision_tree import DecisionTree, after, at, policies, start
 from solvers.sweeps import sum_actions
 
 
@@ -52,15 +52,16 @@ class Learner:
 
 
 @record
-class Front:
-    """The decisions of a traversal after so many others: W of them, some of nobody."""
+class Traversal:
+    """The decisions that a traversal meets, W side by side after 0, 1, ... T - 1 others; some are
+    nobody's."""
 
-    actor: Array  # [W] int32
-    state: Array  # [W] int32
-    policy: Array  # [W, A]
-    taken: Array  # [W, A] bool: all legal actions of the traverser, one of the others
-    payoff: Array  # [W, A] of the traverser where the game ends, 0 elsewhere
-    below: Array  # [W, A] int32 number in the next front, or its length where there is none
+    actor: Array  # [T, W] int32
+    state: Array  # [T, W] int32
+    policy: Array  # [T, W, A]
+    taken: Array  # [T, W, A] bool: all legal actions of the traverser, one of the others
+    payoff: Array  # [T, W, A] of the traverser where the game ends, 0 elsewhere
+    below: Array  # [T, W, A] int32 which of the next W decisions follows; W: none
 
 
 def init(tree: DecisionTree) -> Learner:
@@ -99,69 +100,77 @@ def iteration(
     keys = jax.random.split(key, tree.num_players)
     step = (learner.iterations + 1).astype(learner.regret.dtype)
     for player in range(tree.num_players):
-        fronts = traverse(tree, learner, keys[player], player=player)
-        instant = instant_regrets(fronts, player=player)
-        state = jnp.concatenate([front.state for front in fronts])
-        actor = jnp.concatenate([front.actor for front in fronts])
-        policy = jnp.concatenate([front.policy for front in fronts])
-        before = RegretState(regret=learner.regret[state].T, policy=tree.uniform[state].T)
-        after = settings.minimizer.update(before, instant.T, before.policy, step)
-        mine, next_one = actor == player, actor == (player + 1) % tree.num_players
-        nobody = jnp.int32(tree.num_states)
-        change = jnp.where(next_one[:, None], step**settings.averaging_power * policy, 0)
-        learner = learner.replace(
-            regret=learner.regret.at[jnp.where(mine, state, nobody)].set(
-                after.regret.T, mode="promise_in_bounds"
-            ),
-            # a state may be met more than once, by actions that its player does not see
-            average=learner.average.at[state].add(change, mode="promise_in_bounds"),
+        found = traverse(tree, learner, keys[player], player=player)
+        instant = instant_regrets(found, player=player)
+        found, instant = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (found, instant))
+        before = RegretState(
+            regret=learner.regret[found.state].T, policy=tree.uniform[found.state].T
         )
+        after = settings.minimizer.update(before, instant.T, before.policy, step)
+        mine, next_one = found.actor == player, found.actor == (player + 1) % tree.num_players
+        row = jnp.where(mine, found.state, tree.num_states)
+        weight = jnp.where(next_one, step**settings.averaging_power, 0)
+        # a state may be met more than once, by actions that its player does not see
+        average = learner.average.at[found.state].add(
+            weight[:, None] * found.policy, mode="promise_in_bounds"
+        )
+        regret = learner.regret.at[row].set(after.regret.T, mode="promise_in_bounds")
+        learner = learner.replace(regret=regret, average=average)
     return learner.replace(iterations=learner.iterations + 1)
 
 
 def traverse(
     tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, player: int
-) -> list[Front]:
-    """The decisions that a traversal for `player` meets, by how many come before. `key` is
-    consumed."""
-    sizes, actions = tree.widths[player], tree.num_actions
-    luck = episodes.numbers(key, (sum(sizes) + 1, actions + 1))
-    places, fronts, begin = start(tree, luck[-1, 0])[None], [], 0
-    nowhere = jnp.int32(len(tree.actor) - 1)  # a terminal
-    for size, following in zip(sizes, (*sizes[1:], 0), strict=True):
-        rows = luck[begin : begin + size]
-        begin += size
-        actor, state = tree.actor[places], tree.state[places]
-        policy = match(learner.regret[state].T, tree.uniform[state].T).T
-        sampled = jax.vmap(episodes.pick)(policy, rows[:, -1])
-        number = jnp.arange(actions, dtype=jnp.int32)[None]
-        all_of_them = (actor == player)[:, None]
-        taken = jnp.where(all_of_them, tree.uniform[state] > 0, number == sampled[:, None])
-        taken = taken & (actor != TERMINAL)[:, None]
-        lead = jax.vmap(jax.vmap(functools.partial(after, tree), (None, 0, 0)), (0, None, 0))
-        to = jnp.where(taken, lead(places, number[0], rows[:, :-1]), nowhere)
-        go_on = taken & (tree.actor[to] != TERMINAL)
+) -> Traversal:
+    """One traversal for `player`. `key` is consumed."""
+    width, actions = tree.widths[player], tree.num_actions
+    luck = episodes.numbers(key, (tree.longest, width, actions + 1))
+    begin_key = jax.random.fold_in(key, 1)
+    number = jnp.arange(actions, dtype=jnp.int32)
+    first = start(tree, episodes.numbers(begin_key, (1,))[0])
+    places = jnp.full(width, tree.nowhere).at[0].set(first)
+
+    def one(place, luck):
+        """What follows a decision, as far as the traversal goes: places `[A]`."""
+        node = at(tree, place)
+        legal, mine = node.count > 0, node.actor == player
+        policy = match(learner.regret[node.state], node.uniform)
+        sampled = episodes.pick(policy, luck[-1])
+        taken = legal & (mine | (number == sampled))
+        to = jax.vmap(functools.partial(after, tree, node))(number, luck[:-1])
+        return node, policy, taken, jnp.where(taken, to, tree.nowhere)
+
+    def step(places, luck):
+        node, policy, taken, to = jax.vmap(one)(places, luck)
+        go_on = tree.table[to, 0] != TERMINAL
         below = jnp.cumsum(go_on.reshape(-1), dtype=jnp.int32).reshape(go_on.shape) - 1
-        below = jnp.where(go_on, below, following)
-        payoff = jnp.where(taken, tree.payoffs[to, player], 0).astype(policy.dtype)
-        fronts.append(
-            Front(actor=actor, state=state, policy=policy, taken=taken, payoff=payoff, below=below)
+        below = jnp.where(go_on, below, width)
+        payoff = jnp.where(taken, tree.payoffs[to, player], 0)
+        told = Traversal(
+            actor=node.actor,
+            state=node.state,
+            policy=policy,
+            taken=taken,
+            payoff=payoff,
+            below=below,
         )
-        places = jnp.full(following, nowhere).at[below].set(to, mode="drop")
-    return fronts
+        return jnp.full(width, tree.nowhere).at[below].set(to, mode="drop"), told
+
+    return jax.lax.scan(step, places, luck)[1]
 
 
-def instant_regrets(fronts: list[Front], *, player: int) -> Float[Array, "S A"]:
-    """Sampled counterfactual regrets of the traverser at all decisions of all fronts, 0 at the
-    others'.
+def instant_regrets(found: Traversal, *, player: int) -> Float[Array, "T W A"]:
+    """Sampled counterfactual regrets of the traverser at all decisions, 0 at the others'.
 
     Their expectation is the exact one's, chance's and the others' reach included.
     """
-    found, below = [], jnp.zeros(0, fronts[0].payoff.dtype)
-    for front in reversed(fronts):
-        values = front.payoff + jnp.append(below, 0)[front.below]
-        mine = front.actor == player
-        weights = jnp.where(mine[:, None], front.policy, front.taken.astype(values.dtype))
-        below = sum_actions((weights * values).T)
-        found.append(jnp.where(mine[:, None] & front.taken, values - below[:, None], 0))
-    return jnp.concatenate(found[::-1])
+
+    def back(below, level):
+        values = level.payoff + jnp.append(below, 0)[level.below]
+        mine = (level.actor == player)[:, None]
+        weights = jnp.where(mine, level.policy, level.taken.astype(values.dtype))
+        here = sum_actions((weights * values).T)
+        return here, jnp.where(mine & level.taken, values - here[:, None], 0)
+
+    nothing = jnp.zeros(found.actor.shape[1], found.payoff.dtype)
+    return jax.lax.scan(back, nothing, found, reverse=True)[1]

@@ -23,7 +23,7 @@ from jaxtyping import Array, Int, Key
 from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, draw, policies
+from solvers.sampling.decision_tree import DecisionTree, policies, world
 from solvers.sampling.uct import backed_up, init, upper_bounds
 
 
@@ -105,18 +105,18 @@ def _policies(tree, weights):
 def _simulated(tree, root, learner, known, key, settings):
     """The learner, and which states are in its tree, after one more simulation."""
     world_key, line_key = jax.random.split(key)
-    place = draw(tree.worlds, root, episodes.numbers(world_key, (1,))[0])
+    place = world(tree, root, episodes.numbers(world_key, (1,))[0])
 
-    def choose(inside, actor, state, luck):
-        inside = inside & (actor != TERMINAL)
-        counted = inside & known[state]
+    def choose(inside, node, luck):
+        inside = inside & (node.actor != TERMINAL)
+        counted = inside & known[node.state]
         weights = upper_bounds(
-            learner.visits[state],
-            learner.values[state],
-            tree.uniform[state] > 0,
+            learner.visits[node.state],
+            learner.values[node.state],
+            node.count > 0,
             exploration=settings.exploration,
         )
-        action = episodes.pick(jnp.where(counted, weights, tree.uniform[state]), luck[0])
+        action = episodes.pick(jnp.where(counted, weights, node.uniform), luck[0])
         return counted, action, (counted, inside)
 
     line = episodes.play(tree, line_key, choose, jnp.bool_(True), place=place)

@@ -22,7 +22,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, policies
+from solvers.sampling.decision_tree import DecisionTree, entry, policies
 from solvers.sampling.episodes import Line
 from solvers.sweeps import sum_actions
 
@@ -56,18 +56,6 @@ class Learner:
     regret: Array  # [N + 1, A]
     average: Array  # [N + 1, A] weighted sums of policies
     baseline: Array | None  # [N + 1, A, P] of what actions are worth
-
-
-@record
-class _Told:
-    """Of one decision."""
-
-    policy: Array  # [A]
-    probability: Array  # [] of the action in the policy
-    sampled: Array  # [] and in what was sampled
-    own: Array  # [] reach: what the actor's earlier probabilities come to
-    others: Array  # [] and all others'
-    line: Array  # [] and all earlier ones as sampled
 
 
 def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
@@ -109,17 +97,18 @@ def episode(
 ) -> Learner:
     """The learner after one more episode; `key` is consumed."""
     line = played(tree, learner, key, settings=settings)
+    chances = _chances(tree, learner, line, settings)
     instant, baseline = instant_regrets(tree, learner, line, settings=settings)
     step = (learner.episodes + 1).astype(instant.dtype)
     there = line.actor != TERMINAL
     explores = _explores(tree, learner, settings, line.actor)
     learns, averages = (explores, ~explores) if settings.alternating else (there, there)
     before = RegretState(regret=learner.regret[line.state].T, policy=tree.uniform[line.state].T)
-    instant = jnp.where(learns & there, instant.T, 0)
+    instant = jnp.where((learns & there)[:, None], instant, 0).T
     after = settings.minimizer.update(before, instant, before.policy, step)
-    weight = line.told.own / line.told.line * step**settings.averaging_power
+    weight = chances.own / chances.line * step**settings.averaging_power
     weight = jnp.where(averages & there, weight, 0)
-    average = learner.average[line.state] + weight[:, None] * line.told.policy
+    average = learner.average[line.state] + weight[:, None] * line.told
     return Learner(
         episodes=learner.episodes + 1,
         regret=_put(learner.regret, line.state, after.regret.T),
@@ -131,31 +120,40 @@ def episode(
 def played(
     tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: OutcomeSampling
 ) -> Line:
-    """One line of play, and at every decision what was known of it. `key` is consumed."""
+    """One line of play, which tells the actors' policies `[T, A]`. `key` is consumed."""
 
-    def choose(carry, actor, state, luck):
-        reach, line = carry  # [P], []
-        uniform = tree.uniform[state]
-        policy = match(learner.regret[state], uniform)
-        share = jnp.where(_explores(tree, learner, settings, actor), settings.exploration, 0)
-        mixed = share * uniform + (1 - share) * policy
-        action = episodes.pick(mixed, luck[0])
-        there = actor != TERMINAL
-        probability = jnp.where(there, policy[action], 1)
-        sampled = jnp.where(there, mixed[action], 1)
-        acts = jnp.arange(tree.num_players, dtype=jnp.int32) == actor
-        told = _Told(
-            policy=policy,
-            probability=probability,
-            sampled=sampled,
-            own=jnp.prod(jnp.where(acts, reach, 1)),
-            others=jnp.prod(jnp.where(acts, 1, reach)),
-            line=line,
-        )
-        return (jnp.where(acts, reach * probability, reach), line * sampled), action, told
+    def choose(carry, node, luck):
+        uniform = node.uniform
+        policy = match(learner.regret[node.state], uniform)
+        share = _share(tree, learner, settings, node.actor)
+        return carry, episodes.pick(share * uniform + (1 - share) * policy, luck[0]), policy
 
-    carry = jnp.ones(tree.num_players, tree.uniform.dtype), jnp.ones((), tree.uniform.dtype)
-    return episodes.play(tree, key, choose, carry)
+    return episodes.play(tree, key, choose, None)
+
+
+@record
+class _Chances:
+    """Of T decisions: 1 where nobody acts."""
+
+    action: Array  # [T] probability of the action in the policy
+    sampled: Array  # [T] and in what was sampled
+    own: Array  # [T] reach: what the actor's earlier probabilities come to
+    others: Array  # [T] and all others'
+    line: Array  # [T] and all earlier ones as sampled
+
+
+def _chances(tree, learner, line, settings):
+    there = line.actor != TERMINAL
+    share = _share(tree, learner, settings, line.actor)
+    action = entry(line.told.T, line.action)
+    sampled = share * entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
+    action, sampled = jnp.where(there, action, 1), jnp.where(there, sampled, 1)
+    own = others = jnp.ones_like(action)
+    for player in range(tree.num_players):
+        acts = line.actor == player
+        reach = _before(jnp.where(acts, action, 1))
+        own, others = jnp.where(acts, reach, own), jnp.where(acts, others, others * reach)
+    return _Chances(action=action, sampled=sampled, own=own, others=others, line=_before(sampled))
 
 
 def instant_regrets(
@@ -165,32 +163,44 @@ def instant_regrets(
 
     Their expectation is the exact one's, chance's and the others' reach included.
     """
-    actions = jnp.arange(tree.num_actions, dtype=jnp.int32)
-    with_baseline = settings.baseline_rate is not None
-    known = learner.baseline[line.state] if with_baseline else None  # [T, A, P]
+    chances = _chances(tree, learner, line, settings)
+    payoffs, legal = line.payoffs.astype(tree.uniform.dtype), tree.uniform[line.state] > 0
+    taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
+    actor = jnp.maximum(line.actor, 0)
+    if settings.baseline_rate is None:
+        later = _before((chances.action / chances.sampled)[::-1])[::-1]
+        onto = later * entry(payoffs, actor) / chances.sampled
+        mine = jnp.where(taken, onto[:, None], 0) - (chances.action * onto)[:, None]
+        baseline = None
+    else:
+        known, value, found = learner.baseline[line.state], payoffs, []  # [T, A, P], [P]
+        for step in reversed(range(len(actor))):
+            corrected = (value[None] - known[step]) / chances.sampled[step]
+            values = known[step] + jnp.where(taken[step][:, None], corrected, 0)
+            here = sum_actions(line.told[step][:, None] * values)
+            found.append((values - here[None], value))
+            value = jnp.where(line.actor[step] == TERMINAL, value, here)
+        mine, after = (jnp.stack(x) for x in zip(*found[::-1], strict=True))  # [T, A, P], [T, P]
+        mine = entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
+        change = jnp.where(taken[..., None], after[:, None] - known, 0)
+        moved = known + settings.baseline_rate * change
+        baseline = _put(learner.baseline, line.state, moved)
+    instant = (chances.others / chances.line)[:, None] * mine
+    return jnp.where(legal, instant, 0), baseline
 
-    def back(value, step):
-        actor, action, told, known = step
-        taken = (actions == action)[:, None]
-        if with_baseline:
-            values = known + jnp.where(taken, value[None] - known, 0) / told.sampled
-            here = sum_actions(told.policy[:, None] * values)
-        else:
-            onto = value / told.sampled
-            values, here = jnp.where(taken, onto[None], 0), told.probability * onto
-        who = jnp.maximum(actor, 0)
-        instant = told.others / told.line * (values[:, who] - here[who])
-        return jnp.where(actor == TERMINAL, value, here), (instant, value)
 
-    steps = line.actor, line.action, line.told, known
-    payoffs = line.payoffs.astype(tree.uniform.dtype)
-    _, (instant, values) = jax.lax.scan(back, payoffs, steps, reverse=True, unroll=True)
-    instant = jnp.where(tree.uniform[line.state] > 0, instant, 0)
-    if not with_baseline:
-        return instant, None
-    taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)[..., None]
-    moved = known + settings.baseline_rate * jnp.where(taken, values[:, None] - known, 0)
-    return instant, _put(learner.baseline, line.state, moved)
+def _before(factors):
+    """Products of all earlier factors `[T]`."""
+    products = [jnp.ones_like(factors[0])]
+    for factor in factors[:-1]:
+        products.append(products[-1] * factor)
+    return jnp.stack(products)
+
+
+def _share(tree, learner, settings, actor):
+    """Of uniform in what is sampled for an actor."""
+    explores = _explores(tree, learner, settings, actor)
+    return jnp.where(explores, jnp.float32(settings.exploration), 0)
 
 
 def _explores(tree, learner, settings, actor):

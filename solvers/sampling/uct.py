@@ -23,6 +23,7 @@ from jaxgames.core import record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, policies
+from solvers.sweeps import max_actions, sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,12 +111,12 @@ def episode(tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settin
     """The learner after one more episode; `key` is consumed."""
     players = jnp.arange(tree.num_players, dtype=jnp.int32)
 
-    def choose(inside, actor, state, luck):
-        visits, uniform = learner.visits[state], tree.uniform[state]
-        acts = players == actor
+    def choose(inside, node, luck):
+        visits, uniform = learner.visits[node.state], node.uniform
+        acts = players == node.actor
         counted = jnp.any(inside & acts)
-        rolls_out = ~counted | (jnp.sum(visits) == 0)
-        weights = _weights(visits, learner.values[state], uniform, luck[0], settings)
+        rolls_out = ~counted | (sum_actions(visits) == 0)
+        weights = _weights(visits, learner.values[node.state], uniform, luck[0], settings)
         action = episodes.pick(jnp.where(rolls_out, uniform, weights), luck[1])
         return inside & ~(acts & rolls_out), action, counted
 
@@ -141,7 +142,7 @@ def backed_up(learner: Learner, line: episodes.Line) -> Learner:
 def _weights(visits, values, uniform, luck, settings):
     """What an action is drawn by in a state of the tree."""
     count = visits.astype(values.dtype)
-    total = jnp.sum(count)
+    total = sum_actions(count)
     ucb = upper_bounds(visits, values, uniform > 0, exploration=settings.exploration)
     share = settings.start / (1 + settings.decay * jnp.sqrt(total))
     return jnp.where(luck < jnp.maximum(settings.least, share), ucb, count)
@@ -156,10 +157,10 @@ def upper_bounds(
 ) -> Float[Array, " A"]:
     """1 at the legal actions of the highest upper confidence bound, untried ones first; else 0."""
     count = visits.astype(values.dtype)
-    log_total = jnp.log(jnp.maximum(jnp.sum(count), 1))
+    log_total = jnp.log(jnp.maximum(sum_actions(count), 1))
     bound = values + exploration * jnp.sqrt(log_total / jnp.maximum(count, 1))
     bound = jnp.where(legal, jnp.where(visits > 0, bound, jnp.inf), -jnp.inf)
-    return (legal & (bound == jnp.max(bound))).astype(values.dtype)
+    return (legal & (bound == max_actions(bound))).astype(values.dtype)
 
 
 def _put(table, new, *, rows):
