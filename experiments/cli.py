@@ -21,6 +21,7 @@ from rich.table import Column, Table
 
 from experiments import (
     cfr_convergence,
+    ismcts_leduc,
     play,
     sog_glasses,
     sog_leduc,
@@ -68,6 +69,7 @@ EXPERIMENTS = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         cfr_convergence,
+        ismcts_leduc,
         sog_search,
         sog_soundness,
         sog_leduc,

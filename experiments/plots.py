@@ -148,6 +148,12 @@ def bands(
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
 
 
+def points(axes: Any, known: dict[int, float], number: int) -> None:
+    """Published points of line `number` of `bands`."""
+    colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
+    axes.plot([*known], [*known.values()], markeredgecolor=colour, **_POINTS)
+
+
 def level(axes: Any, height: float, name: str) -> None:
     """A named horizontal line."""
     axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)

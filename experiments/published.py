@@ -44,6 +44,41 @@ _SEARCHED = {
     },
 }
 
+# Exploitability of information-set MCTS in Leduc (Table S5), by simulations and constant: of
+# shares of visits, most visits, highest value.
+# fmt: off
+_INFORMATION_SET_MCTS = {
+    (10, 1.0): (2.168, 2.449, 2.173),
+    (10, 2.0): (2.058, 2.408, 2.341),
+    (10, 5.0): (1.902, 2.615, 2.517),
+    (10, 10.0): (1.738, 2.555, 2.36),
+    (10, 13.0): (1.799, 2.517, 2.598),
+    (10, 20.0): (1.821, 2.83, 2.349),
+    (10, 26.0): (1.888, 2.861, 2.669),
+    (100, 1.0): (1.489, 1.509, 1.333),
+    (100, 2.0): (1.404, 1.587, 1.395),
+    (100, 5.0): (1.239, 1.145, 1.094),
+    (100, 10.0): (1.213, 1.195, 1.245),
+    (100, 13.0): (1.218, 1.292, 1.227),
+    (100, 20.0): (1.35, 1.456, 1.342),
+    (100, 26.0): (1.448, 1.747, 1.568),
+    (1000, 1.0): (1.323, 1.218, 1.177),
+    (1000, 2.0): (1.069, 1.212, 0.864),
+    (1000, 5.0): (0.699, 0.778, 0.681),
+    (1000, 10.0): (0.697, 0.601, 0.632),
+    (1000, 13.0): (0.741, 0.759, 0.744),
+    (1000, 20.0): (0.859, 0.962, 0.991),
+    (1000, 26.0): (0.966, 1.029, 1.057),
+    (10000, 1.0): (1.348, 0.948, 1.134),
+    (10000, 2.0): (0.911, 0.877, 0.763),
+    (10000, 5.0): (0.516, 0.582, 0.538),
+    (10000, 10.0): (0.49, 0.485, 0.48),
+    (10000, 13.0): (0.511, 0.465, 0.47),
+    (10000, 20.0): (0.572, 0.505, 0.505),
+    (10000, 26.0): (0.631, 0.575, 0.57),
+}
+# fmt: on
+
 # Value of the game to player 0, by closed form or linear program.
 _VALUES = {
     "kuhn_poker": -1 / 18,
@@ -90,3 +125,14 @@ def measured_in(game: str) -> tuple[str, float]:
 def searched_exploitability(game: str) -> dict[str, dict[int, float]]:
     """Exploitability of published search agents in `game`, by their name and simulations."""
     return _SEARCHED.get(game, {})
+
+
+def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]:
+    """Published exploitability by simulations and constant, and by read-out."""
+    if game != "leduc_poker":
+        return {}
+    names = ("visit_distribution", "max_visits", "max_value")
+    return {
+        setting: dict(zip(names, values, strict=True))
+        for setting, values in _INFORMATION_SET_MCTS.items()
+    }

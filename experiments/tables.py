@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from experiments import results
 from experiments.results import Number, Result
 
+_MANY = 40  # numbers of a list that is folded
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 
@@ -71,6 +72,12 @@ def _tables(result: Result) -> list[str]:
 
 
 def _list(numbers: Sequence[Number]) -> list[str]:
+    if len(numbers) > _MANY:
+        return ["<details><summary>numbers</summary>", "", *_rows(numbers), "", "</details>"]
+    return _rows(numbers)
+
+
+def _rows(numbers: Sequence[Number]) -> list[str]:
     rows = ["| | value | range | published | unit |", "|---|---:|---:|---:|---|"]
     for number in numbers:
         low, high = _cell(number.low), _cell(number.high)
