@@ -108,6 +108,20 @@ def test_learners_side_by_side_are_learners_one_by_one():
         )
 
 
+def test_sums_of_policies_keep_what_float32_drops():
+    """After as many visits as float32 can count, the policies of more still join the average."""
+    _, _, tree = compiled("matrix_mp")
+    settings = OutcomeSampling()
+    start = outcome_sampling.init(tree, settings)
+    many = 2.0**25
+    start = start.replace(average=jnp.full_like(start.average, many))
+    after = outcome_sampling.run(
+        tree, start, jax.random.key(0), settings=settings, num_episodes=1001
+    )
+    total = np.asarray(after.average, np.float64) + np.asarray(after.lost) - many
+    np.testing.assert_allclose(total[0].sum(), 1001, atol=0.1)
+
+
 def test_a_run_in_pieces_is_a_run():
     _, _, tree = compiled("kuhn_poker")
     settings, key = OutcomeSampling(alternating=True), jax.random.key(2)

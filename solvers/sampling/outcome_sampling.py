@@ -55,6 +55,7 @@ class Learner:
     episodes: Array  # [] int32 done
     regret: Array  # [N + 1, A]
     average: Array  # [N + 1, A] weighted sums of policies
+    lost: Array  # [N + 1, A] what rounding took from them (Kahan 1965): late terms are small
     baseline: Array | None  # [N + 1, A, P] of what actions are worth
 
 
@@ -65,6 +66,7 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
         episodes=jnp.int32(0),
         regret=jnp.zeros_like(tree.uniform),
         average=jnp.zeros_like(tree.uniform),
+        lost=jnp.zeros_like(tree.uniform),
         baseline=None if settings.baseline_rate is None else baseline,
     )
 
@@ -108,11 +110,14 @@ def episode(
     after = settings.minimizer.update(before, instant, before.policy, step)
     weight = chances.own / chances.line * step**settings.averaging_power
     weight = jnp.where(averages & there, weight, 0)
-    average = learner.average[line.state] + weight[:, None] * line.told
+    total, lost = learner.average[line.state], learner.lost[line.state]
+    change = weight[:, None] * line.told + lost
+    average = total + change
     return Learner(
         episodes=learner.episodes + 1,
         regret=_put(learner.regret, line.state, after.regret.T),
         average=_put(learner.average, line.state, average),
+        lost=_put(learner.lost, line.state, change - (average - total)),
         baseline=baseline,
     )
 
