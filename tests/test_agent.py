@@ -79,8 +79,15 @@ def goals(listing, player, count):
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", LEDUC])
-@pytest.mark.parametrize("own_decisions_only", [False, True])
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(
+    ("player", "own_decisions_only"),
+    [
+        (0, False),
+        (1, True),
+        pytest.param(0, True, marks=pytest.mark.slow),
+        pytest.param(1, False, marks=pytest.mark.slow),
+    ],
+)
 def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_only):
     """At every public state on the way to several decisions, for several seeds."""
     _, table, listing = compiled(name)

@@ -36,7 +36,7 @@ def sampled_regrets(tree, learner, key, *, player, count):
     ("name", "count"),
     [
         ("kuhn_poker", 50_000),
-        ("kuhn_poker(players=3)", 50_000),
+        pytest.param("kuhn_poker(players=3)", 50_000, marks=pytest.mark.slow),
         ("goofspiel(cards=3)", 20_000),  # actions that the other does not see
         pytest.param("leduc_poker(suit_isomorphism=true)", 1_000_000, marks=pytest.mark.slow),
     ],
