@@ -1,5 +1,7 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
+import jax.numpy as jnp
+
 from experiments import cli, results, training
 from train import learner
 
@@ -43,7 +45,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
 
 def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
     def broken(game, graph, state, *, settings):
-        fine, wrong = dict.fromkeys(learner.CHECKED, 0.0), float("nan")
+        fine, wrong = dict.fromkeys(learner.CHECKED, jnp.float32(0)), jnp.float32(jnp.nan)
         return state, fine | {"total": wrong, "values": wrong}
 
     monkeypatch.setattr(training.loop, "train_step", broken)
