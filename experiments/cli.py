@@ -23,6 +23,8 @@ from experiments import (
     cfr_convergence,
     ismcts_leduc,
     play,
+    smooth_uct_kuhn,
+    smooth_uct_leduc,
     sog_glasses,
     sog_leduc,
     sog_search,
@@ -70,6 +72,8 @@ EXPERIMENTS = {
     for module in (
         cfr_convergence,
         ismcts_leduc,
+        smooth_uct_kuhn,
+        smooth_uct_leduc,
         sog_search,
         sog_soundness,
         sog_leduc,

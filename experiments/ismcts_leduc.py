@@ -18,15 +18,15 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, published, results
+from experiments import laboratory, plots, published, results
 from experiments.progress import progress
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.public_tree import build_public_tree
+from solvers.public_tree import PublicTree, build_public_tree
 from solvers.sampling import information_set_mcts as mcts
-from solvers.sampling.decision_tree import build_decision_tree
+from solvers.sampling.decision_tree import DecisionTree, build_decision_tree
 from solvers.sampling.information_set_mcts import InformationSetMcts
 
 READ_OUTS = {
@@ -111,7 +111,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     _print(config, cells)
 
 
-def measure(tree, public, search: InformationSetMcts, config: Config) -> Cell:
+def measure(
+    tree: DecisionTree, public: PublicTree, search: InformationSetMcts, config: Config
+) -> Cell:
     """Exploitability of what searches with these settings make, seed by seed."""
 
     @jax.jit
@@ -165,23 +167,15 @@ def _published(game, simulations, constant, read_out) -> float | None:
 
 
 def _numbers(config: Config, cell: Cell) -> list[results.Number]:
-    unit, scale = published.measured_in(config.game)
-    numbers = []
-    for read_out, found in cell.exploitability.items():
-        known = _published(config.game, cell.simulations, cell.constant, read_out)
-        values = scale * np.asarray(found)
-        numbers.append(
-            results.Number(
-                name=f"sims={cell.simulations},C={cell.constant:g},{read_out}",
-                value=float(values.mean()),
-                unit=unit,
-                low=float(values.min()),
-                high=float(values.max()),
-                paper=None if known is None else scale * known,
-                seeds=len(values),
-            )
+    return [
+        laboratory.number(
+            f"sims={cell.simulations},C={cell.constant:g},{read_out}",
+            config.game,
+            found,
+            paper=_published(config.game, cell.simulations, cell.constant, read_out),
         )
-    return numbers
+        for read_out, found in cell.exploitability.items()
+    ]
 
 
 def _rows(cell: Cell) -> list[dict[str, object]]:

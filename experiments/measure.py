@@ -117,7 +117,7 @@ def run(
     store = _Store(folder, tree, solver, saved=int(state.step))
     pace, seconds = 1, points[-1].seconds if points else 0.0
     report(int(state.step), latest(points), 0.0)
-    with _ctrl_c_waits() as pressed:
+    with ctrl_c_waits() as pressed:
         while not schedule.done(iteration := int(state.step), points):
             stop = schedule.next_evaluation(iteration)
             count = min(pace, stop - iteration)
@@ -201,7 +201,7 @@ class _Store:
 
 
 @contextlib.contextmanager
-def _ctrl_c_waits() -> Iterator[Callable[[], bool]]:
+def ctrl_c_waits() -> Iterator[Callable[[], bool]]:
     """Inside, the first Ctrl-C only sets the flag that is yielded; the second interrupts."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # no signals to be had there

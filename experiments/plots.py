@@ -107,11 +107,12 @@ def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Band:
-    """A line of means, in the range of its samples."""
+    """A line of means, in the range of its samples or in its interval of confidence."""
 
     name: str
     x: Sequence[int | float]
     samples: Sequence[Sequence[float]]  # at every x
+    confidence: bool = False  # see `results.interval`; else the range
 
 
 _BAND_COLOURS = (*COLOURS.values(), "#56B4E9", "#8C6D1F", "#666666")
@@ -126,12 +127,13 @@ def bands(
     x_label: str,
     log_x: bool = True,
 ) -> None:
-    """Draws means and ranges on log axes; published lines by name, as points."""
+    """Draws means and bands on log axes; published lines by name, as points."""
     axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
     for number, line in enumerate(lines):
         colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
         mean = [float(np.mean(samples)) for samples in line.samples]
-        low, high = zip(*((min(samples), max(samples)) for samples in line.samples), strict=True)
+        spread = results.interval if line.confidence else _range
+        low, high = zip(*map(spread, line.samples), strict=True)
         axes.fill_between(line.x, low, high, color=colour, alpha=0.18, linewidth=0)
         axes.plot(
             line.x,
@@ -146,6 +148,10 @@ def bands(
         style = _POINTS | {"marker": marker}
         axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+
+
+def _range(samples: Sequence[float]) -> tuple[float, float]:
+    return min(samples), max(samples)
 
 
 def points(axes: Any, known: dict[int, float], number: int) -> None:

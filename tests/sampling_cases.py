@@ -27,6 +27,37 @@ def random_table(tree, seed):
     return weights / jnp.maximum(jnp.sum(weights, axis=1, keepdims=True), 1e-9)
 
 
+def assert_unbiased(sampled, exact, key, *, count):
+    """`sampled(key)` `[N + 1, A]`, drawn so many times, is on average `exact` `[N, A]`."""
+
+    def one(key):
+        found = sampled(key)
+        return found, found**2
+
+    @jax.jit
+    def sums(key):
+        def add(total, key):
+            found = jax.vmap(one)(jax.random.split(key, 1000))
+            return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
+
+        zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, key))
+        return jax.lax.scan(add, zero, jax.random.split(key, count // 1000))[0]
+
+    mean, square = (np.asarray(x, np.float64)[:-1] / count for x in sums(key))
+    spread = np.sqrt(np.maximum(square - mean**2, 0) / count)
+    off = np.abs(mean - exact) / np.maximum(spread, 2e-4)  # float32 sums
+    assert off.max() < 4.5  # of up to 900 numbers
+
+
+def assert_side_by_side_is_one_by_one(run):
+    """`run(key)`, with several keys at once and with each alone."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    together = jax.vmap(run)(keys)
+    for number, key in enumerate(keys):
+        here = jax.tree.map(lambda x, number=number: x[number], together)
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), here, run(key))
+
+
 def exact_regrets(public, tree, table):
     """Counterfactual regrets of all actions under these policies, `[N, A]`."""
     actions, states = evaluation.counterfactual_values(public, policies(tree, table))

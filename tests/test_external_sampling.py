@@ -6,30 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling_cases import compiled, exact_regrets, random_table
+from sampling_cases import (
+    assert_side_by_side_is_one_by_one,
+    assert_unbiased,
+    compiled,
+    exact_regrets,
+    random_table,
+)
 
 from solvers import evaluation
 from solvers.regret import RegretMatchingPlus
 from solvers.sampling import external_sampling
 from solvers.sampling.external_sampling import ExternalSampling
-
-
-@functools.partial(jax.jit, static_argnames=("player", "count"))
-def sampled_regrets(tree, learner, key, *, player, count):
-    """Sums of the sampled regrets of many traversals and of their squares, `[N, A]` each."""
-
-    def one(key):
-        traversal = external_sampling.traverse(tree, learner, key, player=player)
-        instant = external_sampling.instant_regrets(traversal, player=player)
-        found = jnp.zeros_like(tree.uniform).at[traversal.state].add(instant)
-        return found, found**2
-
-    def add(total, key):
-        found = jax.vmap(one)(jax.random.split(key, 1000))
-        return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
-
-    zero = jnp.zeros_like(tree.uniform)
-    return jax.lax.scan(add, (zero, zero), jax.random.split(key, count // 1000))[0]
 
 
 @pytest.mark.parametrize(
@@ -47,17 +35,15 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count):
     learner = external_sampling.init(tree).replace(regret=table)
     exact, ends = exact_regrets(public, tree, table), np.cumsum((0, *tree.num_decisions))
     for player in range(tree.num_players):
-        total, squares = sampled_regrets(
-            tree, learner, jax.random.key(player), player=player, count=count
-        )
-        mean = np.asarray(total, np.float64)[:-1] / count
-        spread = np.asarray(squares, np.float64)[:-1] / count - mean**2
-        spread = np.sqrt(np.maximum(spread, 0) / count)
-        mine = slice(ends[player], ends[player + 1])
-        off = np.abs(mean - exact)[mine] / np.maximum(spread[mine], 2e-4)  # float32 sums
-        assert off.max() < 4.5  # of up to 500 numbers
-        assert not mean[: ends[player]].any()
-        assert not mean[ends[player + 1] :].any()
+        mine = np.zeros_like(exact)
+        mine[ends[player] : ends[player + 1]] = exact[ends[player] : ends[player + 1]]
+
+        def sampled(key, player=player):
+            traversal = external_sampling.traverse(tree, learner, key, player=player)
+            instant = external_sampling.instant_regrets(traversal, player=player)
+            return jnp.zeros_like(tree.uniform).at[traversal.state].add(instant)
+
+        assert_unbiased(sampled, mine, jax.random.key(player), count=count)
 
 
 @pytest.mark.parametrize(
@@ -81,16 +67,10 @@ def test_averages_come_near_equilibrium(settings):
 def test_learners_side_by_side_are_learners_one_by_one():
     _, _, tree = compiled("kuhn_poker")
     start, settings = external_sampling.init(tree), ExternalSampling()
-    run = functools.partial(external_sampling.run, tree, settings=settings, num_iterations=20)
-    keys = jax.random.split(jax.random.key(0), 3)
-    together = jax.vmap(lambda key: run(start, key))(keys)
-    for number, key in enumerate(keys):
-        alone = run(start, key)
-        jax.tree.map(
-            lambda x, y, number=number: np.testing.assert_allclose(x[number], y, rtol=1e-5),
-            together,
-            alone,
-        )
+    run = functools.partial(
+        external_sampling.run, tree, start, settings=settings, num_iterations=20
+    )
+    assert_side_by_side_is_one_by_one(run)
 
 
 def test_bad_settings():

@@ -6,31 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling_cases import compiled, exact_regrets, random_table
+from sampling_cases import (
+    assert_side_by_side_is_one_by_one,
+    assert_unbiased,
+    compiled,
+    exact_regrets,
+    random_table,
+)
 
 from solvers import evaluation
 from solvers.regret import RegretMatching, RegretMatchingPlus
 from solvers.sampling import outcome_sampling
 from solvers.sampling.outcome_sampling import OutcomeSampling
-
-
-@functools.partial(jax.jit, static_argnames=("settings", "count"))
-def sampled_regrets(tree, learner, key, *, settings, count):
-    """Sums of the sampled regrets of many lines and of their squares, `[N, A]` each."""
-
-    def one(key):
-        line = outcome_sampling.played(tree, learner, key, settings=settings)
-        instant, _ = outcome_sampling.instant_regrets(tree, learner, line, settings=settings)
-        zero = jnp.zeros_like(tree.uniform)
-        return zero.at[line.state].add(instant), zero.at[line.state].add(instant**2)
-
-    def add(total, key):
-        found = jax.vmap(one)(jax.random.split(key, 1000))
-        return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
-
-    zero = jnp.zeros_like(tree.uniform)
-    return jax.lax.scan(add, (zero, zero), jax.random.split(key, count // 1000))[0]
-
 
 SLOW = pytest.mark.slow
 
@@ -54,14 +41,17 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count, baseline):
     if baseline:
         noise = jax.random.normal(jax.random.key(9), learner.baseline.shape)
         learner = learner.replace(baseline=noise)
-    total, squares = sampled_regrets(
-        tree, learner, jax.random.key(0), settings=settings, count=count
-    )
-    mean = np.asarray(total, np.float64) / count
-    spread = np.sqrt(np.maximum(np.asarray(squares, np.float64) / count - mean**2, 0) / count)
     exact = exact_regrets(public, tree, table)
-    off = np.abs(mean[:-1] - exact) / np.maximum(spread[:-1], 2e-4)  # float32 sums
-    assert off.max() < 4.5  # of up to 900 numbers
+
+    def sampled(key):
+        line = outcome_sampling.played(tree, learner, key, settings=settings)
+        chances = outcome_sampling.chances_along(tree, learner, line, settings=settings)
+        instant, _ = outcome_sampling.instant_regrets(
+            tree, learner, line, chances, settings=settings
+        )
+        return jnp.zeros_like(tree.uniform).at[line.state].add(instant)
+
+    assert_unbiased(sampled, exact, jax.random.key(0), count=count)
     assert np.abs(exact).max() > 0.05
 
 
@@ -95,17 +85,9 @@ def test_averages_come_near_equilibrium(settings):
 def test_learners_side_by_side_are_learners_one_by_one():
     _, _, tree = compiled("kuhn_poker")
     settings = OutcomeSampling()
-    run = functools.partial(outcome_sampling.run, tree, settings=settings, num_episodes=50)
-    keys = jax.random.split(jax.random.key(0), 3)
     start = outcome_sampling.init(tree, settings)
-    together = jax.vmap(lambda key: run(start, key))(keys)
-    for number, key in enumerate(keys):
-        alone = run(start, key)
-        jax.tree.map(
-            lambda x, y, number=number: np.testing.assert_allclose(x[number], y, rtol=1e-5),
-            together,
-            alone,
-        )
+    run = functools.partial(outcome_sampling.run, tree, start, settings=settings, num_episodes=50)
+    assert_side_by_side_is_one_by_one(run)
 
 
 def test_sums_of_policies_keep_what_float32_drops():

@@ -83,6 +83,7 @@ def test_eight_devices_of_two_processes_give_the_numbers_of_one(tmp_path, one_de
         assert_spread(np.load(out), one_device, devices=4)
 
 
+@pytest.mark.slow
 def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
     """Killed at a random moment, which may be within a write of a checkpoint or of metrics."""
     folder, whole, out = tmp_path / "run", tmp_path / "whole", tmp_path / "numbers.npz"

@@ -23,16 +23,7 @@ def small(monkeypatch):
     return part
 
 
-def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatch, capfd):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    assert run("--preset smoke", whole) == 0
-    numbers = results.read_result(whole / "result.json").numbers
-    assert [number.name for number in numbers] == [
-        f"SoG({simulations},1):kuhn, {agent}" for agent in small.agents for simulations in (4, 40)
-    ]
-    few, many = numbers
-    assert few.low <= few.value <= few.high
-    assert many.value < 0.5 * few.value
+def test_an_interrupted_run_is_resumed(tmp_path, small, monkeypatch, capfd):
     measure = sog_search._Bench.measure
 
     def interrupted(bench, name, simulations):
@@ -42,19 +33,25 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, small, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(sog_search._Bench, "measure", interrupted)
-        assert run("--preset smoke", parts) == 130
+        assert run("--preset smoke", tmp_path) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
-    assert not (parts / "result.json").exists()
-    assert run("--preset cpu --resume", parts) == 2
+    assert not (tmp_path / "result.json").exists()
+    assert run("--preset cpu --resume", tmp_path) == 2
     assert "another preset" in capfd.readouterr().err
-    assert run("--preset smoke --resume", parts) == 0
-    assert results.read_result(parts / "result.json").numbers == numbers
-    assert sorted(path.name for path in parts.iterdir()) == [
+    assert run("--preset smoke --resume", tmp_path) == 0
+    numbers = results.read_result(tmp_path / "result.json").numbers
+    assert [number.name for number in numbers] == [
+        f"SoG({simulations},1):kuhn, {agent}" for agent in small.agents for simulations in (4, 40)
+    ]
+    few, many = numbers
+    assert few.low <= few.value <= few.high
+    assert many.value < 0.5 * few.value
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
         "curve.csv",
         "curve.png",
         "result.json",
     ]
-    assert len((parts / "curve.csv").read_text().splitlines()) == 1 + 2 * small.seeds
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * small.seeds
 
 
 @pytest.mark.slow

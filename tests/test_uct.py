@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling_cases import compiled
+from sampling_cases import assert_side_by_side_is_one_by_one, compiled
 
 from jaxgames.core import TERMINAL
 from solvers import evaluation
@@ -45,6 +45,28 @@ def test_visits_and_means_by_hand():
     assert not learner.visits[-1].any()
 
 
+def test_means_keep_what_float32_drops():
+    """A payoff of 1, after so many of 0 that one alone is less than the last digit of a mean."""
+    _, _, tree = compiled("matrix_mp")
+    many, before = 2**26, uct.init(tree)
+    learner = before.replace(
+        visits=jnp.full_like(before.visits, many), values=jnp.full_like(before.values, 0.5)
+    )
+    line = Line(
+        actor=jnp.array([0, 1, TERMINAL]),
+        state=jnp.array([0, 1, tree.num_states]),
+        action=jnp.array([0, 0, 0]),
+        told=jnp.array([True, True, False]),
+        payoffs=jnp.array([1.0, -1.0]),
+    )
+
+    after = jax.jit(
+        lambda learner: jax.lax.fori_loop(0, 1000, lambda _, x: uct.backed_up(x, line), learner)
+    )(learner)
+    moved = np.asarray(after.values, np.float64) + np.asarray(after.lost) - 0.5
+    np.testing.assert_allclose(moved[:2, 0], [500 / many, -1500 / many], rtol=1e-3)
+
+
 def test_upper_confidence_bounds_by_hand():
     """c = 2, 10 visits: 0.5 + 2 sqrt(ln 10 / 4) = 2.02 and 0.1 + 2 sqrt(ln 10 / 6) = 1.34."""
     bounds = functools.partial(uct.upper_bounds, exploration=2.0)
@@ -72,7 +94,7 @@ def test_a_tree_grows_by_a_state_per_player_and_episode():
             assert not (more[mine] > 1).any()  # perfect recall: no state twice
         before = visits
     assert (np.asarray(learner.visits)[np.asarray(tree.uniform) == 0] == 0).all()
-    assert int(learner.episodes) == 30
+    assert int(learner.step) == 30
 
 
 def learned(name, settings, episodes, *, learners=4):
@@ -117,17 +139,9 @@ def test_greedy_policies_take_the_best_of_what_was_tried():
 
 def test_learners_side_by_side_are_learners_one_by_one():
     _, _, tree = compiled("kuhn_poker")
-    start, settings = uct.init(tree), uct.smooth_uct(2.0)
-    run = functools.partial(uct.run, tree, settings=settings, num_episodes=50)
-    keys = jax.random.split(jax.random.key(0), 3)
-    together = jax.vmap(lambda key: run(start, key))(keys)
-    for number, key in enumerate(keys):
-        alone = run(start, key)
-        jax.tree.map(
-            lambda x, y, number=number: np.testing.assert_allclose(x[number], y, rtol=1e-5),
-            together,
-            alone,
-        )
+    settings = uct.smooth_uct(2.0)
+    run = functools.partial(uct.run, tree, uct.init(tree), settings=settings, num_episodes=50)
+    assert_side_by_side_is_one_by_one(run)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Sampling: learners that play episodes, and what episodes are made of."""

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.public_tree import Policy
+from solvers.regret import match
 from solvers.sweeps import sum_actions
 
 
@@ -191,6 +192,12 @@ def policies(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
     """A table over all information states as policies by player `[D_p, A]`."""
     ends = np.cumsum(tree.num_decisions)
     return tuple(table[end - n : end] for n, end in zip(tree.num_decisions, ends, strict=True))
+
+
+def proportional(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
+    """Policies by player `[D_p, A]` in proportion to a table `[N + 1, A]`; uniform where that is
+    0."""
+    return policies(tree, match(table.T, tree.uniform.T).T)
 
 
 def _lotteries(tree):

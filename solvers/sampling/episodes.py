@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
 
 from jaxgames.core import record
 from solvers.sampling.decision_tree import DecisionTree, Node, after, at, start
@@ -54,6 +54,30 @@ def play(
 
     (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1])
     return line.replace(payoffs=tree.payoffs[place])
+
+
+def repeated(
+    one: Callable[[PyTree, Key[Array, ""]], PyTree],
+    learner: PyTree,
+    key: Key[Array, ""],
+    times: int | Int[Array, ""],
+) -> PyTree:
+    """`one(learner, its key)` so many times, in one loop; `learner.step` counts them.
+
+    `key` is that of the whole run: a run in pieces is a run.
+    """
+
+    def body(_, learner):
+        return one(learner, jax.random.fold_in(key, learner.step))
+
+    return jax.lax.fori_loop(0, times, body, learner)
+
+
+def put(
+    table: Shaped[Array, "n *A"], rows: Int[Array, " T"], new: Shaped[Array, "T *A"]
+) -> Shaped[Array, "n *A"]:
+    """The table with rows replaced, all different but for the last, whose content is of no use."""
+    return table.at[rows].set(new, unique_indices=True, mode="promise_in_bounds")
 
 
 def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:

@@ -24,7 +24,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, after, at, policies, start
+from solvers.sampling.decision_tree import DecisionTree, after, at, proportional, start
 from solvers.sweeps import sum_actions
 
 
@@ -46,7 +46,7 @@ class ExternalSampling:
 class Learner:
     """What is learned; row N of the tables is nobody's."""
 
-    iterations: Array  # [] int32 done
+    step: Array  # [] int32 iterations done
     regret: Array  # [N + 1, A]
     average: Array  # [N + 1, A] weighted sums of policies
 
@@ -67,12 +67,12 @@ class Traversal:
 def init(tree: DecisionTree) -> Learner:
     """A learner before its first iteration."""
     table = jnp.zeros_like(tree.uniform)
-    return Learner(iterations=jnp.int32(0), regret=table, average=table)
+    return Learner(step=jnp.int32(0), regret=table, average=table)
 
 
 def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
     """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return policies(tree, match(learner.average.T, tree.uniform.T).T)
+    return proportional(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -85,12 +85,8 @@ def run(
     num_iterations: int | Int[Array, ""],
 ) -> Learner:
     """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
-
-    def one(_, learner):
-        luck = jax.random.fold_in(key, learner.iterations)
-        return iteration(tree, learner, luck, settings=settings)
-
-    return jax.lax.fori_loop(0, num_iterations, one, learner)
+    one = functools.partial(iteration, tree, settings=settings)
+    return episodes.repeated(one, learner, key, num_iterations)
 
 
 def iteration(
@@ -98,7 +94,7 @@ def iteration(
 ) -> Learner:
     """The learner after a traversal for every player; `key` is consumed."""
     keys = jax.random.split(key, tree.num_players)
-    step = (learner.iterations + 1).astype(learner.regret.dtype)
+    step = (learner.step + 1).astype(learner.regret.dtype)
     for player in range(tree.num_players):
         found = traverse(tree, learner, keys[player], player=player)
         instant = instant_regrets(found, player=player)
@@ -116,7 +112,7 @@ def iteration(
         )
         regret = learner.regret.at[row].set(after.regret.T, mode="promise_in_bounds")
         learner = learner.replace(regret=regret, average=average)
-    return learner.replace(iterations=learner.iterations + 1)
+    return learner.replace(step=learner.step + 1)
 
 
 def traverse(

@@ -22,7 +22,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, entry, policies
+from solvers.sampling.decision_tree import DecisionTree, entry, proportional
 from solvers.sampling.episodes import Line
 from solvers.sweeps import sum_actions
 
@@ -52,7 +52,7 @@ class OutcomeSampling:
 class Learner:
     """What is learned; row N of the tables is nobody's."""
 
-    episodes: Array  # [] int32 done
+    step: Array  # [] int32 episodes done
     regret: Array  # [N + 1, A]
     average: Array  # [N + 1, A] weighted sums of policies
     lost: Array  # [N + 1, A] what rounding took from them (Kahan 1965): late terms are small
@@ -63,7 +63,7 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
     """A learner before its first episode."""
     baseline = jnp.zeros((*tree.uniform.shape, tree.num_players), tree.uniform.dtype)
     return Learner(
-        episodes=jnp.int32(0),
+        step=jnp.int32(0),
         regret=jnp.zeros_like(tree.uniform),
         average=jnp.zeros_like(tree.uniform),
         lost=jnp.zeros_like(tree.uniform),
@@ -73,7 +73,7 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
 
 def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
     """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return policies(tree, match(learner.average.T, tree.uniform.T).T)
+    return proportional(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -86,12 +86,8 @@ def run(
     num_episodes: int | Int[Array, ""],
 ) -> Learner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
-
-    def one(_, learner):
-        luck = jax.random.fold_in(key, learner.episodes)
-        return episode(tree, learner, luck, settings=settings)
-
-    return jax.lax.fori_loop(0, num_episodes, one, learner)
+    one = functools.partial(episode, tree, settings=settings)
+    return episodes.repeated(one, learner, key, num_episodes)
 
 
 def episode(
@@ -99,9 +95,9 @@ def episode(
 ) -> Learner:
     """The learner after one more episode; `key` is consumed."""
     line = played(tree, learner, key, settings=settings)
-    chances = _chances(tree, learner, line, settings)
-    instant, baseline = instant_regrets(tree, learner, line, settings=settings)
-    step = (learner.episodes + 1).astype(instant.dtype)
+    chances = chances_along(tree, learner, line, settings=settings)
+    instant, baseline = instant_regrets(tree, learner, line, chances, settings=settings)
+    step = (learner.step + 1).astype(instant.dtype)
     there = line.actor != TERMINAL
     explores = _explores(tree, learner, settings, line.actor)
     learns, averages = (explores, ~explores) if settings.alternating else (there, there)
@@ -114,10 +110,10 @@ def episode(
     change = weight[:, None] * line.told + lost
     average = total + change
     return Learner(
-        episodes=learner.episodes + 1,
-        regret=_put(learner.regret, line.state, after.regret.T),
-        average=_put(learner.average, line.state, average),
-        lost=_put(learner.lost, line.state, change - (average - total)),
+        step=learner.step + 1,
+        regret=episodes.put(learner.regret, line.state, after.regret.T),
+        average=episodes.put(learner.average, line.state, average),
+        lost=episodes.put(learner.lost, line.state, change - (average - total)),
         baseline=baseline,
     )
 
@@ -137,7 +133,7 @@ def played(
 
 
 @record
-class _Chances:
+class Chances:
     """Of T decisions: 1 where nobody acts."""
 
     action: Array  # [T] probability of the action in the policy
@@ -147,7 +143,10 @@ class _Chances:
     line: Array  # [T] and all earlier ones as sampled
 
 
-def _chances(tree, learner, line, settings):
+def chances_along(
+    tree: DecisionTree, learner: Learner, line: Line, *, settings: OutcomeSampling
+) -> Chances:
+    """How likely the decisions of a line were, one by one and all before them."""
     there = line.actor != TERMINAL
     share = _share(tree, learner, settings, line.actor)
     action = entry(line.told.T, line.action)
@@ -158,17 +157,21 @@ def _chances(tree, learner, line, settings):
         acts = line.actor == player
         reach = _before(jnp.where(acts, action, 1))
         own, others = jnp.where(acts, reach, own), jnp.where(acts, others, others * reach)
-    return _Chances(action=action, sampled=sampled, own=own, others=others, line=_before(sampled))
+    return Chances(action=action, sampled=sampled, own=own, others=others, line=_before(sampled))
 
 
 def instant_regrets(
-    tree: DecisionTree, learner: Learner, line: Line, *, settings: OutcomeSampling
+    tree: DecisionTree,
+    learner: Learner,
+    line: Line,
+    chances: Chances,
+    *,
+    settings: OutcomeSampling,
 ) -> tuple[Float[Array, "T A"], Float[Array, "N A P"] | None]:
     """Sampled counterfactual regrets of the actors along a line, and the baselines after it.
 
     Their expectation is the exact one's, chance's and the others' reach included.
     """
-    chances = _chances(tree, learner, line, settings)
     payoffs, legal = line.payoffs.astype(tree.uniform.dtype), tree.uniform[line.state] > 0
     taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
     actor = jnp.maximum(line.actor, 0)
@@ -189,7 +192,7 @@ def instant_regrets(
         mine = entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
         change = jnp.where(taken[..., None], after[:, None] - known, 0)
         moved = known + settings.baseline_rate * change
-        baseline = _put(learner.baseline, line.state, moved)
+        baseline = episodes.put(learner.baseline, line.state, moved)
     instant = (chances.others / chances.line)[:, None] * mine
     return jnp.where(legal, instant, 0), baseline
 
@@ -211,9 +214,4 @@ def _share(tree, learner, settings, actor):
 def _explores(tree, learner, settings, actor):
     if not settings.alternating:
         return jnp.ones(actor.shape, bool)
-    return actor == learner.episodes % tree.num_players
-
-
-def _put(table, rows, new):
-    """The table with rows replaced: different ones, but for row N, whose content is of no use."""
-    return table.at[rows].set(new, unique_indices=True, mode="promise_in_bounds")
+    return actor == learner.step % tree.num_players

@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jaxgames.core import record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, policies
+from solvers.sampling.decision_tree import DecisionTree, policies, proportional
 from solvers.sweeps import max_actions, sum_actions
 
 
@@ -60,25 +60,25 @@ def smooth_uct(
 class Learner:
     """What is learned; row N of the tables is nobody's."""
 
-    episodes: Array  # [] int32 done
+    step: Array  # [] int32 episodes done
     visits: Array  # [N + 1, A] int32
     values: Array  # [N + 1, A] mean payoff of the actor
+    lost: Array  # [N + 1, A] what rounding took from it (Kahan 1965): late changes are small
 
 
 def init(tree: DecisionTree) -> Learner:
     """A learner before its first episode."""
     return Learner(
-        episodes=jnp.int32(0),
+        step=jnp.int32(0),
         visits=jnp.zeros(tree.uniform.shape, jnp.int32),
         values=jnp.zeros_like(tree.uniform),
+        lost=jnp.zeros_like(tree.uniform),
     )
 
 
 def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
     """How often each action was taken, by player `[D_p, A]`; uniform outside of the trees."""
-    visits = learner.visits.astype(tree.uniform.dtype)
-    total = jnp.sum(visits, axis=1, keepdims=True)
-    return policies(tree, jnp.where(total > 0, visits / jnp.maximum(total, 1), tree.uniform))
+    return proportional(tree, learner.visits.astype(tree.uniform.dtype))
 
 
 def greedy_policy(tree: DecisionTree, learner: Learner) -> Policy:
@@ -99,12 +99,8 @@ def run(
     num_episodes: int | Int[Array, ""],
 ) -> Learner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
-
-    def one(_, learner):
-        luck = jax.random.fold_in(key, learner.episodes)
-        return episode(tree, learner, luck, settings=settings)
-
-    return jax.lax.fori_loop(0, num_episodes, one, learner)
+    one = functools.partial(episode, tree, settings=settings)
+    return episodes.repeated(one, learner, key, num_episodes)
 
 
 def episode(tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: Uct) -> Learner:
@@ -126,16 +122,20 @@ def episode(tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settin
 
 def backed_up(learner: Learner, line: episodes.Line) -> Learner:
     """The learner with a line's payoffs, where `line.told` says that they count."""
-    visits, values = learner.visits[line.state], learner.values[line.state]
+    visits, values, lost = (
+        table[line.state] for table in (learner.visits, learner.values, learner.lost)
+    )
     taken = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool) & line.told[:, None]
     visits = visits + taken.astype(jnp.int32)
     payoff = line.payoffs[jnp.maximum(line.actor, 0)].astype(values.dtype)[:, None]
     share = jnp.where(taken, 1 / jnp.maximum(visits, 1).astype(values.dtype), 0)
-    put = functools.partial(_put, rows=line.state)
+    change = share * (payoff - values) + lost
+    after = values + change
     return Learner(
-        episodes=learner.episodes + 1,
-        visits=put(learner.visits, new=visits),
-        values=put(learner.values, new=values + share * (payoff - values)),
+        step=learner.step + 1,
+        visits=episodes.put(learner.visits, line.state, visits),
+        values=episodes.put(learner.values, line.state, after),
+        lost=episodes.put(learner.lost, line.state, change - (after - values)),
     )
 
 
@@ -161,8 +161,3 @@ def upper_bounds(
     bound = values + exploration * jnp.sqrt(log_total / jnp.maximum(count, 1))
     bound = jnp.where(legal, jnp.where(visits > 0, bound, jnp.inf), -jnp.inf)
     return (legal & (bound == max_actions(bound))).astype(values.dtype)
-
-
-def _put(table, new, *, rows):
-    """The table with rows replaced: different ones, but for row N, whose content is of no use."""
-    return table.at[rows].set(new, unique_indices=True, mode="promise_in_bounds")

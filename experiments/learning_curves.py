@@ -1,0 +1,123 @@
+"""Learning curves: learners by the seed, several methods at once, measured on a schedule.
+
+All that a run has is written to its checkpoint now and then, and at Ctrl-C. Learners draw their
+luck by the episode, so a run that was interrupted and resumed ends with exactly the numbers of one
+that was not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from experiments.measure import ctrl_c_waits, next_log_spaced
+from experiments.progress import progress
+from experiments.runs import Run
+
+SAVE_SECONDS = 60.0  # between checkpoints
+_PIECE_SECONDS = 0.5  # episodes run at once take about so long: Ctrl-C waits for their end
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Method:
+    """How one learner learns, and what is measured of it."""
+
+    start: PyTree  # a learner before its first episode
+    run: Callable[[PyTree, Key[Array, ""], Int[Array, ""]], PyTree]  # so many episodes later
+    measure: Callable[[PyTree], Float[Array, ""]]
+
+
+def log_spaced(first: int, last: int) -> tuple[int, ...]:
+    """Numbers of episodes from `first` to `last`, ten per decade."""
+    found = [first]
+    while found[-1] < last:
+        found.append(min(next_log_spaced(found[-1]), last))
+    return tuple(found)
+
+
+def told(at: Sequence[int]) -> list[int]:
+    """Which of these points a result tells: 1 and 5 of every decade, and the last."""
+    return [n for n, at_n in enumerate(at) if f"{at_n}".strip("0") in ("1", "5") or at_n == at[-1]]
+
+
+def learned(
+    run: Run, title: str, methods: Mapping[str, Method], *, at: Sequence[int], seeds: int
+) -> dict[str, Float[np.ndarray, "points seeds"]]:
+    """What is measured of every method after `at` so many episodes, ascending; by method.
+
+    The methods go side by side, each in a thread. `title` tells the run's curves apart.
+
+    Raises:
+      KeyboardInterrupt: Ctrl-C; a checkpoint has been left.
+      ValueError: what is measured is not finite; the checkpoint is damaged.
+      OSError: the checkpoint cannot be written.
+    """
+    from solvers import checkpoint  # imports Orbax
+
+    folder, identity = run.checkpoint / title, {"at": [*at], "methods": [*methods]}
+    keys = jax.random.split(jax.random.key(0), seeds)
+    state = _before(methods, points=len(at), seeds=seeds)
+    if folder.exists():
+        state = jax.tree.map(np.array, checkpoint.read(folder, state, identity=identity))
+    advance = {name: jax.jit(jax.vmap(each.run, (0, 0, None))) for name, each in methods.items()}
+    measure = {name: jax.jit(jax.vmap(each.measure)) for name, each in methods.items()}
+    done, pace, saved = int(state["done"]), 64, time.monotonic()
+    with (
+        progress(title, at[-1]) as report,
+        ctrl_c_waits() as pressed,
+        ThreadPoolExecutor(os.cpu_count()) as threads,
+    ):
+        report(done, None, 0.0)
+        while done < at[-1]:
+            number = next(number for number, point in enumerate(at) if point > done)
+            count, begin = min(pace, at[number] - done), time.monotonic()
+
+            def further(name, state=state, count=count):
+                learners = advance[name](state["learners"][name], keys, jnp.int32(count))
+                return name, jax.block_until_ready(learners)
+
+            state["learners"] = dict(threads.map(further, methods))
+            done += count
+            state["done"] = np.int32(done)
+            seconds = time.monotonic() - begin
+            pace = _new_pace(pace, seconds, whole=count == pace)
+            report(done, None, count / seconds)
+            if done == at[number]:
+                for name in methods:
+                    found = np.asarray(measure[name](state["learners"][name]))
+                    if not np.isfinite(found).all():
+                        raise ValueError(f"{name}: measured {found} after {done:,} episodes")
+                    state["found"][name][number] = found
+            if pressed() or done == at[-1] or time.monotonic() > saved + SAVE_SECONDS:
+                checkpoint.write(folder, state, identity=identity)
+                saved = time.monotonic()
+            if pressed():
+                raise KeyboardInterrupt(f"stopped after {done:,} episodes")
+    return state["found"]
+
+
+def _before(methods, *, points, seeds):
+    """What a run has before its first episode."""
+    return {
+        "done": np.int32(0),
+        "learners": {
+            name: jax.tree.map(lambda x: jnp.broadcast_to(x, (seeds, *x.shape)), method.start)
+            for name, method in methods.items()
+        },
+        "found": {name: np.full((points, seeds), np.nan, np.float32) for name in methods},
+    }
+
+
+def _new_pace(pace, seconds, *, whole):
+    """Episodes to run at once, so that a piece takes about `_PIECE_SECONDS`."""
+    if seconds > 2 * _PIECE_SECONDS:
+        return max(1, pace // 2)
+    return 2 * pace if whole and seconds < _PIECE_SECONDS else pace
