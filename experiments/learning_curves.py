@@ -86,7 +86,7 @@ def learned(
 
             state["learners"] = dict(threads.map(further, methods))
             done += count
-            state["done"] = np.int32(done)
+            state["done"] = np.array(done, np.int32)
             seconds = time.monotonic() - begin
             pace = _new_pace(pace, seconds, whole=count == pace)
             report(done, None, count / seconds)
@@ -101,13 +101,13 @@ def learned(
                 saved = time.monotonic()
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {done:,} episodes")
-    return state["found"]
+    return {name: state["found"][name] for name in methods}
 
 
 def _before(methods, *, points, seeds):
     """What a run has before its first episode."""
     return {
-        "done": np.int32(0),
+        "done": np.array(0, np.int32),
         "learners": {
             name: jax.tree.map(lambda x: jnp.broadcast_to(x, (seeds, *x.shape)), method.start)
             for name, method in methods.items()

@@ -74,8 +74,8 @@ def repeated(
 
 
 def put(
-    table: Shaped[Array, "n *A"], rows: Int[Array, " T"], new: Shaped[Array, "T *A"]
-) -> Shaped[Array, "n *A"]:
+    table: Shaped[Array, "n ..."], rows: Int[Array, " T"], new: Shaped[Array, "T ..."]
+) -> Shaped[Array, "n ..."]:
     """The table with rows replaced, all different but for the last, whose content is of no use."""
     return table.at[rows].set(new, unique_indices=True, mode="promise_in_bounds")
 
