@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,6 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from experiments.measure import ctrl_c_waits, next_log_spaced
 from experiments.progress import progress
-from experiments.runs import Run
 
 SAVE_SECONDS = 60.0  # between checkpoints
 _PIECE_SECONDS = 0.5  # episodes run at once take about so long: Ctrl-C waits for their end
@@ -49,11 +49,11 @@ def told(at: Sequence[int]) -> list[int]:
 
 
 def learned(
-    run: Run, title: str, methods: Mapping[str, Method], *, at: Sequence[int], seeds: int
+    folder: pathlib.Path, methods: Mapping[str, Method], *, at: Sequence[int], seeds: int
 ) -> dict[str, Float[np.ndarray, "points seeds"]]:
     """What is measured of every method after `at` so many episodes, ascending; by method.
 
-    The methods go side by side, each in a thread. `title` tells the run's curves apart.
+    The methods go side by side, each in a thread. What a run has is kept in `folder`.
 
     Raises:
       KeyboardInterrupt: Ctrl-C; a checkpoint has been left.
@@ -62,7 +62,7 @@ def learned(
     """
     from solvers import checkpoint  # imports Orbax
 
-    folder, identity = run.checkpoint / title, {"at": [*at], "methods": [*methods]}
+    identity = {"at": [*at], "methods": [*methods]}
     keys = jax.random.split(jax.random.key(0), seeds)
     state = _before(methods, points=len(at), seeds=seeds)
     if folder.exists():
@@ -71,7 +71,7 @@ def learned(
     measure = {name: jax.jit(jax.vmap(each.measure)) for name, each in methods.items()}
     done, pace, saved = int(state["done"]), 64, time.monotonic()
     with (
-        progress(title, at[-1]) as report,
+        progress(folder.name, at[-1]) as report,
         ctrl_c_waits() as pressed,
         ThreadPoolExecutor(os.cpu_count()) as threads,
     ):

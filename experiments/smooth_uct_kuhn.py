@@ -45,7 +45,7 @@ class Config:
 
 PRESETS = {
     "smoke": Config(
-        episodes=3000, calibration_episodes=1000, constants=(1.0, 2.0), first=500, seeds=2
+        episodes=3000, calibration_episodes=1000, constants=(0.25, 2.0), first=500, seeds=2
     ),
     "cpu": Config(episodes=20_000_000, calibration_episodes=1_000_000),
     "paper": Config(episodes=20_000_000, calibration_episodes=20_000_000),
@@ -66,6 +66,7 @@ class Arguments(RunArguments):
 
 
 Curves = Mapping[str, Float[np.ndarray, "points seeds"]]  # errors by method
+Tried = Mapping[str, Float[np.ndarray, " seeds"]]  # errors after calibration by method
 
 
 def main(arguments: Arguments, *, command: str) -> None:
@@ -80,16 +81,16 @@ def main(arguments: Arguments, *, command: str) -> None:
     run = Run(arguments, config, experiment="smooth_uct_kuhn", command=command)
     tree, family = build_decision_tree(make("kuhn_poker")), equilibria()
     settings = [(name, constant) for name in METHODS for constant in config.constants]
-    tried = learned(
-        run,
-        "calibration",
+    curves = learned(
+        run.checkpoint / "calibration",
         {label(*each): _method(tree, family, *each) for each in settings},
         at=(config.calibration_episodes,),
         seeds=config.seeds,
     )
+    tried = {name: curve[0] for name, curve in curves.items()}
     at = log_spaced(config.first, config.episodes)
     methods = {label(*each): _method(tree, family, *each) for each in PAPER.items()}
-    found = learned(run, "self-play", methods, at=at, seeds=config.seeds)
+    found = learned(run.checkpoint / "self-play", methods, at=at, seeds=config.seeds)
     results.write_csv(run.out / "curve.csv", _rows(config, tried, at, found))
     draw(run.out / "curve.png", config, tried, at, found)
     run.finish(
@@ -157,7 +158,7 @@ def _method(tree: DecisionTree, family: Family, name: str, constant: float) -> M
 
 
 def draw(
-    path: pathlib.Path, config: Config, tried: Curves, at: Sequence[int], found: Curves
+    path: pathlib.Path, config: Config, tried: Tried, at: Sequence[int], found: Curves
 ) -> None:
     """The error against episodes, and against the constant after calibration."""
     with plots.figure(path, rows=1, columns=2, size=(9.6, 3.6)) as axes:
@@ -174,7 +175,7 @@ def draw(
             plots.Band(
                 name=name,
                 x=config.constants,
-                samples=[tried[label(name, c)][0].tolist() for c in config.constants],
+                samples=[tried[label(name, c)].tolist() for c in config.constants],
                 confidence=True,
             )
             for name in METHODS
@@ -183,30 +184,31 @@ def draw(
         right.set_title(f"after {config.calibration_episodes:,} episodes")
 
 
-def best(config: Config, tried: Curves, name: str) -> float:
+def best(config: Config, tried: Tried, name: str) -> float:
     """The constant with the least error after calibration."""
-    return min(config.constants, key=lambda c: tried[label(name, c)][0].mean())
+    return min(config.constants, key=lambda c: tried[label(name, c)].mean())
 
 
 def _rows(
-    config: Config, tried: Curves, at: Sequence[int], found: Curves
+    config: Config, tried: Tried, at: Sequence[int], found: Curves
 ) -> list[dict[str, object]]:
+    measured = [(name, config.calibration_episodes, errors) for name, errors in tried.items()]
+    for name, curve in found.items():
+        measured += [(name, point, errors) for point, errors in zip(at, curve, strict=True)]
     return [
         {"method": name, "episodes": point, "seed": seed, "mean_squared_error": f"{error:.6g}"}
-        for points, curves in (((config.calibration_episodes,), tried), (at, found))
-        for name, curve in curves.items()
-        for point, errors in zip(points, curve, strict=True)
+        for name, point, errors in measured
         for seed, error in enumerate(errors)
     ]
 
 
 def _numbers(
-    config: Config, tried: Curves, at: Sequence[int], found: Curves
+    config: Config, tried: Tried, at: Sequence[int], found: Curves
 ) -> list[results.Number]:
     numbers = []
     for name, curve in found.items():
         for number in told(at):
-            low, high = results.interval(curve[number])
+            low, high = results.interval(curve[number].tolist())
             numbers.append(
                 results.Number(
                     name=f"{at[number]:,} episodes:{name}",
@@ -230,7 +232,7 @@ def _numbers(
     return numbers
 
 
-def _print(config: Config, tried: Curves, at: Sequence[int], found: Curves) -> None:
+def _print(config: Config, tried: Tried, at: Sequence[int], found: Curves) -> None:
     table = Table(title="smooth_uct_kuhn: mean squared error to the closest equilibrium")
     table.add_column("episodes", justify="right")
     for name in found:

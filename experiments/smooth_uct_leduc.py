@@ -89,7 +89,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     source = enumerate_game(make(config.game))
     tree, public = build_decision_tree(source), build_public_tree(source)
     at = log_spaced(config.first, config.episodes)
-    found = learned(run, "self-play", methods(config, tree, public), at=at, seeds=config.seeds)
+    found = learned(
+        run.checkpoint / "self-play", methods(config, tree, public), at=at, seeds=config.seeds
+    )
     results.write_csv(run.out / "curve.csv", _rows(at, found))
     draw(run.out / "curve.png", config, at, found)
     run.finish(
@@ -170,7 +172,7 @@ def _numbers(config: Config, at: Sequence[int], found: Curves) -> list[results.N
     numbers = []
     for name, curve in found.items():
         for number in told(at):
-            low, high = results.interval(curve[number])
+            low, high = results.interval(curve[number].tolist())
             numbers.append(
                 results.Number(
                     name=f"{at[number]:,} episodes:{name}",
@@ -183,11 +185,11 @@ def _numbers(config: Config, at: Sequence[int], found: Curves) -> list[results.N
             )
     for name, (paper, _) in CROSSINGS.items():
         if (point := passed(at, found, name)) is not None:
-            known = paper if config.game == "leduc_poker" else None
+            known = float(paper) if config.game == "leduc_poker" else None
             numbers.append(
                 results.Number(
                     name=f"better than Smooth UCT from:{name}",
-                    value=point,
+                    value=float(point),
                     unit="episodes",
                     paper=known,
                     seeds=config.seeds,

@@ -1,0 +1,82 @@
+"""Learning curves on a schedule, of learners whose numbers are known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments import learning_curves
+from experiments.learning_curves import Method, learned, log_spaced, told
+
+AT = (3, 10, 700)
+
+
+def counting(step, *, start=0.0):
+    """A learner that counts by `step`, and adds luck of its own that pieces must not change."""
+
+    def run(learner, key, count):
+        def one(_, learner):
+            luck = jax.random.uniform(jax.random.fold_in(key, learner["step"]))
+            return {"step": learner["step"] + 1, "sum": learner["sum"] + step + luck}
+
+        return jax.lax.fori_loop(0, count, one, learner)
+
+    begin = {"step": jnp.int32(0), "sum": jnp.float32(start)}
+    return Method(start=begin, run=run, measure=lambda learner: learner["sum"])
+
+
+METHODS = {"ones": counting(1), "hundreds": counting(100)}
+
+
+def measured(folder):
+    return learned(folder / "curve", METHODS, at=AT, seeds=2)
+
+
+def test_every_seed_of_every_method_is_measured_after_so_many_episodes(tmp_path):
+    found = measured(tmp_path)
+    assert list(found) == ["ones", "hundreds"]
+    for name, step in (("ones", 1), ("hundreds", 100)):
+        assert found[name].shape == (3, 2)
+        mean = (found[name] / np.array(AT)[:, None])[-1]
+        np.testing.assert_allclose(mean, step + 0.5, atol=0.06)  # luck: 5 standard errors
+        assert found[name][0, 0] != found[name][0, 1]
+
+
+def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
+    whole = measured(tmp_path / "whole")
+
+    def stopped_after(pieces):
+        def pressed():
+            nonlocal pieces
+            pieces -= 1
+            return pieces < 0
+
+        class Waits:
+            __enter__ = staticmethod(lambda: pressed)
+            __exit__ = staticmethod(lambda *error: None)
+
+        return Waits
+
+    for pieces in (1, 3):
+        with monkeypatch.context() as patch:
+            patch.setattr(learning_curves, "ctrl_c_waits", stopped_after(pieces))
+            with pytest.raises(KeyboardInterrupt, match="stopped after"):
+                measured(tmp_path / "parts")
+    parts = measured(tmp_path / "parts")
+    assert list(parts) == list(whole)
+    jax.tree.map(np.testing.assert_array_equal, parts, whole)
+    again = measured(tmp_path / "parts")  # all is there
+    jax.tree.map(np.testing.assert_array_equal, again, whole)
+
+
+def test_what_is_not_finite_is_told(tmp_path):
+    methods = {"lost": counting(1, start=float("nan"))}
+    with pytest.raises(ValueError, match=r"lost: measured .*nan.* after 3 episodes"):
+        learned(tmp_path / "curve", methods, at=AT, seeds=2)
+
+
+def test_points_of_a_schedule():
+    at = log_spaced(100, 2500)
+    assert at == (100, 125, 160, 200, 250, 315, 400, 500, 630, 800, 1000, 1250, 1600, 2000, 2500)
+    assert log_spaced(100, 110) == (100, 110)
+    assert [at[number] for number in told(at)] == [100, 500, 1000, 2500]
