@@ -112,8 +112,10 @@ def test_terminals_stay():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("kuhn_poker", (2, 1)),  # check and bet are answered; the second's own answers are not
-        ("matrix_rps", (3, 1)),
+        # check and bet are both answered, and of the answers one is a bet; the first player's one
+        # action is answered, and of the answers one is a bet
+        ("kuhn_poker", ((1, 2, 1), (1, 1, 1))),
+        ("matrix_rps", ((1, 3), (1, 1))),
     ],
 )
 def test_widths(name, expected):

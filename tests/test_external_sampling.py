@@ -39,9 +39,12 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count):
         mine[ends[player] : ends[player + 1]] = exact[ends[player] : ends[player + 1]]
 
         def sampled(key, player=player):
-            traversal = external_sampling.traverse(tree, learner, key, player=player)
-            instant = external_sampling.instant_regrets(traversal, player=player)
-            return jnp.zeros_like(tree.uniform).at[traversal.state].add(instant)
+            levels = external_sampling.traverse(tree, learner, key, player=player)
+            instant = external_sampling.instant_regrets(levels, player=player)
+            found = jnp.zeros_like(tree.uniform)
+            for level, regrets in zip(levels, instant, strict=True):
+                found = found.at[level.state].add(regrets)
+            return found
 
         assert_unbiased(sampled, mine, jax.random.key(player), count=count)
 

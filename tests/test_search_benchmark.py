@@ -31,6 +31,7 @@ def folder(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_result_follows_the_schema(folder):
     result = results.read_result(folder / "result.json")
     assert (result.experiment, result.preset) == ("benchmark_search", "smoke")
@@ -45,6 +46,7 @@ def test_result_follows_the_schema(folder):
     assert result.number(f"floor / ours:{TASK}").value == pytest.approx(ratio)
 
 
+@pytest.mark.slow
 def test_details_and_figure(folder):
     with (folder / "benchmark.csv").open() as file:
         (row,) = csv.DictReader(file)

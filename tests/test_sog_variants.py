@@ -1,16 +1,21 @@
 """The experiment `sog_variants`."""
 
+import dataclasses
+
 from written_agent import write_agent
 
-from experiments import cli, results
+from experiments import cli, results, sog_variants
 
 
-def test_variants_of_an_agent(tmp_path, capfd):
+def test_variants_of_an_agent(tmp_path, monkeypatch, capfd):
+    names = ("as the paper", "own decisions only")
+    variants = (names[0], "the other's decisions too", names[1])  # the second is the agent itself
+    config = dataclasses.replace(sog_variants.PRESETS["smoke"], variants=variants)
+    monkeypatch.setitem(sog_variants.PRESETS, "smoke", config)
     folder, out = write_agent(tmp_path / "agent"), tmp_path / "out"
     arguments = ["sog_variants", "--preset", "smoke", "--agent", str(folder), "--out", str(out)]
     assert cli.main(arguments) == 0
     found = results.read_result(out / "result.json")
-    names = ("as the paper", "own decisions only", "PCFR+")
     exploitability, calls = found.numbers[::2], found.numbers[1::2]
     assert [number.name for number in exploitability] == [f"SoG(4):{name}" for name in names]
     assert exploitability[0].value != exploitability[1].value
@@ -18,7 +23,7 @@ def test_variants_of_an_agent(tmp_path, capfd):
     assert [number.name for number in calls] == [f"calls, SoG(4):{name}" for name in names]
     assert all(number.value > 4 for number in calls)
     assert found.config["game"] == "kuhn_poker(players=2)"
-    assert "PCFR+" in capfd.readouterr().out
+    assert "own decisions only" in capfd.readouterr().out
 
 
 def test_an_agent_that_is_not_there(tmp_path, capfd):

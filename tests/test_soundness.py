@@ -46,6 +46,7 @@ def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **cha
     return float(found[0])
 
 
+@pytest.mark.slow
 def test_exact_leaves_need_no_tree():
     """In Kuhn, re-solving at every decision with one node each; with wrong leaves it is useless."""
     small = dict(simulations=1, pace=1 / 50)

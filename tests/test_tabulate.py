@@ -21,7 +21,12 @@ def uniform_and_random(game, listing):
     return weights / jnp.where(total > 0, total, 1)
 
 
-@pytest.mark.parametrize("name", ["goofspiel(cards=3)", "scotland_yard(map=glasses,rounds=2)"])
+GLASSES = "scotland_yard(map=glasses,rounds=2)"
+
+
+@pytest.mark.parametrize(
+    "name", ["goofspiel(cards=3)", pytest.param(GLASSES, marks=pytest.mark.slow)]
+)
 def test_tables_say_what_the_game_says(name):
     """Goofspiel: rows split. Scotland Yard: rows merge."""
     rules = make(name)
@@ -46,7 +51,7 @@ def test_tables_say_what_the_game_says(name):
 
 
 def test_pairs_follow_as_in_the_game():
-    game = public_scotland_yard(make("scotland_yard(map=glasses,rounds=2)"))
+    game = public_scotland_yard(make(GLASSES))
     table = tabulate(game)
     states = list_public_states(game).state
     actor = np.asarray(jax.vmap(game.actor)(states))

@@ -128,7 +128,10 @@ def test_bounds_are_checked():
         Whole(max_nodes=3, iterations=0)
 
 
-@pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(cards=3)", GLASSES])
+@pytest.mark.parametrize(
+    "name",
+    ["leduc_poker", "goofspiel(cards=3)", pytest.param(GLASSES, marks=pytest.mark.slow)],
+)
 def test_continuation_values_are_those_of_the_policy(name):
     """At its own beliefs, from every public state, for every row; rows of Mr X are merged."""
     table, states = listed(name)

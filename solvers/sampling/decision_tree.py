@@ -51,7 +51,9 @@ class DecisionTree:
     nowhere: int = flax.struct.field(pytree_node=False)  # one of the terminals
     num_starts: int = flax.struct.field(pytree_node=False)
     num_decisions: tuple[int, ...] = flax.struct.field(pytree_node=False)  # [P] states of each
-    widths: tuple[int, ...] = flax.struct.field(pytree_node=False)  # by player, see `_width`
+    # by player: how many decisions there can be after 0, 1, 2, ... others, if chance and the other
+    # players take one action each, and that player all
+    widths: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)
     longest: int = flax.struct.field(pytree_node=False)  # decisions of an episode, at most
     game: str = flax.struct.field(pytree_node=False)
 
@@ -132,7 +134,7 @@ def build_decision_tree(
         nowhere=int(np.flatnonzero(~acts)[0]),
         num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
-        widths=tuple(_width(tree, player) for player in range(tree.num_players)),
+        widths=tuple(_widths(tree, player) for player in range(tree.num_players)),
         longest=int(_decisions_before(tree).max()),
         game=tree.game,
     )
@@ -154,6 +156,11 @@ def after(
 ) -> Int[Array, ""]:
     """The place after an action; a terminal stays where it is."""
     return _drawn(tree, entry(node.first, action), entry(node.count, action), luck)
+
+
+def after_each(tree: DecisionTree, node: Node, luck: Float[Array, " A"]) -> Int[Array, " A"]:
+    """The places after all actions, each with luck of its own; a terminal stays where it is."""
+    return _drawn(tree, node.first, node.count, luck)
 
 
 def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
@@ -273,9 +280,8 @@ def _decisions_before(tree):
     return found
 
 
-def _width(tree, player):
-    """How many decisions there can be after equally many others, if chance and the other players
-    take one action each, and `player` all of them."""
+def _widths(tree, player):
+    """See `DecisionTree.widths`."""
     longest = int(_decisions_before(tree).max())
     below = np.zeros((tree.num_histories, longest + 1), np.int64)
     for rows in reversed(list(levels(tree.parent))):
@@ -285,7 +291,7 @@ def _width(tree, player):
         np.add.at(below, above, np.where(mine, below[rows], 0))
         np.maximum.at(below, above, np.where(mine, 0, below[rows]))
     _settle(tree, below, slice(0, 1))
-    return int(below[0].max())
+    return tuple(int(count) for count in below[0] if count)
 
 
 def _settle(tree, below, rows):

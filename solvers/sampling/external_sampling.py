@@ -5,10 +5,10 @@
     policy = average_policy(tree, learner)
 
 A traversal follows all actions of one player and one of chance and of the others, everywhere anew.
-The decisions that it meets after equally many others go side by side (`widths`: how many there
-can be). An iteration is a traversal for every player, one after the other. The average is the
-simple one: a player's policies where the player before it traverses. A learner is one set of
-tables; many learn side by side under `jax.vmap`.
+The decisions that it meets after equally many others go side by side, as many as there can be
+(`DecisionTree.widths`). An iteration is a traversal for every player, one after the other. The
+average is the simple one: a player's policies where the player before it traverses. A learner is
+one set of tables; many learn side by side under `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, after, at, proportional, start
+from solvers.sampling.decision_tree import DecisionTree, after_each, at, proportional, start
 from solvers.sweeps import sum_actions
 
 
@@ -52,16 +52,15 @@ class Learner:
 
 
 @record
-class Traversal:
-    """The decisions that a traversal meets, W side by side after 0, 1, ... T - 1 others; some are
-    nobody's."""
+class Level:
+    """The W decisions that a traversal meets after equally many others; some are nobody's."""
 
-    actor: Array  # [T, W] int32
-    state: Array  # [T, W] int32
-    policy: Array  # [T, W, A]
-    taken: Array  # [T, W, A] bool: all legal actions of the traverser, one of the others
-    payoff: Array  # [T, W, A] of the traverser where the game ends, 0 elsewhere
-    below: Array  # [T, W, A] int32 which of the next W decisions follows; W: none
+    actor: Array  # [W] int32
+    state: Array  # [W] int32
+    policy: Array  # [W, A]
+    taken: Array  # [W, A] bool: all legal actions of the traverser, one of the others
+    payoff: Array  # [W, A] of the traverser where the game ends, 0 elsewhere
+    below: Array  # [W, A] int32 which decision of the next level follows; beyond the last: none
 
 
 def init(tree: DecisionTree) -> Learner:
@@ -96,9 +95,9 @@ def iteration(
     keys = jax.random.split(key, tree.num_players)
     step = (learner.step + 1).astype(learner.regret.dtype)
     for player in range(tree.num_players):
-        found = traverse(tree, learner, keys[player], player=player)
-        instant = instant_regrets(found, player=player)
-        found, instant = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (found, instant))
+        levels = traverse(tree, learner, keys[player], player=player)
+        instant = jnp.concatenate(instant_regrets(levels, player=player))
+        found = jax.tree.map(lambda *each: jnp.concatenate(each), *levels)
         before = RegretState(
             regret=learner.regret[found.state].T, policy=tree.uniform[found.state].T
         )
@@ -117,56 +116,59 @@ def iteration(
 
 def traverse(
     tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, player: int
-) -> Traversal:
-    """One traversal for `player`. `key` is consumed."""
-    width, actions = tree.widths[player], tree.num_actions
-    luck = episodes.numbers(key, (tree.longest, width, actions + 1))
-    begin_key = jax.random.fold_in(key, 1)
+) -> tuple[Level, ...]:
+    """One traversal for `player`, from its first decision down. `key` is consumed."""
+    actions, widths = tree.num_actions, tree.widths[player]
+    luck = episodes.numbers(key, (sum(widths) * (actions + 1) + 1,))
     number = jnp.arange(actions, dtype=jnp.int32)
-    first = start(tree, episodes.numbers(begin_key, (1,))[0])
-    places = jnp.full(width, tree.nowhere).at[0].set(first)
 
     def one(place, luck):
         """What follows a decision, as far as the traversal goes: places `[A]`."""
         node = at(tree, place)
+        # else XLA looks both up again for everything that is made of them
+        node, regret = jax.lax.optimization_barrier((node, learner.regret[node.state]))
         legal, mine = node.count > 0, node.actor == player
-        policy = match(learner.regret[node.state], node.uniform)
+        policy = match(regret, node.uniform)
         sampled = episodes.pick(policy, luck[-1])
         taken = legal & (mine | (number == sampled))
-        to = jax.vmap(functools.partial(after, tree, node))(number, luck[:-1])
-        return node, policy, taken, jnp.where(taken, to, tree.nowhere)
+        to = jnp.where(taken, after_each(tree, node, luck[:-1]), tree.nowhere)
+        return node, policy, taken, to
 
-    def step(places, luck):
-        node, policy, taken, to = jax.vmap(one)(places, luck)
+    places, levels = start(tree, luck[-1])[None], []
+    for depth, width in enumerate(widths):
+        here = luck[: width * (actions + 1)].reshape(width, actions + 1)
+        luck = luck[width * (actions + 1) :]
+        node, policy, taken, to = jax.vmap(one)(places, here)
         go_on = tree.table[to, 0] != TERMINAL
-        below = jnp.cumsum(go_on.reshape(-1), dtype=jnp.int32).reshape(go_on.shape) - 1
-        below = jnp.where(go_on, below, width)
+        following = widths[depth + 1] if depth + 1 < len(widths) else 0
+        below = jax.lax.associative_scan(jnp.add, go_on.reshape(-1).astype(jnp.int32))
+        below = below.reshape(go_on.shape) - 1
+        below = jnp.where(go_on, below, following)
         payoff = jnp.where(taken, tree.payoffs[to, player], 0)
-        told = Traversal(
-            actor=node.actor,
-            state=node.state,
-            policy=policy,
-            taken=taken,
-            payoff=payoff,
-            below=below,
+        levels.append(
+            Level(
+                actor=node.actor,
+                state=node.state,
+                policy=policy,
+                taken=taken,
+                payoff=payoff,
+                below=below,
+            )
         )
-        return jnp.full(width, tree.nowhere).at[below].set(to, mode="drop"), told
+        places = jnp.full(following, tree.nowhere).at[below].set(to, mode="drop")
+    return tuple(levels)
 
-    return jax.lax.scan(step, places, luck)[1]
 
-
-def instant_regrets(found: Traversal, *, player: int) -> Float[Array, "T W A"]:
+def instant_regrets(levels: tuple[Level, ...], *, player: int) -> tuple[Float[Array, "_ A"], ...]:
     """Sampled counterfactual regrets of the traverser at all decisions, 0 at the others'.
 
     Their expectation is the exact one's, chance's and the others' reach included.
     """
-
-    def back(below, level):
+    below, found = jnp.zeros(0, levels[0].payoff.dtype), []
+    for level in reversed(levels):
         values = level.payoff + jnp.append(below, 0)[level.below]
         mine = (level.actor == player)[:, None]
         weights = jnp.where(mine, level.policy, level.taken.astype(values.dtype))
-        here = sum_actions((weights * values).T)
-        return here, jnp.where(mine & level.taken, values - here[:, None], 0)
-
-    nothing = jnp.zeros(found.actor.shape[1], found.payoff.dtype)
-    return jax.lax.scan(back, nothing, found, reverse=True)[1]
+        below = sum_actions((weights * values).T)
+        found.insert(0, jnp.where(mine & level.taken, values - below[:, None], 0))
+    return tuple(found)
