@@ -38,7 +38,18 @@ def _search(out: pathlib.Path, **options: Any) -> None:
     search.benchmark(out, **options)
 
 
-BENCHMARKS: dict[str, Callable[..., None]] = {"cfr": _cfr, "search": _search}
+def _sampling(out: pathlib.Path, **options: Any) -> None:
+    """Traversals per second of MCCFR, self-play search and information-set MCTS."""
+    from experiments.benchmarks import sampling  # imports JAX
+
+    sampling.benchmark(out, **options)
+
+
+BENCHMARKS: dict[str, Callable[..., None]] = {
+    "cfr": _cfr,
+    "search": _search,
+    "sampling": _sampling,
+}
 
 
 def run(name: str, out: pathlib.Path, **options: Any) -> None:

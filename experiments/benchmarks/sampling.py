@@ -1,0 +1,252 @@
+"""Speed of the sampling solvers: traversals per second of ours and of OpenSpiel's C++.
+
+Every program is measured in a process of its own at steady state, building and compiling apart, in
+interleaved rounds. Ours is measured with many learners on all cores, which is what it is made for,
+and with one; OpenSpiel with one, in one thread, as it comes. All must give the same answers, up to
+chance: NashConv after so many traversals; in search the shares of the visits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from experiments import plots, results, runs
+from experiments.benchmarks import Row, bars, markdown_table, measure_apart, speeds
+from experiments.benchmarks.sampling_programs import TASKS
+from experiments.results import Number
+from jaxgames.registry import unknown
+
+OURS, ONE, PEER = "ours", "ours, one learner", "OpenSpiel C++"
+_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
+_PROGRAM = "from experiments.benchmarks import sampling_programs; sampling_programs.main()"
+_COLOURS = {OURS: "#D55E00", ONE: "#E69F00"}
+_NO_PEER = {"UCT": "outcome sampling", "Smooth UCT": "outcome sampling"}  # compared with that
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is measured."""
+
+    tasks: tuple[str, ...]
+    learners: int  # of ours, in all threads together
+    rounds: int  # times that every program is measured on every task
+    repeats: int  # samples in each
+    seconds: float  # a sample takes half of it or more
+    time_limit: float  # in seconds, for one measurement
+    tolerance: float = 0.2  # by which answers may differ
+
+
+PRESETS = {
+    "smoke": Config(
+        tasks=("outcome sampling, Kuhn", "external sampling, Kuhn", "IS-MCTS, Kuhn"),
+        learners=16,
+        rounds=1,
+        repeats=2,
+        seconds=0.05,
+        time_limit=120.0,
+        tolerance=0.4,
+    ),
+    "cpu": Config(
+        tasks=tuple(name for name in TASKS if "Kuhn" not in name),
+        learners=1024,
+        rounds=2,
+        repeats=5,
+        seconds=1.0,
+        time_limit=600.0,
+    ),
+}
+
+
+def benchmark(
+    out: pathlib.Path,
+    *,
+    preset: str = "cpu",
+    overwrite: bool = False,
+    command: str = "python -m experiments benchmark sampling",
+    **changes: Any,
+) -> None:
+    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png into `out`.
+
+    `changes` replace fields of the preset's config.
+
+    Raises:
+      ValueError: unknown preset or task; `out` holds an earlier run; programs that should find the
+        same do not, or one of them fails.
+    """
+    begin = time.perf_counter()
+    config = make_config(preset, **changes)
+    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    rows = measure_all(config)
+    result = results.make_result(
+        experiment="benchmark_sampling",
+        preset=preset,
+        config=dataclasses.asdict(config) | _conditions(rows),
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[number for row in rows for number in _numbers(row, rows)],
+        deviations=[f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure],
+    )
+    results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
+    results.write_file(out / "table.md", _markdown(rows, result))
+    draw(out / "benchmark.png", rows)
+    results.write_result(out, result)
+    _print(rows)
+
+
+def make_config(preset: str, **changes: Any) -> Config:
+    """The config of a preset with some fields replaced."""
+    if preset not in PRESETS:
+        raise ValueError(unknown("preset", preset, PRESETS))
+    config = dataclasses.replace(PRESETS[preset], **changes)
+    for task in config.tasks:
+        if task not in TASKS:
+            raise ValueError(unknown("task", task, TASKS))
+    return config
+
+
+def measure_all(config: Config) -> list[Row]:
+    """All measurements, in rounds."""
+    runs: dict[tuple[str, str], list] = {
+        (task, program): [] for task in config.tasks for program in _programs(task)
+    }
+    with Progress(console=Console(stderr=True)) as bar:
+        shown = bar.add_task("", total=config.rounds * len(runs))
+        for number in range(config.rounds):
+            for (task, program), earlier in runs.items():
+                bar.update(shown, description=f"{task}: {program}")
+                if not any(run["failure"] for run in earlier):
+                    earlier.append(_measure(config, task, program, check=number == 0))
+                    if program == PEER and number == 0:
+                        check_equal(task, runs[task, OURS][0], earlier[0], config.tolerance)
+                bar.advance(shown)
+    return [Row(task=task, program=program, runs=found) for (task, program), found in runs.items()]
+
+
+def _programs(task):
+    return (OURS, ONE) if TASKS[task].algorithm in _NO_PEER else (OURS, ONE, PEER)
+
+
+def _measure(config, task, program, *, check) -> dict[str, Any]:
+    job = {
+        "task": task,
+        "program": program,
+        "learners": config.learners,
+        "check": check and program != ONE,
+        "seconds": config.seconds,
+        "repeats": config.repeats,
+    }
+    run = measure_apart(_PROGRAM, job, time_limit=config.time_limit)
+    if (run["failure"] or "").startswith("failed"):
+        raise ValueError(f"{program} on {task} {run['failure']}")
+    return run
+
+
+def check_equal(task: str, ours: dict[str, Any], peers: dict[str, Any], tolerance: float) -> None:
+    """Raises `ValueError` if answers differ by more than the tolerance, relative to the largest."""
+    found, expected = (np.array(run.get("answer", ())) for run in (ours, peers))
+    if found.size and expected.size:
+        off = np.abs(found - expected).max() / np.abs(expected).max()
+        if not off <= tolerance:
+            raise ValueError(f"{task}: ours finds {found}, {PEER} {expected}: {off:.0%} apart")
+
+
+def _numbers(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
+    if row.rates:
+        name, low, high = f"{row.program}:{row.task}", min(row.rates), max(row.rates)
+        yield Number(name=name, value=row.rate, low=low, high=high, unit="traversals/s")
+    peer = _peer(row, rows)
+    if peer is not None and row.rates and peer.rates:
+        ratio = row.rate / peer.rate
+        yield Number(
+            name=f"{row.program} / {PEER}:{row.task}", value=ratio, unit="times the peer's speed"
+        )
+
+
+def _peer(row, rows):
+    """OpenSpiel's row that one of ours is compared with."""
+    if row.program == PEER:
+        return None
+    algorithm, _, game = row.task.partition(", ")
+    task = f"{_NO_PEER.get(algorithm, algorithm)}, {game}"
+    return next((other for other in rows if (other.task, other.program) == (task, PEER)), None)
+
+
+def _details(row: Row) -> dict[str, Any]:
+    """One line of the CSV; empty where there is no such number."""
+    rates = row.rates
+    found = {
+        "task": row.task,
+        "program": row.program,
+        "traversals_per_second": row.rate if rates else None,
+        "low": min(rates, default=None),
+        "high": max(rates, default=None),
+        "samples": len(rates),
+        "build_seconds": row.median("build_seconds"),
+        "compile_seconds": row.median("compile_seconds"),
+        "answer": " ".join(f"{number:.4g}" for number in row.runs[0].get("answer", ())),
+        "busy_cores": row.largest("cores"),
+        "cores_busy_with_others": row.largest("others"),
+        "remark": row.failure,
+    }
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+
+
+def _conditions(rows: Sequence[Row]) -> dict[str, Any]:
+    """What `result.json` tells besides the config."""
+    return {
+        "measure": "traversals per second, summed over the learners of a process (median of all"
+        " samples); episodes in UCT, simulations in IS-MCTS; UCT is compared with OpenSpiel's"
+        " outcome sampling",
+        "versions_of_peers": {"open_spiel": importlib.metadata.version("open_spiel")},
+        "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+    }
+
+
+def _markdown(rows: Sequence[Row], result: results.Result) -> str:
+    """The tables for people."""
+    details = [_details(row) for row in rows]
+    parts = [
+        f"# {result.config['measure']}",
+        f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
+        markdown_table(*speeds(rows)),
+        markdown_table(list(details[0]), [list(line.values()) for line in details]),
+        "\n".join(f"- {remark}" for remark in result.deviations),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _print(rows: Sequence[Row]) -> None:
+    table = Table(title="Sampling: traversals per second")
+    for number, title in enumerate(("", OURS, ONE, PEER)):
+        table.add_column(title, justify="right" if number else "left")
+    for task in dict.fromkeys(row.task for row in rows):
+        found = {row.program: row for row in rows if row.task == task}
+        cells = (
+            results.text(found[name].rate) if name in found and found[name].rates else ""
+            for name in (OURS, ONE, PEER)
+        )
+        table.add_row(task, *cells)
+    Console().print(table)
+
+
+def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+    """One panel per task: a bar per program on a log axis, with the range of all samples."""
+    tasks = list(dict.fromkeys(row.task for row in rows))
+    columns = min(len(tasks), 3)
+    lines = -(-len(tasks) // columns)
+    with plots.figure(path, rows=lines, columns=columns, size=(3.4 * columns, 1.5 * lines)) as axes:
+        for panel, task in zip(axes.flat, tasks, strict=False):
+            bars(panel, [row for row in rows if row.task == task], labels={}, colours=_COLOURS)
+            panel.set(title=task, xlabel="traversals/s")
+        for panel in axes.flat[len(tasks) :]:
+            panel.remove()

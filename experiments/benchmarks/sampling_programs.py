@@ -1,0 +1,273 @@
+"""Sampling algorithms of ours and of OpenSpiel behind one interface, and how one is measured.
+
+A unit of work is one traversal: a line of play (or what follows one player's actions) that updates
+one player; in self-play search an episode; in information-set MCTS a simulation.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+
+from experiments.benchmarks import Clock, arguments
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers import evaluation
+from solvers.public_tree import build_public_tree
+from solvers.sampling import external_sampling, information_set_mcts, outcome_sampling, uct
+from solvers.sampling.decision_tree import DecisionTree, build_decision_tree
+from solvers.sampling.information_set_mcts import InformationSetMcts
+from solvers.sampling.outcome_sampling import OutcomeSampling
+
+SIMULATIONS = 1000  # of one search by information-set MCTS
+CONSTANT = 13.0  # of its UCB
+EXPLORATION = 0.6  # of outcome sampling
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """An algorithm in a game."""
+
+    algorithm: str
+    game: str
+    openspiel: str
+    checked: int = 0  # traversals after which NashConv must be that of OpenSpiel; 0: no such check
+
+
+_LEDUC = {"game": "leduc_poker", "openspiel": "leduc_poker"}
+_DICE = {"game": "liars_dice(dice=1,sides=6)", "openspiel": "liars_dice(numdice=1,dice_sides=6)"}
+_KUHN = {"game": "kuhn_poker", "openspiel": "kuhn_poker"}
+TASKS = {
+    "outcome sampling, Leduc": Task(algorithm="outcome sampling", checked=1_000_000, **_LEDUC),
+    "outcome sampling, liar's dice": Task(algorithm="outcome sampling", **_DICE),
+    "external sampling, Leduc": Task(algorithm="external sampling", checked=100_000, **_LEDUC),
+    "external sampling, liar's dice": Task(algorithm="external sampling", **_DICE),
+    "UCT, Leduc": Task(algorithm="UCT", **_LEDUC),
+    "Smooth UCT, Leduc": Task(algorithm="Smooth UCT", **_LEDUC),
+    "IS-MCTS, Leduc": Task(algorithm="IS-MCTS", **_LEDUC),
+    "outcome sampling, Kuhn": Task(algorithm="outcome sampling", checked=20_000, **_KUHN),
+    "external sampling, Kuhn": Task(algorithm="external sampling", checked=20_000, **_KUHN),
+    "IS-MCTS, Kuhn": Task(algorithm="IS-MCTS", **_KUHN),
+}
+
+
+class Program(abc.ABC):
+    """One algorithm at work."""
+
+    @abc.abstractmethod
+    def work(self, count: int) -> int:
+        """Does `count` traversals or somewhat more, waits for their end, and returns how many."""
+
+    def answer(self) -> list[float]:
+        """Numbers that all programs of a task must agree on, up to chance: empty if there are
+        none."""
+        return []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learning:
+    """A learner of ours."""
+
+    start: Any
+    run: Callable[[Any, Any, Any], Any]  # learner, key, rounds
+    average: Callable[[Any], Any]
+    unit: int  # traversals in a round
+
+
+def learning(algorithm: str, tree: DecisionTree) -> Learning:
+    """How ours learns by this algorithm."""
+    if algorithm == "external sampling":
+        settings = external_sampling.ExternalSampling()
+        return Learning(
+            start=external_sampling.init(tree),
+            run=lambda learner, key, rounds: external_sampling.run(
+                tree, learner, key, settings=settings, num_iterations=rounds
+            ),
+            average=functools.partial(external_sampling.average_policy, tree),
+            unit=tree.num_players,
+        )
+    if algorithm == "outcome sampling":
+        settings = OutcomeSampling(exploration=EXPLORATION, alternating=True)
+        start, solver = outcome_sampling.init(tree, settings), outcome_sampling
+    else:
+        settings = uct.uct(20.0) if algorithm == "UCT" else uct.smooth_uct(18.0, decay=0.002)
+        start, solver = uct.init(tree), uct
+    return Learning(
+        start=start,
+        run=lambda learner, key, rounds: solver.run(
+            tree, learner, key, settings=settings, num_episodes=rounds
+        ),
+        average=functools.partial(solver.average_policy, tree),
+        unit=1,
+    )
+
+
+class Learners(Program):
+    """Learners of ours: equally many in every thread."""
+
+    def __init__(self, task: Task, *, learners: int, threads: int):
+        source = enumerate_game(make(task.game))
+        self.task, self.public = task, build_public_tree(source)
+        self.learning = learning(task.algorithm, build_decision_tree(source))
+        self.pool, each = ThreadPoolExecutor(threads), learners // threads
+        self.learners = each * threads
+        self.keys = jax.random.split(jax.random.key(0), (threads, each))
+        self.run = jax.jit(jax.vmap(self.learning.run, (0, 0, None)))
+        start = jax.tree.map(lambda x: jnp.broadcast_to(x, (each, *x.shape)), self.learning.start)
+        self.states = [start] * threads
+
+    def work(self, count: int) -> int:
+        rounds = -(-count // (self.learners * self.learning.unit))
+
+        def further(state, keys):
+            return jax.block_until_ready(self.run(state, keys, jnp.int32(rounds)))
+
+        self.states = list(self.pool.map(further, self.states, self.keys))
+        return rounds * self.learning.unit * self.learners
+
+    def answer(self) -> list[float]:
+        if not self.task.checked:
+            return []
+
+        @jax.jit
+        @jax.vmap
+        def nash_conv(key):
+            rounds = self.task.checked // self.learning.unit
+            learner = self.learning.run(self.learning.start, key, rounds)
+            return evaluation.nash_conv(self.public, self.learning.average(learner))
+
+        return [float(nash_conv(jax.random.split(jax.random.key(1), 16)).mean())]
+
+
+class Searches(Program):
+    """Information-set MCTS of ours at random information states: equally many in every thread."""
+
+    def __init__(self, task: Task, *, learners: int, threads: int):
+        self.tree, self.each = build_decision_tree(make(task.game)), learners // threads
+        self.pool, self.done = ThreadPoolExecutor(threads), 0
+        settings = InformationSetMcts(exploration=CONSTANT, simulations=SIMULATIONS)
+        search = functools.partial(information_set_mcts.search, self.tree, settings=settings)
+        self.search = jax.jit(jax.vmap(search))
+        self.threads = threads
+
+    def work(self, count: int) -> int:
+        simulations = self.each * self.threads * SIMULATIONS
+        rounds = -(-count // simulations)
+
+        def some(number):
+            key, state_key = jax.random.split(jax.random.key(number))
+            states = jax.random.randint(state_key, (self.each,), 0, self.tree.num_states)
+            jax.block_until_ready(self.search(states, jax.random.split(key, self.each)))
+
+        list(self.pool.map(some, range(self.done, self.done + rounds * self.threads)))
+        self.done += rounds * self.threads
+        return rounds * simulations
+
+    def answer(self) -> list[float]:
+        """Shares of the visits at the first decision with the lowest card."""
+        states, keys = jnp.zeros(256, jnp.int32), jax.random.split(jax.random.key(2), 256)
+        visits = jax.jit(jax.vmap(self.search))(states[:, None], keys[:, None]).visits
+        return (visits.mean(axis=(0, 1)) / SIMULATIONS).tolist()
+
+
+class OpenSpielLearner(Program):
+    """OpenSpiel's C++: one learner in one thread."""
+
+    def __init__(self, task: Task):
+        self.task, self.game = task, pyspiel.load_game(task.openspiel)
+        self.solver = self._new(seed=0)
+
+    def _new(self, seed):
+        if self.task.algorithm == "external sampling":
+            return pyspiel.ExternalSamplingMCCFRSolver(self.game, seed)
+        return pyspiel.OutcomeSamplingMCCFRSolver(self.game, EXPLORATION, seed)
+
+    def work(self, count: int) -> int:
+        return _iterations(self.solver, count)
+
+    def answer(self) -> list[float]:
+        if not self.task.checked:
+            return []
+        found = []
+        for seed in range(1, 4):
+            solver = self._new(seed)
+            _iterations(solver, self.task.checked)
+            found.append(pyspiel.nash_conv(self.game, solver.average_policy()))
+        return [float(np.mean(found))]
+
+
+def _iterations(solver, count):
+    """An iteration is a traversal for each player."""
+    rounds = -(-count // 2)
+    for _ in range(rounds):
+        solver.run_iteration()
+    return 2 * rounds
+
+
+class OpenSpielSearch(Program):
+    """OpenSpiel's C++: one search after the other at the first decision with the lowest card."""
+
+    def __init__(self, task: Task):
+        self.game = pyspiel.load_game(task.openspiel)
+        self.state = self.game.new_initial_state()
+        while self.state.is_chance_node():
+            self.state.apply_action(self.state.legal_actions()[0])
+        evaluator = pyspiel.RandomRolloutEvaluator(1, 0)
+        self.bot = pyspiel.ISMCTSBot(0, evaluator, CONSTANT, SIMULATIONS)
+
+    def work(self, count: int) -> int:
+        searches = -(-count // SIMULATIONS)
+        for _ in range(searches):
+            self.bot.get_policy(self.state)
+        return searches * SIMULATIONS
+
+    def answer(self) -> list[float]:
+        shares = np.zeros(self.game.num_distinct_actions())
+        for _ in range(64):
+            for action, share in self.bot.get_policy(self.state):
+                shares[action] += share / 64
+        return shares.tolist()
+
+
+def program(name: str, task: Task, learners: int) -> Program:
+    """The program of this name: "ours", "ours, one learner" or "OpenSpiel C++"."""
+    if name == "OpenSpiel C++":
+        return (OpenSpielSearch if task.algorithm == "IS-MCTS" else OpenSpielLearner)(task)
+    ours = Searches if task.algorithm == "IS-MCTS" else Learners
+    if name == "ours":
+        return ours(task, learners=learners, threads=os.cpu_count() or 1)
+    return ours(task, learners=1, threads=1)
+
+
+def main() -> None:
+    """Measures one program on one task, in a process of `measure_apart`."""
+    job, report = arguments()
+    clock = Clock()
+    measured = program(job["program"], TASKS[job["task"]], job["learners"])
+    report(build_seconds=clock.seconds())
+    clock, count = Clock(), 1
+    count = measured.work(count)
+    report(compile_seconds=clock.seconds())
+    if job["check"]:
+        report(answer=measured.answer())
+    while True:
+        clock = Clock()
+        count = measured.work(count)
+        if clock.seconds() > job["seconds"] / 2:
+            break
+        count *= 2 if clock.seconds() > job["seconds"] / 8 else 8
+    samples = []
+    for _ in range(job["repeats"]):
+        clock = Clock()
+        samples.append(clock.sample(measured.work(count)))
+    report(samples=samples)
