@@ -7,22 +7,20 @@ tell whether the other holds the jack or the queen, and that the other passed.
 
 from __future__ import annotations
 
-import functools
 import io
 import itertools
 import pathlib
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from experiments import results
-from jaxgames.core import Game, State
+from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
+from jaxgames.histories import states_at
 
 MAX_DESCRIBED = 10_000  # information states; above, only `policy.npz` is written
-_BLOCK = 512  # histories replayed at once
+
 
 TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 
@@ -75,7 +73,7 @@ class _Moves:
         )
         keys = np.stack([actor, known, action], axis=1)
         kinds, first, kind = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        states = _replay(game, tree, parent[first])
+        states = states_at(game, tree, parent[first])
         actions = kinds[:, 2].tolist()
         self.names = [game.action_name(*pair) for pair in zip(states, actions, strict=True)]
         self.kind = np.concatenate([[-1], kind.ravel()])  # [H] of the move that leads there
@@ -119,40 +117,3 @@ class _Moves:
         if len(set(verbs)) > 1 or not verbs[0]:
             return f"{{{','.join(names)}}}"
         return f"{verbs[0]} {{{','.join(objects)}}}"
-
-
-def _replay(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> list[State]:
-    """The states of the game at these histories, on the host."""
-    rows, inverse = np.unique(histories, return_inverse=True)
-    root = jax.tree.map(lambda leaf: np.stack([leaf] * _BLOCK), jax.device_get(game.init()))
-    found = []
-    for begin in range(0, len(rows), _BLOCK):
-        states = root
-        block = np.resize(rows[begin : begin + _BLOCK], _BLOCK)
-        for actions in _actions_from_root(tree, block):
-            states = _step(game, states, jnp.asarray(actions, jnp.int32))
-        host = jax.tree.map(np.asarray, states)
-        found += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
-    return [found[i] for i in inverse]
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _step(game, states, actions):
-    """The next states; an action of -1 stays."""
-
-    def one(state, action):
-        moved = game.step(state, jnp.maximum(action, 0))
-        return jax.tree.map(lambda new, old: jnp.where(action >= 0, new, old), moved, state)
-
-    return jax.vmap(one)(states, actions)
-
-
-def _actions_from_root(tree, histories):
-    """Actions on the way to each history, step by step, -1 where it has ended."""
-    paths = np.full((tree.depth[histories].max(initial=0), len(histories)), -1)
-    at = histories
-    while (at > 0).any():
-        below = np.flatnonzero(at > 0)
-        paths[tree.depth[at[below]] - 1, below] = tree.parent_action[at[below]]
-        at = np.where(at > 0, tree.parent[at], 0)
-    return paths

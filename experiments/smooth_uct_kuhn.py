@@ -21,6 +21,7 @@ from experiments import plots, results
 from experiments.learning_curves import Method, learned, log_spaced, told
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
+from jaxgames.histories import moves_to
 from jaxgames.kuhn import BET
 from jaxgames.registry import make
 from solvers.public_tree import Policy
@@ -136,12 +137,9 @@ def equilibria() -> Family:
     tree = enumerate_game(make("kuhn_poker"))
     rows = []
     for player in range(2):
-        for history in tree.representative(player)[: tree.num_decisions[player]]:
-            path = []
-            while history:
-                path.insert(0, int(tree.parent_action[history]))
-                history = tree.parent[history]
-            card, actions = path[player], tuple(path[2:])  # both cards are dealt first
+        histories = tree.representative(player)[: tree.num_decisions[player]]
+        for path in moves_to(tree, histories).T.tolist():
+            card, actions = path[player], tuple(a for a in path[2:] if a >= 0)  # cards come first
             rows.append([_BETS[actions][part][card] for part in range(2)])
     return Family(*np.array(rows, np.float32).T)
 
