@@ -1,4 +1,4 @@
-"""Learning curves: learners by the seed, several methods at once, measured on a schedule.
+"""Learning curves: learners side by side, several methods at once, measured on a schedule.
 
 All that a run has is written to its checkpoint now and then, and at Ctrl-C. Learners draw their
 luck by the episode, so a run that was interrupted and resumed ends with exactly the numbers of one
@@ -28,11 +28,18 @@ _PIECE_SECONDS = 0.5  # episodes run at once take about so long: Ctrl-C waits fo
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Method:
-    """How one learner learns, and what is measured of it."""
+    """Learners side by side, how one of them learns, and what is measured of it."""
 
-    start: PyTree  # a learner before its first episode
+    start: PyTree  # leaves [L, ...]: learners before their first episode
+    keys: Key[Array, " L"]
     run: Callable[[PyTree, Key[Array, ""], Int[Array, ""]], PyTree]  # so many episodes later
     measure: Callable[[PyTree], Float[Array, ""]]
+
+
+def of_seeds(learner: PyTree, seeds: int) -> dict[str, PyTree]:
+    """`start` and `keys` of as many learners that begin alike."""
+    start = jax.tree.map(lambda x: jnp.broadcast_to(x, (seeds, *x.shape)), learner)
+    return {"start": start, "keys": jax.random.split(jax.random.key(0), seeds)}
 
 
 def log_spaced(first: int, last: int) -> tuple[int, ...]:
@@ -49,9 +56,9 @@ def told(at: Sequence[int]) -> list[int]:
 
 
 def learned(
-    folder: pathlib.Path, methods: Mapping[str, Method], *, at: Sequence[int], seeds: int
-) -> dict[str, Float[np.ndarray, "points seeds"]]:
-    """What is measured of every method after `at` so many episodes, ascending; by method.
+    folder: pathlib.Path, methods: Mapping[str, Method], *, at: Sequence[int]
+) -> dict[str, Float[np.ndarray, "points _"]]:
+    """What is measured of every method's learners after `at` so many episodes, ascending.
 
     The methods go side by side, each in a thread. What a run has is kept in `folder`.
 
@@ -63,8 +70,7 @@ def learned(
     from solvers import checkpoint  # imports Orbax
 
     identity = {"at": [*at], "methods": [*methods]}
-    keys = jax.random.split(jax.random.key(0), seeds)
-    state = _before(methods, points=len(at), seeds=seeds)
+    state = _before(methods, points=len(at))
     if folder.exists():
         state = jax.tree.map(np.array, checkpoint.read(folder, state, identity=identity))
     advance = {name: jax.jit(jax.vmap(each.run, (0, 0, None))) for name, each in methods.items()}
@@ -81,7 +87,9 @@ def learned(
             count, begin = min(pace, at[number] - done), time.monotonic()
 
             def further(name, state=state, count=count):
-                learners = advance[name](state["learners"][name], keys, jnp.int32(count))
+                learners = advance[name](
+                    state["learners"][name], methods[name].keys, jnp.int32(count)
+                )
                 return name, jax.block_until_ready(learners)
 
             state["learners"] = dict(threads.map(further, methods))
@@ -104,15 +112,15 @@ def learned(
     return {name: state["found"][name] for name in methods}
 
 
-def _before(methods, *, points, seeds):
+def _before(methods, *, points):
     """What a run has before its first episode."""
     return {
         "done": np.array(0, np.int32),
-        "learners": {
-            name: jax.tree.map(lambda x: jnp.broadcast_to(x, (seeds, *x.shape)), method.start)
+        "learners": {name: method.start for name, method in methods.items()},
+        "found": {
+            name: np.full((points, len(method.keys)), np.nan, np.float32)
             for name, method in methods.items()
         },
-        "found": {name: np.full((points, seeds), np.nan, np.float32) for name in methods},
     }
 
 

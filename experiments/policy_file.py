@@ -21,7 +21,6 @@ from jaxgames.histories import states_at
 
 MAX_DESCRIBED = 10_000  # information states; above, only `policy.npz` is written
 
-
 TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 
 

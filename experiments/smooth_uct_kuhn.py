@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, results
-from experiments.learning_curves import Method, learned, log_spaced, told
+from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
 from jaxgames.histories import moves_to
@@ -84,14 +84,13 @@ def main(arguments: Arguments, *, command: str) -> None:
     settings = [(name, constant) for name in METHODS for constant in config.constants]
     curves = learned(
         run.checkpoint / "calibration",
-        {label(*each): _method(tree, family, *each) for each in settings},
+        {label(*each): _method(tree, family, config.seeds, *each) for each in settings},
         at=(config.calibration_episodes,),
-        seeds=config.seeds,
     )
     tried = {name: curve[0] for name, curve in curves.items()}
     at = log_spaced(config.first, config.episodes)
-    methods = {label(*each): _method(tree, family, *each) for each in PAPER.items()}
-    found = learned(run.checkpoint / "self-play", methods, at=at, seeds=config.seeds)
+    methods = {label(*each): _method(tree, family, config.seeds, *each) for each in PAPER.items()}
+    found = learned(run.checkpoint / "self-play", methods, at=at)
     results.write_csv(run.out / "curve.csv", _rows(config, tried, at, found))
     draw(run.out / "curve.png", config, tried, at, found)
     run.finish(
@@ -144,10 +143,10 @@ def equilibria() -> Family:
     return Family(*np.array(rows, np.float32).T)
 
 
-def _method(tree: DecisionTree, family: Family, name: str, constant: float) -> Method:
+def _method(tree: DecisionTree, family: Family, seeds: int, name: str, constant: float) -> Method:
     settings = METHODS[name](constant)
     return Method(
-        start=uct.init(tree),
+        **of_seeds(uct.init(tree), seeds),
         run=lambda learner, key, count: uct.run(
             tree, learner, key, settings=settings, num_episodes=count
         ),

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, results
-from experiments.learning_curves import Method, learned, log_spaced, told
+from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
@@ -89,9 +89,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     source = enumerate_game(make(config.game))
     tree, public = build_decision_tree(source), build_public_tree(source)
     at = log_spaced(config.first, config.episodes)
-    found = learned(
-        run.checkpoint / "self-play", methods(config, tree, public), at=at, seeds=config.seeds
-    )
+    found = learned(run.checkpoint / "self-play", methods(config, tree, public), at=at)
     results.write_csv(run.out / "curve.csv", _rows(at, found))
     draw(run.out / "curve.png", config, at, found)
     run.finish(
@@ -108,7 +106,7 @@ def methods(config: Config, tree: DecisionTree, public: PublicTree) -> dict[str,
 
     def searching(settings):
         return Method(
-            start=uct.init(tree),
+            **of_seeds(uct.init(tree), config.seeds),
             run=lambda learner, key, count: uct.run(
                 tree, learner, key, settings=settings, num_episodes=count
             ),
@@ -117,7 +115,7 @@ def methods(config: Config, tree: DecisionTree, public: PublicTree) -> dict[str,
 
     def sampling(settings):
         return Method(
-            start=outcome_sampling.init(tree, settings),
+            **of_seeds(outcome_sampling.init(tree, settings), config.seeds),
             run=lambda learner, key, count: outcome_sampling.run(
                 tree, learner, key, settings=settings, num_episodes=count
             ),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import learning_curves
-from experiments.learning_curves import Method, learned, log_spaced, told
+from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
 
 AT = (3, 10, 700)
 
@@ -22,14 +22,15 @@ def counting(step, *, start=0.0):
         return jax.lax.fori_loop(0, count, one, learner)
 
     begin = {"step": jnp.int32(0), "sum": jnp.float32(start)}
-    return Method(start=begin, run=run, measure=lambda learner: learner["sum"])
+    return Method(**of_seeds(begin, 2), run=run, measure=lambda learner: learner["sum"])
 
 
-METHODS = {"ones": counting(1), "hundreds": counting(100)}
+def methods():
+    return {"ones": counting(1), "hundreds": counting(100)}
 
 
 def measured(folder):
-    return learned(folder / "curve", METHODS, at=AT, seeds=2)
+    return learned(folder / "curve", methods(), at=AT)
 
 
 def test_every_seed_of_every_method_is_measured_after_so_many_episodes(tmp_path):
@@ -70,9 +71,9 @@ def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
 
 
 def test_what_is_not_finite_is_told(tmp_path):
-    methods = {"lost": counting(1, start=float("nan"))}
+    lost = {"lost": counting(1, start=float("nan"))}
     with pytest.raises(ValueError, match=r"lost: measured .*nan.* after 3 episodes"):
-        learned(tmp_path / "curve", methods, at=AT, seeds=2)
+        learned(tmp_path / "curve", lost, at=AT)
 
 
 def test_points_of_a_schedule():

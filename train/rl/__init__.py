@@ -1,0 +1,1 @@
+"""Reinforcement learning by self-play, as a baseline: no equilibrium methods."""

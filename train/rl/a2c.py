@@ -1,0 +1,183 @@
+"""Advantage actor-critic of all players at once (Mnih et al. 2016), as OpenSpiel's policy gradient.
+
+    environment, settings = build_environment(make("kuhn_poker")), A2c()
+    learner = init(environment, jax.random.key(0), settings=settings)
+    learner = run(environment, learner, key, settings=settings, num_rounds=1000)
+    policy = current_policy(environment, learner, settings=settings)
+
+A round is `critic_updates` batches of episodes, each of which the critic learns from, and the
+actor from the last. Actor and critic of a player are two heads of one network; returns are those
+of whole episodes. Learning rates are arrays of the learner, so that grids of them go side by side
+under `jax.vmap`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import optax
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from jaxgames.core import record
+from nets.heads import of_players
+from solvers.public_tree import Policy
+from solvers.sampling import episodes
+from train.rl.environment import Environment, new_networks, of_actors, payoff_of_actor, play
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class A2c:
+    """How to learn. Static under `jit`."""
+
+    width: int = 64
+    depth: int = 1
+    critic_updates: int = 8  # before every one of the actor
+    batch: int = 8  # episodes that an update learns from
+    entropy: float = 0.01  # weight of the policies' entropy
+
+    def __post_init__(self):
+        for name in ("critic_updates", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if not self.entropy >= 0:
+            raise ValueError(f"entropy={self.entropy} must be at least 0")
+
+
+@record
+class Learner:
+    """What is learned."""
+
+    step: Array  # [] int32 rounds done
+    params: PyTree  # [P, ...] of the players' networks
+    actor_rate: Array  # []
+    critic_rate: Array  # []
+
+
+@record
+class _Batch:
+    """Decisions of B episodes."""
+
+    features: Array  # [B, T, F]
+    legal: Array  # [B, T, A]
+    action: Array  # [B, T] int32
+    payoff: Array  # [B, T] of the actor in the end
+    weight: Array  # [P, B, T] of a decision in its actor's mean; 0 in the others'
+
+
+def init(
+    environment: Environment,
+    key: Key[Array, ""],
+    *,
+    settings: A2c,
+    actor_rate: float | Float[Array, ""] = 1e-3,
+    critic_rate: float | Float[Array, ""] = 1e-2,
+) -> Learner:
+    """A learner before its first round; `key` is consumed."""
+    return Learner(
+        step=jnp.int32(0),
+        params=_networks(environment, key, settings)[1],
+        actor_rate=jnp.float32(actor_rate),
+        critic_rate=jnp.float32(critic_rate),
+    )
+
+
+def current_policy(environment: Environment, learner: Learner, *, settings: A2c) -> Policy:
+    """What the actors play, by player `[D_p, A]`."""
+    legal = environment.tree.uniform[:-1] > 0
+    outputs = of_players(_graph(environment, settings), learner.params, environment.features[:-1])
+    return of_actors(environment, _policy(outputs[..., :-1], legal[None]))
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def run(
+    environment: Environment,
+    learner: Learner,
+    key: Key[Array, ""],
+    *,
+    settings: A2c,
+    num_rounds: int | Int[Array, ""],
+    fixed: Float[Array, "N1 A"] | None = None,
+) -> Learner:
+    """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
+
+    `fixed` are policies that are played, and not learned, wherever its rows are not 0.
+    """
+    graph = _graph(environment, settings)
+
+    def one(learner, key):
+        def critic(number, carry):
+            params, _ = carry
+            luck = jax.random.fold_in(key, number)
+            batch = _played(environment, graph, params, luck, settings, fixed)
+            gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
+            found = gradient(params, graph, batch, batch.weight)
+            return _descended(params, found, learner.critic_rate), batch
+
+        first = critic(0, (learner.params, None))
+        params, batch = jax.lax.fori_loop(1, settings.critic_updates, critic, first)
+        gradient = jax.vmap(jax.grad(_actor_loss), (0, None, None, 0, None))
+        found = gradient(params, graph, batch, batch.weight, settings.entropy)
+        params = _descended(params, found, learner.actor_rate)
+        return learner.replace(step=learner.step + 1, params=params)
+
+    return episodes.repeated(one, learner, key, num_rounds)
+
+
+def _networks(environment, key, settings):
+    outputs = environment.tree.num_actions + 1  # logits, then the value
+    size = {"width": settings.width, "depth": settings.depth}
+    return new_networks(environment, key, num_outputs=outputs, **size)
+
+
+def _graph(environment, settings):
+    return _networks(environment, jax.random.key(0), settings)[0]
+
+
+def _policy(logits, legal):
+    return jnp.where(legal, jax.nn.softmax(jnp.where(legal, logits, -1e9)), 0)
+
+
+def _played(environment, graph, params, key, settings, fixed) -> _Batch:
+    tree, features = environment.tree, environment.features
+
+    def policy(node):
+        outputs = of_players(graph, params, features[node.state])
+        return _policy(outputs[jnp.maximum(node.actor, 0), :-1], node.count > 0)
+
+    keys = jax.random.split(key, settings.batch)
+    lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)
+    players = jnp.arange(tree.num_players, dtype=jnp.int32)
+    mine = (lines.actor == players[:, None, None]).astype(features.dtype)
+    return _Batch(
+        features=features[lines.state],
+        legal=tree.uniform[lines.state] > 0,
+        action=lines.action,
+        payoff=jax.vmap(payoff_of_actor)(lines),
+        weight=mine / jnp.maximum(jnp.sum(mine, axis=(1, 2), keepdims=True), 1),
+    )
+
+
+def _critic_loss(params, graph, batch, weight):
+    values = nnx.merge(graph, params)(batch.features)[..., -1]
+    return jnp.sum(weight * (batch.payoff - values) ** 2)
+
+
+def _actor_loss(params, graph, batch, weight, entropy_weight):
+    outputs = nnx.merge(graph, params)(batch.features)
+    advantage = batch.payoff - jax.lax.stop_gradient(outputs[..., -1])
+    logits = jnp.where(batch.legal, outputs[..., :-1], -1e9)
+    log_policy = jax.nn.log_softmax(logits)
+    taken = jnp.take_along_axis(log_policy, batch.action[..., None], axis=-1)[..., 0]
+    entropy = -jnp.sum(jnp.where(batch.legal, jnp.exp(log_policy) * log_policy, 0), axis=-1)
+    return -jnp.sum(weight * (advantage * taken + entropy_weight * entropy))
+
+
+def _descended(params, gradient, rate):
+    """One step of stochastic gradient descent."""
+    rule = optax.sgd(rate)
+    change, _ = rule.update(gradient, rule.init(params))
+    return optax.apply_updates(params, change)

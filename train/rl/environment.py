@@ -1,0 +1,124 @@
+"""A game as an environment for learners that know only what players know.
+
+Every player is a learner of its own; what the others do is a part of its environment, unless
+opponents are fixed. Steps are decisions, of all players together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+
+from jaxgames.core import TERMINAL, Game, record
+from jaxgames.game_tree import MAX_HISTORIES, enumerate_game
+from jaxgames.histories import states_at
+from nets.heads import new_heads
+from solvers.public_tree import Policy
+from solvers.sampling import episodes
+from solvers.sampling.decision_tree import DecisionTree, Node, build_decision_tree
+from solvers.sampling.episodes import Line
+
+
+@record
+class Environment:
+    """A game compiled for learners."""
+
+    tree: DecisionTree
+    features: Array  # [N + 1, F] what players know at each information state; 0 in row N
+
+
+def build_environment(game: Game, *, max_histories: int = MAX_HISTORIES) -> Environment:
+    """Compiles a game.
+
+    Raises:
+      TreeTooLargeError: more than `max_histories` histories, with an estimate of how many.
+      ValueError: no player ever acts.
+    """
+    tree = enumerate_game(game, max_histories=max_histories)
+    found = []
+    for player in range(tree.num_players):
+        histories = tree.representative(player)[: tree.num_decisions[player]]
+        states = jax.tree.map(lambda *leaves: np.stack(leaves), *states_at(game, tree, histories))
+        found.append(jax.jit(jax.vmap(lambda s, p=player: game.features(s, p)))(states))
+    features = jnp.concatenate(found)
+    features = jnp.concatenate([features, jnp.zeros_like(features[:1])]).astype(jnp.float32)
+    return Environment(tree=build_decision_tree(tree), features=features)
+
+
+def fixed_table(tree: DecisionTree, policy: Policy) -> Float[Array, "N1 A"]:
+    """A policy by player `[D_p, A]` as one table; 0 in row N."""
+    return jnp.concatenate([*policy, jnp.zeros_like(tree.uniform[-1:])])
+
+
+def play(
+    environment: Environment,
+    key: Key[Array, ""],
+    policy: Callable[[Node], Float[Array, " A"]],
+    *,
+    fixed: Float[Array, "N1 A"] | None,
+) -> Line:
+    """An episode in which all players follow `policy`; but `fixed`, where its rows are not 0.
+
+    `key` is consumed.
+    """
+
+    def choose(carry, node, luck):
+        weights = policy(node)
+        if fixed is not None:
+            given = fixed[node.state]
+            weights = jnp.where(jnp.sum(given) > 0, given, weights)
+        return carry, episodes.pick(weights, luck[0]), None
+
+    return episodes.play(environment.tree, key, choose, None)
+
+
+def new_networks(
+    environment: Environment,
+    key: Key[Array, ""],
+    *,
+    num_outputs: int,
+    width: int,
+    depth: int,
+) -> tuple[nnx.GraphDef, PyTree]:
+    """A network per player from features to so many outputs: one graph, parameters `[P, ...]`."""
+    return new_heads(
+        key,
+        players=environment.tree.num_players,
+        num_inputs=environment.features.shape[1],
+        num_outputs=num_outputs,
+        width=width,
+        depth=depth,
+    )
+
+
+def of_actors(environment: Environment, tables: Shaped[Array, "P n A"]) -> Policy:
+    """From every player's table over all N information states its own rows: `[D_p, A]`."""
+    ends = np.cumsum(environment.tree.num_decisions)
+    sizes = environment.tree.num_decisions
+    return tuple(t[end - n : end] for t, n, end in zip(tables, sizes, ends, strict=True))
+
+
+def next_own(line: Line, *, num_players: int) -> Int[Array, " T"]:
+    """For each of T decisions the number of its actor's next one; T if that was the last."""
+    end = jnp.int32(len(line.actor))
+    players = jnp.arange(num_players, dtype=jnp.int32)
+
+    def back(following, decision):
+        actor, number = decision
+        found = jnp.max(jnp.where(players == actor, following, 0))
+        return jnp.where(players == actor, number, following), found
+
+    numbers = jnp.arange(len(line.actor), dtype=jnp.int32)
+    last = jnp.full(num_players, end)
+    return jax.lax.scan(back, last, (line.actor, numbers), reverse=True)[1]
+
+
+def payoff_of_actor(line: Line) -> Float[Array, " T"]:
+    """What the actor of each decision got in the end; 0 where nobody acts."""
+    got = line.payoffs[jnp.maximum(line.actor, 0)]
+    return jnp.where(line.actor == TERMINAL, 0, got)

@@ -1,0 +1,107 @@
+"""Tabular Q-learning (Watkins 1989) of all players at once.
+
+    environment, settings = build_environment(make("kuhn_poker")), QLearning()
+    learner = run(environment, init(environment), key, settings=settings, num_episodes=100_000)
+    policy = greedy_policy(environment, learner)
+
+An action is worth the payoff at the end of the game, or the best that its player knows of its next
+own decision; there is no discount.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from jaxgames.core import TERMINAL, record
+from solvers.public_tree import Policy
+from solvers.sampling import episodes
+from solvers.sampling.decision_tree import proportional
+from train.rl.environment import Environment, next_own, payoff_of_actor, play
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QLearning:
+    """How to learn. Static under `jit`."""
+
+    step_size: float = 0.1
+    exploration: float = 0.2  # share of uniform in what is played
+
+    def __post_init__(self):
+        for name in ("step_size", "exploration"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be over 0 and at most 1")
+
+
+@record
+class Learner:
+    """What is learned; row N of the table is nobody's."""
+
+    step: Array  # [] int32 episodes done
+    values: Array  # [N + 1, A]
+
+
+def init(environment: Environment) -> Learner:
+    """A learner before its first episode."""
+    return Learner(step=jnp.int32(0), values=jnp.zeros_like(environment.tree.uniform))
+
+
+def greedy_policy(environment: Environment, learner: Learner) -> Policy:
+    """The actions of the highest value, by player `[D_p, A]`."""
+    return proportional(environment.tree, _best(learner.values, environment.tree.uniform))
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def run(
+    environment: Environment,
+    learner: Learner,
+    key: Key[Array, ""],
+    *,
+    settings: QLearning,
+    num_episodes: int | Int[Array, ""],
+    fixed: Float[Array, "N1 A"] | None = None,
+) -> Learner:
+    """The learner after so many more episodes, in one compiled loop; `key` is the whole run's.
+
+    `fixed` are policies that are played, and not learned, wherever its rows are not 0.
+    """
+
+    def one(learner, key):
+        def policy(node):
+            best = _best(learner.values[node.state], node.uniform)
+            share = jnp.float32(settings.exploration)
+            return share * node.uniform + (1 - share) * best / jnp.maximum(jnp.sum(best), 1)
+
+        line = play(environment, key, policy, fixed=fixed)
+        return learned(environment, learner, line, settings=settings)
+
+    return episodes.repeated(one, learner, key, num_episodes)
+
+
+def learned(
+    environment: Environment, learner: Learner, line: episodes.Line, *, settings: QLearning
+) -> Learner:
+    """The learner after a line of play."""
+    tree, values = environment.tree, learner.values[line.state]
+    legal = tree.uniform[line.state] > 0
+    best = jnp.max(jnp.where(legal, values, -jnp.inf), axis=1)  # [T]
+    following = next_own(line, num_players=tree.num_players)
+    target = jnp.append(best, 0)[following]
+    target = jnp.where(following == len(best), payoff_of_actor(line), target)
+    taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
+    taken = taken & (line.actor != TERMINAL)[:, None]
+    change = settings.step_size * (target[:, None] - values)
+    after = values + jnp.where(taken, change, 0)
+    return Learner(step=learner.step + 1, values=episodes.put(learner.values, line.state, after))
+
+
+def _best(values, uniform):
+    """1 at the legal actions of the highest value, 0 elsewhere."""
+    legal = uniform > 0
+    values = jnp.where(legal, values, -jnp.inf)
+    most = jnp.max(values, axis=-1, keepdims=True)
+    return (legal & (values == most)).astype(uniform.dtype)
