@@ -37,12 +37,12 @@ def new_heads(
       ValueError: a size below 1.
     """
 
-    def new(key):
-        rngs = nnx.Rngs(key)
-        return nnx.split(MlpHead(num_inputs, num_outputs, width=width, depth=depth, rngs=rngs))
+    def new(seed):
+        rngs = nnx.Rngs(seed)
+        return MlpHead(num_inputs, num_outputs, width=width, depth=depth, rngs=rngs)
 
-    graph = nnx.split(nnx.eval_shape(lambda: nnx.merge(*new(key))))[0]
-    return graph, jax.vmap(lambda key: new(key)[1])(jax.random.split(key, players))
+    graph = nnx.split(nnx.eval_shape(lambda: new(0)))[0]
+    return graph, jax.vmap(lambda key: nnx.split(new(key))[1])(jax.random.split(key, players))
 
 
 def of_players(

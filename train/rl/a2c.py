@@ -151,7 +151,7 @@ def _played(environment, graph, params, key, settings, fixed) -> _Batch:
     keys = jax.random.split(key, settings.batch)
     lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)
     players = jnp.arange(tree.num_players, dtype=jnp.int32)
-    mine = (lines.actor == players[:, None, None]).astype(features.dtype)
+    mine = (lines.actor[None] == players[:, None, None]).astype(features.dtype)
     return _Batch(
         features=features[lines.state],
         legal=tree.uniform[lines.state] > 0,
