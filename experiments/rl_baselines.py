@@ -184,7 +184,7 @@ def families(game: str, config: Config) -> Iterator[Family]:
 def _q_learning(
     environment: Environment, public: PublicTree, config: Config, size: float
 ) -> Family:
-    settings, keys = QLearning(step_size=size), _keys(config.seeds, 1)
+    settings, (_, keys) = QLearning(step_size=size), _keys(config.seeds)
     start = q_learning.init(environment)
     return Family(
         name=f"Q-learning {size:g}",
@@ -206,9 +206,7 @@ def _q_learning(
 def _dqn(environment: Environment, public: PublicTree, config: Config, settings: Dqn) -> Family:
     pairs = tuple(itertools.product(config.grid.rates, config.grid.explorations))
     rates, explorations = np.repeat(np.array(pairs, np.float32), config.seeds, axis=0).T
-    begin, keys = (
-        _keys(config.seeds, use)[_repeated(config.seeds, len(pairs))] for use in range(2)
-    )
+    begin, keys = _keys(config.seeds, len(pairs))
 
     def new(key, rate, exploration):
         return dqn.init(
@@ -240,9 +238,7 @@ def _dqn(environment: Environment, public: PublicTree, config: Config, settings:
 def _a2c(environment: Environment, public: PublicTree, config: Config, settings: A2c) -> Family:
     pairs = tuple(itertools.product(config.grid.actor_rates, config.grid.critic_rates))
     actors, critics = np.repeat(np.array(pairs, np.float32), config.seeds, axis=0).T
-    begin, keys = (
-        _keys(config.seeds, use)[_repeated(config.seeds, len(pairs))] for use in range(2)
-    )
+    begin, keys = _keys(config.seeds, len(pairs))
 
     def new(key, actor, critic):
         return a2c.init(environment, key, settings=settings, actor_rate=actor, critic_rate=critic)
@@ -270,14 +266,11 @@ def _a2c(environment: Environment, public: PublicTree, config: Config, settings:
     )
 
 
-def _keys(seeds, use):
-    """A key per seed, for learners' beginning (0) or their luck (1)."""
-    return jax.random.split(jax.random.key(use), seeds)
-
-
-def _repeated(seeds, settings):
-    """The seed of every learner of a family."""
-    return np.tile(np.arange(seeds), settings)
+def _keys(seeds, settings=1):
+    """By setting and seed, the keys of learners' beginnings and of their luck: `[settings seeds]`
+    each."""
+    seed = np.tile(np.arange(seeds), settings)
+    return [jax.random.split(jax.random.key(use), seeds)[seed] for use in range(2)]
 
 
 def best(curves: Curves, algorithm: str) -> str:
