@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from experiments import results
 from experiments.measure import ctrl_c_waits, next_log_spaced
 from experiments.progress import progress
 
@@ -53,6 +54,27 @@ def log_spaced(first: int, last: int) -> tuple[int, ...]:
 def told(at: Sequence[int]) -> list[int]:
     """Which of these points a result tells: 1 and 5 of every decade, and the last."""
     return [n for n, at_n in enumerate(at) if f"{at_n}".strip("0") in ("1", "5") or at_n == at[-1]]
+
+
+def numbers(
+    at: Sequence[int], found: Mapping[str, Float[np.ndarray, "points _"]], *, unit: str
+) -> list[results.Number]:
+    """The told points of every curve: means, and two standard errors about them."""
+    made = []
+    for name, curve in found.items():
+        for number in told(at):
+            low, high = results.interval(curve[number].tolist())
+            made.append(
+                results.Number(
+                    name=f"{at[number]:,} episodes:{name}",
+                    value=float(curve[number].mean()),
+                    unit=unit,
+                    low=low,
+                    high=high,
+                    seeds=curve.shape[1],
+                )
+            )
+    return made
 
 
 def learned(

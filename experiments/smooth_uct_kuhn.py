@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, results
+from experiments import learning_curves, plots, results
 from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
@@ -202,20 +202,7 @@ def _rows(
 def _numbers(
     config: Config, tried: Tried, at: Sequence[int], found: Curves
 ) -> list[results.Number]:
-    numbers = []
-    for name, curve in found.items():
-        for number in told(at):
-            low, high = results.interval(curve[number].tolist())
-            numbers.append(
-                results.Number(
-                    name=f"{at[number]:,} episodes:{name}",
-                    value=float(curve[number].mean()),
-                    unit="squared error",
-                    low=low,
-                    high=high,
-                    seeds=config.seeds,
-                )
-            )
+    numbers = learning_curves.numbers(at, found, unit="squared error")
     for name in METHODS:
         numbers.append(
             results.Number(

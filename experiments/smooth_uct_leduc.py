@@ -18,7 +18,7 @@ from jaxtyping import Float
 from rich.console import Console
 from rich.table import Table
 
-from experiments import plots, results
+from experiments import learning_curves, plots, results
 from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
 from experiments.runs import Run, RunArguments
 from jaxgames.game_tree import enumerate_game
@@ -167,20 +167,7 @@ def _rows(at: Sequence[int], found: Curves) -> list[dict[str, object]]:
 
 
 def _numbers(config: Config, at: Sequence[int], found: Curves) -> list[results.Number]:
-    numbers = []
-    for name, curve in found.items():
-        for number in told(at):
-            low, high = results.interval(curve[number].tolist())
-            numbers.append(
-                results.Number(
-                    name=f"{at[number]:,} episodes:{name}",
-                    value=float(curve[number].mean()),
-                    unit="chips",
-                    low=low,
-                    high=high,
-                    seeds=config.seeds,
-                )
-            )
+    numbers = learning_curves.numbers(at, found, unit="chips")
     for name, (paper, _) in CROSSINGS.items():
         if (point := passed(at, found, name)) is not None:
             known = float(paper) if config.game == "leduc_poker" else None
