@@ -50,11 +50,6 @@ def build_environment(game: Game, *, max_histories: int = MAX_HISTORIES) -> Envi
     return Environment(tree=build_decision_tree(tree), features=features)
 
 
-def fixed_table(tree: DecisionTree, policy: Policy) -> Float[Array, "N1 A"]:
-    """A policy by player `[D_p, A]` as one table; 0 in row N."""
-    return jnp.concatenate([*policy, jnp.zeros_like(tree.uniform[-1:])])
-
-
 def play(
     environment: Environment,
     key: Key[Array, ""],
