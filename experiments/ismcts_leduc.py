@@ -158,6 +158,9 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             if column < len(READ_OUTS) - 1:
                 place.get_legend().remove()
             place.set_title(read_out.replace("_", " "))
+        if published.information_set_mcts(config.game):
+            axes[0, -1].plot([], [], label="published", **plots.HOLLOW)
+            axes[0, -1].legend(**plots.BESIDE)
         axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
 
 

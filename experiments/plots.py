@@ -34,7 +34,8 @@ _LABELS = {
 }
 _OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed: often on top of cfr_plus and dcfr
 _DASHED = (0, (3, 1.2))
-_POINTS = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
+HOLLOW = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
+BESIDE = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 8}
 _STYLE = {
     "font.size": 9,
     "font.family": "DejaVu Sans",
@@ -98,9 +99,9 @@ def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
     for curve in curves:
         points = {x: y for x, y in curve.published.items() if x <= max(curve.x)}
         x, y = [*points], [*points.values()]
-        axes.plot(x, y, markeredgecolor=_colour(curve.solver), **_POINTS)
+        axes.plot(x, y, markeredgecolor=_colour(curve.solver), **HOLLOW)
     if any(curve.published for curve in curves):
-        axes.plot([], [], markeredgecolor=_OTHER_COLOUR, label=published.SOURCE, **_POINTS)
+        axes.plot([], [], markeredgecolor=_OTHER_COLOUR, label=published.SOURCE, **HOLLOW)
         axes.legend(loc="upper right", frameon=False, handletextpad=0.1, borderaxespad=0.1)
     _label_ends(axes, curves)
 
@@ -145,9 +146,9 @@ def bands(
             label=line.name,
         )
     for (name, points), marker in zip(published.items(), ("o", "s"), strict=False):
-        style = _POINTS | {"marker": marker}
+        style = HOLLOW | {"marker": marker}
         axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    axes.legend(**BESIDE)
 
 
 def _range(samples: Sequence[float]) -> tuple[float, float]:
@@ -157,7 +158,7 @@ def _range(samples: Sequence[float]) -> tuple[float, float]:
 def points(axes: Any, known: dict[int, float], number: int) -> None:
     """Published points of line `number` of `bands`."""
     colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
-    axes.plot([*known], [*known.values()], markeredgecolor=colour, **_POINTS)
+    axes.plot([*known], [*known.values()], markeredgecolor=colour, **HOLLOW)
 
 
 def level(axes: Any, height: float, name: str) -> None:
