@@ -7,6 +7,7 @@ that was not.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -93,7 +94,7 @@ def learned(
 
     identity = {"at": [*at], "methods": [*methods]}
     state = _before(methods, points=len(at))
-    if folder.exists():
+    with contextlib.suppress(FileNotFoundError):
         state = jax.tree.map(np.array, checkpoint.read(folder, state, identity=identity))
     advance = {name: jax.jit(jax.vmap(each.run, (0, 0, None))) for name, each in methods.items()}
     measure = {name: jax.jit(jax.vmap(each.measure)) for name, each in methods.items()}

@@ -45,6 +45,7 @@ def test_every_seed_of_every_method_is_measured_after_so_many_episodes(tmp_path)
 
 def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
     whole = measured(tmp_path / "whole")
+    (tmp_path / "parts" / "curve").mkdir(parents=True)  # as if killed before the first checkpoint
 
     def stopped_after(pieces):
         def pressed():
