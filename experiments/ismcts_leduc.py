@@ -64,7 +64,7 @@ class Arguments(RunArguments):
     """
 
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: Kuhn, seconds; cpu: minutes; paper: more seeds, for an accelerator."""
+    """smoke: Kuhn, seconds; cpu: half an hour; paper: more seeds, for an accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments import laboratory, plots, published, results
-from experiments.learning_curves import Method, learned, log_spaced
+from experiments.learning_curves import Method, learned, log_spaced, of_seeds
 from experiments.runs import Run, RunArguments
 from jaxgames.registry import make
 from solvers import evaluation
@@ -162,7 +162,6 @@ def main(arguments: Arguments, *, command: str) -> None:
         measure="exploitability (NashConv / 2) of the policies at the end, in mbb/h: mean of"
         f" {config.seeds} seeds of the setting where it is least; low and high are the least and"
         " the most exploitable. A2C plays its current policy, the others greedily",
-        decisions_per_episode={"kuhn_poker": "2 or 3", "leduc_poker": "2 to 8"},
     )
     _print(found)
 
@@ -184,15 +183,13 @@ def families(game: str, config: Config) -> Iterator[Family]:
 def _q_learning(
     environment: Environment, public: PublicTree, config: Config, size: float
 ) -> Family:
-    settings, (_, keys) = QLearning(step_size=size), _keys(config.seeds)
-    start = q_learning.init(environment)
+    settings = QLearning(step_size=size)
     return Family(
         name=f"Q-learning {size:g}",
         algorithm="Q-learning",
         settings=(f"step size {size:g}",),
         method=Method(
-            start=jax.tree.map(lambda x: jnp.broadcast_to(x, (len(keys), *x.shape)), start),
-            keys=keys,
+            **of_seeds(q_learning.init(environment), config.seeds),
             run=lambda learner, key, count: q_learning.run(
                 environment, learner, key, settings=settings, num_episodes=BLOCK * count
             ),
@@ -205,8 +202,6 @@ def _q_learning(
 
 def _dqn(environment: Environment, public: PublicTree, config: Config, settings: Dqn) -> Family:
     pairs = tuple(itertools.product(config.grid.rates, config.grid.explorations))
-    rates, explorations = np.repeat(np.array(pairs, np.float32), config.seeds, axis=0).T
-    begin, keys = _keys(config.seeds, len(pairs))
 
     def new(key, rate, exploration):
         return dqn.init(
@@ -219,8 +214,7 @@ def _dqn(environment: Environment, public: PublicTree, config: Config, settings:
         algorithm="DQN",
         settings=tuple(f"{shape}, rate {r:g}, exploration {e:g}" for r, e in pairs),
         method=Method(
-            start=jax.vmap(new)(begin, jnp.asarray(rates), jnp.asarray(explorations)),
-            keys=keys,
+            **_of_pairs(new, pairs, config.seeds),
             run=lambda learner, key, count: dqn.run(
                 environment,
                 learner,
@@ -237,8 +231,6 @@ def _dqn(environment: Environment, public: PublicTree, config: Config, settings:
 
 def _a2c(environment: Environment, public: PublicTree, config: Config, settings: A2c) -> Family:
     pairs = tuple(itertools.product(config.grid.actor_rates, config.grid.critic_rates))
-    actors, critics = np.repeat(np.array(pairs, np.float32), config.seeds, axis=0).T
-    begin, keys = _keys(config.seeds, len(pairs))
 
     def new(key, actor, critic):
         return a2c.init(environment, key, settings=settings, actor_rate=actor, critic_rate=critic)
@@ -250,8 +242,7 @@ def _a2c(environment: Environment, public: PublicTree, config: Config, settings:
         algorithm="A2C",
         settings=tuple(f"{shape}, rates {a:g} and {c:g}" for a, c in pairs),
         method=Method(
-            start=jax.vmap(new)(begin, jnp.asarray(actors), jnp.asarray(critics)),
-            keys=keys,
+            **_of_pairs(new, pairs, config.seeds),
             run=lambda learner, key, count: a2c.run(
                 environment,
                 learner,
@@ -266,11 +257,13 @@ def _a2c(environment: Environment, public: PublicTree, config: Config, settings:
     )
 
 
-def _keys(seeds, settings=1):
-    """By setting and seed, the keys of learners' beginnings and of their luck: `[settings seeds]`
-    each."""
-    seed = np.tile(np.arange(seeds), settings)
-    return [jax.random.split(jax.random.key(use), seeds)[seed] for use in range(2)]
+def _of_pairs(new, pairs, seeds):
+    """`start` and `keys` of learners `new(key, *pair)`, pair by pair and seed by seed."""
+    first, second = np.repeat(np.array(pairs, np.float32), seeds, axis=0).T
+    seed = np.tile(np.arange(seeds), len(pairs))
+    begin, luck = (jax.random.split(jax.random.key(use), seeds)[seed] for use in range(2))
+    start = jax.vmap(new)(begin, jnp.asarray(first), jnp.asarray(second))
+    return {"start": start, "keys": luck}
 
 
 def best(curves: Curves, algorithm: str) -> str:

@@ -175,9 +175,9 @@ class Searches(Program):
 
     def answer(self) -> list[float]:
         """Shares of the visits at the first decision with the lowest card."""
-        states, keys = jnp.zeros(256, jnp.int32), jax.random.split(jax.random.key(2), 256)
-        visits = jax.jit(jax.vmap(self.search))(states[:, None], keys[:, None]).visits
-        return (visits.mean(axis=(0, 1)) / SIMULATIONS).tolist()
+        keys = jax.random.split(jax.random.key(2), 256)
+        visits = self.search(jnp.zeros(256, jnp.int32), keys).visits
+        return (visits.mean(axis=0) / SIMULATIONS).tolist()
 
 
 class OpenSpielLearner(Program):
@@ -245,7 +245,7 @@ def program(name: str, task: Task, learners: int) -> Program:
         return (OpenSpielSearch if task.algorithm == "IS-MCTS" else OpenSpielLearner)(task)
     ours = Searches if task.algorithm == "IS-MCTS" else Learners
     if name == "ours":
-        return ours(task, learners=learners, threads=os.cpu_count() or 1)
+        return ours(task, learners=learners, threads=min(os.cpu_count() or 1, learners))
     return ours(task, learners=1, threads=1)
 
 

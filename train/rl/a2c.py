@@ -18,7 +18,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -26,7 +25,8 @@ from jaxgames.core import record
 from nets.heads import of_players
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from train.rl.environment import Environment, new_networks, of_actors, payoff_of_actor, play
+from train.rl import networks
+from train.rl.environment import Environment, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ def init(
     """A learner before its first round; `key` is consumed."""
     return Learner(
         step=jnp.int32(0),
-        params=_networks(environment, key, settings)[1],
+        params=networks.new_networks(environment, key, settings, num_outputs=_outputs(environment)),
         actor_rate=jnp.float32(actor_rate),
         critic_rate=jnp.float32(critic_rate),
     )
@@ -89,7 +89,7 @@ def current_policy(environment: Environment, learner: Learner, *, settings: A2c)
     """What the actors play, by player `[D_p, A]`."""
     legal = environment.tree.uniform[:-1] > 0
     outputs = of_players(_graph(environment, settings), learner.params, environment.features[:-1])
-    return of_actors(environment, _policy(outputs[..., :-1], legal[None]))
+    return networks.of_actors(environment, _policy(outputs[..., :-1], legal[None]))
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -104,7 +104,8 @@ def run(
 ) -> Learner:
     """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
 
-    `fixed` are policies that are played, and not learned, wherever its rows are not 0.
+    `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
+    use.
     """
     graph = _graph(environment, settings)
 
@@ -115,26 +116,24 @@ def run(
             batch = _played(environment, graph, params, luck, settings, fixed)
             gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
             found = gradient(params, graph, batch, batch.weight)
-            return _descended(params, found, learner.critic_rate), batch
+            return networks.descended(params, found, learner.critic_rate), batch
 
         first = critic(0, (learner.params, None))
         params, batch = jax.lax.fori_loop(1, settings.critic_updates, critic, first)
         gradient = jax.vmap(jax.grad(_actor_loss), (0, None, None, 0, None))
         found = gradient(params, graph, batch, batch.weight, settings.entropy)
-        params = _descended(params, found, learner.actor_rate)
+        params = networks.descended(params, found, learner.actor_rate)
         return learner.replace(step=learner.step + 1, params=params)
 
     return episodes.repeated(one, learner, key, num_rounds)
 
 
-def _networks(environment, key, settings):
-    outputs = environment.tree.num_actions + 1  # logits, then the value
-    size = {"width": settings.width, "depth": settings.depth}
-    return new_networks(environment, key, num_outputs=outputs, **size)
+def _outputs(environment):
+    return environment.tree.num_actions + 1  # logits, then the value
 
 
 def _graph(environment, settings):
-    return _networks(environment, jax.random.key(0), settings)[0]
+    return networks.graph(environment, settings, num_outputs=_outputs(environment))
 
 
 def _policy(logits, legal):
@@ -174,10 +173,3 @@ def _actor_loss(params, graph, batch, weight, entropy_weight):
     taken = jnp.take_along_axis(log_policy, batch.action[..., None], axis=-1)[..., 0]
     entropy = -jnp.sum(jnp.where(batch.legal, jnp.exp(log_policy) * log_policy, 0), axis=-1)
     return -jnp.sum(weight * (advantage * taken + entropy_weight * entropy))
-
-
-def _descended(params, gradient, rate):
-    """One step of stochastic gradient descent."""
-    rule = optax.sgd(rate)
-    change, _ = rule.update(gradient, rule.init(params))
-    return optax.apply_updates(params, change)

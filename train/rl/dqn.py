@@ -18,7 +18,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -26,14 +25,8 @@ from jaxgames.core import record
 from nets.heads import of_players
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from train.rl.environment import (
-    Environment,
-    new_networks,
-    next_own,
-    of_actors,
-    payoff_of_actor,
-    play,
-)
+from train.rl import networks
+from train.rl.environment import Environment, next_own, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -64,7 +57,7 @@ class Replay:
     seen: Array  # [P] int32 transitions that ever came
     state: Array  # [P, C + 1] int32
     action: Array  # [P, C + 1] int32
-    following: Array  # [P, C + 1] int32 next own state; N: none
+    following: Array  # [P, C + 1] int32 next own state; -1: none
     payoff: Array  # [P, C + 1] where there is none
 
 
@@ -89,7 +82,8 @@ def init(
     first_exploration: float | Float[Array, ""] = 1.0,
 ) -> Learner:
     """A learner before its first round; `key` is consumed."""
-    params = _networks(environment, key, settings)[1]
+    actions = environment.tree.num_actions
+    params = networks.new_networks(environment, key, settings, num_outputs=actions)
     shape = (environment.tree.num_players, settings.capacity + 1)
     return Learner(
         step=jnp.int32(0),
@@ -111,7 +105,7 @@ def greedy_policy(environment: Environment, learner: Learner, *, settings: Dqn) 
     """The actions of the highest value, by player `[D_p, A]`."""
     legal = environment.tree.uniform[:-1] > 0
     values = of_players(_graph(environment, settings), learner.params, environment.features[:-1])
-    return of_actors(environment, _greedy(values, legal[None]))
+    return networks.of_actors(environment, _greedy(values, legal[None]))
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -126,7 +120,8 @@ def run(
 ) -> Learner:
     """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
 
-    `fixed` are policies that are played, and not learned, wherever its rows are not 0.
+    `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
+    use.
     """
     graph = _graph(environment, settings)
 
@@ -140,9 +135,7 @@ def run(
         rows = jnp.floor(luck * size[:, None].astype(luck.dtype)).astype(jnp.int32)
         gradient = jax.vmap(jax.grad(_loss), (0, 0, 0, 0, None, None))
         found = gradient(learner.params, learner.target, replay, rows, graph, environment)
-        rule = optax.sgd(learner.rate)
-        change, _ = rule.update(found, rule.init(learner.params))
-        params = optax.apply_updates(learner.params, change)
+        params = networks.descended(learner.params, found, learner.rate)
         step = learner.step + 1
         target = jax.tree.map(
             lambda new, old: jnp.where(step % settings.target_every == 0, new, old),
@@ -181,13 +174,8 @@ def stored(replay: Replay, lines: episodes.Line) -> Replay:
     return Replay(seen=seen, state=state, action=action, following=following, payoff=payoff)
 
 
-def _networks(environment, key, settings):
-    size = {"width": settings.width, "depth": settings.depth}
-    return new_networks(environment, key, num_outputs=environment.tree.num_actions, **size)
-
-
 def _graph(environment, settings):
-    return _networks(environment, jax.random.key(0), settings)[0]
+    return networks.graph(environment, settings, num_outputs=environment.tree.num_actions)
 
 
 def _greedy(values, legal):

@@ -11,14 +11,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
-from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, enumerate_game
 from jaxgames.histories import states_at
-from nets.heads import new_heads
-from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, Node, build_decision_tree
 from solvers.sampling.episodes import Line
@@ -70,32 +67,6 @@ def play(
         return carry, episodes.pick(weights, luck[0]), None
 
     return episodes.play(environment.tree, key, choose, None)
-
-
-def new_networks(
-    environment: Environment,
-    key: Key[Array, ""],
-    *,
-    num_outputs: int,
-    width: int,
-    depth: int,
-) -> tuple[nnx.GraphDef, PyTree]:
-    """A network per player from features to so many outputs: one graph, parameters `[P, ...]`."""
-    return new_heads(
-        key,
-        players=environment.tree.num_players,
-        num_inputs=environment.features.shape[1],
-        num_outputs=num_outputs,
-        width=width,
-        depth=depth,
-    )
-
-
-def of_actors(environment: Environment, tables: Shaped[Array, "P n A"]) -> Policy:
-    """From every player's table over all N information states its own rows: `[D_p, A]`."""
-    ends = np.cumsum(environment.tree.num_decisions)
-    sizes = environment.tree.num_decisions
-    return tuple(t[end - n : end] for t, n, end in zip(tables, sizes, ends, strict=True))
 
 
 def next_own(line: Line, *, num_players: int) -> Int[Array, " T"]:

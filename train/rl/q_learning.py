@@ -67,7 +67,8 @@ def run(
 ) -> Learner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's.
 
-    `fixed` are policies that are played, and not learned, wherever its rows are not 0.
+    `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
+    use.
     """
 
     def one(learner, key):

@@ -1,0 +1,55 @@
+"""Networks of the players: from features of an information state to a number per action."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from flax import nnx
+from jaxtyping import Array, Float, Key, PyTree, Shaped
+
+from nets.heads import new_heads
+from solvers.public_tree import Policy
+from train.rl.environment import Environment
+
+
+def new_networks(
+    environment: Environment, key: Key[Array, ""], settings: Any, *, num_outputs: int
+) -> PyTree:
+    """Parameters of a network per player: leaves `[P, ...]`. `key` is consumed.
+
+    `settings` are of an algorithm, with the `width` and the `depth` of its networks.
+    """
+    return _networks(environment, key, settings, num_outputs)[1]
+
+
+def graph(environment: Environment, settings: Any, *, num_outputs: int) -> nnx.GraphDef:
+    """What all these networks have in common."""
+    return _networks(environment, jax.random.key(0), settings, num_outputs)[0]
+
+
+def _networks(environment, key, settings, num_outputs):
+    return new_heads(
+        key,
+        players=environment.tree.num_players,
+        num_inputs=environment.features.shape[1],
+        num_outputs=num_outputs,
+        width=settings.width,
+        depth=settings.depth,
+    )
+
+
+def of_actors(environment: Environment, tables: Shaped[Array, "P n A"]) -> Policy:
+    """From every player's table over all N information states its own rows: `[D_p, A]`."""
+    sizes = environment.tree.num_decisions
+    ends = np.cumsum(sizes)
+    return tuple(t[end - n : end] for t, n, end in zip(tables, sizes, ends, strict=True))
+
+
+def descended(params: PyTree, gradient: PyTree, rate: Float[Array, ""]) -> PyTree:
+    """Parameters after one step of stochastic gradient descent."""
+    rule = optax.sgd(rate)
+    change, _ = rule.update(gradient, rule.init(params))
+    return optax.apply_updates(params, change)
