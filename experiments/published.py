@@ -79,6 +79,19 @@ _INFORMATION_SET_MCTS = {
 }
 # fmt: on
 
+# Exploitability of reinforcement learning by self-play (Figure S4 and its text); of A2C in Leduc
+# the text says 0.078, the figure about 0.85.
+_REINFORCEMENT_LEARNING = {
+    ("kuhn_poker", "A2C"): 0.052,
+    ("kuhn_poker", "DQN"): 0.25,
+    ("kuhn_poker", "Q-learning"): 0.25,
+    ("kuhn_poker", "uniform"): 0.458,
+    ("leduc_poker", "A2C"): 0.078,
+    ("leduc_poker", "DQN"): 0.9,
+    ("leduc_poker", "Q-learning"): 1.3,
+    ("leduc_poker", "uniform"): 2.373,
+}
+
 # Value of the game to player 0, by closed form or linear program.
 _VALUES = {
     "kuhn_poker": -1 / 18,
@@ -125,6 +138,11 @@ def measured_in(game: str) -> tuple[str, float]:
 def searched_exploitability(game: str) -> dict[str, dict[int, float]]:
     """Exploitability of published search agents in `game`, by their name and simulations."""
     return _SEARCHED.get(game, {})
+
+
+def reinforcement_learning(game: str, algorithm: str) -> float | None:
+    """Published exploitability of the best settings of an algorithm, or of uniform play."""
+    return _REINFORCEMENT_LEARNING.get((game, algorithm))
 
 
 def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]:

@@ -14,7 +14,7 @@ def test_results_of_a_run(tmp_path):
     ]
     uniform = result.number("kuhn_poker:uniform")
     assert uniform.value == pytest.approx(458.33, abs=0.01)
-    assert [number.paper for number in result.numbers] == [52, 250, 250, 458]
+    assert [number.paper for number in result.numbers] == pytest.approx([52, 250, 250, 458])
     assert all(number.low <= number.value <= number.high for number in result.numbers[:-1])
     assert result.number("kuhn_poker:best Q-learning").value < uniform.value
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

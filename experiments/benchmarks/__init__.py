@@ -17,11 +17,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from experiments import results
 
 _GREY = "#8c8c8c"
+Config = TypeVar("Config")  # of a benchmark, a dataclass
 
 
 def _cfr(out: pathlib.Path, **options: Any) -> None:
@@ -95,6 +96,24 @@ def arguments() -> tuple[dict[str, Any], Callable[..., None]]:
             file.write(json.dumps(found) + "\n")
 
     return job, report
+
+
+def preset_config(presets: dict[str, Config], preset: str, **changes: Any) -> Config:
+    """The config of a preset with some fields replaced.
+
+    Raises:
+      ValueError: unknown preset.
+    """
+    if preset not in presets:
+        from jaxgames.registry import unknown  # imports JAX
+
+        raise ValueError(unknown("preset", preset, presets))
+    return dataclasses.replace(presets[preset], **changes)
+
+
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """A line of a CSV with six digits of every float."""
+    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,8 @@ from experiments.benchmarks import (
     bars,
     markdown_table,
     measure_apart,
+    preset_config,
+    rounded,
     speeds,
 )
 from experiments.benchmarks.ours import NUM_SOLVES, OURS, REFERENCE
@@ -143,11 +145,9 @@ def benchmark(
 
 def make_config(preset: str, **changes: Any) -> Config:
     """The config of a preset with some fields replaced."""
-    if preset not in PRESETS:
-        raise ValueError(unknown("preset", preset, PRESETS))
+    config = preset_config(PRESETS, preset, **changes)
     if not PEERS["openspiel_cpp"].is_installed():
         raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
-    config = dataclasses.replace(PRESETS[preset], **changes)
     for kind, known, names in (
         ("game", GAMES, config.games),
         ("solver", SOLVERS, config.solvers),
@@ -270,7 +270,7 @@ def _details(row: Row) -> dict[str, Any]:
         "cores_busy_with_others": row.largest("others"),
         "remark": row.failure or solver.note,
     }
-    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+    return rounded(found)
 
 
 def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]:

@@ -21,7 +21,15 @@ from rich.progress import Progress
 from rich.table import Table
 
 from experiments import plots, results, runs
-from experiments.benchmarks import Row, bars, markdown_table, measure_apart, speeds
+from experiments.benchmarks import (
+    Row,
+    bars,
+    markdown_table,
+    measure_apart,
+    preset_config,
+    rounded,
+    speeds,
+)
 from experiments.benchmarks.sampling_programs import TASKS
 from experiments.results import Number
 from jaxgames.registry import unknown
@@ -105,9 +113,7 @@ def benchmark(
 
 def make_config(preset: str, **changes: Any) -> Config:
     """The config of a preset with some fields replaced."""
-    if preset not in PRESETS:
-        raise ValueError(unknown("preset", preset, PRESETS))
-    config = dataclasses.replace(PRESETS[preset], **changes)
+    config = preset_config(PRESETS, preset, **changes)
     for task in config.tasks:
         if task not in TASKS:
             raise ValueError(unknown("task", task, TASKS))
@@ -198,7 +204,7 @@ def _details(row: Row) -> dict[str, Any]:
         "cores_busy_with_others": row.largest("others"),
         "remark": row.failure,
     }
-    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+    return rounded(found)
 
 
 def _conditions(rows: Sequence[Row]) -> dict[str, Any]:

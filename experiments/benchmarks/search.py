@@ -23,7 +23,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from experiments import results, runs
-from experiments.benchmarks import Row, alphazero, markdown_table, measure_apart
+from experiments.benchmarks import (
+    Row,
+    alphazero,
+    markdown_table,
+    measure_apart,
+    preset_config,
+    rounded,
+)
 from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.results import Number
@@ -123,9 +130,7 @@ def benchmark(
 
 def make_config(preset: str, **changes: Any) -> Config:
     """The config of a preset with some fields replaced."""
-    if preset not in PRESETS:
-        raise ValueError(unknown("preset", preset, PRESETS))
-    config = dataclasses.replace(PRESETS[preset], **changes)
+    config = preset_config(PRESETS, preset, **changes)
     for task in (*config.tasks, *config.split):
         if task not in TASKS:
             raise ValueError(unknown("task", task, TASKS))
@@ -284,7 +289,7 @@ def _details(row: Row) -> dict[str, Any]:
         "cores_busy_with_others": row.largest("others"),
         "remark": row.failure,
     }
-    return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in found.items()}
+    return rounded(found)
 
 
 def parts_to_whole(row: Row) -> float:
