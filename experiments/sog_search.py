@@ -36,13 +36,15 @@ class Agent:
     leaves: Literal["zero", "uniform", "equilibrium"]
     follow_share: float = 0.5
     averaging_power: float = 1.0
+    exploration: float = 1.0  # of PUCT
 
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
     "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
-    "uniform": Agent(agents(), "uniform"),
+    # values of uniform play are far from those of good play: with 1, too little is tried
+    "uniform": Agent(agents(), "uniform", exploration=5.0),
     "equilibrium": Agent(agents(), "equilibrium"),
     "equilibrium, alpha 1": Agent(agents(), "equilibrium", follow_share=1.0),
     "equilibrium, uniform averaging": Agent(agents(), "equilibrium", averaging_power=0.0),
@@ -213,6 +215,7 @@ class _Bench:
             simulations=simulations,
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
+            exploration=agent.exploration,
         )
         title = f"{name}, {simulations}"
         return self.laboratory.exploitability(

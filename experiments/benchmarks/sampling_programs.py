@@ -186,6 +186,8 @@ class OpenSpielLearner(Program):
     def __init__(self, task: Task):
         self.task, self.game = task, pyspiel.load_game(task.openspiel)
         self.solver = self._new(seed=0)
+        # an iteration of external sampling is a traversal for each player, of outcome sampling one
+        self.unit = 2 if task.algorithm == "external sampling" else 1
 
     def _new(self, seed):
         if self.task.algorithm == "external sampling":
@@ -193,7 +195,13 @@ class OpenSpielLearner(Program):
         return pyspiel.OutcomeSamplingMCCFRSolver(self.game, EXPLORATION, seed)
 
     def work(self, count: int) -> int:
-        return _iterations(self.solver, count)
+        return self._traverse(self.solver, count)
+
+    def _traverse(self, solver, count):
+        iterations = -(-count // self.unit)
+        for _ in range(iterations):
+            solver.run_iteration()
+        return iterations * self.unit
 
     def answer(self) -> list[float]:
         if not self.task.checked:
@@ -201,17 +209,9 @@ class OpenSpielLearner(Program):
         found = []
         for seed in range(1, 4):
             solver = self._new(seed)
-            _iterations(solver, self.task.checked)
+            self._traverse(solver, self.task.checked)
             found.append(pyspiel.nash_conv(self.game, solver.average_policy()))
         return [float(np.mean(found))]
-
-
-def _iterations(solver, count):
-    """An iteration is a traversal for each player."""
-    rounds = -(-count // 2)
-    for _ in range(rounds):
-        solver.run_iteration()
-    return 2 * rounds
 
 
 class OpenSpielSearch(Program):
