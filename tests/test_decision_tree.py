@@ -14,7 +14,7 @@ from jaxgames.registry import make
 from solvers import evaluation
 from solvers.public_tree import build_public_tree
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import after, at, build_decision_tree, policies, start
+from solvers.sampling.decision_tree import build_decision_tree, policies
 
 GAMES = ["kuhn_poker", "leduc_poker", "kuhn_poker(players=3)", "goofspiel(cards=3)"]
 
@@ -93,7 +93,7 @@ def test_lotteries_of_unequal_chances():
     root = tickets(0, host.num_starts, host.share, host.other)
     assert sorted(root.values()) == pytest.approx([1 / 15] * 3 + [2 / 15] * 6, abs=1e-6)
     luck = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
-    drawn = jax.jit(jax.vmap(lambda one: start(found, one)))(luck)
+    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(luck)
     counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(luck)
     np.testing.assert_allclose(counts[list(root)], list(root.values()), atol=1e-4)
 
@@ -104,9 +104,9 @@ def test_fair_lotteries_need_no_tables():
 
 def test_terminals_stay():
     _, found, _ = compiled("kuhn_poker")
-    node = at(found, jnp.int32(found.nowhere))
+    node = found.at(jnp.int32(found.nowhere))
     assert int(node.actor) == TERMINAL
-    assert int(after(found, node, jnp.int32(1), jnp.float32(0.9))) == found.nowhere
+    assert int(found.after(node, jnp.int32(1), jnp.array([0.9]))) == found.nowhere
 
 
 @pytest.mark.parametrize(

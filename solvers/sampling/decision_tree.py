@@ -8,6 +8,8 @@ so thousands of episodes go side by side under `jax.vmap`, each at a place of it
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +19,7 @@ from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.public_tree import Policy
 from solvers.regret import match
+from solvers.sampling.episodes import Playable
 from solvers.sweeps import sum_actions
 
 
@@ -32,7 +35,7 @@ class Lotteries:
 
 
 @record
-class DecisionTree:
+class DecisionTree(Playable):
     """X places, N information states (of all players, one player after the other), P players,
     A actions.
 
@@ -56,6 +59,7 @@ class DecisionTree:
     widths: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)
     longest: int = flax.struct.field(pytree_node=False)  # decisions of an episode, at most
     game: str = flax.struct.field(pytree_node=False)
+    luck_of_chance: ClassVar[int] = 1
 
     @property
     def num_players(self) -> int:
@@ -81,6 +85,35 @@ class DecisionTree:
     def state(self) -> Int[Array | np.ndarray, " X"]:
         """The actor's information state at each place, N at terminals."""
         return self.table[:, 1]
+
+    def start(self, luck: Float[Array, "1"]) -> Int[Array, ""]:
+        """The first place of an episode."""
+        return self._drawn(jnp.int32(0), jnp.int32(self.num_starts), luck[0])
+
+    def at(self, place: Int[Array, ""]) -> Node:
+        """What is known of a place."""
+        row, actions = self.table[place], self.num_actions
+        return Node(
+            actor=row[0], state=row[1], first=row[2 : 2 + actions], count=row[2 + actions :]
+        )
+
+    def after(self, node: Node, action: Int[Array, ""], luck: Float[Array, "1"]) -> Int[Array, ""]:
+        """The place after an action, by what is known; a terminal stays where it is."""
+        return self._drawn(entry(node.first, action), entry(node.count, action), luck[0])
+
+    def after_each(self, node: Node, luck: Float[Array, " A"]) -> Int[Array, " A"]:
+        """The places after all actions, each with luck of its own; a terminal stays where it is."""
+        return self._drawn(node.first, node.count, luck)
+
+    def payoffs_at(self, place: Int[Array, ""]) -> Float[Array, " P"]:
+        """What the players get if the game is over there, else 0."""
+        return self.payoffs[place]
+
+    def _drawn(self, first, count, luck):
+        place, over = _ticket(first, count, luck)
+        if self.share is None:
+            return place
+        return jnp.where(over < self.share[place], place, self.other[place])
 
 
 @record
@@ -140,29 +173,6 @@ def build_decision_tree(
     )
 
 
-def at(tree: DecisionTree, place: Int[Array, ""]) -> Node:
-    """What is known of a place."""
-    row, actions = tree.table[place], tree.num_actions
-    return Node(actor=row[0], state=row[1], first=row[2 : 2 + actions], count=row[2 + actions :])
-
-
-def start(tree: DecisionTree, luck: Float[Array, ""]) -> Int[Array, ""]:
-    """The first place of an episode; `luck` is uniform in [0, 1)."""
-    return _drawn(tree, jnp.int32(0), jnp.int32(tree.num_starts), luck)
-
-
-def after(
-    tree: DecisionTree, node: Node, action: Int[Array, ""], luck: Float[Array, ""]
-) -> Int[Array, ""]:
-    """The place after an action; a terminal stays where it is."""
-    return _drawn(tree, entry(node.first, action), entry(node.count, action), luck)
-
-
-def after_each(tree: DecisionTree, node: Node, luck: Float[Array, " A"]) -> Int[Array, " A"]:
-    """The places after all actions, each with luck of its own; a terminal stays where it is."""
-    return _drawn(tree, node.first, node.count, luck)
-
-
 def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
     """`values[number]`, by comparisons: on CPU to look up one of few costs more."""
     found = jnp.broadcast_to(values[0], jnp.broadcast_shapes(values[0].shape, number.shape))
@@ -177,13 +187,6 @@ def world(tree: DecisionTree, state: Int[Array, ""], luck: Float[Array, ""]) -> 
     ticket, over = _ticket(worlds.first[state], worlds.count[state], luck)
     ticket = jnp.where(over < worlds.share[ticket], ticket, worlds.other[ticket])
     return worlds.place[ticket]
-
-
-def _drawn(tree, first, count, luck):
-    place, over = _ticket(first, count, luck)
-    if tree.share is None:
-        return place
-    return jnp.where(over < tree.share[place], place, tree.other[place])
 
 
 def _ticket(first, count, luck):

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped, UInt32
 
 from jaxgames.core import record
-from solvers.sampling.decision_tree import DecisionTree, Node, after, at, start
 
-# choose(carry, node, luck [W]) -> (carry, action, what it has to tell)
+# choose(carry, what is known of the place, luck [W]) -> (carry, action, what it has to tell)
 Choose = Callable[
-    [PyTree, Node, Float[Array, " W"]],
+    [PyTree, Any, Float[Array, " W"]],
     tuple[PyTree, Int[Array, ""], PyTree],
 ]
+
+
+class Playable(abc.ABC):
+    """What episodes need of a game of P players, A actions and N information states.
+
+    A *place* is where a player acts or the game is over. What is known of it is a record with the
+    fields `actor`, `state` (the number of the actor's information state; N where the game is over)
+    and `uniform` (the uniform policy over legal actions `[A]`; 0 where it is over).
+    """
+
+    luck_of_chance: ClassVar[int]  # W, numbers uniform in [0, 1) that chance needs each time
+    num_players: int
+    num_actions: int
+    num_states: int
+    longest: int  # decisions of an episode, at most
+
+    @abc.abstractmethod
+    def start(self, luck: Float[Array, " W"]) -> PyTree:
+        """The first place of an episode."""
+
+    @abc.abstractmethod
+    def at(self, place: PyTree) -> PyTree:
+        """What is known of a place."""
+
+    @abc.abstractmethod
+    def after(self, node: PyTree, action: Int[Array, ""], luck: Float[Array, " W"]) -> PyTree:
+        """The place after an action, by what is known; a terminal stays where it is."""
+
+    @abc.abstractmethod
+    def payoffs_at(self, place: PyTree) -> Float[Array, " P"]:
+        """What the players get if the game is over there, else 0."""
 
 
 @record
@@ -30,30 +62,30 @@ class Line:
 
 
 def play(
-    tree: DecisionTree,
+    game: Playable,
     key: Key[Array, ""],
     choose: Choose,
     carry: PyTree,
     *,
-    place: Int[Array, ""] | None = None,
+    place: PyTree | None = None,
     width: int = 1,
 ) -> Line:
     """An episode in which `choose` acts for all players, given `width` numbers of luck each time.
 
     It starts at `place`, or with the game. `key` is consumed.
     """
-    luck = numbers(key, (tree.longest + 1, width + 1))
-    place = start(tree, luck[-1, -1]) if place is None else place
+    luck = numbers(key, (game.longest + 1, width + game.luck_of_chance))
+    place = game.start(luck[-1, width:]) if place is None else place
 
     def step(before, luck):
         place, carry = before
-        node = at(tree, place)
-        carry, action, told = choose(carry, node, luck[:-1])
+        node = game.at(place)
+        carry, action, told = choose(carry, node, luck[:width])
         told = Line(actor=node.actor, state=node.state, action=action, told=told, payoffs=None)
-        return (after(tree, node, action, luck[-1]), carry), told
+        return (game.after(node, action, luck[width:]), carry), told
 
     (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1])
-    return line.replace(payoffs=tree.payoffs[place])
+    return line.replace(payoffs=game.payoffs_at(place))
 
 
 def repeated(
@@ -87,10 +119,14 @@ def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     `key` is consumed.
     """
     words = jax.random.key_data(key).astype(jnp.uint32)
-    count = jnp.arange(_size(shape), dtype=jnp.uint32)
-    mixed = _mixed(_mixed(count * jnp.uint32(0x9E3779B9) + words[-2]) ^ words[-1])
+    return uniform(words[-2:], jnp.arange(_size(shape), dtype=jnp.uint32)).reshape(shape)
+
+
+def uniform(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Float[Array, "..."]:
+    """Numbers uniform in [0, 1), mixed from two words and a counter."""
+    mixed = _mixed(_mixed(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
     mantissa = (mixed >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
-    return (jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1).reshape(shape)
+    return jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1
 
 
 def _size(shape):

@@ -24,7 +24,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, after_each, at, proportional, start
+from solvers.sampling.decision_tree import DecisionTree, proportional
 from solvers.sweeps import sum_actions
 
 
@@ -124,17 +124,17 @@ def traverse(
 
     def one(place, luck):
         """What follows a decision, as far as the traversal goes: places `[A]`."""
-        node = at(tree, place)
+        node = tree.at(place)
         # else XLA looks both up again for everything that is made of them
         node, regret = jax.lax.optimization_barrier((node, learner.regret[node.state]))
         legal, mine = node.count > 0, node.actor == player
         policy = match(regret, node.uniform)
         sampled = episodes.pick(policy, luck[-1])
         taken = legal & (mine | (number == sampled))
-        to = jnp.where(taken, after_each(tree, node, luck[:-1]), tree.nowhere)
+        to = jnp.where(taken, tree.after_each(node, luck[:-1]), tree.nowhere)
         return node, policy, taken, to
 
-    places, levels = start(tree, luck[-1])[None], []
+    places, levels = tree.start(luck[-1:])[None], []
     for depth, width in enumerate(widths):
         here = luck[: width * (actions + 1)].reshape(width, actions + 1)
         luck = luck[width * (actions + 1) :]

@@ -6,7 +6,8 @@
 
 Every player has a tree of its own information states, which each of its episodes makes one larger:
 from there on that player rolls out, uniformly. A learner is one set of tables, in which a state
-without visits is not in the tree; many learn side by side under `jax.vmap`.
+without visits is not in the tree; many learn side by side under `jax.vmap`. Games too large for a
+`DecisionTree` are played by their rules, with an index of information states (`IndexedGame`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from jaxgames.core import record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, policies, proportional
+from solvers.sampling.episodes import Playable
 from solvers.sweeps import max_actions, sum_actions
 
 
@@ -66,13 +68,14 @@ class Learner:
     lost: Array  # [N + 1, A] what rounding took from it (Kahan 1965): late changes are small
 
 
-def init(tree: DecisionTree) -> Learner:
+def init(game: Playable) -> Learner:
     """A learner before its first episode."""
+    shape = game.num_states + 1, game.num_actions
     return Learner(
         step=jnp.int32(0),
-        visits=jnp.zeros(tree.uniform.shape, jnp.int32),
-        values=jnp.zeros_like(tree.uniform),
-        lost=jnp.zeros_like(tree.uniform),
+        visits=jnp.zeros(shape, jnp.int32),
+        values=jnp.zeros(shape),
+        lost=jnp.zeros(shape),
     )
 
 
@@ -91,7 +94,7 @@ def greedy_policy(tree: DecisionTree, learner: Learner) -> Policy:
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
-    tree: DecisionTree,
+    game: Playable,
     learner: Learner,
     key: Key[Array, ""],
     *,
@@ -99,13 +102,13 @@ def run(
     num_episodes: int | Int[Array, ""],
 ) -> Learner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
-    one = functools.partial(episode, tree, settings=settings)
+    one = functools.partial(episode, game, settings=settings)
     return episodes.repeated(one, learner, key, num_episodes)
 
 
-def episode(tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: Uct) -> Learner:
+def episode(game: Playable, learner: Learner, key: Key[Array, ""], *, settings: Uct) -> Learner:
     """The learner after one more episode; `key` is consumed."""
-    players = jnp.arange(tree.num_players, dtype=jnp.int32)
+    players = jnp.arange(game.num_players, dtype=jnp.int32)
 
     def choose(inside, node, luck):
         visits, uniform = learner.visits[node.state], node.uniform
@@ -116,7 +119,7 @@ def episode(tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settin
         action = episodes.pick(jnp.where(rolls_out, uniform, weights), luck[1])
         return inside & ~(acts & rolls_out), action, counted
 
-    line = episodes.play(tree, key, choose, jnp.ones(tree.num_players, bool), width=2)
+    line = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
     return backed_up(learner, line)
 
 

@@ -1,0 +1,91 @@
+"""Games that are played by their rules, with an index of information states."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampling_cases import assert_side_by_side_is_one_by_one, compiled
+
+from jaxgames.core import TERMINAL
+from jaxgames.histories import states_at
+from jaxgames.registry import make
+from solvers import evaluation
+from solvers.sampling import episodes, uct
+from solvers.sampling.indexed_game import indexed_game
+
+KUHN = make("kuhn_poker")
+STATES = 4 * 27
+
+
+def index(state, player):
+    """Own card and actions so far."""
+    taken = jnp.sum((state.history + 1) * jnp.array([9, 3, 1]))
+    return state.cards[player] * 27 + taken
+
+
+def rows_of_tree(game, tree):
+    """By player the row of each information state of the tree."""
+    found = []
+    for player in range(2):
+        histories = tree.representative(player)[: tree.num_decisions[player]]
+        states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, histories))
+        found.append(jax.vmap(lambda state, p=player: index(state, p))(states))
+    return found
+
+
+def test_uct_learns_what_it_learns_from_tables():
+    """Not the same episodes, so on average: visits of all actions, and how good the policy is."""
+    tree, _, tables = compiled("kuhn_poker")
+    game = indexed_game(KUHN, index, num_states=STATES)
+    rows, ends = rows_of_tree(KUHN, tree), np.cumsum((0, *tables.num_decisions))
+
+    def visits(game, key):
+        run = jax.vmap(
+            lambda key: uct.run(
+                game, uct.init(game), key, settings=uct.smooth_uct(2.0), num_episodes=500
+            )
+        )
+        return np.asarray(run(jax.random.split(key, 400)).visits)
+
+    mine, others = visits(game, jax.random.key(1)), visits(tables, jax.random.key(2))
+    for player in range(2):
+        some = mine[:, rows[player]]
+        same = others[:, ends[player] : ends[player + 1]]
+        error = np.sqrt((some.var(axis=0) + same.var(axis=0)) / 400)
+        assert (np.abs(some.mean(axis=0) - same.mean(axis=0)) < 4.5 * error + 1e-6).all()
+
+
+def test_lines_of_play_follow_the_rules():
+    game = indexed_game(KUHN, index, num_states=STATES, longest=3)
+
+    def choose(carry, node, luck):
+        return carry, episodes.pick(node.uniform, luck[0]), node.uniform
+
+    keys = jax.random.split(jax.random.key(0), 2000)
+    lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
+    over = np.asarray(lines.actor == TERMINAL)
+    np.testing.assert_array_equal(lines.state == STATES, over)
+    np.testing.assert_allclose(lines.payoffs.sum(axis=1), 0)
+    tree, public, _ = compiled("kuhn_poker")
+    uniform = tuple(np.full((n, 2), 0.5, np.float32) for n in tree.num_decisions)
+    value = float(evaluation.expected_value(public, uniform)[0])
+    error = np.std(lines.payoffs[:, 0]) / np.sqrt(len(keys))
+    assert abs(float(lines.payoffs[:, 0].mean()) - value) < 4 * error
+
+
+def test_learners_side_by_side_are_learners_one_by_one():
+    game = indexed_game(KUHN, index, num_states=STATES)
+
+    def run(key):
+        return uct.run(game, uct.init(game), key, settings=uct.uct(2.0), num_episodes=20)
+
+    assert_side_by_side_is_one_by_one(run)
+
+
+def test_bad_indices():
+    with pytest.raises(ValueError, match="num_states=0 must be at least 1"):
+        indexed_game(KUHN, index, num_states=0)
+    with pytest.raises(ValueError, match=r"index gives row \d+ in kuhn_poker.*from 0 to 19"):
+        indexed_game(KUHN, index, num_states=20)
+    with pytest.raises(ValueError, match="longest=2 is less than the 3 decisions of a game"):
+        indexed_game(KUHN, index, num_states=STATES, longest=2)

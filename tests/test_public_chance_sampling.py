@@ -1,0 +1,127 @@
+"""Public-chance sampling: CFR where chance shows nothing, else unbiased; towards equilibrium."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sampling_cases import assert_side_by_side_is_one_by_one, assert_unbiased, compiled
+
+from jaxgames.core import CHANCE
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import public_table
+from solvers import cfr, evaluation
+from solvers.regret import RegretMatchingPlus
+from solvers.sampling import public_chance_sampling
+from solvers.sampling.public_chance_sampling import PublicChanceSampling, build_chance_tree
+from solvers.search.listing import reach_and_values
+
+
+@functools.cache
+def chance_tree(name):
+    return build_chance_tree(public_table(compiled(name)[0]))
+
+
+def learned(tree, key, *, settings, num_iterations):
+    start = public_chance_sampling.init(tree)
+    return public_chance_sampling.run(
+        tree, start, key, settings=settings, num_iterations=num_iterations
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "solver"),
+    [
+        ("kuhn_poker", PublicChanceSampling(), cfr.cfr(alternating=False)),
+        (
+            "liars_dice(dice=1,sides=3)",
+            PublicChanceSampling(minimizer=RegretMatchingPlus(), averaging_power=1.0),
+            cfr.cfr_plus(alternating=False),
+        ),
+        # actions that the other does not see, and rows that change their numbers
+        (
+            "goofspiel(cards=3,points=descending)",
+            PublicChanceSampling(),
+            cfr.cfr(alternating=False),
+        ),
+    ],
+)
+def test_where_chance_shows_nothing_it_is_cfr(name, settings, solver):
+    _, public, _ = compiled(name)
+    tree = chance_tree(name)
+    mine = learned(tree, jax.random.key(0), settings=settings, num_iterations=25)
+    state = cfr.run(public, cfr.init(public), solver=solver, num_iterations=25)
+    expected = cfr.average_policy(public, state)
+    for rows, others in zip(
+        public_chance_sampling.average_policy(tree, mine), expected, strict=True
+    ):
+        np.testing.assert_allclose(rows, others, atol=1e-5)
+
+
+def test_sampled_regrets_are_the_exact_ones_where_walks_come():
+    tree = chance_tree("goofspiel(cards=3)")
+    weights = jax.random.uniform(jax.random.key(3), tree.uniform.shape, minval=0.1)
+    policy = jnp.where(tree.uniform > 0, weights, 0)
+    learner = public_chance_sampling.init(tree).replace(regret=policy)
+
+    def sampled(key):
+        levels = public_chance_sampling.walk(tree, learner, key)
+        regrets = public_chance_sampling.instant_regrets(tree, levels)
+        found = jnp.zeros((len(policy) + 1, *policy.shape[1:]))
+        for level, here in zip(levels, regrets, strict=True):
+            found = found.at[level.state].add(here)
+        return found
+
+    exact = _exact_regrets(tree, policy / jnp.maximum(policy.sum(axis=1, keepdims=True), 1e-9))
+    assert_unbiased(sampled, exact, jax.random.key(0), count=10_000)
+
+
+def _exact_regrets(tree, policy):
+    """By public state as if walks left nothing out, times how often they come there."""
+    game = tree.game
+    listing = list_public_states(game)
+    states, above, slots, actor, child = map(
+        np.asarray, (listing.state, listing.parent, listing.slot, listing.actor, listing.child)
+    )
+    values = reach_and_values(game, listing, policy[states])[1]
+    below = jnp.where((child >= 0)[:, :, None, None], values[child], 0).swapaxes(1, 2)
+    actions = jax.vmap(game.up)(listing.state, below)[0]
+    own = values[np.arange(len(states)), np.maximum(actor, 0)]
+    regrets = jnp.where(tree.uniform[states] > 0, actions - own[:, None], 0)
+    often = np.ones(len(states))
+    for s in range(1, len(states)):
+        share = np.asarray(tree.chance)[states[above[s]], slots[s]]
+        often[s] = often[above[s]] * (share if actor[above[s]] == CHANCE else 1)
+    found = np.zeros(policy.shape)
+    found[states] = often[:, None, None] * np.asarray(regrets)
+    return found
+
+
+def test_averages_come_near_equilibrium():
+    name = "leduc_poker(suit_isomorphism=true)"
+    _, public, _ = compiled(name)
+    tree = chance_tree(name)
+
+    @jax.vmap
+    def exploitability(key):
+        learner = learned(tree, key, settings=PublicChanceSampling(), num_iterations=2000)
+        return evaluation.exploitability(
+            public, public_chance_sampling.average_policy(tree, learner)
+        )
+
+    found = jax.jit(exploitability)(jax.random.split(jax.random.key(1), 2))
+    assert found.max() < 0.1  # uniform play: 2.37
+
+
+def test_learners_side_by_side_are_learners_one_by_one():
+    tree = chance_tree("goofspiel(cards=3)")
+    run = functools.partial(learned, tree, settings=PublicChanceSampling(), num_iterations=5)
+    assert_side_by_side_is_one_by_one(run)
+
+
+def test_bad_settings():
+    with pytest.raises(ValueError, match=r"averaging_power=-1.0 must be at least 0"):
+        PublicChanceSampling(averaging_power=-1.0)
+    with pytest.raises(ValueError, match="has 3 players; a public table needs 2"):
+        chance_tree("kuhn_poker(players=3)")
