@@ -109,20 +109,6 @@ def test_terminals_stay():
     assert int(found.after(node, jnp.int32(1), jnp.array([0.9]))) == found.nowhere
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        # check and bet are both answered, and of the answers one is a bet; the first player's one
-        # action is answered, and of the answers one is a bet
-        ("kuhn_poker", ((1, 2, 1), (1, 1, 1))),
-        ("matrix_rps", ((1, 3), (1, 1))),
-    ],
-)
-def test_widths(name, expected):
-    _, found, _ = compiled(name)
-    assert found.widths == expected
-
-
 def test_numbers_are_uniform_and_independent():
     keys = jax.random.split(jax.random.key(1), 4000)
     draw_all = jax.vmap(lambda key: episodes.numbers(key, (24,)))

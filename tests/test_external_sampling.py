@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sampling_cases import (
@@ -39,12 +38,10 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count):
         mine[ends[player] : ends[player + 1]] = exact[ends[player] : ends[player + 1]]
 
         def sampled(key, player=player):
-            levels = external_sampling.traverse(tree, learner, key, player=player)
-            instant = external_sampling.instant_regrets(levels, player=player)
-            found = jnp.zeros_like(tree.uniform)
-            for level, regrets in zip(levels, instant, strict=True):
-                found = found.at[level.state].add(regrets)
-            return found
+            after = external_sampling.traverse(
+                tree, learner, key, player=player, settings=ExternalSampling()
+            )
+            return after.regret - table
 
         assert_unbiased(sampled, mine, jax.random.key(player), count=count)
 

@@ -54,9 +54,6 @@ class DecisionTree(Playable):
     nowhere: int = flax.struct.field(pytree_node=False)  # one of the terminals
     num_starts: int = flax.struct.field(pytree_node=False)
     num_decisions: tuple[int, ...] = flax.struct.field(pytree_node=False)  # [P] states of each
-    # by player: how many decisions there can be after 0, 1, 2, ... others, if chance and the other
-    # players take one action each, and that player all
-    widths: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)
     longest: int = flax.struct.field(pytree_node=False)  # decisions of an episode, at most
     game: str = flax.struct.field(pytree_node=False)
     luck_of_chance: ClassVar[int] = 1
@@ -100,10 +97,6 @@ class DecisionTree(Playable):
     def after(self, node: Node, action: Int[Array, ""], luck: Float[Array, "1"]) -> Int[Array, ""]:
         """The place after an action, by what is known; a terminal stays where it is."""
         return self._drawn(entry(node.first, action), entry(node.count, action), luck[0])
-
-    def after_each(self, node: Node, luck: Float[Array, " A"]) -> Int[Array, " A"]:
-        """The places after all actions, each with luck of its own; a terminal stays where it is."""
-        return self._drawn(node.first, node.count, luck)
 
     def payoffs_at(self, place: Int[Array, ""]) -> Float[Array, " P"]:
         """What the players get if the game is over there, else 0."""
@@ -167,7 +160,6 @@ def build_decision_tree(
         nowhere=int(np.flatnonzero(~acts)[0]),
         num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
-        widths=tuple(_widths(tree, player) for player in range(tree.num_players)),
         longest=int(_decisions_before(tree).max()),
         game=tree.game,
     )
@@ -281,24 +273,3 @@ def _decisions_before(tree):
     for rows in levels(tree.parent):
         found[rows] += found[tree.parent[rows]]
     return found
-
-
-def _widths(tree, player):
-    """See `DecisionTree.widths`."""
-    longest = int(_decisions_before(tree).max())
-    below = np.zeros((tree.num_histories, longest + 1), np.int64)
-    for rows in reversed(list(levels(tree.parent))):
-        _settle(tree, below, rows)
-        above = tree.parent[rows]
-        mine = (tree.actor[above] == player)[:, None]
-        np.add.at(below, above, np.where(mine, below[rows], 0))
-        np.maximum.at(below, above, np.where(mine, 0, below[rows]))
-    _settle(tree, below, slice(0, 1))
-    return tuple(int(count) for count in below[0] if count)
-
-
-def _settle(tree, below, rows):
-    """What was found of the decisions below these histories becomes what is found from them on."""
-    decides = (tree.actor[rows] >= 0)[:, None]
-    after = np.concatenate([np.ones_like(below[rows, :1]), below[rows, :-1]], axis=1)
-    below[rows] = np.where(decides, after, below[rows])

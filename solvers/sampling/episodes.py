@@ -113,7 +113,7 @@ def put(
 
 
 def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """Numbers uniform in [0, 1), mixed from the key and a counter (MurmurHash3's finaliser, twice).
+    """Numbers uniform in [0, 1), mixed from the key and a counter.
 
     Many times cheaper than `jax.random.uniform`, which would take most of an episode's time.
     `key` is consumed.
@@ -124,8 +124,8 @@ def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
 
 def uniform(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Float[Array, "..."]:
     """Numbers uniform in [0, 1), mixed from two words and a counter."""
-    mixed = _mixed(_mixed(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
-    mantissa = (mixed >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
+    bits = mixed(mixed(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
+    mantissa = (bits >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
     return jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1
 
 
@@ -136,7 +136,8 @@ def _size(shape):
     return size
 
 
-def _mixed(bits):
+def mixed(bits: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
+    """Other bits, one to one, that look like chance (MurmurHash3's finaliser)."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         bits = (bits ^ (bits >> jnp.uint32(shift))) * jnp.uint32(factor)
     return bits ^ (bits >> jnp.uint32(16))

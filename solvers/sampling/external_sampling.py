@@ -5,10 +5,11 @@
     policy = average_policy(tree, learner)
 
 A traversal follows all actions of one player and one of chance and of the others, everywhere anew.
-The decisions that it meets after equally many others go side by side, as many as there can be
-(`DecisionTree.widths`). An iteration is a traversal for every player, one after the other. The
-average is the simple one: a player's policies where the player before it traverses. A learner is
-one set of tables; many learn side by side under `jax.vmap`.
+An iteration is a traversal for every player, one after the other. The average is the simple one: a
+player's policies where the player before it traverses.
+
+A learner is one set of tables; many learn side by side under `jax.vmap`. Each walks its own tree
+depth first, a step at a time, and none waits for another before the last has done its iterations.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional
+from solvers.search.regret_phase import widest
 from solvers.sweeps import sum_actions
 
 
@@ -52,15 +54,23 @@ class Learner:
 
 
 @record
-class Level:
-    """The W decisions that a traversal meets after equally many others; some are nobody's."""
+class Walk:
+    """A learner on its way.
 
-    actor: Array  # [W] int32
-    state: Array  # [W] int32
-    policy: Array  # [W, A]
-    taken: Array  # [W, A] bool: all legal actions of the traverser, one of the others
-    payoff: Array  # [W, A] of the traverser where the game ends, 0 elsewhere
-    below: Array  # [W, A] int32 which decision of the next level follows; beyond the last: none
+    The decisions of the player who traverses, from the first one to where the walk is, are a stack.
+    """
+
+    learner: Learner
+    traversal: Array  # [] int32 its number, counted over all players and from the first iteration
+    step: Array  # [] int32 of this traversal
+    place: Array  # [] int32 where it comes to next
+    returns: Array  # [] bool: it does not, but goes back to the last decision on the stack
+    value: Array  # [] with what it returns
+    height: Array  # [] int32 decisions on the stack, from 1 on
+    places: Array  # [D + 1] int32
+    actions: Array  # [D + 1] int32 which one is followed
+    values: Array  # [D + 1, A] what those already followed are worth
+    regrets: Array  # [D + 1, A] before the traversal
 
 
 def init(tree: DecisionTree) -> Learner:
@@ -84,91 +94,122 @@ def run(
     num_iterations: int | Int[Array, ""],
 ) -> Learner:
     """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
-    one = functools.partial(iteration, tree, settings=settings)
-    return episodes.repeated(one, learner, key, num_iterations)
-
-
-def iteration(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: ExternalSampling
-) -> Learner:
-    """The learner after a traversal for every player; `key` is consumed."""
-    keys = jax.random.split(key, tree.num_players)
-    step = (learner.step + 1).astype(learner.regret.dtype)
-    for player in range(tree.num_players):
-        levels = traverse(tree, learner, keys[player], player=player)
-        instant = jnp.concatenate(instant_regrets(levels, player=player))
-        found = jax.tree.map(lambda *each: jnp.concatenate(each), *levels)
-        before = RegretState(
-            regret=learner.regret[found.state].T, policy=tree.uniform[found.state].T
-        )
-        after = settings.minimizer.update(before, instant.T, before.policy, step)
-        mine, next_one = found.actor == player, found.actor == (player + 1) % tree.num_players
-        row = jnp.where(mine, found.state, tree.num_states)
-        weight = jnp.where(next_one, step**settings.averaging_power, 0)
-        # a state may be met more than once, by actions that its player does not see
-        average = learner.average.at[found.state].add(
-            weight[:, None] * found.policy, mode="promise_in_bounds"
-        )
-        regret = learner.regret.at[row].set(after.regret.T, mode="promise_in_bounds")
-        learner = learner.replace(regret=regret, average=average)
-    return learner.replace(step=learner.step + 1)
+    players = tree.num_players
+    first, last = learner.step * players, (learner.step + num_iterations) * players
+    learner = _walked(tree, learner, key, first, last, settings)
+    return learner.replace(step=learner.step + num_iterations)
 
 
 def traverse(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, player: int
-) -> tuple[Level, ...]:
-    """One traversal for `player`, from its first decision down. `key` is consumed."""
-    actions, widths = tree.num_actions, tree.widths[player]
-    luck = episodes.numbers(key, (sum(widths) * (actions + 1) + 1,))
-    number = jnp.arange(actions, dtype=jnp.int32)
-
-    def one(place, luck):
-        """What follows a decision, as far as the traversal goes: places `[A]`."""
-        node = tree.at(place)
-        # else XLA looks both up again for everything that is made of them
-        node, regret = jax.lax.optimization_barrier((node, learner.regret[node.state]))
-        legal, mine = node.count > 0, node.actor == player
-        policy = match(regret, node.uniform)
-        sampled = episodes.pick(policy, luck[-1])
-        taken = legal & (mine | (number == sampled))
-        to = jnp.where(taken, tree.after_each(node, luck[:-1]), tree.nowhere)
-        return node, policy, taken, to
-
-    places, levels = tree.start(luck[-1:])[None], []
-    for depth, width in enumerate(widths):
-        here = luck[: width * (actions + 1)].reshape(width, actions + 1)
-        luck = luck[width * (actions + 1) :]
-        node, policy, taken, to = jax.vmap(one)(places, here)
-        go_on = tree.table[to, 0] != TERMINAL
-        following = widths[depth + 1] if depth + 1 < len(widths) else 0
-        below = jax.lax.associative_scan(jnp.add, go_on.reshape(-1).astype(jnp.int32))
-        below = below.reshape(go_on.shape) - 1
-        below = jnp.where(go_on, below, following)
-        payoff = jnp.where(taken, tree.payoffs[to, player], 0)
-        levels.append(
-            Level(
-                actor=node.actor,
-                state=node.state,
-                policy=policy,
-                taken=taken,
-                payoff=payoff,
-                below=below,
-            )
-        )
-        places = jnp.full(following, tree.nowhere).at[below].set(to, mode="drop")
-    return tuple(levels)
+    tree: DecisionTree,
+    learner: Learner,
+    key: Key[Array, ""],
+    *,
+    player: int,
+    settings: ExternalSampling,
+) -> Learner:
+    """The learner after one traversal, its `step` unchanged; `key` is the whole run's."""
+    first = learner.step * tree.num_players + player
+    return _walked(tree, learner, key, first, first + 1, settings)
 
 
-def instant_regrets(levels: tuple[Level, ...], *, player: int) -> tuple[Float[Array, "_ A"], ...]:
-    """Sampled counterfactual regrets of the traverser at all decisions, 0 at the others'.
+def _walked(tree, learner, key, first, last, settings):
+    """The learner after the traversals from number `first` to before `last`."""
+    words = jax.random.key_data(key).astype(jnp.uint32)[-2:]
+    stack = tree.longest + 1
+    walk = Walk(
+        learner=learner,
+        traversal=first,
+        step=jnp.int32(0),
+        place=tree.start(_luck(words, first, jnp.int32(0))[None]),
+        returns=jnp.bool_(False),
+        value=jnp.zeros((), tree.payoffs.dtype),
+        height=jnp.int32(0),
+        places=jnp.zeros(stack, jnp.int32),
+        actions=jnp.zeros(stack, jnp.int32),
+        values=jnp.zeros((stack, tree.num_actions), tree.payoffs.dtype),
+        regrets=jnp.zeros((stack, tree.num_actions), learner.regret.dtype),
+    )
+    one = functools.partial(_step, tree, words, last, settings)
+    going = lambda walk: widest(last - walk.traversal) > 0  # noqa: E731
+    learner = jax.lax.while_loop(going, one, walk).learner
+    # nobody's row has what learners wrote while they waited
+    blank = lambda table: table.at[tree.num_states].set(0)  # noqa: E731
+    return learner.replace(regret=blank(learner.regret), average=blank(learner.average))
 
-    Their expectation is the exact one's, chance's and the others' reach included.
+
+def _luck(words, traversal, number):
+    """A number of a traversal."""
+    mine = jnp.stack([episodes.mixed(words[0] + traversal.astype(jnp.uint32)), words[1]])
+    return episodes.uniform(mine, number.astype(jnp.uint32))
+
+
+def _step(tree, words, last, settings, walk):
+    """To the next place, or back by one decision of the player who traverses.
+
+    A learner that is through goes on walking while it waits for others, and learns nothing.
     """
-    below, found = jnp.zeros(0, levels[0].payoff.dtype), []
-    for level in reversed(levels):
-        values = level.payoff + jnp.append(below, 0)[level.below]
-        mine = (level.actor == player)[:, None]
-        weights = jnp.where(mine, level.policy, level.taken.astype(values.dtype))
-        below = sum_actions((weights * values).T)
-        found.insert(0, jnp.where(mine & level.taken, values - below[:, None], 0))
-    return tuple(found)
+    player, counts = walk.traversal % tree.num_players, walk.traversal < last
+    iteration = (walk.traversal // tree.num_players + 1).astype(walk.value.dtype)
+    node = tree.at(walk.place)
+    # else XLA looks rows up again for everything that is made of them
+    node, regret = jax.lax.optimization_barrier((node, walk.learner.regret[node.state]))
+    mine = ~walk.returns & (node.actor == player)
+    over = ~walk.returns & (node.actor == TERMINAL)
+    others = ~(walk.returns | mine | over)
+    policy = match(regret, node.uniform)
+    averages = counts & others & (node.actor == (player + 1) % tree.num_players)
+    weight = iteration**settings.averaging_power
+    average = _add(
+        walk.learner.average, jnp.where(averages, node.state, tree.num_states), weight * policy
+    )
+
+    top = walk.height + mine.astype(jnp.int32)
+    frame = walk.places[top], walk.actions[top], walk.values[top], walk.regrets[top]
+    place, action, values, before = jax.lax.optimization_barrier(frame)
+    place, action = jnp.where(mine, walk.place, place), jnp.where(mine, -1, action)
+    before = jnp.where(mine, regret, before)
+    number = jnp.arange(tree.num_actions, dtype=jnp.int32)
+    value = jnp.where(over, tree.payoffs[walk.place, player], walk.value)
+    values = jnp.where((over | walk.returns) & (number == action), value, values)
+    waits = jax.lax.optimization_barrier(tree.at(place))
+    legal, none = waits.count > 0, tree.num_actions
+    following = jnp.where(legal & (number > action), number, none)
+    following = functools.reduce(jnp.minimum, [following[a] for a in range(none)])
+
+    ends = ~others & (top == 0)  # the traversal
+    leaves = ~others & (top > 0) & (following == none)
+    mean = sum_actions(match(before, waits.uniform) * values)
+    state = RegretState(regret=before, policy=waits.uniform)
+    instant = jnp.where(legal, values - mean, 0)
+    after = settings.minimizer.update(state, instant, waits.uniform, iteration)
+    row = jnp.where(counts & leaves, waits.state, tree.num_states)
+
+    sampled = episodes.pick(policy, _luck(words, walk.traversal, 2 * walk.step + 1))
+    chosen = jnp.where(others, sampled, jnp.minimum(following, none - 1))
+    on = jax.tree.map(lambda x, y: jnp.where(others, x, y), node, waits)
+    traversal, step = walk.traversal + ends.astype(jnp.int32), jnp.where(ends, 0, walk.step + 1)
+    luck = _luck(words, traversal, 2 * step)[None]
+    return Walk(
+        learner=walk.learner.replace(
+            regret=_put(walk.learner.regret, row, after.regret), average=average
+        ),
+        traversal=traversal,
+        step=step,
+        place=jnp.where(ends, tree.start(luck), tree.after(on, chosen, luck)),
+        returns=leaves,
+        value=mean,
+        height=top - leaves.astype(jnp.int32),
+        places=_put(walk.places, top, place),
+        actions=_put(walk.actions, top, jnp.where(others, action, following)),
+        values=_put(walk.values, top, values),
+        regrets=_put(walk.regrets, top, before),
+    )
+
+
+def _put(table, row, new):
+    return table.at[row].set(new, mode="promise_in_bounds")
+
+
+def _add(table, row, more):
+    return table.at[row].add(more, mode="promise_in_bounds")
