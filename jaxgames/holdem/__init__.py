@@ -1,0 +1,1 @@
+"""Hold'em poker: cards, their strength, and what players may hold."""
