@@ -71,6 +71,16 @@ def next_problem(
     return problem, played
 
 
+def reach_within(game: PublicGame, search: Search) -> Float[Array, "2 N"]:
+    """Both players' own reaches where a search acted, as they were on average in its tree.
+
+    Those of a re-solver's opponent are the gadget's.
+    """
+    weight = search.total - search.tree.since[search.target]
+    total = columns(search.tree.reach_total, search.target, 1, game.num_rows)
+    return total / jnp.where(weight > 0, weight, 1)
+
+
 def _problem_at(game, search, slot, state, path, played, resolver):
     """The problem whose tree starts at a slot of this search's tree."""
     tree, trusted = search.tree, resolver == NO_RESOLVER
