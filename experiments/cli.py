@@ -35,7 +35,7 @@ from experiments import (
     solve,
 )
 from experiments.runs import RunArguments
-from jaxgames.registry import make, registered, unknown
+from jaxgames.registry import described, registered, unknown
 from solvers.cfr import SOLVERS
 
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
@@ -177,8 +177,7 @@ def print_list() -> None:
 
     games = Table(Column("game, with its parameters", overflow="fold"), "what it is", title="Games")
     for name in registered():
-        game = make(name)
-        games.add_row(str(game), inspect.getdoc(sys.modules[type(game).__module__]).splitlines()[0])
+        games.add_row(*described(name))
     games.add_row("openspiel:NAME", "any game of OpenSpiel with information states")
     games.add_row("efg:FILE", "a Gambit file")
     games.add_row("pgx:NAME", "a game of pgx with perfect information and a small tree")

@@ -3,6 +3,7 @@
 from jaxgames import (  # noqa: F401 (registers them)
     coin_toss,
     goofspiel,
+    holdem,
     kuhn,
     leduc,
     liars_dice,

@@ -13,18 +13,22 @@ from jaxgames.core import Game
 
 T = TypeVar("T")
 
-_GAMES: dict[str, type[Game]] = {}
+_GAMES: dict[str, Callable[..., Game]] = {}
 _ALIASES: dict[str, str] = {}
 
 
-def register(name: str, *aliases: str) -> Callable[[type[Game]], type[Game]]:
-    """Class decorator: `make(name)` builds the decorated game; `aliases` are other names for it."""
+def register(name: str, *aliases: str) -> Callable[[T], T]:
+    """Decorator of a game's class, or of a function that builds one: `make(name)` calls it.
 
-    def decorate(cls: type[Game]) -> type[Game]:
+    `aliases` are other names for it.
+    """
+
+    def decorate(cls: T) -> T:
         taken = {name, *aliases} & {*_GAMES, *_ALIASES}
         if taken:
             raise ValueError(f"register: a game named {sorted(taken)[0]!r} exists already")
-        cls.name = name
+        if isinstance(cls, type):
+            cls.name = name
         _GAMES[name] = cls
         _ALIASES.update(dict.fromkeys(aliases, name))
         return cls
@@ -35,6 +39,16 @@ def register(name: str, *aliases: str) -> Callable[[type[Game]], type[Game]]:
 def registered() -> tuple[str, ...]:
     """The names of all games, sorted."""
     return tuple(sorted(_GAMES))
+
+
+def described(name: str) -> tuple[str, str]:
+    """A registered game with its parameters, as `make` reads them, and what it is in a line."""
+    builder, game = _GAMES[name], make(name)
+    if isinstance(builder, type):
+        return str(game), inspect.getdoc(inspect.getmodule(builder)).splitlines()[0]
+    defaults = inspect.signature(builder).parameters.values()
+    inside = ",".join(f"{p.name}={'' if p.default == () else p.default}" for p in defaults)
+    return f"{name}({inside})" if inside else name, inspect.getdoc(builder).splitlines()[0]
 
 
 def make(spec: str) -> Game:
@@ -92,6 +106,8 @@ def _parameters(name: str, function: Callable, inside: str) -> dict[str, object]
 
 
 def _value(name: str, key: str, text: str, hint: object) -> object:
+    if typing.get_origin(hint) is tuple and not text:
+        return ()
     if typing.get_origin(hint) is tuple:
         return tuple(_value(name, key, part, typing.get_args(hint)[0]) for part in text.split("/"))
     if hint is bool:

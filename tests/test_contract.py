@@ -17,10 +17,12 @@ VARIANTS = [
     "kuhn_poker(players=3)",
     "leduc_poker(players=3,suit_isomorphism=true)",
     "goofspiel(cards=4,points=descending)",
+    "poker(limit=false,stack=12,blinds=1/2/0,players=3,first=2/0,board=0/1,max_raises=0/0,suits=2)",
+    "poker(limit=false,stack=40,blinds=2/1,first=1/0,board=0/2,max_raises=0/3,bets=0.5/1/allin)",
 ]
 
 
-LARGE = {"scotland_yard"}  # long; its own tests check a smaller map
+LARGE = {"scotland_yard", "hunl", "limit_holdem", "nlfh"}  # smaller ones or variants are checked
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
     for name in (*jaxgames.registered(), *VARIANTS)

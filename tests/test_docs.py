@@ -84,3 +84,10 @@ def test_program_of_student_of_games_runs():
     with contextlib.redirect_stdout(output):
         exec(program, {})
     assert output.getvalue().count("[") == 4  # three actions
+
+
+def test_program_of_holdem_runs(capsys):
+    text = (DOCS / "holdem.md").read_text()
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(program, {})
+    assert 0.4 < float(capsys.readouterr().out) < 0.6

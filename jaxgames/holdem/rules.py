@@ -1,0 +1,441 @@
+"""Poker as the ACPC's game definitions have it: hold'em, and everything down to Kuhn's.
+
+Cards are dealt one by one, first every player's own, then each round's on the board. Card
+`suits * rank + suit` has the rank and suit of `cards.py`. Money is in whole chips; what a player
+has *spent* counts from the start of the hand, blinds included, and a raise is named by what it
+raises that to. Details follow the ACPC's reference implementation (project_acpc_server, `game.c`):
+who is all-in does not act; when all but one are, the rest of the board is dealt at once; side pots
+go to the best hand that paid for them; a raise is at least as large as the last one of its round,
+or all-in.
+
+Actions: 0 fold (when there is something to call), 1 check or call; in limit games 2 raise; in
+no-limit games 1 + n raise to n, or, with `bets`, 2 + i the i-th of these: fractions of the pot
+after calling, and "allin".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
+from jaxgames.holdem.cards import RANKS, SUITS
+from jaxgames.holdem.evaluator import strength
+from jaxgames.registry import register
+
+FOLD, CALL = 0, 1
+NOTHING = -1  # no card dealt, or no action taken yet
+UNLIMITED = 0  # as `max_raises` and as limit games' stacks
+_ENOUGH = 2**30  # chips
+
+
+@record
+class PokerState(State):
+    """A hand of poker."""
+
+    hole: Array  # [P, H] int32, NOTHING before the deal
+    board: Array  # [B] int32
+    num_dealt: Array  # [] int32 cards, all players' and the board's
+    spent: Array  # [P] int32
+    folded: Array  # [P] bool
+    called: Array  # [P] bool: has acted in this round, and nobody raised since
+    round: Array  # [] int32
+    num_raises: Array  # [] int32 in this round
+    least_raise: Array  # [] int32 what the next raise must raise to, unless all-in
+    over: Array  # [] bool: no more betting
+    num_taken: Array  # [] int32 actions
+    history: Array  # [T] int32 those actions, NOTHING after them
+
+
+@register("poker")
+@dataclasses.dataclass(frozen=True)
+class Poker(Game):
+    """By default two-player limit hold'em.
+
+    Parameters: `players` (2 to 10); `limit` (fixed raises) or not; `blinds` by player; `stack`
+    of every player (0: no limit); by round `first` to act (players from 0), `board` cards,
+    `raise_sizes` (limit) and `max_raises` (0: any number); `hole` cards; `ranks` and `suits` of
+    the deck; `bets` (no-limit): fractions of the pot and "allin", or nothing for all raises.
+    """
+
+    players: int = 2
+    limit: bool = True
+    blinds: tuple[int, ...] = (10, 5)
+    stack: int = 0
+    first: tuple[int, ...] = (1, 0, 0, 0)
+    board: tuple[int, ...] = (0, 3, 1, 1)
+    raise_sizes: tuple[int, ...] = (10, 10, 20, 20)
+    max_raises: tuple[int, ...] = (3, 4, 4, 4)
+    hole: int = 2
+    ranks: int = 13
+    suits: int = 4
+    bets: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        self._check_players()
+        self._check_rounds()
+        self._check_bets()
+        if not (1 <= self.ranks <= len(RANKS) and 1 <= self.suits <= len(SUITS)):
+            raise ValueError(
+                f"poker: ranks={self.ranks} and suits={self.suits} must be from 1 to {len(RANKS)}"
+                f" and to {len(SUITS)}"
+            )
+        needed = self.players * self.hole + sum(self.board)
+        if needed > self.ranks * self.suits:
+            raise ValueError(
+                f"poker: {needed} cards are dealt, but ranks={self.ranks} times suits={self.suits}"
+                f" are {self.ranks * self.suits}"
+            )
+        if not (self.hole >= 1 and self.hole + sum(self.board) <= 7):
+            raise ValueError(
+                f"poker: hole={self.hole} and board={self.board} must be 1 to 7 cards together"
+            )
+
+    def _check_players(self):
+        if not 2 <= self.players <= 10:
+            raise ValueError(f"poker: players={self.players} must be between 2 and 10")
+        if len(self.blinds) != self.players or min(self.blinds) < 0:
+            raise ValueError(
+                f"poker: blinds={self.blinds} must be chips for each of players={self.players}"
+            )
+        if self.stack == 0 and not self.limit:
+            raise ValueError("poker: stack=0 (any number of chips) is for limit games")
+        if self.stack and not max(self.blinds) < self.stack <= _ENOUGH:
+            raise ValueError(
+                f"poker: stack={self.stack} must be more than blinds={self.blinds}, and at most"
+                f" {_ENOUGH}"
+            )
+
+    def _check_rounds(self):
+        if not self.board or min(self.board) < 0:
+            raise ValueError(f"poker: board={self.board} must be numbers of cards by round")
+        for name in ("first", "max_raises", *(["raise_sizes"] if self.limit else [])):
+            values = getattr(self, name)
+            if len(values) != len(self.board) or min(values) < 0:
+                raise ValueError(
+                    f"poker: {name}={values} must have a number for each of the"
+                    f" {len(self.board)} rounds of board={self.board}"
+                )
+        if max(self.first) >= self.players:
+            raise ValueError(f"poker: first={self.first} must be players below {self.players}")
+        if self.limit and (min(self.raise_sizes) < 1 or UNLIMITED in self.max_raises):
+            raise ValueError("poker: limit games need raise_sizes and max_raises of at least 1")
+
+    def _check_bets(self):
+        if self.bets and self.limit:
+            raise ValueError(f"poker: bets={self.bets} is for no-limit games")
+        for bet in self.bets:
+            if bet != "allin" and not _is_fraction(bet):
+                raise ValueError(
+                    f"poker: {bet!r} of bets must be a positive fraction of the pot or 'allin'"
+                )
+
+    @property
+    def num_players(self) -> int:
+        return self.players
+
+    @property
+    def num_actions(self) -> int:
+        if self.limit:
+            return 3
+        return 2 + len(self.bets) if self.bets else 2 + self.stack
+
+    @property
+    def num_chance_outcomes(self) -> int:
+        return self.ranks * self.suits
+
+    @property
+    def max_depth(self) -> int:
+        return self._num_hole + sum(self.board) + self._most_taken
+
+    @property
+    def _num_hole(self) -> int:
+        return self.players * self.hole
+
+    @property
+    def _most_taken(self) -> int:
+        """In each round everyone acts, and everyone else once more after each raise."""
+        rounds = len(self.board)
+        step = max(*self.blinds, 1)
+        by_stack = self.stack // step + self.players if self.stack else _ENOUGH
+        limits = [count or by_stack for count in self.max_raises]
+        raises = min(sum(limits), by_stack)
+        return rounds * self.players + raises * (self.players - 1)
+
+    @property
+    def _stack(self) -> int:
+        return self.stack or _ENOUGH
+
+    def init(self) -> PokerState:
+        count, players = self.num_chance_outcomes, self.players
+        blinds = jnp.array(self.blinds, jnp.int32)
+        return PokerState(
+            actor=jnp.int32(CHANCE),
+            legal=no_legal(self.num_actions),
+            chance_probs=jnp.full(count, 1.0 / count, float),
+            returns=jnp.zeros(players, float),
+            hole=jnp.full((players, self.hole), NOTHING, jnp.int32),
+            board=jnp.full(sum(self.board), NOTHING, jnp.int32),
+            num_dealt=jnp.int32(0),
+            spent=blinds,
+            folded=jnp.zeros(players, bool),
+            called=jnp.zeros(players, bool),
+            round=jnp.int32(0),
+            num_raises=jnp.int32(0),
+            least_raise=jnp.int32(max(2 * max(self.blinds), 1)),
+            over=jnp.bool_(False),
+            num_taken=jnp.int32(0),
+            history=jnp.full(self._most_taken, NOTHING, jnp.int32),
+        )
+
+    def step(self, state: PokerState, action: Int[Array, ""]) -> PokerState:
+        dealing = state.actor == CHANCE
+        dealt, bet = self._deal(state, action), self._bet(state, action)
+        after = jax.tree.map(lambda one, other: jnp.where(dealing, one, other), dealt, bet)
+        last = jnp.where(dealing, self._at_round(self.first, after.round) - 1, state.actor)
+        after = after.replace(actor=self._actor(after, last))
+        after = after.replace(
+            legal=self._legal(after) & (after.actor >= 0),
+            chance_probs=jnp.where(after.actor == CHANCE, self._deck(after), 0.0),
+            returns=jnp.where(after.actor == TERMINAL, self._returns(after), 0.0),
+        )
+        return absorb(state, after)
+
+    def _at_round(self, values, round):
+        return jnp.array(values, jnp.int32)[round]
+
+    def _deal(self, state, card):
+        """The next card: a player's, or of the board."""
+        place = state.num_dealt
+        hole = jnp.arange(self._num_hole, dtype=jnp.int32).reshape(self.players, self.hole)
+        board = self._num_hole + jnp.arange(sum(self.board), dtype=jnp.int32)
+        return state.replace(
+            hole=jnp.where(hole == place, card, state.hole),
+            board=jnp.where(board == place, card, state.board),
+            num_dealt=place + 1,
+        )
+
+    def _bet(self, state, action):
+        """One action of the actor, and the next round if it ends this one."""
+        acting = jnp.arange(self.players, dtype=jnp.int32) == state.actor
+        raising, stakes = action > CALL, jnp.max(state.spent)
+        to = jnp.where(raising, self._raise_to(state, action), stakes)
+        spent = jnp.minimum(to, self._stack)
+        spent = jnp.where(acting & (action != FOLD), spent, state.spent)
+        folded = state.folded | (acting & (action == FOLD))
+        called = jnp.where(raising, acting, state.called | (acting & (action == CALL)))
+        # the next raise must be as large as this one
+        least = jnp.where(
+            raising, jnp.maximum(state.least_raise, 2 * to - stakes), state.least_raise
+        )
+        can_act = ~folded & (spent < self._stack)
+        alone = jnp.sum(~folded, dtype=jnp.int32) <= 1
+        ends = alone | jnp.all(called | ~can_act)
+        last = state.round == len(self.board) - 1
+        over = ends & (alone | last | (jnp.sum(can_act, dtype=jnp.int32) <= 1))
+        next_round = jnp.where(over, len(self.board) - 1, state.round + 1)
+        first_raise = jnp.max(spent) + max(*self.blinds, 1)
+        place = jnp.arange(self._most_taken, dtype=jnp.int32) == state.num_taken
+        return state.replace(
+            spent=spent,
+            folded=folded,
+            called=called & ~ends,
+            round=jnp.where(ends, next_round, state.round),
+            num_raises=jnp.where(ends, 0, state.num_raises + raising.astype(jnp.int32)),
+            least_raise=jnp.where(ends, first_raise, least),
+            over=over,
+            num_taken=state.num_taken + 1,
+            history=jnp.where(place, action, state.history),
+        )
+
+    def _actor(self, state, last):
+        """Chance as long as cards are missing, or the first after `last` who can act."""
+        needed = self._num_hole + self._at_round(
+            tuple(itertools.accumulate(self.board)), state.round
+        )
+        alone = jnp.sum(~state.folded, dtype=jnp.int32) <= 1
+        can_act = ~state.folded & (state.spent < self._stack)
+        players = jnp.arange(self.players, dtype=jnp.int32)
+        distance = (players - last - 1) % self.players
+        turn = jnp.argmin(jnp.where(can_act, distance, self.players)).astype(jnp.int32)
+        missing = (state.num_dealt < needed) & ~alone
+        return jnp.where(missing, CHANCE, jnp.where(state.over, TERMINAL, turn))
+
+    def _legal(self, state) -> Bool[Array, " A"]:
+        own, stakes = self._of_actor(state, state.spent), jnp.max(state.spent)
+        can_act = ~state.folded & (state.spent < self._stack)
+        limit = self._at_round(self.max_raises, state.round)
+        may_raise = (limit == UNLIMITED) | (state.num_raises < limit)
+        may_raise = may_raise & (jnp.sum(can_act, dtype=jnp.int32) > 1)
+        if self.limit:
+            raises = jnp.stack([may_raise & (stakes < self._stack)])
+        else:
+            actions = jnp.arange(2, self.num_actions, dtype=jnp.int32)
+            to = jax.vmap(lambda action: self._raise_to(state, action))(actions)
+            least = jnp.minimum(state.least_raise, self._stack)
+            enough = (to >= least) & (to <= self._stack)
+            raises = may_raise & (stakes < self._stack) & enough
+        return jnp.concatenate([jnp.stack([own < stakes, jnp.bool_(True)]), raises])
+
+    def _raise_to(self, state, action):
+        """What an action raises to, in no-limit games whether or not that is legal."""
+        stakes = jnp.max(state.spent)
+        if self.limit:
+            size = self._at_round(self.raise_sizes, state.round)
+            return jnp.minimum(stakes + size, self._stack)
+        if not self.bets:
+            return action - 1
+        pot = jnp.sum(state.spent, dtype=jnp.int32) + stakes - self._of_actor(state, state.spent)
+        sizes = [
+            jnp.int32(self._stack) if bet == "allin" else stakes + _share(pot, float(bet))
+            for bet in self.bets
+        ]
+        return jnp.stack(sizes)[jnp.clip(action - 2, 0, len(sizes) - 1)]
+
+    def _of_actor(self, state, values):
+        acts = jnp.arange(self.players, dtype=jnp.int32) == state.actor
+        return jnp.sum(jnp.where(acts, values, 0), dtype=jnp.int32)
+
+    def _deck(self, state) -> Float[Array, " C"]:
+        """Probability of each card to come next."""
+        cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
+        seen = jnp.concatenate([state.hole.ravel(), state.board])
+        left = ~jnp.any(cards[:, None] == seen[None, :], axis=1)
+        return left.astype(float) / jnp.maximum(jnp.sum(left, dtype=jnp.int32), 1).astype(float)
+
+    def _returns(self, state) -> Float[Array, " P"]:
+        """What every player wins of all pots, less the own chips."""
+        shared = jnp.broadcast_to(state.board, (self.players, len(state.board)))
+        held = jnp.maximum(jnp.concatenate([state.hole, shared], axis=1), 0)
+        hands = strength(held // self.suits * 4 + held % self.suits)
+        hands = jnp.where(state.folded, NOTHING, hands)
+        won, below = jnp.zeros(self.players, float), jnp.int32(0)
+        for level in [jnp.sort(state.spent)[i] for i in range(self.players)]:
+            paid = jnp.clip(state.spent, below, level) - below
+            into = ~state.folded & (state.spent >= level)
+            best = jnp.max(jnp.where(into, hands, NOTHING))
+            wins = (into & (hands == best)).astype(float)
+            pot = jnp.sum(paid, dtype=jnp.int32).astype(float)
+            won = won + wins * (pot / jnp.maximum(jnp.sum(wins), 1))
+            below = level
+        return won - state.spent.astype(float)
+
+    def information_state(self, state: PokerState, player: int) -> Int[Array, " L"]:
+        """Own cards, number of cards dealt, board, actions; cards of a round are shown together."""
+        return jnp.concatenate([self._own_cards(state, player), self.public_state(state)])
+
+    def public_state(self, state: PokerState) -> Int[Array, " M"]:
+        """Number of cards dealt, board, actions."""
+        return jnp.concatenate([state.num_dealt[None], *self._boards(state), state.history])
+
+    def features(self, state: PokerState, player: int) -> Float[Array, " F"]:
+        """Shares of their money that players have spent; one-hot own cards, board by round; who has
+        folded; one-hot who acts, and round."""
+        cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
+        parts = [self._own_cards(state, player), *filter(len, self._boards(state))]
+        seen = [jnp.any(part[:, None] == cards[None, :], axis=0) for part in parts]
+        players = jnp.arange(self.players, dtype=jnp.int32)
+        rounds = jnp.arange(len(self.board), dtype=jnp.int32)
+        money = state.spent.astype(float) / (self.stack or self._most_spent)
+        known = [*seen, state.folded, players == state.actor, rounds == state.round]
+        return jnp.concatenate([money, *(part.astype(float) for part in known)])
+
+    def _own_cards(self, state, player):
+        """In order, once everybody has all of theirs."""
+        return jnp.where(state.num_dealt >= self._num_hole, jnp.sort(state.hole[player]), NOTHING)
+
+    def _boards(self, state):
+        """The board's cards by round, in order, once all of the round are there."""
+        ends = itertools.accumulate(self.board)
+        return [
+            jnp.where(
+                state.num_dealt >= self._num_hole + end,
+                jnp.sort(state.board[end - count : end]),
+                NOTHING,
+            )
+            for end, count in zip(ends, self.board, strict=True)
+        ]
+
+    @property
+    def _most_spent(self) -> int:
+        """Of a player in a limit game without stacks."""
+        sizes = zip(self.raise_sizes, self.max_raises, strict=True)
+        return max(self.blinds) + sum(size * count for size, count in sizes)
+
+    def render(self, state: PokerState) -> str:
+        hands = " ".join(self._cards(hand) for hand in np.asarray(state.hole))
+        actions = " ".join(self._action(int(a)) for a in np.asarray(state.history) if a != NOTHING)
+        spent = " ".join(map(str, np.asarray(state.spent)))
+        board = self._cards(np.asarray(state.board)) or "-"
+        return f"hands: {hands}  board: {board}  actions: {actions or '-'}  spent: {spent}"
+
+    def action_name(self, state: PokerState, action: int) -> str:
+        if int(state.actor) == CHANCE:
+            return f"deal {self._card(action)}"
+        return self._action(action)
+
+    def _action(self, action):
+        if action <= CALL:
+            return ("fold", "call")[action]
+        if self.limit:
+            return "raise"
+        if not self.bets:
+            return f"raise to {action - 1}"
+        bet = self.bets[action - 2]
+        return "all-in" if bet == "allin" else f"raise {bet} of the pot"
+
+    def _card(self, card):
+        return RANKS[int(card) // self.suits] + SUITS[int(card) % self.suits]
+
+    def _cards(self, cards):
+        return "".join(self._card(card) for card in cards if card != NOTHING)
+
+
+@register("limit_holdem")
+def limit_holdem(players: int = 2) -> Poker:
+    """Limit hold'em of the ACPC for two or three players: blinds 5 and 10, bets 10 and 20."""
+    if players == 2:
+        return Poker()
+    if players == 3:
+        return Poker(players=3, blinds=(5, 10, 0), first=(2, 0, 0, 0))
+    raise ValueError(f"limit_holdem: players={players} must be 2 or 3")
+
+
+@register("hunl")
+def hunl(bets: tuple[str, ...] = ()) -> Poker:
+    """Heads-up no-limit hold'em of the ACPC: blinds 50 and 100, stacks of 20,000."""
+    return _no_limit(first=(1, 0, 0, 0), board=(0, 3, 1, 1), bets=bets)
+
+
+@register("nlfh")
+def nlfh(bets: tuple[str, ...] = ()) -> Poker:
+    """No-limit flop hold'em (Brown, Sandholm, Amos 2018): the same, over after the flop."""
+    return _no_limit(first=(1, 0), board=(0, 3), bets=bets)
+
+
+def _no_limit(**rules):
+    return Poker(
+        limit=False,
+        blinds=(100, 50),
+        stack=20_000,
+        raise_sizes=(),
+        max_raises=(UNLIMITED,) * len(rules["board"]),
+        **rules,
+    )
+
+
+def _is_fraction(text):
+    try:
+        return 0 < float(text) < float("inf")
+    except ValueError:
+        return False
+
+
+def _share(pot, fraction):
+    """Of a pot in whole chips, rounded down."""
+    return jnp.floor(pot.astype(jnp.float32) * fraction).astype(jnp.int32)

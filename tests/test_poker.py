@@ -1,0 +1,295 @@
+"""Rules of poker: state by state against OpenSpiel's ACPC server, small instances, definitions."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+import pytest
+from openspiel_parity import assert_same_game
+
+from jaxgames import make
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import enumerate_game
+from jaxgames.holdem.acpc import parse_game
+from jaxgames.holdem.rules import Poker, hunl, limit_holdem, nlfh
+from solvers.linear_program import solve
+from solvers.public_tree import build_public_tree
+
+HEADS_UP = """GAMEDEF
+nolimit
+numPlayers = 2
+numRounds = 4
+stack = 20000 20000
+blind = 100 50
+firstPlayer = 2 1 1 1
+numSuits = 4
+numRanks = 13
+numHoleCards = 2
+numBoardCards = 0 3 1 1
+END GAMEDEF
+"""
+FLOP = (
+    HEADS_UP.replace("Rounds = 4", "Rounds = 2").replace("2 1 1 1", "2 1").replace("0 3 1 1", "0 3")
+)
+THREE = """# blinds of 5 and 10
+GAMEDEF
+limit
+numPlayers = 3
+numRounds = 4
+blind = 5 10 0
+raiseSize = 10 10 20 20
+firstPlayer = 3 1 1 1
+maxRaises = 3 4 4 4
+numSuits = 4
+numRanks = 13
+numHoleCards = 2
+numBoardCards = 0 3 1 1
+END GAMEDEF
+"""
+TWO = (
+    THREE.replace("Players = 3", "Players = 2")
+    .replace("5 10 0", "10 5")
+    .replace("3 1 1 1", "2 1 1 1")
+)
+SIDE_POTS = (
+    HEADS_UP.replace("Players = 2", "Players = 3")
+    .replace("100 50", "50 100 0")
+    .replace("20000 20000", "700 700 700")
+    .replace("2 1 1 1", "3 1 1 1")
+)
+RHODE_ISLAND = """GAMEDEF
+limit
+numPlayers = 2
+numRounds = 3
+blind = 5 5
+raiseSize = 10 20 20
+firstPlayer = 1 1 1
+maxRaises = 3 3 3
+numSuits = 4
+numRanks = 13
+numHoleCards = 1
+numBoardCards = 0 1 1
+END GAMEDEF
+"""
+DEFINITIONS = {
+    "hunl": HEADS_UP,
+    "nlfh": FLOP,
+    "limit, two players": TWO,
+    "limit, three players": THREE,
+    "side pots": SIDE_POTS,
+    "Rhode Island": RHODE_ISLAND,
+}
+
+
+def theirs(text, abstraction):
+    """OpenSpiel's game of a definition."""
+    lines = [line.partition("#")[0] for line in text.splitlines() if "=" in line]
+    pairs = [[part.strip() for part in line.split("=")] for line in lines]
+    parameters = {key: int(v) if v.isdigit() else v for key, v in pairs}
+    parameters["betting"] = "nolimit" if "nolimit" in text else "limit"
+    parameters["bettingAbstraction"] = abstraction
+    if "stack" not in parameters:
+        parameters["stack"] = " ".join(["10000"] * parameters["numPlayers"])
+    return pyspiel.load_game("universal_poker", parameters)
+
+
+def our_action(state, action, *, no_limit):
+    """OpenSpiel calls a raise to n chips n."""
+    return action + 1 if no_limit and action > 1 and not state.is_chance_node() else action
+
+
+@pytest.mark.parametrize("name", [name for name in DEFINITIONS if name not in ("hunl", "nlfh")])
+def test_some_hands_are_those_of_openspiel(name):
+    text = DEFINITIONS[name]
+    no_limit = "nolimit" in text
+    assert_same_game(
+        parse_game(text),
+        theirs(text, "fullgame" if no_limit else "fcpa"),
+        num_playouts=15,
+        seed=0,
+        action_map=functools.partial(our_action, no_limit=no_limit),
+    )
+
+
+def test_a_betting_abstraction_is_that_of_openspiel():
+    game = hunl(("1", "allin"))
+    assert_same_game(game, theirs(HEADS_UP, "fcpa"), num_playouts=15, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_ten_thousand_hands_are_those_of_openspiel(name):
+    text, rng = DEFINITIONS[name], np.random.default_rng(0)
+    no_limit = "nolimit" in text
+    game = theirs(text, "fullgame" if no_limit else "fcpa")
+    hands = [recorded(game, rng, no_limit=no_limit) for _ in range(10_000)]
+    length = max(len(moves) for moves, _ in hands)
+    moves = np.array([moves + [0] * (length - len(moves)) for moves, _ in hands])
+    expected = np.array([views + views[-1:] * (length - len(views) + 1) for _, views in hands])
+    found = np.concatenate(
+        [followed(parse_game(text), jnp.array(some)) for some in np.split(moves, 20)]
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def recorded(game, rng, *, no_limit):
+    """One random hand: our moves, and what is seen before each and after the last."""
+    state, moves, views = game.new_initial_state(), [], []
+    while not state.is_terminal():
+        if state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            views.append([CHANCE, len(outcomes), 0, 0, *np.zeros(game.num_players())])
+            move = outcomes[rng.integers(len(outcomes))][0]
+        else:
+            legal = state.legal_actions()
+            raises = [action for action in legal if action > 1]
+            ends = [raises[0] + no_limit, raises[-1] + no_limit] if raises else [0, 0]
+            views.append([state.current_player(), len(legal), *ends, *np.zeros(game.num_players())])
+            move = chosen(rng, legal, raises)
+        moves.append(our_action(state, move, no_limit=no_limit))
+        state.apply_action(move)
+    views.append([TERMINAL, 0, 0, 0, *state.returns()])
+    return moves, views
+
+
+def chosen(rng, legal, raises):
+    """Mostly calls, so that hands last; of raises often the least or the largest."""
+    luck = rng.random()
+    if luck < 0.55 or not raises:
+        return 0 if luck < 0.05 and 0 in legal else 1
+    if luck < 0.75:
+        return raises[0]
+    return raises[-1] if luck < 0.8 else raises[rng.integers(len(raises))]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def followed(game, moves):
+    """The same of ours, `[hands, moves + 1, 4 + P]`."""
+    numbers = jnp.arange(game.num_actions)
+
+    def view(state):
+        raises = state.legal & (numbers > 1)
+        least = jnp.where(jnp.any(raises), jnp.argmax(raises), 0)
+        most = jnp.where(jnp.any(raises), len(raises) - 1 - jnp.argmax(raises[::-1]), 0)
+        count = jnp.where(
+            state.actor == CHANCE, jnp.sum(state.chance_probs > 0), jnp.sum(state.legal)
+        )
+        seen = jnp.stack([state.actor, count, least, most]).astype(jnp.float32)
+        return jnp.concatenate([seen, state.returns])
+
+    def step(state, move):
+        return game.step(state, move), view(state)
+
+    def hand(moves):
+        last, views = jax.lax.scan(step, game.init(), moves)
+        return jnp.concatenate([views, view(last)[None]])
+
+    return jax.vmap(hand)(moves)
+
+
+def test_named_games_are_those_of_their_definitions():
+    assert parse_game(HEADS_UP) == hunl() == make("hunl")
+    assert parse_game(FLOP) == nlfh() == make("nlfh")
+    assert parse_game(TWO) == limit_holdem() == make("limit_holdem") == Poker()
+    assert parse_game(THREE) == make("limit_holdem(players=3)")
+    assert make("hunl(bets=0.5/1/allin)").bets == ("0.5", "1", "allin")
+    assert make(str(hunl())) == hunl()
+
+
+KUHN = Poker(
+    blinds=(1, 1),
+    first=(0,),
+    board=(0,),
+    raise_sizes=(1,),
+    max_raises=(1,),
+    hole=1,
+    ranks=3,
+    suits=1,
+)
+LEDUC = Poker(
+    blinds=(1, 1),
+    first=(0, 0),
+    board=(0, 1),
+    raise_sizes=(2, 4),
+    max_raises=(2, 2),
+    hole=1,
+    ranks=3,
+    suits=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("game", "same"), [(KUHN, "kuhn_poker"), (LEDUC, "leduc_poker")], ids=["Kuhn", "Leduc"]
+)
+def test_small_instances_are_known_games(game, same):
+    ours, known = enumerate_game(game), enumerate_game(make(same))
+    assert ours.num_decisions == known.num_decisions
+    assert ours.num_histories == known.num_histories
+    np.testing.assert_array_equal(np.sort(ours.returns[:, 0]), np.sort(known.returns[:, 0]))
+    values = [solve(build_public_tree(tree))[0] for tree in (ours, known)]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
+
+
+def test_bets_of_the_pot():
+    """50 and 100 are in: half of the pot after calling is 100, all of it 200."""
+    game = hunl(("0.5", "1", "allin"))
+    state = game.init()
+    for card in range(4):
+        state = game.step(state, jnp.int32(card))
+    assert state.legal.tolist() == [True] * 5
+    spent = [int(game.step(state, jnp.int32(a)).spent[1]) for a in range(5)]
+    assert spent == [50, 100, 200, 300, 20_000]
+
+
+def test_pictures():
+    game = hunl()
+    state = game.init()
+    for move in (51, 47, 0, 5, 301, 1, 12, 13, 14):
+        state = game.step(state, jnp.int32(move))
+    expected = "hands: AsKs 2c3d  board: 5c5d5h  actions: raise to 300 call  spent: 300 300"
+    assert game.render(state) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEADS_UP.replace("nolimit", ""), "says neither limit nor nolimit"),
+        (HEADS_UP.replace("blind", "blinds"), "line 6 of the game definition is not understood"),
+        (HEADS_UP.replace("numSuits = 4\n", ""), "the game definition lacks numsuits"),
+        (HEADS_UP + "stack = 1 1", "line 13 of the game definition gives stack again"),
+        (
+            HEADS_UP.replace("20000 20000", "20000 100"),
+            r"stacks \[20000, 100\]; they must be equal",
+        ),
+        (HEADS_UP.replace("20000 20000", "100 100"), "stack=100 must be more than blinds"),
+    ],
+)
+def test_bad_definitions(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_game(text)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"players": 1}, "players=1 must be between 2 and 10"),
+        ({"players": 3}, r"blinds=\(10, 5\) must be chips for each of players=3"),
+        ({"limit": False}, "stack=0 .* is for limit games"),
+        ({"board": (0, 3)}, r"first=\(1, 0, 0, 0\) must have a number for each of the 2 rounds"),
+        ({"first": (2, 0, 0, 0)}, r"first=\(2, 0, 0, 0\) must be players below 2"),
+        ({"bets": ("1",)}, "is for no-limit games"),
+        ({"ranks": 2}, "9 cards are dealt, but ranks=2 times suits=4 are 8"),
+        ({"hole": 3}, r"must be 1 to 7 cards together"),
+        ({"max_raises": (0, 4, 4, 4)}, "limit games need raise_sizes and max_raises"),
+    ],
+)
+def test_bad_rules(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        Poker(**parameters)
+
+
+def test_bad_bets():
+    with pytest.raises(ValueError, match="'half' of bets must be a positive fraction"):
+        hunl(("half",))
