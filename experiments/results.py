@@ -189,7 +189,7 @@ def device() -> str:
     devices = jax.devices()
     if devices[0].platform == "cpu":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        return f"{_processor()}, {cores} cores"
+        return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
     count = f"{len(devices)} x " if len(devices) > 1 else ""
     return f"{count}{devices[0].device_kind}"
 
