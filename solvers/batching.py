@@ -1,4 +1,5 @@
-"""`vmap` with the batch behind all other axes instead of before them.
+"""Loops under `vmap`: the batch behind all other axes instead of before them (`batch_last`), and
+one bound for loops whose lengths differ (`widest`).
 
 The sweeps gather rows by index. With the batch last, one look-up of an index reads a whole row of
 solves that lie side by side; with the batch first, as `jax.vmap` puts it, every solve looks up the
@@ -11,7 +12,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from solvers.public_tree import PublicTree
 
@@ -54,3 +55,18 @@ def _different_games(tree: PublicTree, batched: PublicTree) -> bool:
 
 def _last(x: Array, batched: bool, size: int) -> Array:
     return jnp.moveaxis(x, 0, -1) if batched else jnp.broadcast_to(x[..., None], (*x.shape, size))
+
+
+@jax.custom_batching.custom_vmap
+def widest(count: Int[Array, ""]) -> Int[Array, ""]:
+    """The largest count in the batch.
+
+    As a bound it lets `vmap` leave a loop as it is, instead of choosing between old and new for
+    everything that the loop carries.
+    """
+    return count
+
+
+@widest.def_vmap
+def _widest_of_batch(axis_size, in_batched, count):
+    return widest(jnp.max(count)), False

@@ -22,26 +22,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from jaxgames.core import TERMINAL, record
+from solvers.batching import widest
 from solvers.public_tree import Policy
-from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
+from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional
-from solvers.search.regret_phase import widest
+from solvers.sampling.mccfr import Mccfr
 from solvers.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExternalSampling:
+class ExternalSampling(Mccfr):
     """How to learn. Static under `jit`."""
-
-    minimizer: RegretMatching | RegretMatchingPlus = dataclasses.field(
-        default_factory=RegretMatching
-    )
-    averaging_power: float = 0.0  # iteration t counts t**power in the average
-
-    def __post_init__(self):
-        if not self.averaging_power >= 0:
-            raise ValueError(f"averaging_power={self.averaging_power} must be at least 0")
 
 
 @record

@@ -20,30 +20,26 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
-from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
+from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, entry, proportional
 from solvers.sampling.episodes import Line
+from solvers.sampling.mccfr import Mccfr
 from solvers.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OutcomeSampling:
+class OutcomeSampling(Mccfr):
     """How to learn. Static under `jit`."""
 
     exploration: float = 0.6  # share of uniform in what is sampled [epsilon]
     alternating: bool = False  # one player in turn learns and explores; or all at once
-    minimizer: RegretMatching | RegretMatchingPlus = dataclasses.field(
-        default_factory=RegretMatching
-    )
-    averaging_power: float = 0.0  # episode t counts t**power in the average
     baseline_rate: float | None = None  # of the running averages that are baselines; None: 0
 
     def __post_init__(self):
+        super().__post_init__()
         if not 0 < self.exploration <= 1:
             raise ValueError(f"exploration={self.exploration} must be over 0 and at most 1")
-        if not self.averaging_power >= 0:
-            raise ValueError(f"averaging_power={self.averaging_power} must be at least 0")
         if self.baseline_rate is not None and not 0 < self.baseline_rate <= 1:
             raise ValueError(f"baseline_rate={self.baseline_rate} must be over 0 and at most 1")
 

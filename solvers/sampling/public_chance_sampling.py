@@ -24,23 +24,15 @@ from jaxtyping import Array, Float, Int, Key
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.public_table import NOWHERE, PublicTable
 from solvers.public_tree import Policy
-from solvers.regret import RegretMatching, RegretMatchingPlus, RegretState, match
+from solvers.regret import RegretState, match
 from solvers.sampling import episodes
+from solvers.sampling.mccfr import Mccfr
 from solvers.search.regret_phase import values_above
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PublicChanceSampling:
+class PublicChanceSampling(Mccfr):
     """How to learn. Static under `jit`."""
-
-    minimizer: RegretMatching | RegretMatchingPlus = dataclasses.field(
-        default_factory=RegretMatching
-    )
-    averaging_power: float = 0.0  # iteration t counts t**power in the average
-
-    def __post_init__(self):
-        if not self.averaging_power >= 0:
-            raise ValueError(f"averaging_power={self.averaging_power} must be at least 0")
 
 
 @record

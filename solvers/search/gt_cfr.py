@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.public_game import PublicGame
+from solvers.batching import widest
 from solvers.search.expansion_phase import asked, sample, sample_pair, simulate
-from solvers.search.regret_phase import iterate, widest
+from solvers.search.regret_phase import iterate
 from solvers.search.search_state import (
     NO_RESOLVER,
     NO_STEP,

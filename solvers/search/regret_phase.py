@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from jaxgames.public_game import PublicGame, PublicState
+from solvers.batching import widest
 from solvers.regret import sum_actions
 from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK, at, child_at, columns, with_columns
@@ -31,17 +32,6 @@ def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: Growin
     values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
     gadget = _answer(game, state, values, settings)
     return state.replace(tree=tree, gadget=gadget, iterations=step, total=state.total + weight)
-
-
-@jax.custom_batching.custom_vmap
-def widest(count: Int[Array, ""]) -> Int[Array, ""]:
-    """The largest count of all searches in the batch: one bound of a loop for all of them."""
-    return count
-
-
-@widest.def_vmap
-def _widest_of_batch(axis_size, in_batched, count):
-    return widest(jnp.max(count)), False
 
 
 def root_reach(game: PublicGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:

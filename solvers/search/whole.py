@@ -18,10 +18,10 @@ from jaxtyping import Array, Float, Int, PyTree
 from jaxgames.core import TERMINAL
 from jaxgames.public_game import PublicGame, PublicState
 from jaxgames.public_states import Listing
+from solvers.batching import widest
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
 from solvers.search import evaluators, gt_cfr, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr, Search
-from solvers.search.regret_phase import widest
 from solvers.search.search_tree import at, expand
 
 

@@ -1,0 +1,21 @@
+"""What the members of the MCCFR family have in common (Lanctot, Waugh, Zinkevich, Bowling 2009)."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from solvers.regret import RegretMatching, RegretMatchingPlus
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mccfr:
+    """How to learn. Static under `jit`."""
+
+    minimizer: RegretMatching | RegretMatchingPlus = dataclasses.field(
+        default_factory=RegretMatching
+    )
+    averaging_power: float = 0.0  # iteration t (in outcome sampling, episode) counts t**power
+
+    def __post_init__(self):
+        if not self.averaging_power >= 0:
+            raise ValueError(f"averaging_power={self.averaging_power} must be at least 0")
