@@ -1,0 +1,90 @@
+"""Action translation: what a bet that a strategy does not know is taken for (Ganzfried and Sandholm
+2013, "Action translation in extensive-form games with large action spaces").
+
+Bets are fractions of the pot. Between two known sizes A < B a bet x is taken for A with probability
+f(x), which falls from 1 at A to 0 at B, else for B; beyond the known ones, for the nearest.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxgames.registry import unknown
+
+
+def pseudo_harmonic(a, b, x):
+    """Randomised pseudo-harmonic: what leaves a caller indifferent in a simple game."""
+    return (b - x) * (1 + a) / ((b - a) * (1 + x))
+
+
+def deterministic_pseudo_harmonic(a, b, x):
+    """To the likelier of the two, which changes at (A + B + 2AB) / (A + B + 2)."""
+    return x <= (a + b + 2 * a * b) / (a + b + 2)
+
+
+def arithmetic(a, b, x):
+    """In proportion to the distance from the other."""
+    return (b - x) / (b - a)
+
+
+def deterministic_arithmetic(a, b, x):
+    """To the nearer one."""
+    return x <= (a + b) / 2
+
+
+def geometric_1(a, b, x):
+    """By ratios (Gilpin, Sandholm, Sorensen 2008)."""
+    return a * (b - x) / (a * (b - x) + x * (x - a))
+
+
+def geometric_2(a, b, x):
+    """By ratios (Schnizlein, Bowling, Szafron 2009)."""
+    return a * (b + x) * (b - x) / ((b - a) * (x * x + a * b))
+
+
+def deterministic_geometric(a, b, x):
+    """To the one with the smaller ratio, which changes at sqrt(AB)."""
+    return x * x <= a * b
+
+
+MAPPINGS = {
+    mapping.__name__: mapping
+    for mapping in (
+        pseudo_harmonic,
+        deterministic_pseudo_harmonic,
+        arithmetic,
+        deterministic_arithmetic,
+        geometric_1,
+        geometric_2,
+        deterministic_geometric,
+    )
+}
+
+
+def translate(
+    known: Float[np.ndarray, " n"],
+    bet: float | Float[Array | np.ndarray, "..."],
+    *,
+    mapping: str = "pseudo_harmonic",
+) -> Float[Array, "... n"]:
+    """With what probability a bet is taken for each of the known ones, which rise.
+
+    All are fractions of the pot; 0, a check, may be among the known.
+
+    Raises:
+      ValueError: unknown mapping, or known bets that are not positive (or 0) and rising.
+    """
+    if mapping not in MAPPINGS:
+        raise ValueError(unknown("mapping", mapping, MAPPINGS))
+    if len(known) == 0 or known[0] < 0 or (np.diff(known) <= 0).any():
+        raise ValueError(f"known={known} must be bets of at least 0 that rise")
+    x = jnp.clip(jnp.asarray(bet, float), known[0], known[-1])
+    if len(known) == 1:
+        return jnp.ones((*x.shape, 1))
+    sizes, n = jnp.asarray(known, float), len(known)
+    lower = jnp.clip(jnp.searchsorted(sizes, x, side="right") - 1, 0, n - 2)
+    share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)[..., None]
+    return jax.nn.one_hot(lower, n) * share + jax.nn.one_hot(lower + 1, n) * (1 - share)
