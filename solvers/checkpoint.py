@@ -101,7 +101,8 @@ def _identity(tree: PublicTree, solver: Solver) -> dict[str, object]:
 def _fingerprint(tree: PublicTree) -> int:
     """Tells apart subgames of one shape, payoffs, and layouts of other versions of this code."""
     checksum = 0
-    for leaf in jax.tree.leaves((tree.players, tree.payoffs, tree.payoff_sequences)):
+    ends = tree.terminals if not tree.payoffs.size else (tree.payoffs, tree.payoff_sequences)
+    for leaf in jax.tree.leaves((tree.players, ends)):
         checksum = zlib.crc32(np.ascontiguousarray(leaf), checksum)
     return checksum
 

@@ -9,14 +9,11 @@ All raise `ValueError` for a policy or a root reach of the wrong shape.
 
 from __future__ import annotations
 
-import functools
-import operator
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from solvers import sparse_sum, sweeps
+from solvers import sweeps
 from solvers.public_tree import (
     Policy,
     PublicTree,
@@ -33,9 +30,10 @@ def expected_value(
 ) -> Float[Array, " P"]:
     """Every player's expected payoff when all follow `policy`."""
     reaches = _reaches(tree, policy, root_reach)
-    each = [sparse_sum.take(x, at) for x, at in zip(reaches, tree.payoff_sequences, strict=True)]
+    values = [sweeps.terminal_values(tree, reaches, p) for p in range(tree.num_players)]
     # in full precision: accelerators multiply float32 matrices in less by default
-    return jnp.matmul(functools.reduce(operator.mul, each), tree.payoffs, precision="highest")
+    each = [jnp.vdot(x, v, precision="highest") for x, v in zip(reaches, values, strict=True)]
+    return jnp.stack(each)
 
 
 @jax.jit

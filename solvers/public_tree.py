@@ -6,6 +6,8 @@ meet, and the public states with the information states and ranges that belong t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import flax.struct
 import jax
 import jax.numpy as jnp
@@ -43,7 +45,9 @@ class PublicTree:
     """A game compiled for exact solving; a pytree, so an argument of jitted functions."""
 
     players: tuple[Player, ...]
-    terminals: tuple[SparseSum, ...]  # by player: others' reach -> counterfactual payoffs [Q_p]
+    # by player: others' reach -> counterfactual payoffs [Q_p]; sums over the entries below, or an
+    # operator with a structure of its own, and no entries
+    terminals: tuple[SparseSum | Callable[..., Array], ...]
     payoffs: Array  # [E, P] chance-weighted payoffs of the terminal entries
     payoff_sequences: Array  # [P, E] int32 sequence of every player at each terminal entry
     terminal_entry: Array  # [Z] int32 terminal entry of each terminal history

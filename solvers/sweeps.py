@@ -55,6 +55,8 @@ def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -
     """Counterfactual payoff `[Q, ...]` of terminals right below each sequence of `player`."""
     others = [x for p, x in enumerate(reaches) if p != player]
     plan = tree.terminals[player]
+    if not isinstance(plan, sparse_sum.SparseSum):  # an operator with a structure of its own
+        return plan(*others)
     return materialize(sparse_sum.apply(plan, *others), plan.one)
 
 
