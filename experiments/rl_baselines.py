@@ -287,8 +287,9 @@ def draw(path: pathlib.Path, found: Found) -> None:
             plots.level(place, uniform_exploitability(game), "uniform")
             place.set_ylabel("exploitability (NashConv / 2)")
             place.set_title(game)
-            if place is not axes[0, -1]:
-                place.get_legend().remove()
+            place.get_legend().remove()
+        axes[0, -1].plot([], [], markeredgecolor="black", label="SoG, Fig. S4", **plots.HOLLOW)
+        axes[0, -1].legend(**plots.BESIDE)
 
 
 def _rows(found: Found) -> list[dict[str, object]]:
