@@ -151,13 +151,15 @@ class Row:
 
 
 def speeds(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Header and lines of the table program x task; what failed says why."""
+    """Header and lines of the table program x task: what failed says why, else blank if not run."""
     cells = {}
     for row in rows:
         cells[row.program, row.task] = results.text(row.rate) if row.rates else row.failure
     tasks = list(dict.fromkeys(row.task for row in rows))
     programs = dict.fromkeys(row.program for row in rows)
-    return ["", *tasks], [[name, *(cells[name, task] for task in tasks)] for name in programs]
+    return ["", *tasks], [
+        [name, *(cells.get((name, task), "") for task in tasks)] for name in programs
+    ]
 
 
 def markdown_table(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:

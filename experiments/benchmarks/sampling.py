@@ -46,7 +46,7 @@ class Config:
     """What is measured."""
 
     tasks: tuple[str, ...]
-    learners: int  # of ours, in all threads together
+    learners: int  # of ours, in all threads together, unless the task has its own number
     rounds: int  # times that every program is measured on every task
     repeats: int  # samples in each
     seconds: float  # a sample takes half of it or more

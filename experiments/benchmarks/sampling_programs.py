@@ -41,11 +41,16 @@ class Task:
     algorithm: str
     game: str
     openspiel: str
+    learners: int | None = None  # of ours, instead of the config's: where tables are large
     checked: int = 0  # traversals after which NashConv must be that of OpenSpiel; 0: no such check
 
 
 _LEDUC = {"game": "leduc_poker", "openspiel": "leduc_poker"}
-_DICE = {"game": "liars_dice(dice=1,sides=6)", "openspiel": "liars_dice(numdice=1,dice_sides=6)"}
+_DICE = {
+    "game": "liars_dice(dice=1,sides=6)",
+    "openspiel": "liars_dice(numdice=1,dice_sides=6)",
+    "learners": 128,
+}
 _KUHN = {"game": "kuhn_poker", "openspiel": "kuhn_poker"}
 TASKS = {
     "outcome sampling, Leduc": Task(algorithm="outcome sampling", checked=1_000_000, **_LEDUC),
@@ -122,9 +127,10 @@ class Learners(Program):
         self.pool, each = ThreadPoolExecutor(threads), learners // threads
         self.learners = each * threads
         self.keys = jax.random.split(jax.random.key(0), (threads, each))
-        self.run = jax.jit(jax.vmap(self.learning.run, (0, 0, None)))
-        start = jax.tree.map(lambda x: jnp.broadcast_to(x, (each, *x.shape)), self.learning.start)
-        self.states = [start] * threads
+        # donated, else every call would begin with a copy of all tables
+        self.run = jax.jit(jax.vmap(self.learning.run, (0, 0, None)), donate_argnums=0)
+        copies = jax.jit(lambda x: jax.tree.map(lambda y: jnp.repeat(y[None], each, axis=0), x))
+        self.states = [copies(self.learning.start) for _ in range(threads)]
 
     def work(self, count: int) -> int:
         rounds = -(-count // (self.learners * self.learning.unit))
@@ -253,7 +259,8 @@ def main() -> None:
     """Measures one program on one task, in a process of `measure_apart`."""
     job, report = arguments()
     clock = Clock()
-    measured = program(job["program"], TASKS[job["task"]], job["learners"])
+    task = TASKS[job["task"]]
+    measured = program(job["program"], task, task.learners or job["learners"])
     report(build_seconds=clock.seconds())
     clock, count = Clock(), 1
     count = measured.work(count)
