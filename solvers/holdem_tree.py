@@ -11,7 +11,6 @@ one for all showdowns; which blocks go where, and for how many chips, is a small
 from __future__ import annotations
 
 import dataclasses
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +19,14 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
 from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
-from jaxgames.holdem.equity import hand_strengths
+from jaxgames.holdem.cards import NUM_CARDS
+from jaxgames.holdem.equity import hand_strengths, running_sums
 from jaxgames.holdem.ranges import HANDS, NUM_HANDS, blocked
 from solvers import sparse_sum
 from solvers.public_tree import PublicStates, PublicTree
 from solvers.sequences import Group, Level, Player
 
-_NUM_CARDS = 52
-_EACH_CARD = np.arange(_NUM_CARDS)[:, None, None]
+_EACH_CARD = np.arange(NUM_CARDS)[:, None, None]
 
 
 @record
@@ -73,8 +72,8 @@ class Showdowns:
 
         The hand itself is in neither.
         """
-        sums, width = _running(rows[self.order]), rows.shape[1]
-        by_card = _running(_padded(rows)[self.by_card])
+        sums, width = running_sums(rows[self.order]), rows.shape[1]
+        by_card = running_sums(_padded(rows)[self.by_card])
         met = sums[-1][None] - by_card[-1][self.cards[0]] - by_card[-1][self.cards[1]]
         by_card = by_card.reshape(-1, width)
 
@@ -240,7 +239,7 @@ def _showdowns(betting, mine, others, hands, other_hands, strength, player, dtyp
             folds[place] += chips if winner[node] == player else -chips
     num, held, theirs = len(other_hands), strength[hands], strength[other_hands]
     order = np.argsort(theirs, kind="stable")
-    lists = [order[(HANDS[other_hands[order]] == card).any(axis=1)] for card in range(_NUM_CARDS)]
+    lists = [order[(HANDS[other_hands[order]] == card).any(axis=1)] for card in range(NUM_CARDS)]
     most = max(max(map(len, lists)), 1)
     by_card = np.array([[*row, *[num] * (most - len(row))] for row in lists]).T
     cards = HANDS[hands]
@@ -254,7 +253,7 @@ def _showdowns(betting, mine, others, hands, other_hands, strength, player, dtyp
                 np.searchsorted(theirs[lists[c]], s, side=side)
                 for c, s in zip(card, held, strict=True)
             ]
-            found.append(card + _NUM_CARDS * np.array(count, np.int64))
+            found.append(card + NUM_CARDS * np.array(count, np.int64))
         return jnp.asarray(np.stack(found), jnp.int32)
 
     number = np.full(NUM_HANDS, num)
@@ -277,17 +276,3 @@ def _showdowns(betting, mine, others, hands, other_hands, strength, player, dtyp
 
 def _padded(rows):
     return jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
-
-
-def _running(rows):
-    """Sums of the first 0, 1, 2, ... rows: within pieces, then over them, all unrolled."""
-    count, piece = len(rows), 1 << (max(len(rows).bit_length(), 2) // 2)
-    more = -count % piece
-    parts = jnp.concatenate([rows, jnp.zeros((more, *rows.shape[1:]), rows.dtype)])
-    parts = parts.reshape(-1, piece, *rows.shape[1:])
-    within = list(itertools.accumulate(parts[:, i] for i in range(piece)))
-    before = list(itertools.accumulate(within[-1][i] for i in range(len(parts))))
-    before = jnp.stack([jnp.zeros_like(before[0]), *before[:-1]])
-    sums = jnp.stack([part + before for part in within], axis=1)
-    sums = sums.reshape(-1, *rows.shape[1:])[:count]
-    return jnp.concatenate([jnp.zeros_like(rows[:1]), sums])

@@ -243,6 +243,16 @@ def test_bets_of_the_pot():
     assert spent == [50, 100, 200, 300, 20_000]
 
 
+def test_shares_of_the_pot_are_exact():
+    """21 % of 300 is 63; in float32 it is a little less."""
+    rules = {"limit": False, "stack": 20_000, "max_raises": (0, 0, 0, 0)}
+    game = Poker(**rules, blinds=(150, 75), bets=("0.21", "0.333333333333"))
+    state = game.init()
+    for card in range(4):
+        state = game.step(state, jnp.int32(card))
+    assert [int(game.step(state, jnp.int32(a)).spent[1]) for a in (2, 3)] == [150 + 63, 150 + 100]
+
+
 def test_pictures():
     game = hunl()
     state = game.init()

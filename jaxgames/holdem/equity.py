@@ -106,11 +106,11 @@ def beaten_and_not_lost(
     """
     weights = jnp.where(ranking.strength == BLOCKED, 0, weights)
     hands = jnp.asarray(HANDS)
-    sums = _running(weights[ranking.order])
-    sums_by_card = _running(weights[ranking.order_by_card])
+    sums = running_sums(weights[ranking.order])
+    sums_by_card = running_sums(weights[ranking.order_by_card].T)
 
     def total(count, count_by_card):
-        shared = sums_by_card[hands, count_by_card]
+        shared = sums_by_card[count_by_card, hands]
         return sums[count] - shared[:, 0] - shared[:, 1]
 
     beaten = total(ranking.weaker, ranking.weaker_by_card)
@@ -139,10 +139,18 @@ def showdown_equity(ranking: Ranking, weights: Float[Array, "1326"]) -> Float[Ar
     return jnp.where(some, (beaten + not_lost) / 2 / jnp.where(some, against, 1), 0)
 
 
-def _running(values):
-    """Sums of the first 0, 1, 2, ... values of the last axis."""
-    sums = jax.lax.associative_scan(jnp.add, values, axis=-1)
-    return jnp.concatenate([jnp.zeros_like(sums[..., :1]), sums], axis=-1)
+def running_sums(rows: Float[Array, "n ..."]) -> Float[Array, "m ..."]:
+    """Sums of the first 0, 1, 2, ... n rows: within pieces, then over them, all unrolled."""
+    count, piece = len(rows), 1 << (max(len(rows).bit_length(), 2) // 2)
+    more = -count % piece
+    parts = jnp.concatenate([rows, jnp.zeros((more, *rows.shape[1:]), rows.dtype)])
+    parts = parts.reshape(-1, piece, *rows.shape[1:])
+    within = list(itertools.accumulate(parts[:, i] for i in range(piece)))
+    before = list(itertools.accumulate(within[-1][i] for i in range(len(parts))))
+    before = jnp.stack([jnp.zeros_like(before[0]), *before[:-1]])
+    sums = jnp.stack([part + before for part in within], axis=1)
+    sums = sums.reshape(-1, *rows.shape[1:])[:count]
+    return jnp.concatenate([jnp.zeros_like(rows[:1]), sums])
 
 
 def equity(

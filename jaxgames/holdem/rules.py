@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -292,7 +293,7 @@ class Poker(Game):
             return action - 1
         pot = jnp.sum(state.spent, dtype=jnp.int32) + stakes - self._of_actor(state, state.spent)
         sizes = [
-            jnp.int32(self._stack) if bet == "allin" else stakes + _share(pot, float(bet))
+            jnp.int32(self._stack) if bet == "allin" else stakes + _share(pot, bet)
             for bet in self.bets
         ]
         return jnp.stack(sizes)[jnp.clip(action - 2, 0, len(sizes) - 1)]
@@ -436,6 +437,8 @@ def _is_fraction(text):
         return False
 
 
-def _share(pot, fraction):
-    """Of a pot in whole chips, rounded down."""
-    return jnp.floor(pot.astype(jnp.float32) * fraction).astype(jnp.int32)
+def _share(pot, bet):
+    """Of a pot in whole chips, rounded down: in integers, since float32 misses whole numbers."""
+    fraction = Fraction(bet).limit_denominator(10_000)
+    over, under = fraction.numerator, fraction.denominator
+    return pot // under * over + pot % under * over // under
