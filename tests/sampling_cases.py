@@ -20,6 +20,15 @@ def compiled(name):
     return tree, build_public_tree(tree), build_decision_tree(tree)
 
 
+KUHN_STATES = 4 * 27  # rows of `kuhn_index`
+
+
+def kuhn_index(state, player):
+    """Own card and actions so far."""
+    taken = jnp.sum((state.history + 1) * jnp.array([9, 3, 1]))
+    return state.cards[player] * 27 + taken
+
+
 def random_table(tree, seed):
     """Random policies `[N + 1, A]`, which regret matching takes for what they are as regrets."""
     weights = jax.random.uniform(jax.random.key(seed), tree.uniform.shape, minval=0.1)

@@ -4,23 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling_cases import assert_side_by_side_is_one_by_one, compiled
+from sampling_cases import (
+    KUHN_STATES,
+    assert_side_by_side_is_one_by_one,
+    compiled,
+    kuhn_index,
+)
 
 from jaxgames.core import TERMINAL
 from jaxgames.histories import states_at
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling import episodes, uct
-from solvers.sampling.indexed_game import indexed_game
+from solvers.sampling.indexed_game import hashed, indexed_game
 
 KUHN = make("kuhn_poker")
-STATES = 4 * 27
-
-
-def index(state, player):
-    """Own card and actions so far."""
-    taken = jnp.sum((state.history + 1) * jnp.array([9, 3, 1]))
-    return state.cards[player] * 27 + taken
 
 
 def rows_of_tree(game, tree):
@@ -29,14 +27,14 @@ def rows_of_tree(game, tree):
     for player in range(2):
         histories = tree.representative(player)[: tree.num_decisions[player]]
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, histories))
-        found.append(jax.vmap(lambda state, p=player: index(state, p))(states))
+        found.append(jax.vmap(lambda state, p=player: kuhn_index(state, p))(states))
     return found
 
 
 def test_uct_learns_what_it_learns_from_tables():
     """Not the same episodes, so on average: visits of all actions, and how good the policy is."""
     tree, _, tables = compiled("kuhn_poker")
-    game = indexed_game(KUHN, index, num_states=STATES)
+    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES)
     rows, ends = rows_of_tree(KUHN, tree), np.cumsum((0, *tables.num_decisions))
 
     def visits(game, key):
@@ -56,7 +54,7 @@ def test_uct_learns_what_it_learns_from_tables():
 
 
 def test_lines_of_play_follow_the_rules():
-    game = indexed_game(KUHN, index, num_states=STATES, longest=3)
+    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=3)
 
     def choose(carry, node, luck):
         return carry, episodes.pick(node.uniform, luck[0]), node.uniform
@@ -64,7 +62,7 @@ def test_lines_of_play_follow_the_rules():
     keys = jax.random.split(jax.random.key(0), 2000)
     lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
     over = np.asarray(lines.actor == TERMINAL)
-    np.testing.assert_array_equal(lines.state == STATES, over)
+    np.testing.assert_array_equal(lines.state == KUHN_STATES, over)
     np.testing.assert_allclose(lines.payoffs.sum(axis=1), 0)
     tree, public, _ = compiled("kuhn_poker")
     uniform = tuple(np.full((n, 2), 0.5, np.float32) for n in tree.num_decisions)
@@ -74,7 +72,7 @@ def test_lines_of_play_follow_the_rules():
 
 
 def test_learners_side_by_side_are_learners_one_by_one():
-    game = indexed_game(KUHN, index, num_states=STATES)
+    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES)
 
     def run(key):
         return uct.run(game, uct.init(game), key, settings=uct.uct(2.0), num_episodes=20)
@@ -82,10 +80,27 @@ def test_learners_side_by_side_are_learners_one_by_one():
     assert_side_by_side_is_one_by_one(run)
 
 
+def test_rows_by_hash_tell_information_states_apart():
+    """Equal rows exactly for what a player cannot tell apart, in a table with room for all."""
+    game, (tree, _, _) = make("leduc_poker"), compiled("leduc_poker")
+    index, rows = hashed(game, num_states=2**31 - 1), []
+    for player in range(2):
+        decides = np.flatnonzero(tree.actor == player)
+        states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, decides))
+        found = np.asarray(jax.vmap(index, (0, None))(states, jnp.int32(player)))
+        known = tree.information_state[decides, player]
+        pairs = len(np.unique(np.column_stack([found, known]), axis=0))
+        assert pairs == len(np.unique(found)) == len(np.unique(known))
+        rows.append(np.unique(found))
+    assert len(np.intersect1d(*rows)) == 0
+    small = np.asarray(jax.vmap(hashed(game, num_states=7), (0, None))(states, jnp.int32(1)))
+    assert set(small.tolist()) == set(range(7))
+
+
 def test_bad_indices():
     with pytest.raises(ValueError, match="num_states=0 must be at least 1"):
-        indexed_game(KUHN, index, num_states=0)
+        indexed_game(KUHN, kuhn_index, num_states=0)
     with pytest.raises(ValueError, match=r"index gives row \d+ in kuhn_poker.*from 0 to 19"):
-        indexed_game(KUHN, index, num_states=20)
+        indexed_game(KUHN, kuhn_index, num_states=20)
     with pytest.raises(ValueError, match="longest=2 is less than the 3 decisions of a game"):
-        indexed_game(KUHN, index, num_states=STATES, longest=2)
+        indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=2)

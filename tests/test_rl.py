@@ -6,7 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sampling_cases import assert_side_by_side_is_one_by_one, compiled, random_table
+from sampling_cases import (
+    KUHN_STATES,
+    assert_side_by_side_is_one_by_one,
+    compiled,
+    kuhn_index,
+    random_table,
+)
 
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
@@ -18,9 +24,15 @@ from solvers.sampling.episodes import Line
 from train.rl import a2c, dqn, q_learning
 from train.rl.a2c import A2c
 from train.rl.dqn import Dqn
-from train.rl.environment import build_environment, next_own, payoff_of_actor
+from train.rl.environment import (
+    build_environment,
+    next_own,
+    payoff_of_actor,
+    rules_environment,
+)
 from train.rl.q_learning import QLearning
 
+KUHN = make("kuhn_poker")
 SMALL = {"width": 32, "depth": 1}
 
 
@@ -35,7 +47,7 @@ def line():
         actor=jnp.array([0, 1, 0, TERMINAL], jnp.int32),
         state=jnp.array([0, 7, 4, 12], jnp.int32),
         action=jnp.array([0, 1, 0, 0], jnp.int32),
-        told=None,
+        told=jnp.array([0, 7, 4, 12], jnp.int32),
         payoffs=jnp.array([-1.0, 1.0]),
     )
 
@@ -74,29 +86,59 @@ def test_q_learning_by_hand():
 
 def test_replay_takes_transitions_in_place_of_the_oldest():
     replay = dqn.Replay(
-        seen=jnp.array([4, 0], jnp.int32),
-        state=jnp.full((2, 4), 9, jnp.int32),
+        count=jnp.array([4, 0], jnp.int32),
+        seen=jnp.full((2, 4), 9, jnp.int32),
         action=jnp.full((2, 4), 9, jnp.int32),
         following=jnp.full((2, 4), 9, jnp.int32),
+        last=jnp.zeros((2, 4), bool),
         payoff=jnp.full((2, 4), 9.0),
     )
     found = dqn.stored(replay, jax.tree.map(lambda x: x[None], line()))
-    np.testing.assert_array_equal(found.seen, [6, 1])  # of a capacity of 3
-    np.testing.assert_array_equal(found.state[:, :3], [[9, 0, 4], [7, 9, 9]])
+    np.testing.assert_array_equal(found.count, [6, 1])  # of a capacity of 3
+    np.testing.assert_array_equal(found.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
     np.testing.assert_array_equal(found.action[:, :3], [[9, 0, 0], [1, 9, 9]])
-    np.testing.assert_array_equal(found.following[:, :3], [[9, 4, -1], [-1, 9, 9]])
+    np.testing.assert_array_equal(found.last[:, :3], [[0, 0, 1], [1, 0, 0]])
+    assert int(found.following[0, 1]) == 4
     np.testing.assert_array_equal(found.payoff[:, :3], [[9, 0, -1], [1, 9, 9]])
 
 
-def best_response(learner, policy_of, player, seed=5):
-    """What `player` earns with what it learned against a fixed opponent, and could earn."""
+def by_rules():
+    """Kuhn by its rules, and the row there of every information state of the tree."""
+    here, there = rules_environment(KUHN, kuhn_index, num_states=KUHN_STATES), nodes_of_kuhn()
+    return here, [np.asarray(jax.vmap(here.game.at)(states).state) for states in there]
+
+
+def nodes_of_kuhn():
+    """By player a state at each information state of the tree."""
+    tree, found = enumerate_game(KUHN), []
+    for player in range(2):
+        histories = tree.representative(player)[: tree.num_decisions[player]]
+        found.append(jax.tree.map(lambda *x: jnp.stack(x), *states_at(KUHN, tree, histories)))
+    return found
+
+
+def best_response(run, policy_of, *, compiled_game, player, seed=5):
+    """What `player` earns with what it learned against a fixed opponent, and could earn.
+
+    The learner is `run(environment, fixed=)`, its table or policy `policy_of(environment, learner)`
+    where the game is compiled, `policy_of(environment, learner, node)` where it is not.
+    """
     _, public, tree = compiled("kuhn_poker")
     opponent = policies(tree, random_table(tree, seed=seed))
-    ends = np.cumsum((0, *tree.num_decisions))
-    own = jnp.arange(tree.num_states + 1)
-    own = (own >= ends[player]) & (own < ends[player + 1])
-    fixed = jnp.where(own[:, None], 0, random_table(tree, seed=seed))
-    learned = policy_of(learner(fixed))
+    other = 1 - player
+    if compiled_game:
+        here, ends = environment("kuhn_poker"), np.cumsum((0, *tree.num_decisions))
+        rows = np.arange(ends[other], ends[other + 1])
+    else:
+        here, each = by_rules()
+        rows = each[other]
+    fixed = jnp.zeros((here.game.num_states + 1, 2)).at[rows].set(opponent[other])
+    learner = run(here, fixed=fixed)
+    if compiled_game:
+        learned = policy_of(here, learner)
+    else:
+        asked = jax.vmap(lambda state: policy_of(here, learner, here.game.at(state)))
+        learned = [asked(states) for states in nodes_of_kuhn()]
     pair = tuple(learned[p] if p == player else opponent[p] for p in range(2))
     best = evaluation.best_response(public, opponent)
     best = tuple(best[p] if p == player else opponent[p] for p in range(2))
@@ -104,44 +146,98 @@ def best_response(learner, policy_of, player, seed=5):
     return tuple(values)
 
 
+either = pytest.mark.parametrize("compiled_game", [True, False], ids=["compiled", "by rules"])
+
+
+@either
 @pytest.mark.parametrize("player", [0, 1])
-def test_q_learning_finds_the_best_response(player):
-    here, key = environment("kuhn_poker"), jax.random.key(1)
-    run = functools.partial(q_learning.run, here, q_learning.init(here), key)
+def test_q_learning_finds_the_best_response(player, compiled_game):
     settings = QLearning(step_size=0.005)
-    found, best = best_response(
-        lambda fixed: run(settings=settings, num_episodes=100_000, fixed=fixed),
-        functools.partial(q_learning.greedy_policy, here),
-        player,
-    )
+
+    def run(here, fixed):
+        start, key = q_learning.init(here), jax.random.key(1)
+        return q_learning.run(
+            here, start, key, settings=settings, num_episodes=100_000, fixed=fixed
+        )
+
+    policy = q_learning.greedy_policy if compiled_game else q_learning.policy_at
+    found, best = best_response(run, policy, compiled_game=compiled_game, player=player)
     assert found == pytest.approx(best, abs=1e-5)
 
 
+@either
 @pytest.mark.parametrize("player", [0, 1])
-def test_a2c_finds_the_best_response(player):
+def test_a2c_finds_the_best_response(player, compiled_game):
     """Up to the softness of its policy; against others it may stay at a local optimum."""
-    here, settings = environment("kuhn_poker"), A2c(**SMALL, critic_updates=2, entropy=0.0)
-    start = a2c.init(here, jax.random.key(0), settings=settings, actor_rate=0.1, critic_rate=0.1)
-    run = functools.partial(a2c.run, here, start, jax.random.key(1), settings=settings)
-    found, best = best_response(
-        lambda fixed: run(num_rounds=4000, fixed=fixed),
-        functools.partial(a2c.current_policy, here, settings=settings),
-        player,
-        seed=2,
-    )
+    settings = A2c(**SMALL, critic_updates=2, entropy=0.0)
+
+    def run(here, fixed):
+        key = jax.random.key(0)
+        start = a2c.init(here, key, settings=settings, actor_rate=0.1, critic_rate=0.1)
+        key = jax.random.key(1)
+        return a2c.run(here, start, key, settings=settings, num_rounds=4000, fixed=fixed)
+
+    policy = a2c.current_policy if compiled_game else a2c.policy_at
+    policy = functools.partial(policy, settings=settings)
+    found, best = best_response(run, policy, compiled_game=compiled_game, player=player, seed=2)
     assert found == pytest.approx(best, abs=0.01)
 
 
-def test_dqn_finds_the_best_response():
-    here, settings = environment("kuhn_poker"), Dqn(**SMALL, exploration_rounds=2000)
-    start = dqn.init(here, jax.random.key(0), settings=settings, rate=0.05)
-    run = functools.partial(dqn.run, here, start, jax.random.key(1), settings=settings)
-    found, best = best_response(
-        lambda fixed: run(num_rounds=4000, fixed=fixed),
-        functools.partial(dqn.greedy_policy, here, settings=settings),
-        player=0,
-    )
+@either
+def test_dqn_finds_the_best_response(compiled_game):
+    settings = Dqn(**SMALL, exploration_rounds=2000)
+
+    def run(here, fixed):
+        start = dqn.init(here, jax.random.key(0), settings=settings, rate=0.05)
+        key = jax.random.key(1)
+        return dqn.run(here, start, key, settings=settings, num_rounds=4000, fixed=fixed)
+
+    policy = dqn.greedy_policy if compiled_game else dqn.policy_at
+    policy = functools.partial(policy, settings=settings)
+    found, best = best_response(run, policy, compiled_game=compiled_game, player=0)
     assert found == pytest.approx(best, abs=0.02)
+
+
+def test_what_is_seen_by_rules_is_what_is_compiled():
+    here, (mine, _) = environment("kuhn_poker"), nodes_of_kuhn()
+    there = rules_environment(KUHN, num_states=16)
+    seen = jax.vmap(lambda state: there.observe(there.game.at(state)))(mine)
+    features, legal = here.encoded(np.arange(len(mine.actor)))
+    np.testing.assert_array_equal(seen.features, features)
+    np.testing.assert_array_equal(seen.legal, legal)
+    assert there.num_features == here.num_features
+
+
+@pytest.mark.parametrize("algorithm", ["a2c", "dqn", "q_learning"])
+def test_games_too_large_to_list(algorithm):
+    """In limit hold'em: learners step, ask only for legal actions, and say what cannot be had."""
+    game = make("limit_holdem")
+    here = rules_environment(game, num_states=512)
+    node = here.game.at(here.game.start(jnp.array([0.5, 0.25])))
+    key = jax.random.key(0)
+    if algorithm == "q_learning":
+        settings = QLearning()
+        learner = q_learning.run(
+            here, q_learning.init(here), key, settings=settings, num_episodes=64
+        )
+        policy = q_learning.policy_at(here, learner, node)
+        assert np.count_nonzero(learner.values) > 64  # more than a decision is learned an episode
+        table = functools.partial(q_learning.greedy_policy, here, learner)
+    else:
+        module, settings = {
+            "a2c": (a2c, A2c(**SMALL, critic_updates=1)),
+            "dqn": (dqn, Dqn(**SMALL, capacity=500)),
+        }[algorithm]
+        start = module.init(here, key, settings=settings)
+        learner = module.run(here, start, key, settings=settings, num_rounds=4)
+        assert jax.tree.all(jax.tree.map(lambda x: np.isfinite(x).all(), learner.params))
+        policy = module.policy_at(here, learner, node, settings=settings)
+        ask = {"a2c": a2c.current_policy, "dqn": dqn.greedy_policy}[algorithm]
+        table = functools.partial(ask, here, learner, settings=settings)
+    assert float(jnp.sum(policy)) == pytest.approx(1)
+    assert not np.any(np.asarray(policy)[~np.asarray(node.place.legal)])
+    with pytest.raises(ValueError, match=r"max_raises.* is played by its rules"):
+        table()
 
 
 @pytest.mark.parametrize("algorithm", ["a2c", "dqn", "q_learning"])

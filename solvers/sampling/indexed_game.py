@@ -1,7 +1,8 @@
 """A game for sampling that is too large for tables of its places: played by its rules.
 
 All that is kept is a row for each information state, or for each class of them that `index` takes
-together: an abstraction.
+together: an abstraction. Where nothing better is known of a game, rows are hash values of what
+players know; states that happen to share one are learned as one.
 
     game = indexed_game(make("leduc_poker"), index=index, num_states=2000)
     learner = uct.run(game, uct.init(game), key, settings=uct.uct(20.0), num_episodes=100_000)
@@ -21,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL, Game, State, record
 from jaxgames.play import random_playouts
-from solvers.sampling.episodes import Playable, uniform
+from solvers.sampling.episodes import Playable, mixed, uniform
 
 # index(state, player): the row, from 0 to N - 1, of what `player`, who is to act, knows
 Index = Callable[[State, Int[Array, ""]], Int[Array, ""]]
@@ -98,10 +99,23 @@ class IndexedGame(Playable):
         return jax.lax.while_loop(going, deal, (state, jnp.uint32(0)))[0]
 
 
+def hashed(game: Game, *, num_states: int) -> Index:
+    """An index of any game: its information states, mixed into rows from 0 to N - 1."""
+
+    def index(state: State, player: Int[Array, ""]) -> Int[Array, ""]:
+        keys = [game.information_state(state, each) for each in range(game.num_players)]
+        words = jnp.stack(keys)[player].astype(jnp.uint32)
+        start = mixed(player.astype(jnp.uint32) + 1)
+        row = jax.lax.fori_loop(0, len(words), lambda i, h: mixed(h * 31 + words[i]), start)
+        return (row % num_states).astype(jnp.int32)
+
+    return index
+
+
 def indexed_game(
-    game: Game, index: Index, *, num_states: int, longest: int | None = None
+    game: Game, index: Index | None = None, *, num_states: int, longest: int | None = None
 ) -> IndexedGame:
-    """A game with an index of its information states.
+    """A game with an index of its information states: `hashed`, unless one is given.
 
     `longest` is how many decisions an episode can have at most; the game's `max_depth`, unless it
     is known to be less.
@@ -114,6 +128,7 @@ def indexed_game(
     for name, value in (("num_states", num_states), ("longest", longest)):
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
+    index = hashed(game, num_states=num_states) if index is None else index
     states = random_playouts(game, jax.random.key(0), num_playouts=256).states
     decides = np.asarray(states.actor) >= 0
     rows = jax.vmap(jax.vmap(lambda state: index(state, jnp.maximum(state.actor, 0))))(states)

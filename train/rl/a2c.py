@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from nets.heads import of_players
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from train.rl import networks
-from train.rl.environment import Environment, payoff_of_actor, play
+from train.rl.environment import Environment, listed, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,10 +87,21 @@ def init(
 
 
 def current_policy(environment: Environment, learner: Learner, *, settings: A2c) -> Policy:
-    """What the actors play, by player `[D_p, A]`."""
-    legal = environment.tree.uniform[:-1] > 0
-    outputs = of_players(_graph(environment, settings), learner.params, environment.features[:-1])
-    return networks.of_actors(environment, _policy(outputs[..., :-1], legal[None]))
+    """What the actors play, by player `[D_p, A]`.
+
+    Raises:
+      ValueError: the environment does not list its information states.
+    """
+    features, legal = environment.encoded(listed(environment))
+    outputs = of_players(_graph(environment, settings), learner.params, features)
+    return networks.own(environment, _policy(outputs[..., :-1], legal[None]))
+
+
+def policy_at(
+    environment: Environment, learner: Learner, node: Any, *, settings: A2c
+) -> Float[Array, " A"]:
+    """What the actor of a node of the environment's game plays."""
+    return _policy_at(environment, _graph(environment, settings), learner.params, node)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -129,7 +141,7 @@ def run(
 
 
 def _outputs(environment):
-    return environment.tree.num_actions + 1  # logits, then the value
+    return environment.game.num_actions + 1  # logits, then the value
 
 
 def _graph(environment, settings):
@@ -140,20 +152,24 @@ def _policy(logits, legal):
     return jnp.where(legal, jax.nn.softmax(jnp.where(legal, logits, -1e9)), 0)
 
 
-def _played(environment, graph, params, key, settings, fixed) -> _Batch:
-    tree, features = environment.tree, environment.features
+def _policy_at(environment, graph, params, node):
+    features, legal = environment.encoded(environment.observe(node))
+    outputs = of_players(graph, params, features)
+    return _policy(outputs[jnp.maximum(node.actor, 0), :-1], legal)
 
+
+def _played(environment, graph, params, key, settings, fixed) -> _Batch:
     def policy(node):
-        outputs = of_players(graph, params, features[node.state])
-        return _policy(outputs[jnp.maximum(node.actor, 0), :-1], node.count > 0)
+        return _policy_at(environment, graph, params, node)
 
     keys = jax.random.split(key, settings.batch)
     lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)
-    players = jnp.arange(tree.num_players, dtype=jnp.int32)
+    features, legal = environment.encoded(lines.told)
+    players = jnp.arange(environment.game.num_players, dtype=jnp.int32)
     mine = (lines.actor[None] == players[:, None, None]).astype(features.dtype)
     return _Batch(
-        features=features[lines.state],
-        legal=tree.uniform[lines.state] > 0,
+        features=features,
+        legal=legal,
         action=lines.action,
         payoff=jax.vmap(payoff_of_actor)(lines),
         weight=mine / jnp.maximum(jnp.sum(mine, axis=(1, 2), keepdims=True), 1),

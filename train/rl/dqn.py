@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from nets.heads import of_players
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from train.rl import networks
-from train.rl.environment import Environment, next_own, payoff_of_actor, play
+from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,10 +55,11 @@ class Dqn:
 class Replay:
     """Transitions of all players; row C of the buffers takes what belongs nowhere."""
 
-    seen: Array  # [P] int32 transitions that ever came
-    state: Array  # [P, C + 1] int32
+    count: Array  # [P] int32 transitions that ever came
+    seen: PyTree  # [P, C + 1, ...] observations
     action: Array  # [P, C + 1] int32
-    following: Array  # [P, C + 1] int32 next own state; -1: none
+    following: PyTree  # [P, C + 1, ...] next own observations
+    last: Array  # [P, C + 1] bool: there is none
     payoff: Array  # [P, C + 1] where there is none
 
 
@@ -82,18 +84,22 @@ def init(
     first_exploration: float | Float[Array, ""] = 1.0,
 ) -> Learner:
     """A learner before its first round; `key` is consumed."""
-    actions = environment.tree.num_actions
+    actions = environment.game.num_actions
     params = networks.new_networks(environment, key, settings, num_outputs=actions)
-    shape = (environment.tree.num_players, settings.capacity + 1)
+    shape = (environment.game.num_players, settings.capacity + 1)
+    nothing = jax.tree.map(
+        lambda leaf: jnp.zeros((*shape, *leaf.shape), leaf.dtype), environment.nothing()
+    )
     return Learner(
         step=jnp.int32(0),
         params=params,
         target=params,
         replay=Replay(
-            seen=jnp.zeros(shape[0], jnp.int32),
-            state=jnp.zeros(shape, jnp.int32),
+            count=jnp.zeros(shape[0], jnp.int32),
+            seen=nothing,
             action=jnp.zeros(shape, jnp.int32),
-            following=jnp.zeros(shape, jnp.int32),
+            following=nothing,
+            last=jnp.zeros(shape, bool),
             payoff=jnp.zeros(shape),
         ),
         rate=jnp.float32(rate),
@@ -102,10 +108,21 @@ def init(
 
 
 def greedy_policy(environment: Environment, learner: Learner, *, settings: Dqn) -> Policy:
-    """The actions of the highest value, by player `[D_p, A]`."""
-    legal = environment.tree.uniform[:-1] > 0
-    values = of_players(_graph(environment, settings), learner.params, environment.features[:-1])
-    return networks.of_actors(environment, _greedy(values, legal[None]))
+    """The actions of the highest value, by player `[D_p, A]`.
+
+    Raises:
+      ValueError: the environment does not list its information states.
+    """
+    features, legal = environment.encoded(listed(environment))
+    values = of_players(_graph(environment, settings), learner.params, features)
+    return networks.own(environment, _greedy(values, legal[None]))
+
+
+def policy_at(
+    environment: Environment, learner: Learner, node: Any, *, settings: Dqn
+) -> Float[Array, " A"]:
+    """What the actor of a node of the environment's game plays: the action of highest value."""
+    return _policy_at(environment, _graph(environment, settings), learner.params, node)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -129,7 +146,7 @@ def run(
         play_key, learn_key = jax.random.split(key)
         lines = _played(environment, graph, learner, play_key, settings, fixed)
         replay = stored(learner.replay, lines)
-        size = jnp.minimum(replay.seen, settings.capacity)
+        size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
         luck = episodes.numbers(learn_key, shape)
         rows = jnp.floor(luck * size[:, None].astype(luck.dtype)).astype(jnp.int32)
@@ -149,38 +166,49 @@ def run(
 
 def stored(replay: Replay, lines: episodes.Line) -> Replay:
     """The buffers with all decisions of a batch of lines, in place of the oldest."""
-    num_players, rows = replay.state.shape
+    num_players, rows = replay.action.shape
     following = jax.vmap(functools.partial(next_own, num_players=num_players))(lines)
     last = following == lines.actor.shape[1]
-    later = jnp.take_along_axis(lines.state, jnp.where(last, 0, following), axis=1)
-    nobody = jnp.int32(-1)
+    later = jax.tree.map(
+        lambda leaf: jax.vmap(lambda line, step: line[step])(leaf, jnp.where(last, 0, following)),
+        lines.told,
+    )
+    new = Replay(
+        count=None,
+        seen=lines.told,
+        action=lines.action,
+        following=later,
+        last=last,
+        payoff=jnp.where(last, jax.vmap(payoff_of_actor)(lines), 0),
+    )
 
-    def of(player, seen, buffers):
+    def of(player, old):
         mine = (lines.actor == player).ravel()
-        number = seen + jnp.cumsum(mine, dtype=jnp.int32) - 1
+        number = old.count + jnp.cumsum(mine, dtype=jnp.int32) - 1
         place = jnp.where(mine, number % (rows - 1), rows - 1)
-        new = (
-            lines.state,
-            lines.action,
-            jnp.where(last, nobody, later),
-            jnp.where(last, jax.vmap(payoff_of_actor)(lines), 0),
-        )
-        put = (old.at[place].set(x.ravel()) for old, x in zip(buffers, new, strict=True))
-        return seen + jnp.sum(mine, dtype=jnp.int32), tuple(put)
 
-    buffers = (replay.state, replay.action, replay.following, replay.payoff)
-    players = jnp.arange(num_players, dtype=jnp.int32)
-    seen, (state, action, following, payoff) = jax.vmap(of)(players, replay.seen, buffers)
-    return Replay(seen=seen, state=state, action=action, following=following, payoff=payoff)
+        def put(old, new):
+            return old.at[place].set(new.reshape(-1, *new.shape[2:]))
+
+        buffers = jax.tree.map(put, old.replace(count=None), new)
+        return buffers.replace(count=old.count + jnp.sum(mine, dtype=jnp.int32))
+
+    return jax.vmap(of)(jnp.arange(num_players, dtype=jnp.int32), replay)
 
 
 def _graph(environment, settings):
-    return networks.graph(environment, settings, num_outputs=environment.tree.num_actions)
+    return networks.graph(environment, settings, num_outputs=environment.game.num_actions)
 
 
 def _greedy(values, legal):
     best = jnp.argmax(jnp.where(legal, values, -jnp.inf), axis=-1)
     return jnp.where(legal, jax.nn.one_hot(best, values.shape[-1]), 0)
+
+
+def _policy_at(environment, graph, params, node):
+    features, legal = environment.encoded(environment.observe(node))
+    values = of_players(graph, params, features)
+    return _greedy(values[jnp.maximum(node.actor, 0)], legal)
 
 
 def _played(environment, graph, learner, key, settings, fixed):
@@ -189,8 +217,7 @@ def _played(environment, graph, learner, key, settings, fixed):
     share = share + done * (jnp.minimum(settings.last_exploration, share) - share)
 
     def policy(node):
-        values = of_players(graph, learner.params, environment.features[node.state])
-        greedy = _greedy(values[jnp.maximum(node.actor, 0)], node.count > 0)
+        greedy = _policy_at(environment, graph, learner.params, node)
         return share * node.uniform + (1 - share) * greedy
 
     keys = jax.random.split(key, settings.batch)
@@ -199,11 +226,12 @@ def _played(environment, graph, learner, key, settings, fixed):
 
 def _loss(params, target, replay, rows, graph, environment):
     """Of one player, on rows of its buffer."""
-    features, legal = environment.features, environment.tree.uniform > 0
-    state, following = replay.state[rows], replay.following[rows]
-    later = nnx.merge(graph, target)(features[following])
-    best = jnp.max(jnp.where(legal[following], later, -1e9), axis=-1)
-    goal = jnp.where(following < 0, replay.payoff[rows], best)
-    values = nnx.merge(graph, params)(features[state])
-    mine = jnp.take_along_axis(values, replay.action[rows][:, None], axis=-1)[:, 0]
+    drawn = jax.tree.map(lambda leaf: leaf[rows], replay.replace(count=None))
+    features, _ = environment.encoded(drawn.seen)
+    next_features, next_legal = environment.encoded(drawn.following)
+    later = nnx.merge(graph, target)(next_features)
+    best = jnp.max(jnp.where(next_legal, later, -1e9), axis=-1)
+    goal = jnp.where(drawn.last, drawn.payoff, best)
+    values = nnx.merge(graph, params)(features)
+    mine = jnp.take_along_axis(values, drawn.action[:, None], axis=-1)[:, 0]
     return jnp.mean((jax.lax.stop_gradient(goal) - mine) ** 2)

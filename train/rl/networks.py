@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import numpy as np
 import optax
 from flax import nnx
-from jaxtyping import Array, Float, Key, PyTree, Shaped
+from jaxtyping import Array, Float, Key, PyTree
 
 from nets.heads import new_heads
 from solvers.public_tree import Policy
+from solvers.sampling.decision_tree import policies
 from train.rl.environment import Environment
 
 
@@ -33,19 +33,18 @@ def graph(environment: Environment, settings: Any, *, num_outputs: int) -> nnx.G
 def _networks(environment, key, settings, num_outputs):
     return new_heads(
         key,
-        players=environment.tree.num_players,
-        num_inputs=environment.features.shape[1],
+        players=environment.game.num_players,
+        num_inputs=environment.num_features,
         num_outputs=num_outputs,
         width=settings.width,
         depth=settings.depth,
     )
 
 
-def of_actors(environment: Environment, tables: Shaped[Array, "P n A"]) -> Policy:
+def own(environment: Environment, tables: Float[Array, "P n A"]) -> Policy:
     """From every player's table over all N information states its own rows: `[D_p, A]`."""
-    sizes = environment.tree.num_decisions
-    ends = np.cumsum(sizes)
-    return tuple(t[end - n : end] for t, n, end in zip(tables, sizes, ends, strict=True))
+    each = enumerate(tables)
+    return tuple(policies(environment.game, table)[player] for player, table in each)
 
 
 def descended(params: PyTree, gradient: PyTree, rate: Float[Array, ""]) -> PyTree:

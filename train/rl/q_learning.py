@@ -4,14 +4,16 @@
     learner = run(environment, init(environment), key, settings=settings, num_episodes=100_000)
     policy = greedy_policy(environment, learner)
 
-An action is worth the payoff at the end of the game, or the best that its player knows of its next
-own decision; there is no discount.
+In games that are played by their rules, information states of one row of their index are learned as
+one, and `policy_at` answers for one. An action is worth the payoff at the end of the game, or the
+best that its player knows of its next own decision; there is no discount.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +22,8 @@ from jaxtyping import Array, Float, Int, Key
 from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import proportional
-from train.rl.environment import Environment, next_own, payoff_of_actor, play
+from solvers.sampling.decision_tree import policies
+from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,12 +49,23 @@ class Learner:
 
 def init(environment: Environment) -> Learner:
     """A learner before its first episode."""
-    return Learner(step=jnp.int32(0), values=jnp.zeros_like(environment.tree.uniform))
+    game = environment.game
+    return Learner(step=jnp.int32(0), values=jnp.zeros((game.num_states + 1, game.num_actions)))
 
 
 def greedy_policy(environment: Environment, learner: Learner) -> Policy:
-    """The actions of the highest value, by player `[D_p, A]`."""
-    return proportional(environment.tree, _best(learner.values, environment.tree.uniform))
+    """The actions of the highest value, by player `[D_p, A]`.
+
+    Raises:
+      ValueError: the environment does not list its information states.
+    """
+    rows = listed(environment)
+    return policies(environment.game, _greedy(learner.values[rows], environment.legal[rows]))
+
+
+def policy_at(environment: Environment, learner: Learner, node: Any) -> Float[Array, " A"]:
+    """What the actor of a node of the environment's game plays: the actions of highest value."""
+    return _greedy(learner.values[node.state], node.uniform > 0)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
@@ -73,9 +86,8 @@ def run(
 
     def one(learner, key):
         def policy(node):
-            best = _best(learner.values[node.state], node.uniform)
             share = jnp.float32(settings.exploration)
-            return share * node.uniform + (1 - share) * best / jnp.maximum(jnp.sum(best), 1)
+            return share * node.uniform + (1 - share) * policy_at(environment, learner, node)
 
         line = play(environment, key, policy, fixed=fixed)
         return learned(environment, learner, line, settings=settings)
@@ -87,22 +99,20 @@ def learned(
     environment: Environment, learner: Learner, line: episodes.Line, *, settings: QLearning
 ) -> Learner:
     """The learner after a line of play."""
-    tree, values = environment.tree, learner.values[line.state]
-    legal = tree.uniform[line.state] > 0
+    game, values = environment.game, learner.values[line.state]
+    _, legal = environment.encoded(line.told)
     best = jnp.max(jnp.where(legal, values, -jnp.inf), axis=1)  # [T]
-    following = next_own(line, num_players=tree.num_players)
+    following = next_own(line, num_players=game.num_players)
     target = jnp.append(best, 0)[following]
     target = jnp.where(following == len(best), payoff_of_actor(line), target)
-    taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
+    taken = jax.nn.one_hot(line.action, game.num_actions, dtype=bool)
     taken = taken & (line.actor != TERMINAL)[:, None]
     change = settings.step_size * (target[:, None] - values)
     after = values + jnp.where(taken, change, 0)
     return Learner(step=learner.step + 1, values=episodes.put(learner.values, line.state, after))
 
 
-def _best(values, uniform):
-    """1 at the legal actions of the highest value, 0 elsewhere."""
-    legal = uniform > 0
+def _greedy(values, legal):
     values = jnp.where(legal, values, -jnp.inf)
-    most = jnp.max(values, axis=-1, keepdims=True)
-    return (legal & (values == most)).astype(uniform.dtype)
+    best = (legal & (values == jnp.max(values, axis=-1, keepdims=True))).astype(values.dtype)
+    return best / jnp.maximum(jnp.sum(best, axis=-1, keepdims=True), 1)
