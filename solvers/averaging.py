@@ -13,7 +13,7 @@ def behaviour(player: Player, reach: Float[Array, " Q"]) -> Table:
     """Action probabilities from the own reach of sequences; uniform where it is 0."""
     tables, begin = [], player.num_roots
     for group in player.groups:
-        end = begin + group.uniform.size
-        tables.append(match(reach[begin:end].reshape(group.uniform.shape), group.uniform))
+        end = begin + group.num_actions * group.num_decisions
+        tables.append(match(reach[begin:end].reshape(group.num_actions, -1), group.uniform))
         begin = end
     return tuple(tables)

@@ -101,7 +101,10 @@ def counterfactual_values(
         actions.append(tuple(map(lambda ok, q: jnp.where(ok, q, 0), legal, action)))
         values = jnp.zeros(player.num_decisions, tree.dtype)
         for group, value in zip(player.groups, decision, strict=True):
-            values = values.at[group.decision].set(value)
+            if group.decision.ndim:
+                values = values.at[group.decision].set(value)
+            else:
+                values = jax.lax.dynamic_update_slice(values, value, (group.decision,))
         states.append(values)
     return unpack(tree, tuple(actions)), tuple(states)
 

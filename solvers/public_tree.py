@@ -146,7 +146,7 @@ def checked_root_reach(tree: PublicTree, root_reach: RootReach | None) -> tuple[
 
 def uniform(tree: PublicTree) -> tuple[tuple[Array, ...], ...]:
     """The uniform policies as tables, by player and group."""
-    return tuple(tuple(group.uniform for group in player.groups) for player in tree.players)
+    return tuple(tuple(map(_whole_uniform, player.groups)) for player in tree.players)
 
 
 def pack(tree: PublicTree, policy: Policy) -> tuple[tuple[Array, ...], ...]:
@@ -162,7 +162,7 @@ def pack(tree: PublicTree, policy: Policy) -> tuple[tuple[Array, ...], ...]:
     packed = []
     for player, rows in zip(tree.players, policy, strict=True):
         rows = jnp.asarray(rows, tree.dtype)
-        tables = (rows[group.decision[None, :], group.action] for group in player.groups)
+        tables = (_read(rows, group) for group in player.groups)
         packed.append(
             tuple(
                 jnp.where(group.uniform > 0, table, 0)
@@ -178,10 +178,27 @@ def unpack(tree: PublicTree, tables: tuple[tuple[Array, ...], ...]) -> Policy:
     for player, groups in zip(tree.players, tables, strict=True):
         rows = jnp.zeros((player.num_decisions, tree.num_actions + 1), tree.dtype)
         for group, table in zip(player.groups, groups, strict=True):
-            # Padding has action -1 and falls into the extra column.
-            rows = rows.at[group.decision[None, :], group.action].set(table)
+            rows = _written(rows, group, table)
         policy.append(rows[:, :-1])
     return tuple(policy)
+
+
+def _whole_uniform(group):
+    return jnp.broadcast_to(group.uniform, (group.num_actions, group.num_decisions))
+
+
+def _read(rows, group):
+    if group.decision.ndim:
+        return rows[group.decision[None, :], group.action]
+    shape = group.num_decisions, group.num_actions
+    return jax.lax.dynamic_slice(rows, (group.decision, jnp.int32(0)), shape).T
+
+
+def _written(rows, group, table):
+    """Rows by information state `[D, A + 1]`; padding, with action -1, goes into the last."""
+    if group.decision.ndim:
+        return rows.at[group.decision[None, :], group.action].set(table)
+    return jax.lax.dynamic_update_slice(rows, table.T, (group.decision, jnp.int32(0)))
 
 
 def _checked_dtype(dtype):

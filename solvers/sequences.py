@@ -9,6 +9,8 @@ short fixed list of vectorised steps. `docs/performance.md` says why this layout
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
@@ -27,10 +29,12 @@ _GROUP_COST = 1000  # a further group of decisions costs as much as this many pa
 class Group:
     """n decisions of one player at one own depth, with A slots for their legal actions."""
 
-    parent: Array  # [n] int32 row of the parent sequence among those of the depth above
-    decision: Array  # [n] int32 number of the information state
-    action: Array  # [A, n] int32 action of each slot, NO_ACTION at padding
-    uniform: Array  # [A, n] the uniform policy, 0 at padding
+    # [n] int32 row of the parent sequence among those of the depth above; or an operator that looks
+    # them up
+    parent: Array | Callable[[Array], Array]
+    decision: Array  # [n] int32 number of the information state; [] of the first of n in a row
+    action: Array  # [A, n] or [A, 1] int32 action of each slot, NO_ACTION at padding
+    uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
     num_actions: int = flax.struct.field(pytree_node=False)  # A
     num_decisions: int = flax.struct.field(pytree_node=False)  # n
 
@@ -40,7 +44,8 @@ class Level:
     """The decisions of one own depth; their sequences are the rows `begin:end`."""
 
     groups: tuple[Group, ...]
-    children: SparseSum  # decisions of this depth -> sequences of the depth above
+    # decisions of this depth -> sequences of the depth above
+    children: SparseSum | Callable[[Array], Array]
     begin: int = flax.struct.field(pytree_node=False)
     end: int = flax.struct.field(pytree_node=False)
     first_group: int = flax.struct.field(pytree_node=False)
@@ -51,6 +56,9 @@ class Player:
     """One player's sequences: the R root sequences first, then depth by depth, Q in all."""
 
     levels: tuple[Level, ...]
+    # [] int32 1, unknown to the compiler, if groups are so large that it pays to write what is
+    # computed for each before they are joined (see `sparse_sum.stored`); or None
+    one: Array | None
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
@@ -132,6 +140,7 @@ class Layout:
             above, begin, first_group = (begin, end), end, first_group + len(groups)
         return Player(
             levels=tuple(found),
+            one=None,
             num_roots=self.num_roots,
             num_sequences=begin,
             num_decisions=len(depth),

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Num
 from solvers import sparse_sum
 from solvers.public_tree import PublicTree
 from solvers.sequences import Group, Player
-from solvers.sparse_sum import materialize
+from solvers.sparse_sum import SparseSum, materialize, stored
 
 Table = tuple[Array, ...]
 Reduction = Callable[[Group, Array, Array | None], Array]
@@ -45,9 +45,9 @@ def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> A
         above = rows[-1]
         parts = []
         for group in level.groups:
-            parent = sparse_sum.take(above, group.parent)
+            parent = _above(group, above)
             parts.append(_flat(expand(next(table), parent[None]) * parent[None]))
-        rows.append(_concatenate(parts))
+        rows.append(_joined(parts, player.one))
     return _concatenate(rows)
 
 
@@ -55,7 +55,7 @@ def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -
     """Counterfactual payoff `[Q, ...]` of terminals right below each sequence of `player`."""
     others = [x for p, x in enumerate(reaches) if p != player]
     plan = tree.terminals[player]
-    if not isinstance(plan, sparse_sum.SparseSum):  # an operator with a structure of its own
+    if not isinstance(plan, SparseSum):  # an operator with a structure of its own
         return plan(*others)
     return materialize(sparse_sum.apply(plan, *others), plan.one)
 
@@ -75,7 +75,9 @@ def values(
     for level in reversed(player.levels):
         rows = terminal[level.begin : level.end]
         if below is not None:
-            rows = materialize(rows + below, level.children.one)
+            rows = rows + below
+            if isinstance(level.children, SparseSum):
+                rows = materialize(rows, level.children.one)
         actions, decisions, offset = [], [], 0
         here = tables[level.first_group : level.first_group + len(level.groups)]
         for group, entry in zip(level.groups, here, strict=True):
@@ -86,7 +88,7 @@ def values(
             decisions.append(reduction(group, block, entry))
             offset += size
         action_values[:0], decision_values[:0] = actions, decisions
-        below = sparse_sum.apply(level.children, _concatenate(decisions))
+        below = _below(level, _joined(decisions, player.one))
     root = terminal[: player.num_roots]
     return tuple(action_values), tuple(decision_values), root if below is None else root + below
 
@@ -100,6 +102,24 @@ def best(group: Group, action_values: Array, _: Array | None) -> Array:
     """Value of the best legal action of each decision."""
     legal = expand(group.uniform > 0, action_values)
     return max_actions(jnp.where(legal, action_values, -jnp.inf))
+
+
+def _above(group, rows):
+    if callable(group.parent):
+        return group.parent(rows)
+    return sparse_sum.take(rows, group.parent)
+
+
+def _below(level, decisions):
+    if isinstance(level.children, SparseSum):
+        return sparse_sum.apply(level.children, decisions)
+    return level.children(decisions)
+
+
+def _joined(parts, one):
+    if one is not None and len(parts) > 1:
+        parts = stored(lambda *parts: parts, one, *parts)
+    return _concatenate(parts)
 
 
 def _flat(block):

@@ -12,7 +12,7 @@ from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import HANDS, parse_range
 from solvers import cfr, evaluation
-from solvers.holdem_tree import river_tree
+from solvers.holdem.old import river_tree
 
 BOARD = parse_cards("Td9d6hQc2s")
 SIZES = Sizes.parse("50%, 100%, allin", "3x")

@@ -89,6 +89,7 @@ class BettingTree:
     child: Int[np.ndarray, "X A"]  # NO_NODE beyond the last action
     paid: Int[np.ndarray, "X 2"]  # chips of either player since the root
     pot: int  # at the root
+    num_streets: int  # to be bet on; on the last ones nobody may have anything left
     actions: tuple[tuple[str, ...], ...]  # [X] names, in the order of the children
 
     @property
@@ -206,5 +207,6 @@ class _Builder:
             child=np.array(child),
             paid=np.array(paid),
             pot=self.pot,
+            num_streets=len(self.sizes),
             actions=tuple(self.names),
         )

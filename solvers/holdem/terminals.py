@@ -1,0 +1,190 @@
+"""What hands earn where the betting ends: linear in the other's reach, with card removal.
+
+For every block of a player at most one fold and one showdown follow without another own action, and
+what a hand gets there is chips times a number that depends on a block of the other's alone: how
+many of its hands are met, or how many are beaten less how many are lost to. These are computed once
+for each of the other's blocks that need them, all boards of a street together.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import flax.struct
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxgames.core import record
+from jaxgames.holdem.betting import FOLD, SHOWDOWN
+from solvers.holdem.layout import Layout, by_hand
+from solvers.holdem.products import Products
+from solvers.holdem.ranks import Ranks
+from solvers.sparse_sum import stored
+from solvers.sweeps import expand
+
+
+@record
+class StreetTerminals:
+    """What ends on one street, and the other's blocks that it depends on.
+
+    First come blocks of folds only, then of folds and showdowns, then of showdowns only.
+    """
+
+    operator: Products | Ranks
+    possible: Array  # [B, H] 1 or 0
+    num_folds: int = flax.struct.field(pytree_node=False)
+    num_showdowns: int = flax.struct.field(pytree_node=False)
+    runs: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # rows of those blocks
+
+
+@record
+class Payoffs:
+    """What a group's blocks get, or the root's: chips, times a fold's or showdown's number."""
+
+    fold_chips: Array  # [K]
+    fold: Array  # [K] int32
+    showdown_chips: Array  # [K]
+    showdown: Array  # [K] int32
+    street: int = flax.struct.field(pytree_node=False)
+
+
+@record
+class Terminals:
+    """The operator of a player with H hands, against another with G."""
+
+    streets: tuple[StreetTerminals, ...]
+    payoffs: tuple[Payoffs, ...]  # of the root, then group by group
+    one: Array  # [] int32 1, unknown to the compiler
+    num_hands: int = flax.struct.field(pytree_node=False)  # H
+    num_other_hands: int = flax.struct.field(pytree_node=False)  # G
+
+    def __call__(self, reach: Float[Array, "Q ..."]) -> Float[Array, "R ..."]:
+        """Counterfactual payoffs of all sequences, from the other's reach of its own."""
+        rows = by_hand(reach.reshape(len(reach), -1), self.num_other_hands)
+        numbers = [_numbers(street, rows) for street in self.streets]
+        found = []
+        for payoffs in self.payoffs:
+            street = self.streets[payoffs.street]
+            total = _earned(payoffs, street, *numbers[payoffs.street], rows.dtype, rows.shape[2])
+            found.append(total.reshape(-1, *reach.shape[1:]))
+        return jnp.concatenate(stored(lambda *found: found, self.one, *found))
+
+
+def _numbers(street: StreetTerminals, rows):
+    """Of a street's folds [F, B, H, X] and showdowns [S, B, H, X]; None where there are none."""
+    if not street.runs:
+        return None, None
+    table = jnp.concatenate([rows[begin:end] for begin, end in street.runs])
+    table = table.reshape(-1, len(street.possible), *table.shape[1:])
+    return street.operator(table, num_folds=street.num_folds, num_showdowns=street.num_showdowns)
+
+
+def _earned(payoffs, street, folds, showdowns, dtype, width):
+    """[K, B, H, X]"""
+    boards, hands = street.possible.shape
+    total = jnp.zeros((len(payoffs.fold), boards, hands, width), dtype)
+    for chips, which, numbers in (
+        (payoffs.fold_chips, payoffs.fold, folds),
+        (payoffs.showdown_chips, payoffs.showdown, showdowns),
+    ):
+        if numbers is not None and chips is not None:
+            total = total + expand(chips, total) * numbers.at[which].get(mode="promise_in_bounds")
+    return total * expand(street.possible[None], total)
+
+
+def terminals(
+    mine: Layout,
+    others: Layout,
+    *,
+    player: int,
+    operators: tuple[Products | Ranks, ...],
+    dtype: str,
+) -> Terminals:
+    """The operator of `player`; `operators` are those of each street."""
+    betting = mine.betting
+    chips, other = np.zeros((2, len(mine.row))), np.full((2, len(mine.row)), -1)
+    for node in np.flatnonzero((betting.actor == FOLD) | (betting.actor == SHOWDOWN)):
+        kind, street = int(betting.actor[node] == SHOWDOWN), betting.street[node]
+        block, theirs = mine.block[node], others.block[node]
+        if other[kind, block] >= 0 or {mine.street[block], others.street[theirs]} != {street}:
+            raise ValueError("an end of the betting follows no action of its street, or not alone")
+        chips[kind, block] = _chips(betting, node, player) * _chance(mine.streets, street)
+        other[kind, block] = theirs
+    streets, number = [], np.zeros_like(other)
+    for street, operator in enumerate(operators):
+        found, place = _street(mine, others, street, other, operator, dtype)
+        streets.append(found)
+        number = np.where(place >= 0, place, number)
+
+    def payoffs(first, behind):
+        def part(kind):
+            here = chips[kind, first:behind]
+            return jnp.asarray(here, dtype) if here.any() else None
+
+        return Payoffs(
+            fold_chips=part(0),
+            fold=jnp.asarray(number[0, first:behind], jnp.int32),
+            showdown_chips=part(1),
+            showdown=jnp.asarray(number[1, first:behind], jnp.int32),
+            street=mine.street[first],
+        )
+
+    return Terminals(
+        streets=tuple(streets),
+        payoffs=tuple(itertools.starmap(payoffs, [(0, 1), *mine.group_blocks])),
+        one=jnp.int32(1),
+        num_hands=mine.num_hands,
+        num_other_hands=others.num_hands,
+    )
+
+
+def _chips(betting, node, player):
+    """What `player` wins at an end of the betting if the hand is won."""
+    if betting.actor[node] == SHOWDOWN:
+        return betting.pot / 2 + betting.paid[node, 0]
+    winner = betting.winner[node]
+    chips = betting.pot / 2 + betting.paid[node, 1 - winner]
+    return chips if winner == player else -chips
+
+
+def _chance(streets, street):
+    """Of each board of a street, given both hands."""
+    return math.prod(at.probability for at in streets[: street + 1])
+
+
+def _street(mine, others, street, other, operator, dtype):
+    """The ends of a street; and of the player's blocks [2, N], folds and showdowns, their places
+    among what the operator finds, or -1."""
+    folds, showdowns = (
+        np.unique(which[(which >= 0) & (np.array(mine.street) == street)]) for which in other
+    )
+    both = np.intersect1d(folds, showdowns)
+    ordered = np.concatenate([np.setdiff1d(folds, both), both, np.setdiff1d(showdowns, both)])
+    place = np.full(len(others.row) + 1, -1)  # the last is for none
+    place[ordered] = np.arange(len(ordered))
+    first = len(ordered) - len(showdowns)
+    here = np.array(mine.street) == street
+    places = np.where(here, place[other], -1)
+    places[1] = np.where(places[1] >= 0, places[1] - first, -1)
+    found = StreetTerminals(
+        operator=operator,
+        possible=jnp.asarray(mine.possible[street], dtype),
+        num_folds=len(folds),
+        num_showdowns=len(showdowns),
+        runs=_runs(others, street, ordered),
+    )
+    return found, places
+
+
+def _runs(layout, street, blocks):
+    """Runs of rows, from `begin` to behind `end`, of blocks of a street."""
+    boards, runs = len(layout.streets[street].boards), []
+    for block in blocks:
+        row = layout.row[block]
+        if runs and runs[-1][1] == row:
+            runs[-1][1] = row + boards
+        else:
+            runs.append([row, row + boards])
+    return tuple((int(begin), int(end)) for begin, end in runs)

@@ -1,0 +1,178 @@
+"""Hold'em from some public state on as a public tree: betting, boards, and what players may hold.
+
+    board, ranges = parse_cards("Td9d6hQc"), (parse_range("66+, A8s+"), parse_range("random"))
+    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("50%", "3x"))
+    tree = holdem_tree(board, ranges, betting)
+    state = cfr.init(tree.public, root_reach=tree.root_reach)
+    state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
+
+All that works on a `PublicTree` works on `tree.public`. No abstraction: players see their hands and
+all boards; suits that nobody can tell apart are solved once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxgames.holdem.betting import SHOWDOWN, BettingTree
+from jaxgames.holdem.cards import NUM_CARDS
+from jaxgames.holdem.ranges import HANDS
+from solvers.holdem.boards import Street, possible, streets
+from solvers.holdem.layout import Layout
+from solvers.holdem.products import expected_winners, products
+from solvers.holdem.ranks import ranks
+from solvers.holdem.terminals import terminals
+from solvers.public_tree import PublicStates, PublicTree
+
+DECK = tuple(range(NUM_CARDS))
+_DEALS = {3: (1, 1), 4: (1,), 5: ()}  # cards of each later street, by those on the board
+
+
+@dataclasses.dataclass(frozen=True)
+class HoldemTree:
+    """A subgame, and what its numbers stand for."""
+
+    public: PublicTree
+    betting: BettingTree
+    streets: tuple[Street, ...]
+    deck: tuple[int, ...]
+    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]  # of each player
+    ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]  # their weights
+    layouts: tuple[Layout, Layout]
+
+    @property
+    def root_reach(self) -> tuple[Float[Array, " _"], Float[Array, " _"]]:
+        """The ranges, for solvers."""
+        return tuple(jnp.asarray(held, self.public.dtype) for held in self.ranges)
+
+    @property
+    def total(self) -> float:
+        """Weight of all pairs of hands that go together; payoffs are weighted by it."""
+        first, second = self.hands
+        apart = (first[:, None, :, None] != second[None, :, None, :]).all(axis=(2, 3))
+        return float(self.ranges[0] @ apart @ self.ranges[1])
+
+
+FORMS = ("products", "ranks")
+
+
+def _fastest_form():
+    return "ranks" if jax.default_backend() == "cpu" else "products"
+
+
+def holdem_tree(
+    board: tuple[int, ...],
+    ranges: tuple[Float[np.ndarray, "1326"], Float[np.ndarray, "1326"]],
+    betting: BettingTree,
+    *,
+    dtype: str = "float32",
+    isomorphism: bool = True,
+    form: str | None = None,
+) -> HoldemTree:
+    """The subgame on a board of three to five cards.
+
+    Raises:
+      ValueError: the board does not have three to five different cards, a range is empty on it, or
+        the betting tree has not as many streets as there are left.
+    """
+    if len(set(board)) != len(board) or len(board) not in _DEALS:
+        raise ValueError(f"board={board} must have 3 to 5 different cards")
+    deals = _DEALS[len(board)]
+    return build_holdem_tree(
+        board, HANDS, ranges, betting, deals=deals, dtype=dtype, isomorphism=isomorphism, form=form
+    )
+
+
+def build_holdem_tree(
+    board: tuple[int, ...],
+    hands: Int[np.ndarray, "N k"],
+    ranges: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+    betting: BettingTree,
+    *,
+    deals: tuple[int, ...],
+    deck: tuple[int, ...] = DECK,
+    dtype: str = "float32",
+    isomorphism: bool = True,
+    form: str | None = None,
+) -> HoldemTree:
+    """The same for any deck and hands of one or two cards, with so many cards dealt before each
+    later street.
+
+    Raises:
+      ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+    """
+    form = form or _fastest_form()
+    if form not in FORMS:
+        raise ValueError(f"form={form!r} must be one of {', '.join(FORMS)}")
+    if betting.num_streets != 1 + len(deals):
+        raise ValueError(
+            f"the betting tree has {betting.num_streets} streets; from a board of {len(board)}"
+            f" cards there are {1 + len(deals)}"
+        )
+    there = possible(hands, np.array(board, int).reshape(1, -1))[0]
+    ranges = tuple(np.where(there, weights, 0) for weights in ranges)
+    for player, weights in enumerate(ranges):
+        if not weights.any():
+            raise ValueError(f"player {player}'s range is empty on this board")
+    found = streets(
+        board,
+        deals,
+        deck=deck,
+        hands=hands[there],
+        ranges=tuple(r[there] for r in ranges),
+        isomorphism=isomorphism,
+    )
+    held = tuple(hands[weights > 0] for weights in ranges)
+    layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
+    operators = _operators(betting, found, held, deck, deals, dtype, form)
+    none = jnp.zeros(0, jnp.int32)
+    public = PublicTree(
+        players=tuple(layout.player for layout in layouts),
+        terminals=tuple(
+            terminals(layouts[p], layouts[1 - p], player=p, operators=operators[p], dtype=dtype)
+            for p in range(2)
+        ),
+        payoffs=jnp.zeros((0, 2), dtype),
+        payoff_sequences=jnp.zeros((2, 0), jnp.int32),
+        terminal_entry=none,
+        terminal_chance=jnp.zeros(0, dtype),
+        public_states=PublicStates(
+            parent=none, depth=none, actor=none, information_states=(), sequences=()
+        ),
+        num_actions=betting.child.shape[1],
+        game="hold'em subgame",
+    )
+    return HoldemTree(
+        public=public,
+        betting=betting,
+        streets=found,
+        deck=deck,
+        hands=held,
+        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+        layouts=layouts,
+    )
+
+
+def _operators(betting, found, hands, deck, deals, dtype, form):
+    """By player, what every street's folds and showdowns are computed with."""
+    operators = []
+    for street, at in enumerate(found):
+        shown = ((betting.actor == SHOWDOWN) & (betting.street == street)).any()
+        if form == "ranks" and not deals[street:] and shown:
+            operators.append([ranks(hands[p], hands[1 - p], at.boards) for p in range(2)])
+            continue
+        matrices = (None, None)
+        if shown:
+            matrix = expected_winners(
+                hands[0], hands[1], at.boards, deck=deck, deals=deals[street:], dtype=dtype
+            )
+            matrices = matrix, -jnp.swapaxes(matrix, 1, 2)
+        operators.append(
+            [products(hands[p], hands[1 - p], matrices[p], dtype=dtype) for p in range(2)]
+        )
+    return tuple(zip(*operators, strict=True))
