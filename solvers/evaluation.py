@@ -29,11 +29,7 @@ def expected_value(
     tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
     """Every player's expected payoff when all follow `policy`."""
-    reaches = _reaches(tree, policy, root_reach)
-    values = [sweeps.terminal_values(tree, reaches, p) for p in range(tree.num_players)]
-    # in full precision: accelerators multiply float32 matrices in less by default
-    each = [jnp.vdot(x, v, precision="highest") for x, v in zip(reaches, values, strict=True)]
-    return jnp.stack(each)
+    return _root_values(tree, policy, root_reach, sweeps.mean)
 
 
 @jax.jit
@@ -41,14 +37,7 @@ def best_response_value(
     tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
     """Every player's payoff from an exact best response to the others' policies."""
-    reaches = _reaches(tree, policy, root_reach)
-    roots = checked_root_reach(tree, root_reach)
-    values = []
-    for p, player in enumerate(tree.players):
-        terminal = sweeps.terminal_values(tree, reaches, p)
-        *_, root = sweeps.values(player, terminal, None, sweeps.best)
-        values.append(jnp.sum(roots[p] * root))
-    return jnp.stack(values)
+    return _root_values(tree, policy, root_reach, sweeps.best)
 
 
 @jax.jit
@@ -107,6 +96,18 @@ def counterfactual_values(
                 values = jax.lax.dynamic_update_slice(values, value, (group.decision,))
         states.append(values)
     return unpack(tree, tuple(actions)), tuple(states)
+
+
+def _root_values(tree, policy, root_reach, reduction):
+    reaches, tables = _reaches(tree, policy, root_reach), pack(tree, policy)
+    roots = checked_root_reach(tree, root_reach)
+    found = []
+    for p, player in enumerate(tree.players):
+        terminal = sweeps.terminal_values(tree, reaches, p)
+        *_, root = sweeps.values(player, terminal, tables[p], reduction)
+        # in full precision: accelerators multiply float32 matrices in less by default
+        found.append(jnp.vdot(roots[p], root, precision="highest"))
+    return jnp.stack(found)
 
 
 def _greedy(group, action_values):

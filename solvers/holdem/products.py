@@ -36,16 +36,16 @@ class Products:
     def __call__(
         self, reach: Float[Array, "C B G X"], *, num_folds: int, num_showdowns: int
     ) -> tuple[Array, Array | None]:
-        """Hands met by the first C blocks `[F, B, H, X]`; hands beaten less those lost to, by the
-        last ones `[S, B, H, X]`."""
+        """Hands met by the first C blocks `[B, F, H, X]`; hands beaten less those lost to, by the
+        last ones `[B, S, H, X]`."""
         won, first = None, len(reach) - num_showdowns
         if num_showdowns:
-            won = jnp.einsum("cbgx,bgh->cbhx", reach[first:], self.matrix, precision="highest")
+            won = jnp.einsum("cbgx,bgh->bchx", reach[first:], self.matrix, precision="highest")
         reach = reach[:num_folds]
         by_card = jnp.einsum("cbgx,gk->cbkx", reach, self.holds, precision="highest")
-        met = jnp.einsum("cbkx,kh->cbhx", by_card, self.apart, precision="highest")
+        met = jnp.einsum("cbkx,kh->bchx", by_card, self.apart, precision="highest")
         if self.num_cards == 2:  # the same hand shares both cards: it was taken out twice
-            met = met + same_hand(reach, self.same, axis=2)
+            met = met + same_hand(jnp.swapaxes(reach, 0, 1), self.same, axis=2)
         return met, won
 
 

@@ -8,8 +8,6 @@ Bowling, Zinkevich 2011, "Accelerating best response calculation in large extens
 
 from __future__ import annotations
 
-import itertools
-
 import flax.struct
 import jax
 import jax.numpy as jnp
@@ -21,28 +19,28 @@ from jaxgames.holdem.cards import NUM_CARDS
 from solvers import sparse_sum
 from solvers.holdem.boards import possible
 from solvers.holdem.products import same_hand, same_hands, strengths
-from solvers.sparse_sum import SparseSum, materialize, stored
+from solvers.sparse_sum import SparseSum, stored
 
 
 @record
 class Ranks:
     """The operator of a street.
 
-    A *list* is all hands on a board, or those with one card. Lists are in order of their numbers of
-    ranks, the longest first, so that those with a k-th rank are the first `num_lists[k]`.
+    A *list* is all hands on a board, or those with one card: their ranks from the weakest on. Lists
+    of similar length are in a group together, padded to equal length.
     """
 
-    sums: SparseSum  # hands [B G] -> the weakest ranks of all lists, then their next ones, ...
+    sums: SparseSum  # hands [B G] -> groups of lists, in each all weakest ranks, then the next, ...
     lists: tuple[Array, ...]  # [B, H] int32 that of all hands, and those of a hand's cards
     ranks: tuple[Array, ...]  # [B, H] int32 row of the hand's rank in them, among all
     same: Array | None  # [H] the other's hand that is the same; G: none; None: all are
-    num_lists: tuple[int, ...] = flax.struct.field(pytree_node=False)
+    groups: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # ranks, lists
 
     def __call__(
         self, reach: Float[Array, "C B G X"], *, num_folds: int, num_showdowns: int
     ) -> tuple[Array, Array]:
-        """Hands met by the first C blocks `[F, B, H, X]`; hands beaten less those lost to, by the
-        last ones `[S, B, H, X]`."""
+        """Hands met by the first C blocks `[B, F, H, X]`; hands beaten less those lost to, by the
+        last ones `[B, S, H, X]`."""
         blocks, boards, hands, width = reach.shape
         one = self.sums.one
 
@@ -64,25 +62,29 @@ class Ranks:
                 met = met + same_hand(table[..., :behind], self.same, axis=1)
             return met, won
 
-        def blocks_first(*values):
+        def hands_last(*values):
             each = (x.reshape(*x.shape[:2], -1, width) for x in values)
-            return tuple(jnp.transpose(x, (2, 0, 1, 3)).ravel() for x in each)
+            return tuple(jnp.swapaxes(x, 1, 2).ravel() for x in each)
 
         # each in memory before the next: fused, they would read across rows; and flat, or the
         # compiler would rather give them another layout
-        found = stored(blocks_first, one, *stored(looked_up, one, table, before, totals))
-        return tuple(x.reshape(-1, boards, len(self.lists[0][0]), width) for x in found)
+        found = stored(hands_last, one, *stored(looked_up, one, table, before, totals))
+        return tuple(x.reshape(boards, -1, len(self.lists[0][0]), width) for x in found)
 
     def _run_through(self, sums):
         """What is before each rank of its list and what is not behind it, added; and all."""
-        ends = list(itertools.accumulate(self.num_lists))
-        before, totals, total = [], [], jnp.zeros((), sums.dtype)
-        for number, end, after in zip(self.num_lists, ends, (*self.num_lists[1:], 0), strict=True):
-            here = total[:number] if total.ndim else total
-            total = materialize(here + sums[end - number : end], self.sums.one)
-            before.append(here + total)
-            totals.insert(0, total[after:])
-        return jnp.concatenate(before), jnp.concatenate(totals)
+
+        def step(before, here):
+            return before + here, 2 * before + here
+
+        found, totals, begin = [], [], 0
+        for length, count in self.groups:
+            group = sums[begin : begin + length * count].reshape(length, count, -1)
+            total, before = jax.lax.scan(step, jnp.zeros_like(group[0]), group)
+            found.append(before.reshape(length * count, -1))
+            totals.append(total)
+            begin += length * count
+        return jnp.concatenate(found), jnp.concatenate(totals)
 
 
 def _difference(table, rows):
@@ -115,18 +117,28 @@ def ranks(
     rank = np.concatenate([every[..., None], each_card], axis=-1)  # [B, G + H, 1 + k]
     lengths = np.zeros(count * (1 + NUM_CARDS), np.int64)
     np.maximum.at(lengths, lists[there], rank[there] + 1)
-    place = np.empty_like(lengths)
-    place[np.argsort(-lengths, kind="stable")] = np.arange(len(lengths))
-    num_lists = tuple((lengths[:, None] > np.arange(lengths.max())).sum(axis=0).tolist())
-    begin = np.concatenate([[0], np.cumsum(num_lists)])
-    lists = place[lists]
-    row = np.where(there[..., None], begin[rank] + lists, 0)
+    lengths[:count] = lengths[:count].max()
+    lengths[count:] += lengths[count:] % 2
+    groups = []
+    # of each list: its number, the row of its weakest rank, and how far it is to the next one
+    place, begin, step = np.empty((3, len(lengths)), np.int64)
+    placed, rows = 0, 0
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        members = np.flatnonzero(lengths == length)
+        place[members] = placed + np.arange(len(members))
+        begin[members] = rows + np.arange(len(members))
+        step[members] = len(members)
+        groups.append((length, len(members)))
+        placed, rows = placed + len(members), rows + length * len(members)
+    place[lengths == 0] = begin[lengths == 0] = step[lengths == 0] = 0  # of no hand
+    row = np.where(there[..., None], begin[lists] + rank * step[lists], 0)
+    lists = np.where(there[..., None], place[lists], 0)
     chosen, mine = there[:, : len(others)], slice(len(others), None)
     columns = (at * len(others) + np.arange(len(others)))[chosen]
     sums = sparse_sum.build(
         row=row[:, : len(others)][chosen].ravel(),
         columns=(np.repeat(columns, 1 + size),),
-        num_rows=int(begin[-1]),
+        num_rows=rows,
         num_columns=count * len(others),
     )
 
@@ -138,7 +150,7 @@ def ranks(
         lists=each(lists),
         ranks=each(row),
         same=same_hands(hands, others),
-        num_lists=num_lists,
+        groups=tuple(groups),
     )
 
 

@@ -73,7 +73,7 @@ class Terminals:
 
 
 def _numbers(street: StreetTerminals, rows):
-    """Of a street's folds [F, B, H, X] and showdowns [S, B, H, X]; None where there are none."""
+    """Of a street's folds [B, F, H, X] and showdowns [B, S, H, X]; None where there are none."""
     if not street.runs:
         return None, None
     table = jnp.concatenate([rows[begin:end] for begin, end in street.runs])
@@ -90,7 +90,8 @@ def _earned(payoffs, street, folds, showdowns, dtype, width):
         (payoffs.showdown_chips, payoffs.showdown, showdowns),
     ):
         if numbers is not None and chips is not None:
-            total = total + expand(chips, total) * numbers.at[which].get(mode="promise_in_bounds")
+            some = numbers.at[:, which].get(mode="promise_in_bounds")
+            total = total + expand(chips, total) * jnp.swapaxes(some, 0, 1)
     return total * expand(street.possible[None], total)
 
 
