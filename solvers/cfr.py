@@ -40,6 +40,7 @@ from solvers.regret import (
     RegretMinimizer,
     RegretState,
 )
+from solvers.sparse_sum import stored
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,6 +218,8 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
                 minimizers[p], action, decision, player.groups, strict=True
             )
         )
+        if player.one is not None:
+            minimizers[p] = stored(lambda *new: new, player.one, *minimizers[p])
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
     return state.replace(
         step=step,

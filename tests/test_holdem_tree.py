@@ -12,7 +12,7 @@ from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import HANDS, parse_range
 from solvers import cfr, evaluation
-from solvers.holdem.old import river_tree
+from solvers.holdem.tree import holdem_tree
 
 BOARD = parse_cards("Td9d6hQc2s")
 SIZES = Sizes.parse("50%, 100%, allin", "3x")
@@ -24,7 +24,9 @@ def betting(**more):
 
 def test_payoffs_are_those_of_all_pairs_of_hands():
     """Whatever the other's reach at each end of the hand; ranges that differ, and share hands."""
-    tree = river_tree(BOARD, (parse_range("66+, A8s+"), parse_range("88-55, ATs+, QTo")), betting())
+    tree = holdem_tree(
+        BOARD, (parse_range("66+, A8s+"), parse_range("88-55, ATs+, QTo")), betting()
+    )
     strength = np.asarray(hand_strengths(jnp.array(BOARD)))
     rng, game = np.random.default_rng(0), tree.betting
     for player in range(2):
@@ -75,7 +77,7 @@ def reach_of(tree, policy, ranges, player, node):
 def solved():
     """A solution of another solver's case: all hands, pot 200, stacks 900."""
     everything = parse_range("random")
-    tree = river_tree(BOARD, (everything, everything), betting())
+    tree = holdem_tree(BOARD, (everything, everything), betting())
     ranges = tuple(map(jnp.asarray, tree.ranges))
     state = cfr.init(tree.public, root_reach=ranges)
     state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=390)
@@ -102,7 +104,7 @@ def test_frequencies_of_another_solver():
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
-    tree = river_tree(BOARD, (parse_range("QQ+, T9s"), parse_range("AJs+, 66")), betting())
+    tree = holdem_tree(BOARD, (parse_range("QQ+, T9s"), parse_range("AJs+, 66")), betting())
     ranges = tuple(
         jnp.stack([jnp.asarray(held), jnp.asarray(held) * jnp.linspace(0.2, 1, len(held))])
         for held in tree.ranges
@@ -123,9 +125,9 @@ def test_solves_side_by_side_are_solves_one_by_one():
 def test_bad_subgames():
     everything, two = parse_range("random"), parse_cards("2c2d")
     with pytest.raises(ValueError, match=r"board=\(0, 1\) must have five different cards"):
-        river_tree(two, (everything, everything), betting())
+        holdem_tree(two, (everything, everything), betting())
     with pytest.raises(ValueError, match="player 1's range is empty on this board"):
-        river_tree(BOARD, (everything, parse_range("TdAh")), betting())
+        holdem_tree(BOARD, (everything, parse_range("TdAh")), betting())
     streets = build_betting_tree(pot=1, stack=2, streets=2, sizes=SIZES)
     with pytest.raises(ValueError, match="has more than one street"):
-        river_tree(BOARD, (everything, everything), streets)
+        holdem_tree(BOARD, (everything, everything), streets)
