@@ -33,6 +33,7 @@ from experiments import (
     sog_tictactoe,
     sog_variants,
     solve,
+    solve_holdem,
 )
 from experiments.runs import RunArguments
 from jaxgames.registry import described, registered, unknown
@@ -87,6 +88,7 @@ EXPERIMENTS = {
 COMMANDS = {
     "list": List,
     "solve": solve.Config,
+    "solve_holdem": solve_holdem.Config,
     **{name: module.Arguments for name, module in EXPERIMENTS.items()},
     "play": play.Arguments,
     "benchmark": Benchmark,
@@ -140,6 +142,8 @@ def run(arguments: object, *, command: str) -> int:
             print_list()
         case solve.Config():
             return solve.main(arguments, command=command)
+        case solve_holdem.Config():
+            return solve_holdem.main(arguments, command=command)
         case RunArguments():
             module = next(m for m in EXPERIMENTS.values() if m.Arguments is type(arguments))
             module.main(arguments, command=command)

@@ -25,7 +25,7 @@ from experiments.progress import Report
 from experiments.runs import CHECKPOINT
 from solvers import cfr, evaluation
 from solvers.cfr import CfrState, Solver
-from solvers.public_tree import PublicTree
+from solvers.public_tree import PublicTree, RootReach
 
 CHECKPOINT_SECONDS = 5.0  # between checkpoints
 _PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
@@ -98,8 +98,12 @@ def run(
     folder: pathlib.Path,
     resume: bool,
     report: Report,
+    root_reach: RootReach | None = None,
+    weight: float = 1.0,
 ) -> Run:
     """Solves on schedule, from the checkpoint in `folder` if `resume` and there is one.
+
+    In subgames `root_reach` are the players' ranges, and exploitability is divided by `weight`.
 
     Raises:
       KeyboardInterrupt: Ctrl-C; a checkpoint has been left in `folder`.
@@ -107,7 +111,8 @@ def run(
         exploitability is not finite.
       OSError: the checkpoint cannot be written.
     """
-    state, points = restore(folder, tree, solver) if resume else (cfr.init(tree), [])
+    start = cfr.init(tree, root_reach=root_reach)
+    state, points = restore(folder, tree, solver, start) if resume else (start, [])
     if int(state.step) > schedule.iterations:
         raise ValueError(
             f"iterations={schedule.iterations} is less than the {int(state.step)} iterations of"
@@ -125,7 +130,7 @@ def run(
             seconds += elapsed
             pace = _new_pace(pace, elapsed, stop - iteration)
             if int(state.step) == stop:
-                points.append(_evaluate(tree, state, seconds))
+                points.append(_evaluate(tree, state, seconds, weight))
             report(int(state.step), latest(points), count / elapsed)
             if pressed() or store.is_due():
                 store.save(state, points)
@@ -151,14 +156,16 @@ def iterations_per_second(
     return count / min(elapsed, *again)
 
 
-def restore(folder: pathlib.Path, tree: PublicTree, solver: Solver) -> tuple[CfrState, list[Point]]:
-    """State and curve of the checkpoint in `folder`; a new start if there is none."""
+def restore(
+    folder: pathlib.Path, tree: PublicTree, solver: Solver, start: CfrState
+) -> tuple[CfrState, list[Point]]:
+    """State and curve of the checkpoint in `folder`; `start` if there is none."""
     from solvers import checkpoint  # imports Orbax
 
     try:
         state = checkpoint.restore(_state_folder(folder), tree=tree, solver=solver)
     except FileNotFoundError:
-        return cfr.init(tree), []
+        return start, []
     path = _curve_file(folder)
     try:
         points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
@@ -240,8 +247,8 @@ def _new_pace(pace, elapsed, wanted) -> int:
     return pace * 2 if pace < wanted else pace
 
 
-def _evaluate(tree, state, seconds) -> Point:
-    value, iteration = float(_nash_conv(tree, state)), int(state.step)
+def _evaluate(tree, state, seconds, weight) -> Point:
+    value, iteration = float(_nash_conv(tree, state)) / weight, int(state.step)
     if not math.isfinite(value):
         raise ValueError(f"{tree.game}: NashConv is {value} after {iteration} iterations")
     return Point(
@@ -254,4 +261,4 @@ def _evaluate(tree, state, seconds) -> Point:
 
 @jax.jit
 def _nash_conv(tree: PublicTree, state: CfrState) -> Float[Array, ""]:
-    return evaluation.nash_conv(tree, cfr.average_policy(tree, state))
+    return evaluation.nash_conv(tree, cfr.average_policy(tree, state), state.root_reach)

@@ -33,6 +33,12 @@ def hand_number(low: int, high: int) -> int:
     return high * (high - 1) // 2 + low
 
 
+def hand_numbers(hands: Int[np.ndarray, "n 2"]) -> Int[np.ndarray, " n"]:
+    """The numbers of hands, cards in any order."""
+    high, low = hands.max(axis=1), hands.min(axis=1)
+    return high * (high - 1) // 2 + low
+
+
 def parse_range(text: str) -> Float[np.ndarray, "1326"]:
     """Weights of all hands, from the notation of players; 0 where nothing is said.
 

@@ -13,13 +13,15 @@ all boards; suits that nobody can tell apart are solved once.
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxgames.holdem.betting import SHOWDOWN, BettingTree
+from jaxgames.game_tree import TreeTooLargeError
+from jaxgames.holdem.betting import NO_NODE, SHOWDOWN, BettingTree
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.ranges import HANDS
 from solvers.holdem.boards import Street, possible, streets
@@ -40,8 +42,12 @@ class HoldemTree:
     public: PublicTree
     betting: BettingTree
     streets: tuple[Street, ...]
+    board: tuple[int, ...]
     deck: tuple[int, ...]
-    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]  # of each player
+    deals: tuple[int, ...]  # cards of each later street
+    isomorphism: bool
+    all_hands: Int[np.ndarray, "N k"]  # that there are
+    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]  # of each player, in this order
     ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]  # their weights
     layouts: tuple[Layout, Layout]
 
@@ -59,6 +65,7 @@ class HoldemTree:
 
 
 FORMS = ("products", "ranks")
+_ARRAYS = 25  # of all sequences, while solving and while measuring
 
 
 def _fastest_form():
@@ -73,18 +80,31 @@ def holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    max_bytes: int | None = None,
 ) -> HoldemTree:
     """The subgame on a board of three to five cards.
+
+    `form` is how showdowns are computed, "ranks" or "products"; by default what is faster on this
+    backend. `isomorphism` solves suits that nobody can tell apart once for all.
 
     Raises:
       ValueError: the board does not have three to five different cards, a range is empty on it, or
         the betting tree has not as many streets as there are left.
+      TreeTooLargeError: solving needs more than `max_bytes`, by default what the device has.
     """
     if len(set(board)) != len(board) or len(board) not in _DEALS:
         raise ValueError(f"board={board} must have 3 to 5 different cards")
     deals = _DEALS[len(board)]
     return build_holdem_tree(
-        board, HANDS, ranges, betting, deals=deals, dtype=dtype, isomorphism=isomorphism, form=form
+        board,
+        HANDS,
+        ranges,
+        betting,
+        deals=deals,
+        dtype=dtype,
+        isomorphism=isomorphism,
+        form=form,
+        max_bytes=max_bytes,
     )
 
 
@@ -99,12 +119,14 @@ def build_holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    max_bytes: int | None = None,
 ) -> HoldemTree:
     """The same for any deck and hands of one or two cards, with so many cards dealt before each
     later street.
 
     Raises:
       ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+      TreeTooLargeError: as `holdem_tree`.
     """
     form = form or _fastest_form()
     if form not in FORMS:
@@ -128,6 +150,7 @@ def build_holdem_tree(
         isomorphism=isomorphism,
     )
     held = tuple(hands[weights > 0] for weights in ranges)
+    _check_size(betting, found, held, dtype, form, max_bytes)
     layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
     operators = _operators(betting, found, held, deck, deals, dtype, form)
     none = jnp.zeros(0, jnp.int32)
@@ -151,7 +174,11 @@ def build_holdem_tree(
         public=public,
         betting=betting,
         streets=found,
+        board=tuple(board),
         deck=deck,
+        deals=deals,
+        isomorphism=isomorphism,
+        all_hands=hands,
         hands=held,
         ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
         layouts=layouts,
@@ -176,3 +203,42 @@ def _operators(betting, found, hands, deck, deals, dtype, form):
             [products(hands[p], hands[1 - p], matrices[p], dtype=dtype) for p in range(2)]
         )
     return tuple(zip(*operators, strict=True))
+
+
+def estimated_bytes(
+    betting: BettingTree,
+    streets: tuple[Street, ...],
+    num_hands: tuple[int, int],
+    *,
+    dtype: str = "float32",
+    form: str = "ranks",
+) -> int:
+    """About how much memory it takes to solve a subgame and to measure the solution."""
+    size, total = np.dtype(dtype).itemsize, 0
+    for street, at in enumerate(streets):
+        for player in range(2):
+            nodes = (betting.actor == player) & (betting.street == street)
+            blocks = int((betting.child[nodes] != NO_NODE).sum())
+            total += blocks * len(at.boards) * num_hands[player] * size * _ARRAYS
+        if form == "products" or street < len(streets) - 1:
+            total += 2 * len(at.boards) * num_hands[0] * num_hands[1] * size
+    return total
+
+
+def _check_size(betting, found, hands, dtype, form, max_bytes):
+    needed = estimated_bytes(betting, found, tuple(map(len, hands)), dtype=dtype, form=form)
+    allowed = _device_bytes() if max_bytes is None else max_bytes
+    if needed > allowed:
+        boards = "/".join(f"{len(at.boards):,}" for at in found)
+        raise TreeTooLargeError(
+            f"this subgame needs about {needed / 1e9:.2g} GB, more than {allowed / 1e9:.2g} GB:"
+            f" {len(betting.actor):,} betting nodes, {boards} boards by street,"
+            f" {len(hands[0]):,} and {len(hands[1]):,} hands; fewer bet sizes or hands make it"
+            " smaller"
+        )
+
+
+def _device_bytes():
+    stats = jax.local_devices()[0].memory_stats() or {}
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return stats.get("bytes_limit", physical)

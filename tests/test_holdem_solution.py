@@ -1,0 +1,213 @@
+"""Solved subgames: another solver's cases, walking the tree, files; and what is refused."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.game_tree import TreeTooLargeError
+from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.cards import parse_cards
+from jaxgames.holdem.equity import range_equity
+from jaxgames.holdem.ranges import NUM_HANDS, hand_numbers, parse_range
+from solvers import cfr
+from solvers.holdem.solution import Solution
+from solvers.holdem.tree import estimated_bytes, holdem_tree
+
+OOP = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs,96s+,85s+,75s+,65s,54s"
+IP = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"
+WIDE = ("50%,100%,allin", "random", "random")
+# Solved by another program with the same algorithm (discounted CFR, gamma 3): board, sizes of bets
+# and ranges, iterations; expected shares of the pot, exploitability, equity, and frequencies where
+# the solution is so good that they are told by it
+CASES = {
+    "river": ("Td9d6hQc2s", WIDE, 390, 93.6587, 0.096, 0.5, (0.7089, 0.2904, 0.0005, 0.0002)),
+    "turn": (
+        "Td9d6hQc",
+        ("50%,100%,allin", OOP, IP),
+        250,
+        91.9253,
+        0.1959,
+        0.5306,
+        (0.9245, 0.0751, 0.0003, 0.0),
+    ),
+    "turn, all hands": (
+        "Ks7h2d8c",
+        ("75%,allin", "random", "random"),
+        130,
+        91.5289,
+        0.3931,
+        0.5,
+        None,
+    ),
+    "flop": ("Td9d6h", ("50%", OOP, IP), 130, 107.2454, 0.5189, 0.53647, None),
+}
+
+
+def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
+    cards = parse_cards(board)
+    betting = build_betting_tree(
+        pot=200, stack=stack, streets=6 - len(cards), sizes=Sizes.parse(bets, raises)
+    )
+    return holdem_tree(cards, (parse_range(oop), parse_range(ip)), betting, **more)
+
+
+def solved(tree, iterations, solver=None):
+    solver = cfr.dcfr(gamma=3.0) if solver is None else solver
+    state = cfr.init(tree.public, root_reach=tree.root_reach)
+    state = cfr.run(tree.public, state, solver=solver, num_iterations=iterations)
+    return Solution(tree, cfr.average_policy(tree.public, state))
+
+
+@pytest.fixture
+def optimised():
+    """Long loops, for once: they would take many times longer than their compilation saves."""
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name == "flop")) for name in CASES],
+)
+def test_another_solver(case, optimised):
+    board, described, iterations, ev, exploitability, equity, frequencies = CASES[case]
+    solution = solved(subgame(board, *described), iterations)
+    expected = (ev, 200 - ev)
+    np.testing.assert_allclose(solution.ev, expected, atol=0.1 if case == "flop" else 0.05)
+    assert solution.exploitability < 1.25 * exploitability
+    ranges = []
+    for player in range(2):
+        ranges.append(np.zeros(NUM_HANDS))
+        ranges[player][hand_numbers(solution.tree.hands[player])] = solution.tree.ranges[player]
+    assert range_equity(solution.tree.board, *ranges) == pytest.approx(equity, abs=1e-4)
+    if frequencies is not None:
+        np.testing.assert_allclose(solution.root.frequencies, frequencies, atol=0.01)
+
+
+@functools.cache
+def small():
+    """On a turn on which clubs and spades are alike."""
+    tree = subgame("Td9d6hQh", "50%,allin", "66+,A8s+,KQo", "JJ-22,T9s,A2s+")
+    assert [len(street.boards) for street in tree.streets] == [1, 35]
+    return solved(tree, 60)
+
+
+def test_both_forms_and_all_boards_agree():
+    """By ranks or by products; with suits that are alike once, or all 48 boards."""
+    described = ("Td9d6hQh", "50%,allin", "AKs,QQ,T9s", "JJ,A5s,KQo")
+    found = [
+        solved(subgame(*described, **options), 1).ev
+        for options in (
+            {"form": "ranks"},
+            {"form": "products"},
+            {"isomorphism": False},
+            {"form": "products", "isomorphism": False},
+        )
+    ]
+    np.testing.assert_allclose(found, [found[0]] * 4, atol=1e-3)
+
+
+def test_values_of_hands():
+    """Actions' values are mixed to those of hands, and those to the player's."""
+    solution = small()
+    root = solution.root
+    assert (root.player, root.pot, root.actions) == (0, 200, ("check", "bet 100", "allin"))
+    assert root.mean_ev() == pytest.approx(solution.ev[0], abs=1e-3)
+    for node in (root, solution.play("check"), solution.play("check", "bet 50%", "raise")):
+        mixed = np.sum(node.policy * node.action_ev, axis=1)
+        np.testing.assert_allclose(mixed, node.ev, atol=1e-2)
+    assert sum(solution.ev) == pytest.approx(200, abs=1e-2)
+    assert solution.play("check").player == 1
+
+
+def test_shares_of_the_pot_add_up_after_every_card():
+    """What is in the pot when the river comes is what both expect of it, card by card."""
+    tree = subgame("Td9d6hQh", "50%", "66+,A8s+,KQo", "JJ-22,T9s,A2s+")
+    solution = solved(tree, 30)
+    for card in ("2s", "2c", "Kd", "Qs"):
+        first = solution.play("check", "check", card=card)
+        second = first.play("check")
+        third = first.play("bet 50%")
+        assert first.pot == 200
+        weight = first.frequencies @ np.array([1, 0])
+        both = weight * second.mean_ev() + (1 - weight) * third.mean_ev()
+        # given the first player's action, the second's value is told at its own decision
+        assert first.mean_ev() + both == pytest.approx(200, abs=0.05)
+
+
+def test_suits_that_are_alike_play_alike():
+    """On the two of clubs as on that of spades, for hands with these suits exchanged."""
+    solution = small()
+    clubs, spades = (solution.play("check", "check", card=card) for card in ("2c", "2s"))
+    assert clubs.board[-1] != spades.board[-1]
+    assert clubs.strategy("AhAs") == spades.strategy("AhAc")
+    assert clubs.strategy("AsKs") == spades.strategy("AcKc")
+    assert clubs.strategy("AdAh") == spades.strategy("AdAh")
+    assert clubs.strategy("AhAs") != clubs.strategy("AdAh")
+    np.testing.assert_allclose(clubs.frequencies, spades.frequencies, atol=1e-6)
+
+
+def test_files_there_and_back(tmp_path):
+    solution = small()
+    path = tmp_path / "solution.npz"
+    solution.save(path)
+    again = Solution.load(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["solution.npz"]
+    np.testing.assert_allclose(again.ev, solution.ev, atol=1e-4)
+    here, there = (s.play("check", "bet 100").play("call", card="2s") for s in (solution, again))
+    np.testing.assert_array_equal(here.policy, there.policy)
+    path.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not a solution of this version"):
+        Solution.load(path)
+    with pytest.raises(OSError, match="no_such"):
+        Solution.load(tmp_path / "no_such.npz")
+
+
+def test_moves_that_cannot_be():
+    solution = small()
+    root = solution.root
+    for play, message in (
+        (lambda: root.play("chekc"), "unknown action 'chekc'; did you mean 'check'"),
+        (lambda: root.play("bet 70%"), "'bet 70%' would be 140 chips more, which nobody can bet"),
+        (lambda: root.play("bet x%"), "'x%' is not a share of the pot"),
+        (lambda: root.play("check", "check"), "after check, check a card is dealt"),
+        (lambda: root.play("check", card="2s"), "no card is dealt after check"),
+        (lambda: root.play("check", "check", card="Td"), "card='Td' must be 1 of the deck that"),
+        (lambda: root.play("check", "check", card="2c2d"), "must be 1 of the deck"),
+        (lambda: root.play("allin", "fold"), "after allin, fold the hand was folded"),
+        (lambda: root.play("allin", "call"), "after allin, call the hands are shown"),
+        (lambda: root.strategy("2c3d"), "'2c3d' is not in player 0's range here"),
+        (lambda: root.strategy("AhTd"), "not in player 0's range"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            play()
+
+
+def test_subgames_that_cannot_be():
+    with pytest.raises(ValueError, match="must have 3 to 5 different cards"):
+        holdem_tree((0, 1), (parse_range("random"),) * 2, small().tree.betting)
+    with pytest.raises(ValueError, match="player 1's range is empty on this board"):
+        subgame("Td9d6hQc2s", "50%", "AA", "TdAh")
+    with pytest.raises(ValueError, match="betting tree has 2 streets; from a board of 5 cards"):
+        holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("AA"),) * 2, small().tree.betting)
+    with pytest.raises(ValueError, match="form='fast' must be one of products, ranks"):
+        subgame("Td9d6hQc2s", "50%", "AA", "KK", form="fast")
+    message = (
+        r"needs about 0.0\d+ GB, more than 1e-05 GB: 9 betting nodes, 1 boards by street, 1,081"
+    )
+    with pytest.raises(TreeTooLargeError, match=message):
+        subgame("Td9d6hQc2s", "50%", "random", "random", raises="", max_bytes=10**4)
+
+
+def test_the_estimate_of_memory_covers_what_a_solve_keeps():
+    tree = small().tree
+    sizes = tuple(map(len, tree.hands))
+    state = cfr.init(tree.public, root_reach=tree.root_reach)
+    kept = sum(leaf.nbytes for leaf in jnp.asarray(state.step).reshape(-1))
+    kept += sum(leaf.nbytes for leaf in [*state.reach, *state.average_reach])
+    assert 4 * kept < estimated_bytes(tree.betting, tree.streets, sizes) < 40 * kept
