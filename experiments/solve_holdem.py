@@ -90,10 +90,11 @@ def main(config: Config, *, command: str) -> int:
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
     begin = time.perf_counter()
-    solver, target = cfr.make_solver(config.solver), _target(config)
-    schedule = measure.Schedule(iterations=config.iterations, every=config.every, target=target)
+    solver = cfr.make_solver(config.solver)
     with status("building the tree"):
         tree = build(config)
+    target = _target(config)
+    schedule = measure.Schedule(iterations=config.iterations, every=config.every, target=target)
     prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
     with progress(cards_name(tree.board), config.iterations) as report:
         run = measure.run(
