@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.holdem_spots import SPOTS
 from jaxgames.game_tree import TreeTooLargeError
 from jaxgames.holdem.betting import Sizes, build_betting_tree
 from jaxgames.holdem.cards import parse_cards
@@ -15,35 +16,6 @@ from solvers import cfr, evaluation
 from solvers.holdem.solution import Solution
 from solvers.holdem.tree import estimated_bytes, holdem_tree
 from solvers.public_tree import uniform, unpack
-
-OOP = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs,96s+,85s+,75s+,65s,54s"
-IP = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"
-WIDE = ("50%,100%,allin", "random", "random")
-# Solved by another program with the same algorithm (discounted CFR, gamma 3): board, sizes of bets
-# and ranges, iterations; expected shares of the pot, exploitability, equity, and frequencies where
-# the solution is so good that they are told by it
-CASES = {
-    "river": ("Td9d6hQc2s", WIDE, 390, 93.6587, 0.096, 0.5, (0.7089, 0.2904, 0.0005, 0.0002)),
-    "turn": (
-        "Td9d6hQc",
-        ("50%,100%,allin", OOP, IP),
-        250,
-        91.9253,
-        0.1959,
-        0.5306,
-        (0.9245, 0.0751, 0.0003, 0.0),
-    ),
-    "turn, all hands": (
-        "Ks7h2d8c",
-        ("75%,allin", "random", "random"),
-        130,
-        91.5289,
-        0.3931,
-        0.5,
-        None,
-    ),
-    "flop": ("Td9d6h", ("50%", OOP, IP), 130, 107.2454, 0.5189, 0.53647, None),
-}
 
 
 def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
@@ -62,22 +34,21 @@ def solved(tree, iterations, solver=None):
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name != "river")) for name in CASES],
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n != "river")) for n in SPOTS]
 )
-def test_another_solver(case):
-    board, described, iterations, ev, exploitability, equity, frequencies = CASES[case]
-    solution = solved(subgame(board, *described), iterations)
-    expected = (ev, 200 - ev)
-    np.testing.assert_allclose(solution.ev, expected, atol=0.1 if case == "flop" else 0.05)
-    assert solution.exploitability < 1.25 * exploitability
+def test_another_solver(name):
+    spot = SPOTS[name]
+    solution = solved(holdem_tree(spot.cards, spot.ranges, spot.betting), spot.iterations)
+    expected = (spot.ev, spot.pot - spot.ev)
+    np.testing.assert_allclose(solution.ev, expected, atol=0.1 if name == "flop" else 0.05)
+    assert solution.exploitability < 1.25 * spot.exploitability
     ranges = []
     for player in range(2):
         ranges.append(np.zeros(NUM_HANDS))
         ranges[player][hand_numbers(solution.tree.hands[player])] = solution.tree.ranges[player]
-    assert range_equity(solution.tree.board, *ranges) == pytest.approx(equity, abs=1e-4)
-    if frequencies is not None:
-        np.testing.assert_allclose(solution.root.frequencies, frequencies, atol=0.01)
+    assert range_equity(spot.cards, *ranges) == pytest.approx(spot.equity, abs=1e-4)
+    if spot.frequencies is not None:
+        np.testing.assert_allclose(solution.root.frequencies, spot.frequencies, atol=0.01)
 
 
 @functools.cache

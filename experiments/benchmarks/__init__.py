@@ -46,10 +46,18 @@ def _sampling(out: pathlib.Path, **options: Any) -> None:
     sampling.benchmark(out, **options)
 
 
+def _holdem(out: pathlib.Path, **options: Any) -> None:
+    """Milliseconds of an iteration on hold'em spots, and of a river of many; hands per second."""
+    from experiments.benchmarks import holdem  # imports JAX
+
+    holdem.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
     "sampling": _sampling,
+    "holdem": _holdem,
 }
 
 
