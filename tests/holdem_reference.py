@@ -144,21 +144,19 @@ def _known(game, tree, betting, player, history):
     return int(node), board, tuple(sorted(hand))
 
 
-def to_explicit(
-    game: Poker, tree: GameTree, betting: BettingTree, policy: PolicyOf
-) -> tuple[np.ndarray, ...]:
-    """A policy for the explicit tree of a whole game."""
+def to_explicit(tree: GameTree, known: list[list[Known]], policy: PolicyOf) -> tuple:
+    """A policy for the explicit tree of a whole game, from what players know there."""
     found = []
     for player in range(2):
         legal = tree.legal_actions(player)
         table = np.zeros(legal.shape)
-        for row, known in enumerate(known_to(game, tree, betting, player)):
-            table[row, legal[row]] = policy(known)
+        for row, here in enumerate(known[player]):
+            table[row, legal[row]] = policy(here)
         found.append(table)
     return tuple(found)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Subgame:
     """What plain code needs of a hold'em tree."""
 
@@ -167,6 +165,7 @@ class Subgame:
     deals: Cards  # cards before each later street
     hands: tuple[np.ndarray, np.ndarray]  # [H, k] of each player
     policy: PolicyOf
+    winners: dict = dataclasses.field(default_factory=dict)  # by player and board: `[H, G]`
 
     def values(self, player: int, board: Cards, reach: np.ndarray, *, best: bool) -> np.ndarray:
         """Of the player's hands `[H]`, against the other's range `[G]`."""
@@ -229,8 +228,11 @@ class Subgame:
         """Who wins, 1 or -1, on average over the cards to come: `[H, G]`."""
         if len(board) <= len(self.deals):
             return sum(self._showdown(player, b) for b in self._after(board)) / self._ways(board)
-        mine, others = (self._strength(p, board) for p in (player, 1 - player))
-        return np.sign(mine[:, None] - others[None]) * self._apart(player, board)
+        if (player, board) not in self.winners:
+            mine, others = (self._strength(p, board) for p in (player, 1 - player))
+            won = np.sign(mine[:, None] - others[None])
+            self.winners[player, board] = won * self._apart(player, board)
+        return self.winners[player, board]
 
     def _strength(self, player, board):
         hands = self.hands[player]

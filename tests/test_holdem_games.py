@@ -11,6 +11,7 @@ from holdem_reference import (
     RandomPolicy,
     Subgame,
     from_tree,
+    known_to,
     moves_to,
     suits_that_keep,
     to_explicit,
@@ -47,7 +48,7 @@ raiseSize = 2 4
 firstPlayer = 2 1
 maxRaises = 1 2
 numSuits = 2
-numRanks = 4
+numRanks = 3
 numHoleCards = 1
 numBoardCards = 0 1
 END GAMEDEF
@@ -124,9 +125,11 @@ def gains(tree, policy):
 
 @functools.cache
 def explicit(name):
-    """A game's histories one by one, and compiled."""
-    tree = enumerate_game(GAMES[name])
-    return tree, build_public_tree(tree, dtype="float64")
+    """A game's histories one by one, compiled, and what players know there."""
+    game = GAMES[name]
+    tree, betting = enumerate_game(game), betting_of_rules(game)
+    known = [known_to(game, tree, betting, player) for player in range(2)]
+    return tree, build_public_tree(tree, dtype="float64"), known
 
 
 @functools.cache
@@ -166,16 +169,17 @@ def exchanges(tree, isomorphism):
 def test_policies_are_worth_what_others_say(name, form, isomorphism):
     """Random ones, and what CFR+ finds in fifty iterations: histories one by one, and OpenSpiel."""
     game = GAMES[name]
-    histories, other = explicit(name)
+    histories, other, known = explicit(name)
     tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
     alike = exchanges(tree, isomorphism)
     policies = [RandomPolicy(tree.betting, alike, seed) for seed in range(3)]
-    state = cfr.init(tree.public)
-    state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=50)
-    policies.append(from_tree(tree, cfr.average_policy(tree.public, state), alike))
+    if name == "Leduc" or isomorphism:
+        state = cfr.init(tree.public)
+        state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=50)
+        policies.append(from_tree(tree, cfr.average_policy(tree.public, state), alike))
     for number, policy in enumerate(policies):
         value, best = gains(tree.public, to_tree(tree, policy))
-        table = to_explicit(game, histories, tree.betting, policy)
+        table = to_explicit(histories, known, policy)
         others = [gains(other, table)]
         if name in OPENSPIEL and number in (0, 3):
             others.append(gains_of_openspiel(name, table))
@@ -205,10 +209,18 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
     """With bets of all there is, after which cards are dealt that nobody bets on."""
     tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
     alike = exchanges(tree, isomorphism)
+    winners = {}
     for seed in range(2):
         policy = RandomPolicy(tree.betting, alike, seed)
         found = gains(tree.public, to_tree(tree, policy))
-        subgame = Subgame(tree.betting, tree.deck, game.board[1:], tree.hands, policy)
+        subgame = Subgame(
+            betting=tree.betting,
+            deck=tree.deck,
+            deals=game.board[1:],
+            hands=tree.hands,
+            policy=policy,
+            winners=winners,
+        )
         for best in (False, True):
             for player in range(2):
                 reach = np.ones(len(tree.hands[1 - player]))

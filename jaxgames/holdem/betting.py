@@ -21,7 +21,7 @@ import re
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Array, Int
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem.rules import Poker, PokerState
@@ -142,7 +142,7 @@ def betting_of_rules(game: Poker, *, max_nodes: int = MAX_NODES) -> BettingTree:
     if game.players != 2:
         raise ValueError(f"players={game.players} of {game} must be 2: betting trees are for two")
     walker = _Walker(game, max_nodes)
-    walker.decide(NO_NODE, _dealt(game, game.init()))
+    walker.decide(NO_NODE, _after(game, game.init(), jnp.int32(0)))  # the first card is dealt
     return walker.tree(0, len(game.board))
 
 
@@ -274,16 +274,10 @@ class _Walker(_Nodes):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _after(game: Poker, state: PokerState, action) -> PokerState:
-    """The state after an action, and after the cards that are dealt then."""
-    return _dealt(game, game.step(state, action))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _dealt(game: Poker, state: PokerState) -> PokerState:
-    """The state when all cards are there that are needed: of the deck's, always the first left."""
+def _after(game: Poker, state: PokerState, action: Int[Array, ""]) -> PokerState:
+    """The state after an action, and after the cards that are dealt then: always the first left."""
 
     def deal(state):
         return game.step(state, jnp.argmax(state.chance_probs).astype(jnp.int32))
 
-    return jax.lax.while_loop(lambda state: state.actor == CHANCE, deal, state)
+    return jax.lax.while_loop(lambda state: state.actor == CHANCE, deal, game.step(state, action))
