@@ -44,6 +44,18 @@ def assert_same_game(
             assert_same_state(state, theirs, action_map)
 
 
+def universal_poker(text: str, abstraction: str = "fcpa") -> pyspiel.Game:
+    """OpenSpiel's game of one of the ACPC's game definitions."""
+    lines = [line.partition("#")[0] for line in text.splitlines() if "=" in line]
+    pairs = [[part.strip() for part in line.split("=")] for line in lines]
+    parameters = {key: int(v) if v.isdigit() else v for key, v in pairs}
+    parameters["betting"] = "nolimit" if "nolimit" in text else "limit"
+    parameters["bettingAbstraction"] = abstraction
+    if "stack" not in parameters:
+        parameters["stack"] = " ".join(["10000"] * parameters["numPlayers"])
+    return pyspiel.load_game("universal_poker", parameters)
+
+
 def assert_same_state(state: State, theirs: pyspiel.State, action_map: ActionMap) -> None:
     """Both show the same actor, legal actions, chance outcomes and returns."""
     where = f"after {theirs.history()}"

@@ -1,4 +1,4 @@
-"""River subgames: payoffs by brute force over pairs of hands, and another solver's solution."""
+"""Subgames: payoffs by brute force over pairs of hands, and another solver's solution."""
 
 import functools
 
@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from holdem_reference import RandomPolicy, Subgame, exchanged, suits_that_keep, to_tree
 
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, Sizes, build_betting_tree
+from jaxgames.holdem.betting import Sizes, build_betting_tree
 from jaxgames.holdem.cards import parse_cards
-from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import HANDS, parse_range
 from solvers import cfr, evaluation
 from solvers.holdem.tree import holdem_tree
@@ -22,55 +22,81 @@ def betting(**more):
     return build_betting_tree(pot=200, stack=900, streets=1, sizes=SIZES, **more)
 
 
-def test_payoffs_are_those_of_all_pairs_of_hands():
-    """Whatever the other's reach at each end of the hand; ranges that differ, and share hands."""
-    tree = holdem_tree(
-        BOARD, (parse_range("66+, A8s+"), parse_range("88-55, ATs+, QTo")), betting()
-    )
-    strength = np.asarray(hand_strengths(jnp.array(BOARD)))
-    rng, game = np.random.default_rng(0), tree.betting
-    for player in range(2):
-        mine, others = tree.hands[player], tree.hands[1 - player]
-        apart = (HANDS[mine][:, None, :, None] != HANDS[others][None, :, None, :]).all((2, 3))
-        sign = np.sign(strength[mine][:, None].astype(int) - strength[others][None])
-        policy = [
-            rng.dirichlet(np.ones(game.child.shape[1]), count.num_decisions)
-            for count in tree.public.players
-        ]
-        for rows, p in zip(policy, range(2), strict=True):
-            count = (game.child[tree.decisions[p]] != NO_NODE).sum(axis=1)
-            legal = np.arange(game.child.shape[1]) < np.repeat(count, len(tree.hands[p]))[:, None]
-            rows *= legal
-            rows /= rows.sum(axis=1, keepdims=True)
-        ranges = tuple(jnp.array(rng.random(len(hands)), jnp.float32) for hands in tree.hands)
-        found = evaluation.expected_value(
-            tree.public, tuple(jnp.array(rows, jnp.float32) for rows in policy), ranges
+# by name: the board, and ranges that know the names of suits or not
+SUBGAMES = {
+    "river": ("Td9d6hQc2s", "AQs+, JJ, KdTs:0.5, 5h3h", "KhQh, 66, J8s:0.25, AcTd"),
+    "turn": ("Td9d6hQc", "AQs, JJ, KdTs:0.5, 5h3h", "KhQh, 66, J8s:0.25, AcTd"),
+    # the two suits of either kind can be exchanged, and the kinds with each other
+    "paired turn": ("TdTh6d6h", "AQs, 99, T6, 52s:0.5", "KQs:0.5, 77, 65s, 99"),
+    "turn of one suit": ("Td9d6dQd", "A9s, 88, KcJc, KhJh, KsJs", "ATs:0.25, JJ"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "isomorphism"),
+    [
+        ("river", "ranks", True),
+        ("river", "products", True),
+        ("turn", "ranks", True),
+        ("paired turn", "ranks", True),
+        ("paired turn", "products", False),
+        ("turn of one suit", "ranks", False),
+        ("turn of one suit", "products", True),
+    ],
+)
+def test_payoffs_are_those_of_all_pairs_of_hands(name, form, isomorphism):
+    """Whatever players do; ranges that differ, and share hands. On turns, all rivers are dealt."""
+    board, *ranges = SUBGAMES[name]
+    board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
+    streets = 6 - len(board)
+    sizes = Sizes.parse("50%, allin", "3x") if streets == 1 else Sizes.parse("allin", "")
+    game = build_betting_tree(pot=200, stack=900, streets=streets, sizes=sizes)
+    with jax.enable_x64(True):
+        tree = holdem_tree(board, ranges, game, dtype="float64", form=form, isomorphism=isomorphism)
+        exchanges = suits_that_notice_nothing(board, ranges) if isomorphism else [(0, 1, 2, 3)]
+        assert len(tree.streets[-1].boards) == NUM_RIVERS[name, isomorphism]
+        policy = RandomPolicy(game, exchanges, seed=0)
+        table, held = to_tree(tree, policy), tree.root_reach
+        found = (
+            evaluation.expected_value(tree.public, table, held),
+            evaluation.best_response_value(tree.public, table, held),
         )
-        expected = 0.0
-        for node in np.flatnonzero((game.actor == FOLD) | (game.actor == SHOWDOWN)):
-            reach = [reach_of(tree, policy, ranges, p, node) for p in range(2)]
-            if game.actor[node] == SHOWDOWN:
-                chips = sign * (game.pot / 2 + game.paid[node, 0])
-            else:
-                won = game.winner[node] == player
-                chips = game.pot / 2 + game.paid[node, 1 - game.winner[node]]
-                chips = chips if won else -chips
-            expected += reach[player] @ (apart * chips) @ reach[1 - player]
-        assert float(found[player]) == pytest.approx(expected, rel=1e-4, abs=1e-2)
+        subgame = Subgame(
+            betting=game,
+            deck=tuple(range(52)),
+            deals=(1,) * (streets - 1),
+            hands=tree.hands,
+            policy=policy,
+        )
+        for best in (False, True):
+            for player in range(2):
+                values = subgame.values(player, board, tree.ranges[1 - player], best=best)
+                expected = tree.ranges[player] @ values
+                assert float(found[best][player]) == pytest.approx(expected, rel=1e-9)
 
 
-def reach_of(tree, policy, ranges, player, node):
-    """A player's own reach of a node, by hand."""
-    reach = np.asarray(ranges[player], np.float64)
-    while node != 0:
-        above = tree.betting.parent[node]
-        if tree.betting.actor[above] == player:
-            action = int(np.flatnonzero(tree.betting.child[above] == node)[0])
-            number = int(np.flatnonzero(tree.decisions[player] == above)[0])
-            rows = policy[player].reshape(-1, len(reach), policy[player].shape[1])
-            reach = reach * rows[number, :, action]
-        node = above
-    return reach
+NUM_RIVERS = {
+    ("river", True): 1,
+    ("turn", True): 48,  # nothing is alike
+    ("paired turn", True): 2 + 2 * 11,  # the rank of the board, then either kind of suits
+    ("paired turn", False): 48,
+    ("turn of one suit", True): 9 + 13,
+    ("turn of one suit", False): 48,
+}
+
+
+def suits_that_notice_nothing(board, ranges):
+    """The exchanges of suits that keep the board and both ranges."""
+    places = {tuple(sorted(hand)): place for place, hand in enumerate(HANDS.tolist())}
+    return [
+        suits
+        for suits in suits_that_keep(board)
+        if all(
+            weights[place] == weights[places[exchanged(hand, suits)]]
+            for weights in ranges
+            for hand, place in places.items()
+        )
+    ]
 
 
 @functools.cache
@@ -96,7 +122,7 @@ def test_frequencies_of_another_solver():
     tree, _, policy = solved()
     first, second = tree.hands
     assert len(first) == len(second) == 1081
-    apart = (HANDS[first][:, None, :, None] != HANDS[second][None, :, None, :]).all((2, 3))
+    apart = (first[:, None, :, None] != second[None, :, None, :]).all((2, 3))
     weight = tree.ranges[0] * (apart @ tree.ranges[1])
     root = np.asarray(policy[0])[: len(first)]  # check, bet 100, bet 200, all-in
     found = weight @ root / weight.sum()
@@ -124,10 +150,10 @@ def test_solves_side_by_side_are_solves_one_by_one():
 
 def test_bad_subgames():
     everything, two = parse_range("random"), parse_cards("2c2d")
-    with pytest.raises(ValueError, match=r"board=\(0, 1\) must have five different cards"):
+    with pytest.raises(ValueError, match=r"board=\(0, 1\) must have 3 to 5 different cards"):
         holdem_tree(two, (everything, everything), betting())
     with pytest.raises(ValueError, match="player 1's range is empty on this board"):
         holdem_tree(BOARD, (everything, parse_range("TdAh")), betting())
     streets = build_betting_tree(pot=1, stack=2, streets=2, sizes=SIZES)
-    with pytest.raises(ValueError, match="has more than one street"):
+    with pytest.raises(ValueError, match="has 2 streets; from a board of 5 cards there are 1"):
         holdem_tree(BOARD, (everything, everything), streets)

@@ -5,9 +5,8 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pyspiel
 import pytest
-from openspiel_parity import assert_same_game
+from openspiel_parity import assert_same_game, universal_poker
 
 from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
@@ -83,18 +82,6 @@ DEFINITIONS = {
 }
 
 
-def theirs(text, abstraction):
-    """OpenSpiel's game of a definition."""
-    lines = [line.partition("#")[0] for line in text.splitlines() if "=" in line]
-    pairs = [[part.strip() for part in line.split("=")] for line in lines]
-    parameters = {key: int(v) if v.isdigit() else v for key, v in pairs}
-    parameters["betting"] = "nolimit" if "nolimit" in text else "limit"
-    parameters["bettingAbstraction"] = abstraction
-    if "stack" not in parameters:
-        parameters["stack"] = " ".join(["10000"] * parameters["numPlayers"])
-    return pyspiel.load_game("universal_poker", parameters)
-
-
 def our_action(state, action, *, no_limit):
     """OpenSpiel calls a raise to n chips n."""
     return action + 1 if no_limit and action > 1 and not state.is_chance_node() else action
@@ -106,7 +93,7 @@ def test_some_hands_are_those_of_openspiel(name):
     no_limit = "nolimit" in text
     assert_same_game(
         parse_game(text),
-        theirs(text, "fullgame" if no_limit else "fcpa"),
+        universal_poker(text, "fullgame" if no_limit else "fcpa"),
         num_playouts=15,
         seed=0,
         action_map=functools.partial(our_action, no_limit=no_limit),
@@ -115,7 +102,7 @@ def test_some_hands_are_those_of_openspiel(name):
 
 def test_a_betting_abstraction_is_that_of_openspiel():
     game = hunl(("1", "allin"))
-    assert_same_game(game, theirs(HEADS_UP, "fcpa"), num_playouts=15, seed=1)
+    assert_same_game(game, universal_poker(HEADS_UP, "fcpa"), num_playouts=15, seed=1)
 
 
 @pytest.mark.slow
@@ -123,7 +110,7 @@ def test_a_betting_abstraction_is_that_of_openspiel():
 def test_ten_thousand_hands_are_those_of_openspiel(name):
     text, rng = DEFINITIONS[name], np.random.default_rng(0)
     no_limit = "nolimit" in text
-    game = theirs(text, "fullgame" if no_limit else "fcpa")
+    game = universal_poker(text, "fullgame" if no_limit else "fcpa")
     hands = [recorded(game, rng, no_limit=no_limit) for _ in range(10_000)]
     length = max(len(moves) for moves, _ in hands)
     moves = np.array([moves + [0] * (length - len(moves)) for moves, _ in hands])

@@ -7,18 +7,24 @@ Sizes as players write them: "50%" of the pot after calling; "3x", a raise to th
 other has bet on this street; "allin"; "2e", the share of the pot that, bet on two streets, is
 all-in on the second. Chips are whole, halves are rounded up. A bet that reaches the stack is
 all-in, and bets of the same amount are one. Player 0 acts first on every street ("out of
-position").
+position"). Whole games have the bets, the blinds and the order of play that their rules say:
+
+    tree = betting_of_rules(make("limit_holdem"))
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Array, Int
 
 from jaxgames.core import CHANCE
+from jaxgames.holdem.rules import Poker, PokerState
 
 FOLD, SHOWDOWN = -2, -3  # actors of ended hands; CHANCE deals the next street
 NO_NODE = -1
@@ -124,14 +130,27 @@ def build_betting_tree(
         raise ValueError(f"sizes of {len(by_street)} streets are given, for streets={streets}")
     builder = _Builder(pot, stack, by_street, max_nodes)
     builder.decide(NO_NODE, 0, 0, (0, 0), 0, checked=False)
-    return builder.tree()
+    return builder.tree(pot, streets)
 
 
-class _Builder:
+def betting_of_rules(game: Poker, *, max_nodes: int = MAX_NODES) -> BettingTree:
+    """The betting of a whole game, as its rules have it; `paid` counts the blinds too, `pot` is 0.
+
+    Raises:
+      ValueError: there are more than two players, or more than `max_nodes` nodes.
+    """
+    if game.players != 2:
+        raise ValueError(f"players={game.players} of {game} must be 2: betting trees are for two")
+    walker = _Walker(game, max_nodes)
+    walker.decide(NO_NODE, _after(game, game.init(), jnp.int32(0)))  # the first card is dealt
+    return walker.tree(0, len(game.board))
+
+
+class _Nodes:
     """Nodes so far."""
 
-    def __init__(self, pot, stack, sizes, max_nodes):
-        self.pot, self.stack, self.sizes, self.max_nodes = pot, stack, sizes, max_nodes
+    def __init__(self, name, max_nodes):
+        self.name, self.max_nodes = name, max_nodes
         self.nodes: list[tuple[int, int, int, tuple[int, int]]] = []
         self.children: list[list[int]] = []
         self.names: list[tuple[str, ...]] = []
@@ -139,8 +158,8 @@ class _Builder:
     def add(self, parent, actor, street, paid) -> int:
         if len(self.nodes) == self.max_nodes:
             raise ValueError(
-                f"the betting tree of pot={self.pot} and stack={self.stack} has more than"
-                f" max_nodes={self.max_nodes:,} nodes; fewer sizes or streets make it smaller"
+                f"the betting tree of {self.name} has more than max_nodes={self.max_nodes:,} nodes;"
+                " fewer sizes or streets make it smaller"
             )
         self.nodes.append((actor, street, parent, paid))
         self.children.append([])
@@ -148,6 +167,29 @@ class _Builder:
         if parent != NO_NODE:
             self.children[parent].append(len(self.nodes) - 1)
         return len(self.nodes) - 1
+
+    def tree(self, pot, num_streets) -> BettingTree:
+        actor, street, parent, paid = zip(*self.nodes, strict=True)
+        width = max(map(len, self.children))
+        child = [row + [NO_NODE] * (width - len(row)) for row in self.children]
+        return BettingTree(
+            actor=np.array(actor),
+            street=np.array(street),
+            parent=np.array(parent),
+            child=np.array(child),
+            paid=np.array(paid),
+            pot=pot,
+            num_streets=num_streets,
+            actions=tuple(self.names),
+        )
+
+
+class _Builder(_Nodes):
+    """From pot, stack and sizes."""
+
+    def __init__(self, pot, stack, sizes, max_nodes):
+        super().__init__(f"pot={pot} and stack={stack}", max_nodes)
+        self.pot, self.stack, self.sizes = pot, stack, sizes
 
     def decide(self, parent, player, street, paid, base, *, checked):
         """A decision, and all below it; `base` is what both had paid when the street began."""
@@ -196,17 +238,46 @@ class _Builder:
             found.add(min(int(to + 0.5), self.stack))
         return sorted(to for to in found if to > stakes)
 
-    def tree(self) -> BettingTree:
-        actor, street, parent, paid = zip(*self.nodes, strict=True)
-        width = max(map(len, self.children))
-        child = [row + [NO_NODE] * (width - len(row)) for row in self.children]
-        return BettingTree(
-            actor=np.array(actor),
-            street=np.array(street),
-            parent=np.array(parent),
-            child=np.array(child),
-            paid=np.array(paid),
-            pot=self.pot,
-            num_streets=len(self.sizes),
-            actions=tuple(self.names),
+
+class _Walker(_Nodes):
+    """From the rules of a game, played with any cards."""
+
+    def __init__(self, game, max_nodes):
+        super().__init__(str(game), max_nodes)
+        self.game = game
+
+    def decide(self, parent, state):
+        """A decision, and all below it."""
+        actor, street, spent, legal = jax.device_get(
+            (state.actor, state.round, state.spent, state.legal)
         )
+        here = self.add(parent, int(actor), int(street), tuple(spent.tolist()))
+        actions = np.flatnonzero(legal).tolist()
+        self.names[here] = tuple(self.game.action_name(state, action) for action in actions)
+        for action in actions:
+            self.follow(here, int(street), _after(self.game, state, jnp.int32(action)))
+
+    def follow(self, parent, street, state):
+        """What comes after a decision."""
+        over, folded, after, spent = jax.device_get(
+            (state.over, state.folded, state.round, state.spent)
+        )
+        paid = tuple(spent.tolist())
+        if over:
+            self.add(parent, FOLD if folded.any() else SHOWDOWN, street, paid)
+        elif after == street:
+            self.decide(parent, state)
+        else:
+            dealt = self.add(parent, CHANCE, street, paid)
+            self.names[dealt] = ("deal",)
+            self.decide(dealt, state)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _after(game: Poker, state: PokerState, action: Int[Array, ""]) -> PokerState:
+    """The state after an action, and after the cards that are dealt then: always the first left."""
+
+    def deal(state):
+        return game.step(state, jnp.argmax(state.chance_probs).astype(jnp.int32))
+
+    return jax.lax.while_loop(lambda state: state.actor == CHANCE, deal, game.step(state, action))

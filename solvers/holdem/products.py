@@ -112,8 +112,9 @@ def expected_winners(
     dtype: str,
 ) -> Float[Array, "B G H"]:
     """The same on average over the cards to come, street by street, given both hands."""
+    hands, others = jnp.asarray(hands, jnp.int32), jnp.asarray(others, jnp.int32)
     if not deals:
-        return winners(jnp.asarray(hands), jnp.asarray(others), jnp.asarray(boards), dtype=dtype)
+        return winners(hands, others, jnp.asarray(boards, jnp.int32), dtype=dtype)
     left = len(deck) - boards.shape[1] - 2 * hands.shape[1]
     ways = math.comb(left, sum(deals))
     found = []
@@ -123,9 +124,7 @@ def expected_winners(
         more = -len(whole) % _BATCH  # boards that share cards with themselves are nobody's win
         whole = np.concatenate([whole, np.broadcast_to(whole[:1], (more, whole.shape[1]))])
         counts = np.arange(len(whole)) < len(whole) - more
-        total = _summed(
-            jnp.asarray(hands), jnp.asarray(others), jnp.asarray(whole), jnp.asarray(counts), dtype
-        )
+        total = _summed(hands, others, jnp.asarray(whole, jnp.int32), jnp.asarray(counts), dtype)
         found.append(total / ways)
     return jnp.stack(found)
 

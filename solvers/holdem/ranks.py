@@ -99,7 +99,9 @@ def ranks(
     """The operator of a street whose boards are complete."""
     count, size = len(boards), hands.shape[1]
     held = np.concatenate([others, hands])
-    strength = np.asarray(_all_strengths(jnp.asarray(held), jnp.asarray(boards)), np.int64)
+    strength = np.asarray(
+        _all_strengths(jnp.asarray(held, jnp.int32), jnp.asarray(boards, jnp.int32)), np.int64
+    )
     there = possible(held, boards)
     every = np.zeros(strength.shape, np.int64)  # [B, G + H] rank on the board
     each_card = np.zeros((*strength.shape, size), np.int64)  # among hands with the same card
