@@ -1,7 +1,5 @@
 """Subgames: payoffs by brute force over pairs of hands, and another solver's solution."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -97,36 +95,6 @@ def suits_that_notice_nothing(board, ranges):
             for hand, place in places.items()
         )
     ]
-
-
-@functools.cache
-def solved():
-    """A solution of another solver's case: all hands, pot 200, stacks 900."""
-    everything = parse_range("random")
-    tree = holdem_tree(BOARD, (everything, everything), betting())
-    ranges = tuple(map(jnp.asarray, tree.ranges))
-    state = cfr.init(tree.public, root_reach=ranges)
-    state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=390)
-    return tree, ranges, cfr.average_policy(tree.public, state)
-
-
-def test_values_of_another_solver():
-    tree, ranges, policy = solved()
-    values = evaluation.expected_value(tree.public, policy, ranges) / tree.total + 100
-    np.testing.assert_allclose(values, [93.6587, 106.3413], atol=0.05)
-    responses = evaluation.best_response_value(tree.public, policy, ranges)
-    assert float(responses.sum()) / 2 / tree.total < 0.2  # a thousandth of the pot; theirs: 0.096
-
-
-def test_frequencies_of_another_solver():
-    tree, _, policy = solved()
-    first, second = tree.hands
-    assert len(first) == len(second) == 1081
-    apart = (first[:, None, :, None] != second[None, :, None, :]).all((2, 3))
-    weight = tree.ranges[0] * (apart @ tree.ranges[1])
-    root = np.asarray(policy[0])[: len(first)]  # check, bet 100, bet 200, all-in
-    found = weight @ root / weight.sum()
-    np.testing.assert_allclose(found, [0.7089, 0.2904, 0.0005, 0.0002], atol=0.01)
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
