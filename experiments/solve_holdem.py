@@ -1,13 +1,14 @@
 """Solves a hold'em spot after the flop: `python -m experiments solve_holdem`.
 
 Writes result.json, the convergence as curve.csv and curve.png, what every hand does at each
-decision of the first street as strategy.csv and as grids of hands, and the whole solution, which
-`solvers.holdem.solution.Solution.load` reads.
+decision of the first street as strategy.csv, strategy.json and grids of hands, and the whole
+solution, which `solvers.holdem.solution.Solution.load` reads.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 import shlex
 import time
@@ -35,6 +36,7 @@ _FILES = (
     "curve.csv",
     "curve.png",
     "strategy.csv",
+    "strategy.json",
     "solution.npz",
     "grids",
 )
@@ -49,8 +51,8 @@ class Config(RunArguments):
 
     --board "Td9d6h Qc" --oop "66+,A8s+,AJo+" --ip "QQ-22,AQs-A2s" --pot 200 --stack 900
 
-    Writes result.json, curve.csv, curve.png, strategy.csv, grids of hands for each decision of the
-    first street, and solution.npz into --out. Ctrl-C leaves a checkpoint there, from which --resume
+    Writes result.json, curve.csv, curve.png, strategy.csv and strategy.json, grids of hands for each
+    decision of the first street, and solution.npz into --out. Ctrl-C leaves a checkpoint there, from which --resume
     continues to exactly the same numbers. Exit codes: 0 solved, 1 --target not reached, 2 bad
     input, 130 interrupted.
     """
@@ -209,11 +211,10 @@ def _write(config, solution, points, target) -> None:
         plots.convergence(axes[0, 0], [curve], x_label="iterations")
         plots.level(axes[0, 0], target, "target")
         axes[0, 0].set(title=board, ylabel="exploitability (chips)")
-    rows = []
     grids = config.out / "grids"
     grids.mkdir(exist_ok=True)
-    for node in first_street(solution):
-        rows += _rows(node)
+    nodes = list(first_street(solution))
+    for node in nodes:
         seat = _SEATS[node.player].upper()
         hand_grid.draw(
             grids / f"{node.path.replace(', ', '-').replace(' ', '') or 'root'}.png",
@@ -223,7 +224,9 @@ def _write(config, solution, points, target) -> None:
             weights=node.ranges[node.player] * node.met[node.player],
             policy=node.policy,
         )
-    results.write_csv(config.out / "strategy.csv", rows)
+    results.write_csv(config.out / "strategy.csv", [row for node in nodes for row in _rows(node)])
+    strategies = json.dumps({node.path: _strategies(node) for node in nodes})
+    results.write_file(config.out / "strategy.json", strategies)
     solution.save(config.out / "solution.npz")
 
 
@@ -244,6 +247,21 @@ def _rows(node: Node) -> list[dict[str, object]]:
         for row in range(len(hands))
         for place, action in enumerate(node.actions)
     ]
+
+
+def _strategies(node: Node) -> dict[str, object]:
+    """A decision, and what every hand does, is worth, and weighs there."""
+    hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
+    columns = weights.tolist(), node.ev.tolist(), node.policy.tolist()
+    return {
+        "player": _SEATS[node.player],
+        "pot": node.pot,
+        "actions": node.actions,
+        "hands": {
+            cards_name(hand[::-1]): {"weight": weight, "ev": ev, "policy": policy}
+            for hand, weight, ev, policy in zip(hands, *columns, strict=True)
+        },
+    }
 
 
 def _recorded(config: Config) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`solve_holdem` from the command line, on a river that is quickly solved."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -51,6 +52,12 @@ def test_a_spot_solved(tmp_path, capsys):
         whole[key] = whole.get(key, 0) + float(row["probability"])
     assert whole[("", "KsJs")] == pytest.approx(1, abs=1e-4)
     np.testing.assert_allclose([*whole.values()], 1, atol=1e-4)
+    strategies = json.loads((tmp_path / "strategy.json").read_text())
+    answer = strategies["bet 100"]
+    assert (answer["player"], answer["pot"]) == ("ip", 300)
+    assert answer["actions"] == ["fold", "call", "allin"]
+    hand = next(iter(answer["hands"].values()))
+    assert sum(hand["policy"]) == pytest.approx(1, abs=1e-5)
     assert {file.name for file in (tmp_path / "grids").iterdir()} >= {"root.png", "bet100.png"}
     assert (tmp_path / "grids" / "root.png").read_bytes().startswith(b"\x89PNG")
     solution = Solution.load(tmp_path / "solution.npz")
