@@ -117,8 +117,9 @@ class CfrState:
 
     step: Array  # [] int32 iterations done
     minimizers: tuple[tuple[RegretState, ...], ...]
-    reach: tuple[Array, ...]  # [Q_p] own reach of every sequence under the current policies
-    average_reach: tuple[Array, ...]  # [Q_p] the same under the average policies
+    # own reach of every sequence under the current policies, in rows (see `sequences.Player`)
+    reach: tuple[Array, ...]
+    average_reach: tuple[Array, ...]  # the same under the average policies
     weight_sum: Array  # [] sum of the averaging weights so far
     root_reach: tuple[Array, ...]  # [R_p]
 
@@ -143,14 +144,15 @@ def init(
     root_reach = checked_root_reach(tree, root_reach)
     tables = uniform(tree) if policy is None else pack(tree, policy)
     weight = 0.0 if policy is None else policy_weight
+    reach = tuple(map(sweeps.reach, tree.players, tables, root_reach))
     return CfrState(
         step=jnp.int32(0),
         minimizers=tuple(
             tuple(RegretState(regret=weight * table, policy=table) for table in groups)
             for groups in tables
         ),
-        reach=tuple(map(sweeps.reach, tree.players, tables, root_reach)),
-        average_reach=tuple(jnp.zeros(player.num_sequences, tree.dtype) for player in tree.players),
+        reach=reach,
+        average_reach=tuple(map(jnp.zeros_like, reach)),
         weight_sum=jnp.zeros((), tree.dtype),
         root_reach=root_reach,
     )
