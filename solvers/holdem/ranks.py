@@ -69,7 +69,7 @@ class Ranks:
 
         def hands_last(*values):
             each = (x.reshape(*x.shape[:2], -1, width) for x in values)
-            return tuple(jnp.swapaxes(x, 1, 2).ravel() for x in each)
+            return tuple(jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], width) for x in each)
 
         # each in memory before the next: fused, they would read across rows; and flat, or the
         # compiler would rather give them another layout
@@ -80,6 +80,7 @@ class Ranks:
         """What is before each rank of its list and what is not behind it, added; and, behind the
         last ranks of each group, all."""
         found = []
+        sums = stored(lambda *sums: sums, self.sums.one, *sums)
         for (length, _), group in zip(self.groups, sums, strict=True):
             # lists are so short that one product is faster than a loop
             matrix = 2 * np.tri(length + 1, length, -1) + np.eye(length + 1, length)
