@@ -50,13 +50,14 @@ class Ranks:
 
         def side_by_side(reach):
             # everything below reads and adds whole rows of them
-            table = jnp.transpose(reach, (1, 2, 0, 3))
+            table = jnp.swapaxes(reach.reshape(blocks, boards * hands, width), 0, 1)
             table = table.reshape(boards * hands, blocks * width)
             return jnp.pad(table, ((0, 1), (0, 0)))  # the zero that sums of ranks are padded with
 
         first, behind = (blocks - num_showdowns) * width, num_folds * width
         table = stored(side_by_side, one, reach)
-        sums = self._run_through(sparse_sum.parts(self.sums, table))
+        sums = stored(lambda table: sparse_sum.parts(self.sums, table), one, table)
+        sums = self._run_through(sums)
 
         def looked_up(table, sums):
             met = _difference(sums, self.lists)
@@ -80,7 +81,6 @@ class Ranks:
         """What is before each rank of its list and what is not behind it, added; and, behind the
         last ranks of each group, all."""
         found = []
-        sums = stored(lambda *sums: sums, self.sums.one, *sums)
         for (length, _), group in zip(self.groups, sums, strict=True):
             # lists are so short that one product is faster than a loop
             matrix = 2 * np.tri(length + 1, length, -1) + np.eye(length + 1, length)

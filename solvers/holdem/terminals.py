@@ -34,9 +34,9 @@ class StreetTerminals:
 
     operator: Products | Ranks
     possible: Array  # [B, H] 1 or 0
+    rows: Array  # [C, B] int32 rows of those blocks
     num_folds: int = flax.struct.field(pytree_node=False)
     num_showdowns: int = flax.struct.field(pytree_node=False)
-    runs: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # rows of those blocks
 
 
 @record
@@ -76,10 +76,9 @@ class Terminals:
 
 def _numbers(street: StreetTerminals, rows):
     """Of a street's folds [B, F, H, X] and showdowns [B, S, H, X]; None where there are none."""
-    if not street.runs:
+    if not len(street.rows):
         return None, None
-    table = jnp.concatenate([rows[begin:end] for begin, end in street.runs])
-    table = table.reshape(-1, len(street.possible), *table.shape[1:])
+    table = sparse_sum.take(rows, street.rows)
     return street.operator(table, num_folds=street.num_folds, num_showdowns=street.num_showdowns)
 
 
@@ -177,6 +176,7 @@ def _street(mine, others, street, other, operator, dtype):
     place[ordered] = np.arange(len(ordered))
     first = len(ordered) - len(showdowns)
     here = np.array(mine.street) == street
+    boards = np.arange(len(others.streets[street].boards))
     places = np.where(here, place[other], -1)
     places[1] = np.where(places[1] >= 0, places[1] - first, -1)
     found = StreetTerminals(
@@ -184,18 +184,6 @@ def _street(mine, others, street, other, operator, dtype):
         possible=jnp.asarray(mine.possible[street], dtype),
         num_folds=len(folds),
         num_showdowns=len(showdowns),
-        runs=_runs(others, street, ordered),
+        rows=jnp.asarray(np.array(others.row)[ordered][:, None] + boards[None], jnp.int32),
     )
     return found, places
-
-
-def _runs(layout, street, blocks):
-    """Runs of rows, from `begin` to behind `end`, of blocks of a street."""
-    boards, runs = len(layout.streets[street].boards), []
-    for block in blocks:
-        row = layout.row[block]
-        if runs and runs[-1][1] == row:
-            runs[-1][1] = row + boards
-        else:
-            runs.append([row, row + boards])
-    return tuple((int(begin), int(end)) for begin, end in runs)
