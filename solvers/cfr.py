@@ -214,14 +214,10 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
         average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
-        minimizers[p] = tuple(
-            solver.minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
-            for memory, q, v, group in zip(
-                minimizers[p], action, decision, player.groups, strict=True
-            )
-        )
+        update = functools.partial(_updated, solver.minimizer)
         if player.one is not None:
-            minimizers[p] = stored(lambda *new: new, player.one, *minimizers[p])
+            update = functools.partial(stored, update, player.one)
+        minimizers[p] = update(player.groups, minimizers[p], action, decision, count)
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
     return state.replace(
         step=step,
@@ -229,6 +225,13 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
         reach=tuple(reach),
         average_reach=tuple(average),
         weight_sum=weight_sum,
+    )
+
+
+def _updated(minimizer, groups, memories, action, decision, count):
+    return tuple(
+        minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
+        for group, memory, q, v in zip(groups, memories, action, decision, strict=True)
     )
 
 
