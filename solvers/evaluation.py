@@ -87,7 +87,9 @@ def counterfactual_values(
         terminal = sweeps.terminal_values(tree, reaches, p)
         action, decision, _ = sweeps.values(player, terminal, tables[p], sweeps.mean)
         legal = (group.uniform > 0 for group in player.groups)
-        actions.append(tuple(map(lambda ok, q: jnp.where(sweeps.expand(ok, q), q, 0), legal, action)))
+        actions.append(
+            tuple(map(lambda ok, q: jnp.where(sweeps.expand(ok, q), q, 0), legal, action))
+        )
         values = jnp.zeros(player.num_decisions, tree.dtype)
         for group, value in zip(player.groups, decision, strict=True):
             if group.decision.ndim:
