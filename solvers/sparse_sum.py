@@ -78,11 +78,8 @@ def parts(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> list[Float[Array,
 def split(plan: SparseSum, sizes: list[int]) -> SparseSum:
     """The same sums, so many rows in each block of the last stage, which is now a single one."""
     (block,) = plan.stages[-1]
-    ends = np.cumsum(sizes)
-    blocks = (
-        jax.tree.map(lambda column: column[end - size : end], block)
-        for size, end in zip(sizes, ends, strict=True)
-    )
+    cuts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+    blocks = [jax.tree.map(operator.itemgetter(cut), block) for cut in cuts]
     return plan.replace(stages=(*plan.stages[:-1], tuple(blocks)))
 
 
