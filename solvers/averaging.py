@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from jaxtyping import Array, Float
 
 from solvers.regret import match
@@ -9,11 +11,12 @@ from solvers.sequences import Player
 from solvers.sweeps import Table
 
 
-def behaviour(player: Player, reach: Float[Array, " Q"]) -> Table:
+def behaviour(player: Player, reach: Float[Array, "rows ..."]) -> Table:
     """Action probabilities from the own reach of sequences; uniform where it is 0."""
-    tables, begin = [], player.num_roots
+    tables, begin = [], player.num_roots // math.prod(player.row)
     for group in player.groups:
         end = begin + group.num_actions * group.num_decisions
-        tables.append(match(reach[begin:end].reshape(group.num_actions, -1), group.uniform))
+        shape = group.num_actions, group.num_decisions, *player.row
+        tables.append(match(reach[begin:end].reshape(shape), group.uniform))
         begin = end
     return tuple(tables)

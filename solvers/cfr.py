@@ -117,8 +117,9 @@ class CfrState:
 
     step: Array  # [] int32 iterations done
     minimizers: tuple[tuple[RegretState, ...], ...]
-    reach: tuple[Array, ...]  # [Q_p] own reach of every sequence under the current policies
-    average_reach: tuple[Array, ...]  # [Q_p] the same under the average policies
+    # own reach of every sequence under the current policies, in rows (see `sequences.Player`)
+    reach: tuple[Array, ...]
+    average_reach: tuple[Array, ...]  # the same under the average policies
     weight_sum: Array  # [] sum of the averaging weights so far
     root_reach: tuple[Array, ...]  # [R_p]
 
@@ -143,14 +144,15 @@ def init(
     root_reach = checked_root_reach(tree, root_reach)
     tables = uniform(tree) if policy is None else pack(tree, policy)
     weight = 0.0 if policy is None else policy_weight
+    reach = tuple(map(sweeps.reach, tree.players, tables, root_reach))
     return CfrState(
         step=jnp.int32(0),
         minimizers=tuple(
             tuple(RegretState(regret=weight * table, policy=table) for table in groups)
             for groups in tables
         ),
-        reach=tuple(map(sweeps.reach, tree.players, tables, root_reach)),
-        average_reach=tuple(jnp.zeros(player.num_sequences, tree.dtype) for player in tree.players),
+        reach=reach,
+        average_reach=tuple(map(jnp.zeros_like, reach)),
         weight_sum=jnp.zeros((), tree.dtype),
         root_reach=root_reach,
     )
@@ -212,14 +214,10 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
         average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
-        minimizers[p] = tuple(
-            solver.minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
-            for memory, q, v, group in zip(
-                minimizers[p], action, decision, player.groups, strict=True
-            )
-        )
+        update = functools.partial(_updated, solver.minimizer)
         if player.one is not None:
-            minimizers[p] = stored(lambda *new: new, player.one, *minimizers[p])
+            update = functools.partial(stored, update, player.one)
+        minimizers[p] = update(player.groups, minimizers[p], action, decision, count)
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
     return state.replace(
         step=step,
@@ -227,6 +225,13 @@ def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
         reach=tuple(reach),
         average_reach=tuple(average),
         weight_sum=weight_sum,
+    )
+
+
+def _updated(minimizer, groups, memories, action, decision, count):
+    return tuple(
+        minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
+        for group, memory, q, v in zip(groups, memories, action, decision, strict=True)
     )
 
 

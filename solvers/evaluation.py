@@ -87,13 +87,15 @@ def counterfactual_values(
         terminal = sweeps.terminal_values(tree, reaches, p)
         action, decision, _ = sweeps.values(player, terminal, tables[p], sweeps.mean)
         legal = (group.uniform > 0 for group in player.groups)
-        actions.append(tuple(map(lambda ok, q: jnp.where(ok, q, 0), legal, action)))
+        actions.append(
+            tuple(map(lambda ok, q: jnp.where(sweeps.expand(ok, q), q, 0), legal, action))
+        )
         values = jnp.zeros(player.num_decisions, tree.dtype)
         for group, value in zip(player.groups, decision, strict=True):
             if group.decision.ndim:
                 values = values.at[group.decision].set(value)
             else:
-                values = jax.lax.dynamic_update_slice(values, value, (group.decision,))
+                values = jax.lax.dynamic_update_slice(values, value.ravel(), (group.decision,))
         states.append(values)
     return unpack(tree, tuple(actions)), tuple(states)
 
@@ -111,10 +113,10 @@ def _root_values(tree, policy, root_reach, reduction):
 
 
 def _greedy(group, action_values):
-    legal = group.uniform > 0
+    legal = sweeps.expand(group.uniform > 0, action_values)
     chosen = jnp.argmax(jnp.where(legal, action_values, -jnp.inf), axis=0)
-    slots = jnp.arange(legal.shape[0], dtype=chosen.dtype)
-    return (slots[:, None] == chosen[None, :]).astype(action_values.dtype)
+    slots = sweeps.expand(jnp.arange(len(action_values), dtype=chosen.dtype), action_values)
+    return (slots == chosen[None]).astype(action_values.dtype)
 
 
 def _reaches(tree, policy, root_reach):

@@ -6,6 +6,7 @@ meet, and the public states with the information states and ranges that belong t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import flax.struct
@@ -146,11 +147,14 @@ def checked_root_reach(tree: PublicTree, root_reach: RootReach | None) -> tuple[
 
 def uniform(tree: PublicTree) -> tuple[tuple[Array, ...], ...]:
     """The uniform policies as tables, by player and group."""
-    return tuple(tuple(map(_whole_uniform, player.groups)) for player in tree.players)
+    return tuple(
+        tuple(_whole_uniform(group, player.row) for group in player.groups)
+        for player in tree.players
+    )
 
 
 def pack(tree: PublicTree, policy: Policy) -> tuple[tuple[Array, ...], ...]:
-    """Policies as tables by player and group, `[A_g, n_g]`, zero at padding.
+    """Policies as tables by player and group, `[A_g, n_g, *row]`, zero at padding.
 
     Raises:
       ValueError: the shape of a player's policy is not `[D_p, A]`.
@@ -162,10 +166,10 @@ def pack(tree: PublicTree, policy: Policy) -> tuple[tuple[Array, ...], ...]:
     packed = []
     for player, rows in zip(tree.players, policy, strict=True):
         rows = jnp.asarray(rows, tree.dtype)
-        tables = (_read(rows, group) for group in player.groups)
+        tables = (_read(rows, group, player.row) for group in player.groups)
         packed.append(
             tuple(
-                jnp.where(group.uniform > 0, table, 0)
+                jnp.where(expand(group.uniform > 0, table), table, 0)
                 for group, table in zip(player.groups, tables, strict=True)
             )
         )
@@ -183,22 +187,30 @@ def unpack(tree: PublicTree, tables: tuple[tuple[Array, ...], ...]) -> Policy:
     return tuple(policy)
 
 
-def _whole_uniform(group):
-    return jnp.broadcast_to(group.uniform, (group.num_actions, group.num_decisions))
+def expand(table: Array, like: Array) -> Array:
+    """`table` with axes of length 1 behind, until it has as many as `like`."""
+    return table.reshape(table.shape + (1,) * (like.ndim - table.ndim))
 
 
-def _read(rows, group):
+def _whole_uniform(group, row):
+    shape = group.num_actions, group.num_decisions, *row
+    return jnp.broadcast_to(group.uniform.reshape(*group.uniform.shape, *(1 for _ in row)), shape)
+
+
+def _read(rows, group, row):
     if group.decision.ndim:
         return rows[group.decision[None, :], group.action]
-    shape = group.num_decisions, group.num_actions
-    return jax.lax.dynamic_slice(rows, (group.decision, jnp.int32(0)), shape).T
+    size = group.num_decisions * math.prod(row), group.num_actions
+    table = jax.lax.dynamic_slice(rows, (group.decision, jnp.int32(0)), size).T
+    return table.reshape(group.num_actions, group.num_decisions, *row)
 
 
 def _written(rows, group, table):
     """Rows by information state `[D, A + 1]`; padding, with action -1, goes into the last."""
     if group.decision.ndim:
         return rows.at[group.decision[None, :], group.action].set(table)
-    return jax.lax.dynamic_update_slice(rows, table.T, (group.decision, jnp.int32(0)))
+    table = table.reshape(group.num_actions, -1).T
+    return jax.lax.dynamic_update_slice(rows, table, (group.decision, jnp.int32(0)))
 
 
 def _checked_dtype(dtype):

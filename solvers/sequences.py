@@ -27,12 +27,15 @@ _GROUP_COST = 1000  # a further group of decisions costs as much as this many pa
 
 @record
 class Group:
-    """n decisions of one player at one own depth, with A slots for their legal actions."""
+    """n rows of decisions of one player at one own depth, with A slots for their legal actions.
+
+    A row is one decision, or those with each of H hands (see `Player.row`).
+    """
 
     # [n] int32 row of the parent sequence among those of the depth above; or an operator that looks
     # them up
     parent: Array | Callable[[Array], Array]
-    decision: Array  # [n] int32 number of the information state; [] of the first of n in a row
+    decision: Array  # [n] int32 number of the information state; [] of the first, if in order
     action: Array  # [A, n] or [A, 1] int32 action of each slot, NO_ACTION at padding
     uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
     num_actions: int = flax.struct.field(pytree_node=False)  # A
@@ -53,7 +56,11 @@ class Level:
 
 @record
 class Player:
-    """One player's sequences: the R root sequences first, then depth by depth, Q in all."""
+    """One player's sequences: the R root sequences first, then depth by depth, Q in all.
+
+    Arrays of sequences and of decisions have a row for each, or for each H of them that differ in
+    the hand only. Groups and levels count rows.
+    """
 
     levels: tuple[Level, ...]
     # [] int32 1, unknown to the compiler, if groups are so large that it pays to write what is
@@ -62,6 +69,7 @@ class Player:
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
+    row: tuple[int, ...] = flax.struct.field(pytree_node=False, default=())  # shape: (), or (H,)
 
     @property
     def groups(self) -> tuple[Group, ...]:

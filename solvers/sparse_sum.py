@@ -23,8 +23,8 @@ from scipy.sparse.csgraph import connected_components
 
 from jaxgames.core import record
 
-_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # row lengths of blocks; longer rows are cut
-_LONGEST = _LENGTHS[-1]
+_LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # row lengths of blocks
+_LONGEST = 16  # longer rows are cut, unless told otherwise
 # What tiles cost, in gathers: a term of a dense sum, a kernel. Terms are computed in vectors.
 _TERM_COST = 0.15
 _KERNEL_COST = 500
@@ -65,9 +65,22 @@ def apply(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> Float[Array, "R .
     """The sums of all rows; trailing axes of the factors are carried along."""
     if plan.stages[0][0].weights is None:
         factors = tuple(_concatenate([x], padding=True) for x in factors)
+    return _concatenate(parts(plan, *factors))
+
+
+def parts(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> list[Float[Array, "_ ..."]]:
+    """The same for each block of the last stage; factors without weights end with a zero."""
     for stage in plan.stages[:-1]:
         factors = (_written(stage, factors, plan.one),)
-    return _concatenate([_sum_block(block, factors) for block in plan.stages[-1]])
+    return [_sum_block(block, factors) for block in plan.stages[-1]]
+
+
+def split(plan: SparseSum, sizes: list[int]) -> SparseSum:
+    """The same sums, so many rows in each block of the last stage, which is now a single one."""
+    (block,) = plan.stages[-1]
+    cuts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
+    blocks = [jax.tree.map(operator.itemgetter(cut), block) for cut in cuts]
+    return plan.replace(stages=(*plan.stages[:-1], tuple(blocks)))
 
 
 def reweigh(plan: SparseSum, weight: Float[Array, " E"]) -> SparseSum:
@@ -87,8 +100,13 @@ def build(
     num_rows: int,
     num_columns: int,
     weight: Float[np.ndarray, " E"] | None = None,
+    longest_piece: int = _LONGEST,
 ) -> SparseSum:
-    """Plans the sums on the host. Entries come in any order; `weight=None` means all 1."""
+    """Plans the sums on the host. Entries come in any order; `weight=None` means all 1.
+
+    Rows of more than `longest_piece` entries are cut and summed in several stages: what makes it
+    small keeps the kernels short, what makes it large keeps the stages few.
+    """
     one = jnp.int32(1)
     tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
     entry = loose[np.argsort(row[loose], kind="stable")]
@@ -97,13 +115,13 @@ def build(
     rank = np.arange(len(entry)) - first[row[entry]]
     longest = max(int(lengths.max(initial=0)), 1)
     pad = functools.partial(_block, columns=columns, weight=weight, padding=num_columns)
-    pieces = _pieces(lengths)
+    pieces = _pieces(lengths, longest_piece)
     few = num_rows * longest <= 1.1 * (pieces["padded"].sum() + num_rows)
-    if longest <= _LONGEST and few and not tiles:
+    if longest <= longest_piece and few and not tiles:
         block = pad(entry, rank, row[entry], (longest, num_rows))
         return SparseSum(stages=((block,),), one=one)
 
-    piece = pieces["first_of_row"][row[entry]] + rank // _LONGEST
+    piece = pieces["first_of_row"][row[entry]] + rank // longest_piece
     blocks, count = list(tiles), len(tile_rows)
     place = np.zeros(len(pieces["row"]), np.int64)
     for length in np.unique(pieces["padded"]):
@@ -112,13 +130,14 @@ def build(
         inside = np.isin(piece, members)
         local = place[piece[inside]] - count
         shape = (int(length), len(members))
-        blocks.append(pad(entry[inside], rank[inside] % _LONGEST, local, shape))
+        blocks.append(pad(entry[inside], rank[inside] % longest_piece, local, shape))
         count += len(members)
     rest = build(
         row=np.concatenate([tile_rows, pieces["row"]]),
         columns=(np.concatenate([np.arange(len(tile_rows)), place]),),
         num_rows=num_rows,
         num_columns=count,
+        longest_piece=longest_piece,
     )
     return SparseSum(stages=(tuple(blocks), *rest.stages), one=one)
 
@@ -267,12 +286,12 @@ def _rank_within(group, value):
     return place - (np.cumsum(count) - count)[group], count
 
 
-def _pieces(lengths):
-    """Cuts rows into pieces of at most `_LONGEST` entries, and pads those to a block's length."""
-    count = -(-lengths // _LONGEST)
+def _pieces(lengths, longest):
+    """Cuts rows into pieces of at most `longest` entries, and pads those to a block's length."""
+    count = -(-lengths // longest)
     row = np.repeat(np.arange(len(lengths)), count)
     first_of_row = np.cumsum(count) - count
-    size = np.minimum(lengths[row] - (np.arange(len(row)) - first_of_row[row]) * _LONGEST, _LONGEST)
+    size = np.minimum(lengths[row] - (np.arange(len(row)) - first_of_row[row]) * longest, longest)
     padded = np.array(_LENGTHS)[np.searchsorted(_LENGTHS, size)]
     return dict(row=row, first_of_row=first_of_row, padded=padded)
 

@@ -2,7 +2,7 @@
 
 Everything exact is one of these two with another rule at the decisions: the policy's mean for
 values, a maximum for best responses. A `table` is a tuple over the player's groups of arrays
-`[A_g, n_g]` (see `sequences.Group`); trailing axes are carried along.
+`[A_g, n_g]` (see `sequences.Group`); trailing axes are carried along, those of a row first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
 from solvers import sparse_sum
-from solvers.public_tree import PublicTree
+from solvers.public_tree import PublicTree, expand
 from solvers.sequences import Group, Player
 from solvers.sparse_sum import SparseSum, materialize, stored
 
@@ -33,14 +33,9 @@ def max_actions(values: Num[Array, "A ..."]) -> Num[Array, "..."]:
     return functools.reduce(jnp.maximum, [values[a] for a in range(values.shape[0])])
 
 
-def expand(table: Array, like: Array) -> Array:
-    """`table` with axes of length 1 behind, until it has as many as `like`."""
-    return table.reshape(table.shape + (1,) * (like.ndim - table.ndim))
-
-
 def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> Array:
-    """Own reach of every sequence `[Q, ...]`: the product of the player's own probabilities."""
-    rows, table = [root_reach], iter(policy)
+    """Own reach of every sequence: the product of the player's own probabilities."""
+    rows, table = [root_reach.reshape(-1, *player.row, *root_reach.shape[1:])], iter(policy)
     for level in player.levels:
         above = rows[-1]
         parts = []
@@ -51,8 +46,12 @@ def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> A
     return _concatenate(rows)
 
 
-def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -> Array:
-    """Counterfactual payoff `[Q, ...]` of terminals right below each sequence of `player`."""
+def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -> Array | Table:
+    """Counterfactual payoff of terminals right below each sequence of `player`.
+
+    `[Q, ...]`; or, of an operator with a structure of its own, a tuple: of the root's rows, and of
+    each group's `[A_g, n_g, ...]`.
+    """
     others = [x for p, x in enumerate(reaches) if p != player]
     plan = tree.terminals[player]
     if not isinstance(plan, SparseSum):  # an operator with a structure of its own
@@ -61,7 +60,7 @@ def terminal_values(tree: PublicTree, reaches: tuple[Array, ...], player: int) -
 
 
 def values(
-    player: Player, terminal: Float[Array, "Q ..."], table: Table | None, reduction: Reduction
+    player: Player, terminal: Array | Table, table: Table | None, reduction: Reduction
 ) -> tuple[Table, Table, Array]:
     """Counterfactual values, from the last decisions to the root.
 
@@ -73,23 +72,12 @@ def values(
     below = None
     tables = list(table) if table is not None else [None] * player.num_groups
     for level in reversed(player.levels):
-        rows = terminal[level.begin : level.end]
-        if below is not None:
-            rows = rows + below
-            if isinstance(level.children, SparseSum):
-                rows = materialize(rows, level.children.one)
-        actions, decisions, offset = [], [], 0
         here = tables[level.first_group : level.first_group + len(level.groups)]
-        for group, entry in zip(level.groups, here, strict=True):
-            size = group.num_actions * group.num_decisions
-            block = rows[offset : offset + size]
-            block = block.reshape(group.num_actions, group.num_decisions, *block.shape[1:])
-            actions.append(block)
-            decisions.append(reduction(group, block, entry))
-            offset += size
+        actions = _blocks(level, terminal, below)
+        decisions = list(map(reduction, level.groups, actions, here))
         action_values[:0], decision_values[:0] = actions, decisions
         below = _below(level, _joined(decisions, player.one))
-    root = terminal[: player.num_roots]
+    root = terminal[0] if isinstance(terminal, tuple) else terminal[: player.num_roots]
     return tuple(action_values), tuple(decision_values), root if below is None else root + below
 
 
@@ -102,6 +90,30 @@ def best(group: Group, action_values: Array, _: Array | None) -> Array:
     """Value of the best legal action of each decision."""
     legal = expand(group.uniform > 0, action_values)
     return max_actions(jnp.where(legal, action_values, -jnp.inf))
+
+
+def _blocks(level, terminal, below):
+    """Values of all actions `[A_g, n_g, ...]` by group: of what ends there and of what follows."""
+    if isinstance(terminal, tuple):
+        ends = terminal[1 + level.first_group :][: len(level.groups)]
+        if below is None:
+            return list(ends)
+        return [end + block for end, block in zip(ends, _cut(level, below), strict=True)]
+    rows = terminal[level.begin : level.end]
+    if below is not None:
+        rows = materialize(rows + below, level.children.one)
+    return _cut(level, rows)
+
+
+def _cut(level, rows):
+    """Rows of a level's sequences as blocks `[A_g, n_g, ...]`."""
+    blocks, begin = [], 0
+    for group in level.groups:
+        end = begin + group.num_actions * group.num_decisions
+        shape = group.num_actions, group.num_decisions, *rows.shape[1:]
+        blocks.append(rows[begin:end].reshape(shape))
+        begin = end
+    return blocks
 
 
 def _above(group, rows):

@@ -7,7 +7,6 @@ for each board of its street, are a *block*. A sequence of the tree is `row * H 
 
 from __future__ import annotations
 
-import flax.struct
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -16,9 +15,9 @@ from jaxgames.core import record
 from jaxgames.holdem.betting import NO_NODE, BettingTree
 from solvers import sparse_sum
 from solvers.holdem.boards import SAME, Street, Suits, exchanged_hands, possible
+from solvers.public_tree import expand
 from solvers.sequences import Group, Level, Player
 from solvers.sparse_sum import SparseSum
-from solvers.sweeps import expand
 
 
 @record
@@ -27,15 +26,14 @@ class Above:
 
     row: Array  # [N] int32, node by node for all boards
     possible: Array | None  # [B, H] 1 or 0; None: the board is that of the action
-    num_hands: int = flax.struct.field(pytree_node=False)
 
-    def __call__(self, rows: Float[Array, "Q ..."]) -> Float[Array, "n ..."]:
+    def __call__(self, rows: Float[Array, "R H ..."]) -> Float[Array, "N H ..."]:
         """One number for each decision, from the sequences of the depth above."""
-        found = sparse_sum.take(by_hand(rows, self.num_hands), self.row)
-        if self.possible is not None:
-            boards = found.reshape(-1, *self.possible.shape, *rows.shape[1:])
-            found = boards * expand(self.possible[None], boards)
-        return found.reshape(-1, *rows.shape[1:])
+        found = sparse_sum.take(rows, self.row)
+        if self.possible is None:
+            return found
+        boards = found.reshape(-1, *self.possible.shape, *rows.shape[2:])
+        return (boards * expand(self.possible[None], boards)).reshape(found.shape)
 
 
 @record
@@ -48,26 +46,19 @@ class Below:
 
     sums: tuple[tuple[SparseSum, ...], ...]  # by street
     hands: tuple[tuple[Array | None, ...], ...]  # [H] the hand to look up for each; None: itself
-    num_hands: int = flax.struct.field(pytree_node=False)
 
-    def __call__(self, decisions: Float[Array, "n ..."]) -> Float[Array, "Q ..."]:
+    def __call__(self, decisions: Float[Array, "N H ..."]) -> Float[Array, "R H ..."]:
         """What follows every sequence of the depth above."""
-        table, found = by_hand(decisions, self.num_hands), []
+        found = []
         for plans, hands in zip(self.sums, self.hands, strict=True):
             total = None
             for plan, hand in zip(plans, hands, strict=True):
-                summed = sparse_sum.apply(plan, table)
+                summed = sparse_sum.apply(plan, decisions)
                 if hand is not None:
                     summed = jnp.take(summed, hand, axis=1)
                 total = summed if total is None else total + summed
             found.append(total)
-        rows = found[0] if len(found) == 1 else jnp.concatenate(found)
-        return rows.reshape(-1, *decisions.shape[1:])
-
-
-def by_hand(rows: Float[Array, "Q ..."], num_hands: int) -> Float[Array, "R H ..."]:
-    """Sequences as rows of hands."""
-    return rows.reshape(-1, num_hands, *rows.shape[1:])
+        return found[0] if len(found) == 1 else jnp.concatenate(found)
 
 
 class Layout:
@@ -108,6 +99,7 @@ class Layout:
             num_roots=self.num_hands,
             num_sequences=self._num_rows * self.num_hands,
             num_decisions=self._num_decisions * self.num_hands,
+            row=(self.num_hands,),
         )
 
     def _own_above(self, player):
@@ -139,8 +131,8 @@ class Layout:
         return Level(
             groups=tuple(groups),
             children=self._below(entries, above, first),
-            begin=begin * self.num_hands,
-            end=self._num_rows * self.num_hands,
+            begin=begin,
+            end=self._num_rows,
             first_group=sum(len(found.groups) for found in levels),
         )
 
@@ -164,14 +156,12 @@ class Layout:
         crossed = street != street_above
         mask = jnp.asarray(self.possible[street], self.dtype) if crossed else None
         return Group(
-            parent=Above(
-                row=jnp.asarray(rows.ravel(), jnp.int32), possible=mask, num_hands=self.num_hands
-            ),
+            parent=Above(row=jnp.asarray(rows.ravel(), jnp.int32), possible=mask),
             decision=jnp.int32(first * self.num_hands),
             action=jnp.arange(width, dtype=jnp.int32)[:, None],
             uniform=jnp.full((width, 1), 1 / width, self.dtype),
             num_actions=width,
-            num_decisions=rows.size * self.num_hands,
+            num_decisions=rows.size,
         )
 
     def _board_above(self, street, street_above):
@@ -223,7 +213,7 @@ class Layout:
                 )
             sums.append(tuple(plans))
             hands.append(tuple(self._looked_up(suits) for suits in found))
-        return Below(sums=tuple(sums), hands=tuple(hands), num_hands=self.num_hands)
+        return Below(sums=tuple(sums), hands=tuple(hands))
 
     def _looked_up(self, suits):
         if suits == SAME:

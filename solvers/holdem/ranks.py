@@ -21,6 +21,9 @@ from solvers.holdem.boards import possible
 from solvers.holdem.products import same_hand, same_hands, strengths
 from solvers.sparse_sum import SparseSum, stored
 
+_STEP = 4  # lists are padded to multiples of this length
+_LONGEST_PIECE = 256  # there are few ranks of so many hands, but one more stage reads all
+
 
 @record
 class Ranks:
@@ -30,9 +33,10 @@ class Ranks:
     of similar length are in a group together, padded to equal length.
     """
 
-    sums: SparseSum  # hands [B G] -> groups of lists, in each all weakest ranks, then the next, ...
-    lists: tuple[Array, ...]  # [B, H] int32 that of all hands, and those of a hand's cards
-    ranks: tuple[Array, ...]  # [B, H] int32 row of the hand's rank in them, among all
+    sums: SparseSum  # hands [B G] -> by group all weakest ranks of its lists, then the next, ...
+    # among the rows of all groups, each followed by the sums of its lists:
+    lists: tuple[Array, ...]  # [B, H] int32 sum of all hands, and of those with one of the cards
+    ranks: tuple[Array, ...]  # [B, H] int32 the hand's rank among these
     same: Array | None  # [H] the other's hand that is the same; G: none; None: all are
     groups: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # ranks, lists
 
@@ -46,45 +50,45 @@ class Ranks:
 
         def side_by_side(reach):
             # everything below reads and adds whole rows of them
-            table = jnp.transpose(reach, (1, 2, 0, 3))
-            return table.reshape(boards * hands, blocks * width)
+            table = jnp.swapaxes(reach.reshape(blocks, boards * hands, width), 0, 1)
+            table = table.reshape(boards * hands, blocks * width)
+            return jnp.pad(table, ((0, 1), (0, 0)))  # the zero that sums of ranks are padded with
 
         first, behind = (blocks - num_showdowns) * width, num_folds * width
         table = stored(side_by_side, one, reach)
-        before, totals = self._run_through(sparse_sum.apply(self.sums, table))
+        sums = stored(lambda table: sparse_sum.parts(self.sums, table), one, table)
+        sums = self._run_through(sums)
 
-        def looked_up(table, before, totals):
-            met = _difference(totals, self.lists)
-            won = _difference(before[:, first:], self.ranks) - met[..., first:]
+        def looked_up(table, sums):
+            met = _difference(sums, self.lists)
+            won = _difference(sums[:, first:], self.ranks) - met[..., first:]
             met = met[..., :behind]
             if len(self.lists) == 3:  # the same hand shares both cards: it was taken out twice
-                table = table.reshape(boards, hands, -1)
+                table = table[:-1].reshape(boards, hands, -1)
                 met = met + same_hand(table[..., :behind], self.same, axis=1)
             return met, won
 
         def hands_last(*values):
             each = (x.reshape(*x.shape[:2], -1, width) for x in values)
-            return tuple(jnp.swapaxes(x, 1, 2).ravel() for x in each)
+            return tuple(jnp.swapaxes(x, 1, 2).reshape(-1, x.shape[1], width) for x in each)
 
         # each in memory before the next: fused, they would read across rows; and flat, or the
         # compiler would rather give them another layout
-        found = stored(hands_last, one, *stored(looked_up, one, table, before, totals))
+        found = stored(hands_last, one, *stored(looked_up, one, table, sums))
         return tuple(x.reshape(boards, -1, len(self.lists[0][0]), width) for x in found)
 
     def _run_through(self, sums):
-        """What is before each rank of its list and what is not behind it, added; and all."""
-
-        def step(before, here):
-            return before + here, 2 * before + here
-
-        found, totals, begin = [], [], 0
-        for length, count in self.groups:
-            group = sums[begin : begin + length * count].reshape(length, count, -1)
-            total, before = jax.lax.scan(step, jnp.zeros_like(group[0]), group)
-            found.append(before.reshape(length * count, -1))
-            totals.append(total)
-            begin += length * count
-        return jnp.concatenate(found), jnp.concatenate(totals)
+        """What is before each rank of its list and what is not behind it, added; and, behind the
+        last ranks of each group, all."""
+        found = []
+        for (length, _), group in zip(self.groups, sums, strict=True):
+            # lists are so short that one product is faster than a loop
+            matrix = 2 * np.tri(length + 1, length, -1) + np.eye(length + 1, length)
+            matrix[-1] = 1
+            rows = group.reshape(length, -1)
+            total = jnp.matmul(jnp.asarray(matrix, rows.dtype), rows, precision="highest")
+            found.append(total.reshape(-1, group.shape[-1]))
+        return jnp.concatenate(found)
 
 
 def _difference(table, rows):
@@ -120,21 +124,24 @@ def ranks(
     lengths = np.zeros(count * (1 + NUM_CARDS), np.int64)
     np.maximum.at(lengths, lists[there], rank[there] + 1)
     lengths[:count] = lengths[:count].max()
-    lengths[count:] += lengths[count:] % 2
+    lengths[count:] += -lengths[count:] % _STEP
     groups = []
-    # of each list: its number, the row of its weakest rank, and how far it is to the next one
-    place, begin, step = np.empty((3, len(lengths)), np.int64)
-    placed, rows = 0, 0
+    # of each list: the row of its weakest rank, how far it is to the next one, how many sums of
+    # lists there are before its ranks, and the row of its own
+    begin, step, before, last = np.zeros((4, len(lengths)), np.int64)
+    rows, placed = 0, 0
     for length in np.unique(lengths[lengths > 0]).tolist():
         members = np.flatnonzero(lengths == length)
-        place[members] = placed + np.arange(len(members))
         begin[members] = rows + np.arange(len(members))
         step[members] = len(members)
+        before[members] = placed
+        rows += length * len(members)
+        last[members] = rows + placed + np.arange(len(members))
+        placed += len(members)
         groups.append((length, len(members)))
-        placed, rows = placed + len(members), rows + length * len(members)
-    place[lengths == 0] = begin[lengths == 0] = step[lengths == 0] = 0  # of no hand
     row = np.where(there[..., None], begin[lists] + rank * step[lists], 0)
-    lists = np.where(there[..., None], place[lists], 0)
+    found = np.where(there[..., None], row + before[lists], 0)
+    lists = np.where(there[..., None], last[lists], 0)
     chosen, mine = there[:, : len(others)], slice(len(others), None)
     columns = (at * len(others) + np.arange(len(others)))[chosen]
     sums = sparse_sum.build(
@@ -142,15 +149,16 @@ def ranks(
         columns=(np.repeat(columns, 1 + size),),
         num_rows=rows,
         num_columns=count * len(others),
+        longest_piece=_LONGEST_PIECE,
     )
 
     def each(numbers):
         return tuple(jnp.asarray(numbers[:, mine, i], jnp.int32) for i in range(1 + size))
 
     return Ranks(
-        sums=sums,
+        sums=sparse_sum.split(sums, [length * number for length, number in groups]),
         lists=each(lists),
-        ranks=each(row),
+        ranks=each(found),
         same=same_hands(hands, others),
         groups=tuple(groups),
     )

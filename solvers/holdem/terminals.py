@@ -18,11 +18,11 @@ from jaxtyping import Array, Float
 
 from jaxgames.core import record
 from jaxgames.holdem.betting import FOLD, SHOWDOWN
-from solvers.holdem.layout import Layout, by_hand
+from solvers import sparse_sum
+from solvers.holdem.layout import Layout
 from solvers.holdem.products import Products
 from solvers.holdem.ranks import Ranks
-from solvers.sparse_sum import stored
-from solvers.sweeps import expand
+from solvers.public_tree import expand
 
 
 @record
@@ -34,20 +34,21 @@ class StreetTerminals:
 
     operator: Products | Ranks
     possible: Array  # [B, H] 1 or 0
+    rows: Array  # [C, B] int32 rows of those blocks
     num_folds: int = flax.struct.field(pytree_node=False)
     num_showdowns: int = flax.struct.field(pytree_node=False)
-    runs: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # rows of those blocks
 
 
 @record
 class Payoffs:
     """What a group's blocks get, or the root's: chips, times a fold's or showdown's number."""
 
-    fold_chips: Array  # [K]
-    fold: Array  # [K] int32
-    showdown_chips: Array  # [K]
-    showdown: Array  # [K] int32
+    fold_chips: Array | None  # [K]; None: there are no folds
+    fold: Array  # [K, B] int32 row among the street's [B, F]
+    showdown_chips: Array | None  # [K]
+    showdown: Array  # [K, B] int32 row among the street's [B, S]
     street: int = flax.struct.field(pytree_node=False)
+    num_actions: int = flax.struct.field(pytree_node=False)  # of the group
 
 
 @record
@@ -56,28 +57,28 @@ class Terminals:
 
     streets: tuple[StreetTerminals, ...]
     payoffs: tuple[Payoffs, ...]  # of the root, then group by group
-    one: Array  # [] int32 1, unknown to the compiler
-    num_hands: int = flax.struct.field(pytree_node=False)  # H
-    num_other_hands: int = flax.struct.field(pytree_node=False)  # G
 
-    def __call__(self, reach: Float[Array, "Q ..."]) -> Float[Array, "R ..."]:
-        """Counterfactual payoffs of all sequences, from the other's reach of its own."""
-        rows = by_hand(reach.reshape(len(reach), -1), self.num_other_hands)
+    def __call__(self, reach: Float[Array, "Q G ..."]) -> tuple[Float[Array, "_ _ H ..."], ...]:
+        """Counterfactual payoffs of all sequences, from the other's reach of its own.
+
+        Of the root [1, H, ...], and by group [A_g, n_g, H, ...].
+        """
+        rows = reach.reshape(*reach.shape[:2], -1)
         numbers = [_numbers(street, rows) for street in self.streets]
         found = []
         for payoffs in self.payoffs:
             street = self.streets[payoffs.street]
             total = _earned(payoffs, street, *numbers[payoffs.street], rows.dtype, rows.shape[2])
-            found.append(total.reshape(-1, *reach.shape[1:]))
-        return jnp.concatenate(stored(lambda *found: found, self.one, *found))
+            shape = payoffs.num_actions, -1, total.shape[2], *reach.shape[2:]
+            found.append(total.reshape(shape))
+        return (found[0][0], *found[1:])
 
 
 def _numbers(street: StreetTerminals, rows):
     """Of a street's folds [B, F, H, X] and showdowns [B, S, H, X]; None where there are none."""
-    if not street.runs:
+    if not len(street.rows):
         return None, None
-    table = jnp.concatenate([rows[begin:end] for begin, end in street.runs])
-    table = table.reshape(-1, len(street.possible), *table.shape[1:])
+    table = sparse_sum.take(rows, street.rows)
     return street.operator(table, num_folds=street.num_folds, num_showdowns=street.num_showdowns)
 
 
@@ -90,8 +91,8 @@ def _earned(payoffs, street, folds, showdowns, dtype, width):
         (payoffs.showdown_chips, payoffs.showdown, showdowns),
     ):
         if numbers is not None and chips is not None:
-            some = numbers.at[:, which].get(mode="promise_in_bounds")
-            total = total + expand(chips, total) * jnp.swapaxes(some, 0, 1)
+            rows = numbers.reshape(-1, *numbers.shape[2:])
+            total = total + expand(chips, total) * sparse_sum.take(rows, which)
     return total * expand(street.possible[None], total)
 
 
@@ -119,25 +120,33 @@ def terminals(
         streets.append(found)
         number = np.where(place >= 0, place, number)
 
-    def payoffs(first, behind):
+    def payoffs(first, behind, num_actions):
+        street = mine.street[first]
+        boards = np.arange(len(mine.streets[street].boards))[None]
+
         def part(kind):
             here = chips[kind, first:behind]
             return jnp.asarray(here, dtype) if here.any() else None
 
+        def rows(kind, count):
+            which = number[kind, first:behind, None]
+            return jnp.asarray(boards * count + np.maximum(which, 0), jnp.int32)
+
         return Payoffs(
             fold_chips=part(0),
-            fold=jnp.asarray(number[0, first:behind], jnp.int32),
+            fold=rows(0, streets[street].num_folds),
             showdown_chips=part(1),
-            showdown=jnp.asarray(number[1, first:behind], jnp.int32),
-            street=mine.street[first],
+            showdown=rows(1, streets[street].num_showdowns),
+            street=street,
+            num_actions=num_actions,
         )
+
+    actions = [group.num_actions for group in mine.player.groups]
+    groups = [(*blocks, width) for blocks, width in zip(mine.group_blocks, actions, strict=True)]
 
     return Terminals(
         streets=tuple(streets),
-        payoffs=tuple(itertools.starmap(payoffs, [(0, 1), *mine.group_blocks])),
-        one=jnp.int32(1),
-        num_hands=mine.num_hands,
-        num_other_hands=others.num_hands,
+        payoffs=tuple(itertools.starmap(payoffs, [(0, 1, 1), *groups])),
     )
 
 
@@ -167,6 +176,7 @@ def _street(mine, others, street, other, operator, dtype):
     place[ordered] = np.arange(len(ordered))
     first = len(ordered) - len(showdowns)
     here = np.array(mine.street) == street
+    boards = np.arange(len(others.streets[street].boards))
     places = np.where(here, place[other], -1)
     places[1] = np.where(places[1] >= 0, places[1] - first, -1)
     found = StreetTerminals(
@@ -174,18 +184,6 @@ def _street(mine, others, street, other, operator, dtype):
         possible=jnp.asarray(mine.possible[street], dtype),
         num_folds=len(folds),
         num_showdowns=len(showdowns),
-        runs=_runs(others, street, ordered),
+        rows=jnp.asarray(np.array(others.row)[ordered][:, None] + boards[None], jnp.int32),
     )
     return found, places
-
-
-def _runs(layout, street, blocks):
-    """Runs of rows, from `begin` to behind `end`, of blocks of a street."""
-    boards, runs = len(layout.streets[street].boards), []
-    for block in blocks:
-        row = layout.row[block]
-        if runs and runs[-1][1] == row:
-            runs[-1][1] = row + boards
-        else:
-            runs.append([row, row + boards])
-    return tuple((int(begin), int(end)) for begin, end in runs)
