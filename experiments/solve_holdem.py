@@ -52,7 +52,7 @@ class Config(RunArguments):
     --board "Td9d6h Qc" --oop "66+,A8s+,AJo+" --ip "QQ-22,AQs-A2s" --pot 200 --stack 900
 
     Writes result.json, curve.csv, curve.png, strategy.csv and strategy.json, grids of hands for
-    each decision of the first street, and solution.npz into --out. Ctrl-C leaves a checkpoint there,
+    each decision of the first street, and solution.npz into --out. Ctrl-C leaves a checkpoint,
     from which --resume continues to exactly the same numbers. Exit codes: 0 solved, 1 --target not
     reached, 2 bad input, 130 interrupted.
     """
