@@ -18,7 +18,9 @@ from jaxgames.game_tree import GameTree
 from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
 from jaxgames.holdem.evaluator import strength
 from jaxgames.holdem.rules import Poker
+from solvers import evaluation
 from solvers.holdem.tree import HoldemTree
+from solvers.public_tree import PublicTree
 
 Cards = tuple[int, ...]
 Known = tuple[int, tuple[Cards, ...], Cards]  # betting node, board street by street, own hand
@@ -241,3 +243,27 @@ class Subgame:
 
 
 _strength = jax.jit(strength)
+
+
+@jax.jit
+def gains(tree: PublicTree, policy: tuple, root_reach: tuple | None = None) -> tuple:
+    """Values and those of best responses, by player."""
+    return (
+        evaluation.expected_value(tree, policy, root_reach),
+        evaluation.best_response_value(tree, policy, root_reach),
+    )
+
+
+def assert_values_by_hand(
+    tree: HoldemTree, policy: PolicyOf, subgame: Subgame, ranges: tuple, board: Cards = ()
+) -> None:
+    """Of all hands, since the own range has random weights: suits are alike only to the other."""
+    generator, table = np.random.default_rng(0), to_tree(tree, policy)
+    for player in range(2):
+        own = generator.random(len(tree.hands[player]))
+        reach = [*ranges]
+        reach[player] = own
+        found = gains(tree.public, table, tuple(map(jnp.asarray, reach)))
+        for best in (False, True):
+            values = subgame.values(player, board, ranges[1 - player], best=best)
+            np.testing.assert_allclose(found[best][player], own @ values, rtol=1e-9, atol=1e-9)

@@ -10,7 +10,9 @@ import pytest
 from holdem_reference import (
     RandomPolicy,
     Subgame,
+    assert_values_by_hand,
     from_tree,
+    gains,
     known_to,
     moves_to,
     suits_that_keep,
@@ -24,7 +26,7 @@ from jaxgames.core import CHANCE
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.betting import FOLD, SHOWDOWN, betting_of_rules
 from jaxgames.holdem.rules import Poker, hunl, limit_holdem
-from solvers import cfr, evaluation
+from solvers import cfr
 from solvers.holdem.game import game_tree
 from solvers.public_tree import build_public_tree
 
@@ -117,12 +119,6 @@ def _x64():
         yield
 
 
-@jax.jit
-def gains(tree, policy):
-    """Values and those of best responses."""
-    return evaluation.expected_value(tree, policy), evaluation.best_response_value(tree, policy)
-
-
 @functools.cache
 def explicit(name):
     """A game's histories one by one, compiled, and what players know there."""
@@ -212,7 +208,6 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
     winners = {}
     for seed in range(2):
         policy = RandomPolicy(tree.betting, alike, seed)
-        found = gains(tree.public, to_tree(tree, policy))
         subgame = Subgame(
             betting=tree.betting,
             deck=tree.deck,
@@ -221,11 +216,7 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
             policy=policy,
             winners=winners,
         )
-        for best in (False, True):
-            for player in range(2):
-                reach = np.ones(len(tree.hands[1 - player]))
-                expected = subgame.values(player, (), reach, best=best).sum()
-                assert float(found[best][player]) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+        assert_values_by_hand(tree, policy, subgame, tree.ranges)
 
 
 def test_betting_is_that_of_the_rules():
