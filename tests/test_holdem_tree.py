@@ -15,7 +15,7 @@ from holdem_reference import (
 from jaxgames.holdem.betting import Sizes, build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
-from solvers import cfr, evaluation
+from solvers import cfr
 from solvers.holdem.tree import holdem_tree
 
 BOARD = parse_cards("Td9d6hQc2s")
