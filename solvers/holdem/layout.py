@@ -178,10 +178,10 @@ class Layout:
         begins = np.array(self.row[above[0] : above[1]]) - self.row[above[0]]
         sums, hands = [], []
         for street in np.unique(streets).tolist():
-            sizes = len(self.streets[street].boards)
             begin = begins[streets == street].min()
-            num_rows = sizes * (streets == street).sum()
-            found: dict[Suits, list] = {SAME: []}
+            num_rows = len(self.streets[street].boards) * (streets == street).sum()
+            nothing = np.zeros(0, np.int64)
+            found: dict[Suits, list] = {SAME: [(nothing, nothing)]}
             for here, there, rows, first in entries:
                 if there != street:
                     continue
@@ -195,14 +195,7 @@ class Layout:
                     found.setdefault(suits, []).append((rows[places], columns[places]))
             plans = []
             for suits in found:
-                rows, columns = (
-                    (
-                        np.concatenate([np.zeros(0, np.int64), *part])
-                        for part in zip(*found[suits], strict=True)
-                    )
-                    if found[suits]
-                    else np.zeros((2, 0), np.int64)
-                )
+                rows, columns = map(np.concatenate, zip(*found[suits], strict=True))
                 plans.append(
                     sparse_sum.build(
                         row=rows - begin,
