@@ -101,15 +101,16 @@ NO_LIMIT = Poker(
     bets=("1", "allin"),
 )
 ALL_IN = dataclasses.replace(NO_LIMIT, bets=("allin",))
+slowly = functools.partial(pytest.param, marks=pytest.mark.slow)  # most of it is compilation
 CASES = [
     ("Leduc", "ranks", True),
-    ("Leduc", "ranks", False),
-    ("Leduc", "products", True),
     ("Leduc", "products", False),
-    ("two streets", "ranks", False),
+    slowly("Leduc", "ranks", False),
+    slowly("Leduc", "products", True),
     ("two streets", "products", True),
+    slowly("two streets", "ranks", False),
     ("three streets", "ranks", True),
-    ("three streets", "products", False),
+    slowly("three streets", "products", False),
 ]
 
 
@@ -196,8 +197,8 @@ def test_three_streets_are_those_of_openspiel():
     ("game", "form", "isomorphism"),
     [
         (TWO_CARDS, "ranks", True),
-        (TWO_CARDS, "products", False),
-        (ALL_IN, "ranks", False),
+        slowly(TWO_CARDS, "products", False),
+        slowly(ALL_IN, "ranks", False),
         (ALL_IN, "products", True),
     ],
 )
