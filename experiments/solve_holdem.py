@@ -26,7 +26,13 @@ from experiments.runs import RunArguments, prepare
 from jaxgames.holdem.betting import Sizes, build_betting_tree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import range_equity
-from jaxgames.holdem.ranges import CLASSES, NUM_HANDS, class_numbers, hand_numbers, parse_range
+from jaxgames.holdem.ranges import (
+    CLASSES,
+    class_numbers,
+    hand_numbers,
+    parse_range,
+    whole_range,
+)
 from solvers import cfr
 from solvers.holdem.solution import Node, Solution
 from solvers.holdem.tree import HoldemTree, holdem_tree
@@ -147,7 +153,7 @@ def build(config: Config) -> HoldemTree:
 def numbers(solution: Solution, last: measure.Point) -> list[results.Number]:
     """Of a solution: values, equities, how exploitable it is, and what happens first."""
     tree, pot = solution.tree, solution.tree.betting.pot
-    first, second = (_whole_range(tree, player) for player in range(2))
+    first, second = map(whole_range, tree.hands, tree.ranges)
     equity = range_equity(tree.board, first, second)
     found = [
         results.Number(name="ev_oop", value=solution.ev[0], unit="chips"),
@@ -181,12 +187,6 @@ def first_street(solution: Solution) -> Iterator[Node]:
 
 def _seconds(speed):
     return results.Number(name="seconds_per_iteration", value=1 / speed, unit="s")
-
-
-def _whole_range(tree, player):
-    weights = np.zeros(NUM_HANDS)
-    weights[hand_numbers(tree.hands[player])] = tree.ranges[player]
-    return weights
 
 
 def _target(config) -> float:

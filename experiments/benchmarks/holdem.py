@@ -237,7 +237,7 @@ def main() -> None:
     )
     if not job["check"]:
         return
-    target, done = 0.001 * spot.pot, 0
+    target = 0.001 * spot.pot
 
     def exploitability(state):
         policy = cfr.average_policy(tree.public, state)

@@ -39,6 +39,15 @@ def hand_numbers(hands: Int[np.ndarray, "n 2"]) -> Int[np.ndarray, " n"]:
     return high * (high - 1) // 2 + low
 
 
+def whole_range(
+    hands: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "1326"]:
+    """Weights of all hands, from those of some; 0 for the others."""
+    found = np.zeros(NUM_HANDS)
+    found[hand_numbers(hands)] = weights
+    return found
+
+
 def parse_range(text: str) -> Float[np.ndarray, "1326"]:
     """Weights of all hands, from the notation of players; 0 where nothing is said.
 

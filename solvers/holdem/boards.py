@@ -100,9 +100,13 @@ def exchanged(cards: Int[np.ndarray, "..."], suits: Suits) -> Int[np.ndarray, ".
 def exchanged_hands(hands: Int[np.ndarray, "H k"], suits: Suits) -> Int[np.ndarray, " H"]:
     """The number of each hand with its suits exchanged; -1 if it is not in the list."""
     found = np.sort(exchanged(hands, suits), axis=1)
-    order = np.lexsort(hands.T[::-1])
-    place = {tuple(hands[i].tolist()): int(i) for i in order}
+    place = {tuple(hand): number for number, hand in enumerate(hands.tolist())}
     return np.array([place.get(tuple(hand), -1) for hand in found.tolist()])
+
+
+def apart(first: Int[np.ndarray, "n k"], second: Int[np.ndarray, "m k"]) -> Bool[np.ndarray, "n m"]:
+    """Whether hands share no card."""
+    return (first[:, None, :, None] != second[None, :, None, :]).all(axis=(2, 3))
 
 
 def possible(

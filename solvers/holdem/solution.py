@@ -16,19 +16,20 @@ import io
 import json
 import os
 import pathlib
+import zipfile
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
 from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, BettingTree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import equity
-from jaxgames.holdem.ranges import NUM_HANDS, hand_numbers
+from jaxgames.holdem.ranges import hand_numbers, whole_range
 from jaxgames.registry import unknown
 from solvers import evaluation
-from solvers.holdem.boards import SAME, Suits, exchanged, exchanged_hands, possible
+from solvers.holdem.boards import SAME, Suits, apart, exchanged, exchanged_hands, possible
 from solvers.holdem.tree import HoldemTree, build_holdem_tree
 from solvers.public_tree import Policy
 
@@ -141,7 +142,7 @@ class Solution:
                 isomorphism=text["isomorphism"],
             )
             policy = tuple(jnp.asarray(arrays[f"policy_{player}"]) for player in range(2))
-        except (KeyError, TypeError, ValueError, EOFError) as error:
+        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise ValueError(f"{path} is not a solution of this version: {error}") from None
         return cls(tree, policy)
 
@@ -210,14 +211,13 @@ class Node:
         for action in actions:
             if betting.actor[number] < 0:
                 raise ValueError(f"after {self._before(number)} a card is dealt: give one card=")
-            place = Node(self.solution, number, self.kept, self.board, self.suits)._action(action)
-            number = int(betting.child[number, place])
+            number = int(betting.child[number, self._at(number)._action(action)])
             if betting.actor[number] in _ENDS:
                 raise ValueError(f"after {self._before(number)} {_ENDS[betting.actor[number]]}")
         if betting.actor[number] != CHANCE:
             if card is not None:
                 raise ValueError(f"card={card!r}: no card is dealt after {self._before(number)}")
-            return Node(self.solution, number, self.kept, self.board, self.suits)
+            return self._at(number)
         if card is None:
             raise ValueError(f"after {self._before(number)} a card is dealt: card='2s', say")
         return self._dealt(int(betting.child[number, 0]), card)
@@ -255,8 +255,8 @@ class Node:
     @functools.cached_property
     def met(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
         """For each hand of either player, the weight of the other's that share no card with it."""
-        apart = _apart(*self.solution.tree.hands)
-        return apart @ self.ranges[1], self.ranges[0] @ apart
+        together = apart(*self.solution.tree.hands)
+        return together @ self.ranges[1], self.ranges[0] @ together
 
     @property
     def frequencies(self) -> Float[np.ndarray, " A"]:
@@ -288,8 +288,7 @@ class Node:
           ValueError: the board does not have three to five cards, or hands are not of two.
         """
         tree, other = self.solution.tree, 1 - self.player
-        weights = np.zeros(NUM_HANDS)
-        weights[hand_numbers(tree.hands[other])] = self.ranges[other]
+        weights = whole_range(tree.hands[other], self.ranges[other])
         return equity(self.board, weights)[hand_numbers(tree.hands[self.player])]
 
     def mean_ev(self) -> float:
@@ -367,7 +366,7 @@ class Node:
     def _by_share(self, name, share):
         """A bet or raise of a share of the pot after calling."""
         betting = self.solution.tree.betting
-        paid, stakes = betting.paid[self.number], betting.paid[self.number].max()
+        stakes = betting.paid[self.number].max()
         pot = betting.pot + 2 * stakes
         try:
             wanted = stakes + pot * float(share[:-1]) / 100
@@ -375,7 +374,7 @@ class Node:
             raise ValueError(f"action {name!r}: {share!r} is not a share of the pot") from None
         after = betting.paid[betting.child[self.number], self.player]
         for place in range(len(self.actions)):
-            if abs(after[place] - wanted) < 1 and after[place] > stakes >= paid.min():
+            if abs(after[place] - wanted) < 1 and after[place] > stakes:
                 return place
         raise ValueError(
             f"action {name!r} would be {wanted - stakes:g} chips more, which nobody can bet here"
@@ -383,7 +382,11 @@ class Node:
         )
 
     def _before(self, number):
-        return Node(self.solution, number, self.kept, self.board, self.suits).path or "the root"
+        return self._at(number).path or "the root"
+
+    def _at(self, number):
+        """Another decision on this board."""
+        return dataclasses.replace(self, number=number)
 
     def _dealt(self, number, card):
         tree = self.solution.tree
@@ -404,10 +407,3 @@ class Node:
                 both = tuple(suits[suit] for suit in self.suits)
                 return Node(self.solution, number, int(found[0]), (*self.board, *cards), both)
         raise AssertionError(f"no board stands for {cards_name((*self.board, *cards))}")
-
-
-def _apart(
-    first: Int[np.ndarray, "n k"], second: Int[np.ndarray, "m k"]
-) -> Bool[np.ndarray, "n m"]:
-    """Whether hands share no card."""
-    return (first[:, None, :, None] != second[None, :, None, :]).all(axis=(2, 3))

@@ -24,7 +24,7 @@ from jaxgames.game_tree import TreeTooLargeError
 from jaxgames.holdem.betting import NO_NODE, SHOWDOWN, BettingTree
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.ranges import HANDS
-from solvers.holdem.boards import Street, possible, streets
+from solvers.holdem.boards import Street, apart, possible, streets
 from solvers.holdem.layout import Layout
 from solvers.holdem.products import expected_winners, products
 from solvers.holdem.ranks import ranks
@@ -32,7 +32,9 @@ from solvers.holdem.terminals import terminals
 from solvers.public_tree import PublicStates, PublicTree
 
 DECK = tuple(range(NUM_CARDS))
+FORMS = ("products", "ranks")
 _DEALS = {3: (1, 1), 4: (1,), 5: ()}  # cards of each later street, by those on the board
+_ARRAYS = 25  # of all sequences, while solving and while measuring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,17 +61,7 @@ class HoldemTree:
     @property
     def total(self) -> float:
         """Weight of all pairs of hands that go together; payoffs are weighted by it."""
-        first, second = self.hands
-        apart = (first[:, None, :, None] != second[None, :, None, :]).all(axis=(2, 3))
-        return float(self.ranges[0] @ apart @ self.ranges[1])
-
-
-FORMS = ("products", "ranks")
-_ARRAYS = 25  # of all sequences, while solving and while measuring
-
-
-def _fastest_form():
-    return "ranks" if jax.default_backend() == "cpu" else "products"
+        return float(self.ranges[0] @ apart(*self.hands) @ self.ranges[1])
 
 
 def holdem_tree(
@@ -183,6 +175,10 @@ def build_holdem_tree(
         ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
         layouts=layouts,
     )
+
+
+def _fastest_form():
+    return "ranks" if jax.default_backend() == "cpu" else "products"
 
 
 def _operators(betting, found, hands, deck, deals, dtype, form):
