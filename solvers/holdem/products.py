@@ -40,10 +40,11 @@ class Products:
         last ones `[B, S, H, X]`."""
         won, first = None, len(reach) - num_showdowns
         if num_showdowns:
-            won = jnp.einsum("cbgx,bgh->bchx", reach[first:], self.matrix, precision="highest")
+            # the matrix first: in the other order it would be transposed each time
+            won = jnp.einsum("bgh,cbgx->bchx", self.matrix, reach[first:], precision="highest")
         reach = reach[:num_folds]
-        by_card = jnp.einsum("cbgx,gk->cbkx", reach, self.holds, precision="highest")
-        met = jnp.einsum("cbkx,kh->bchx", by_card, self.apart, precision="highest")
+        by_card = jnp.einsum("gk,cbgx->cbkx", self.holds, reach, precision="highest")
+        met = jnp.einsum("kh,cbkx->bchx", self.apart, by_card, precision="highest")
         if self.num_cards == 2:  # the same hand shares both cards: it was taken out twice
             met = met + same_hand(jnp.swapaxes(reach, 0, 1), self.same, axis=2)
         return met, won

@@ -21,7 +21,9 @@ from solvers.holdem.boards import possible
 from solvers.holdem.products import same_hand, same_hands, strengths
 from solvers.sparse_sum import SparseSum, stored
 
-_STEP = 4  # lists are padded to multiples of this length
+_STEP = 4  # short lists are padded to multiples of this length
+_LONGEST_SHORT = 16
+_STRETCH = 10  # ranks of a long list that are run through together; it is padded to a multiple
 _LONGEST_PIECE = 256  # there are few ranks of so many hands, but one more stage reads all
 
 
@@ -33,12 +35,13 @@ class Ranks:
     of similar length are in a group together, padded to equal length.
     """
 
-    sums: SparseSum  # hands [B G] -> by group all weakest ranks of its lists, then the next, ...
+    # by group, of hands [B G]: all weakest ranks of its lists, then the next, ...
+    sums: tuple[SparseSum, ...]
     # among the rows of all groups, each followed by the sums of its lists:
     lists: tuple[Array, ...]  # [B, H] int32 sum of all hands, and of those with one of the cards
     ranks: tuple[Array, ...]  # [B, H] int32 the hand's rank among these
     same: Array | None  # [H] the other's hand that is the same; G: none; None: all are
-    groups: tuple[tuple[int, int], ...] = flax.struct.field(pytree_node=False)  # ranks, lists
+    lengths: tuple[int, ...] = flax.struct.field(pytree_node=False)  # by group, of its lists
 
     def __call__(
         self, reach: Float[Array, "C B G X"], *, num_folds: int, num_showdowns: int
@@ -46,7 +49,7 @@ class Ranks:
         """Hands met by the first C blocks `[B, F, H, X]`; hands beaten less those lost to, by the
         last ones `[B, S, H, X]`."""
         blocks, boards, hands, width = reach.shape
-        one = self.sums.one
+        one = self.sums[0].one
 
         def side_by_side(reach):
             # everything below reads and adds whole rows of them
@@ -56,13 +59,12 @@ class Ranks:
 
         first, behind = (blocks - num_showdowns) * width, num_folds * width
         table = stored(side_by_side, one, reach)
-        sums = stored(lambda table: sparse_sum.parts(self.sums, table), one, table)
+        sums = stored(self._sums, one, table)
         sums = self._run_through(sums)
 
         def looked_up(table, sums):
-            met = _difference(sums, self.lists)
-            won = _difference(sums[:, first:], self.ranks) - met[..., first:]
-            met = met[..., :behind]
+            met = _difference(sums[:, :behind], self.lists)
+            won = _difference(sums[:, first:], self.ranks)
             if len(self.lists) == 3:  # the same hand shares both cards: it was taken out twice
                 table = table[:-1].reshape(boards, hands, -1)
                 met = met + same_hand(table[..., :behind], self.same, axis=1)
@@ -77,18 +79,42 @@ class Ranks:
         found = stored(hands_last, one, *stored(looked_up, one, table, sums))
         return tuple(x.reshape(boards, -1, len(self.lists[0][0]), width) for x in found)
 
+    def _sums(self, table):
+        return [sparse_sum.parts(plan, table)[0] for plan in self.sums]
+
     def _run_through(self, sums):
-        """What is before each rank of its list and what is not behind it, added; and, behind the
-        last ranks of each group, all."""
+        """What is before each rank of its list less what is behind it; and, after the last ranks
+        of each group, all."""
         found = []
-        for (length, _), group in zip(self.groups, sums, strict=True):
-            # lists are so short that one product is faster than a loop
-            matrix = 2 * np.tri(length + 1, length, -1) + np.eye(length + 1, length)
-            matrix[-1] = 1
-            rows = group.reshape(length, -1)
-            total = jnp.matmul(jnp.asarray(matrix, rows.dtype), rows, precision="highest")
-            found.append(total.reshape(-1, group.shape[-1]))
+        for length, group in zip(self.lengths, sums, strict=True):
+            # lists are so short that products are faster than loops: of a long one, a product
+            # within each stretch, and one over its stretches
+            stretches = int(_stretches(length))
+            parts = [_product(length // stretches, group)]
+            if stretches > 1:
+                whole = _product(stretches, parts[0][-1])
+                here = parts[0][:-1].reshape(length // stretches, stretches, -1)
+                parts = [here + whole[:-1], whole[-1]]
+            found += [part.reshape(-1, group.shape[-1]) for part in parts]
         return jnp.concatenate(found)
+
+
+def _product(length, rows):
+    """For each of so many: those before it less those behind; and all."""
+    matrix = np.tri(length + 1, length, -1) - np.tri(length, length + 1, -1).T
+    matrix[-1] = 1
+    rows = rows.reshape(length, -1)
+    return jnp.matmul(jnp.asarray(matrix, rows.dtype), rows, precision="highest")
+
+
+def _stretches(length):
+    return np.where(length <= _LONGEST_SHORT, 1, length // _STRETCH)
+
+
+def _place(rank, length):
+    """Of a rank in its list: the first of all stretches, then the second of all, ..."""
+    within = length // _stretches(length)
+    return rank % within * _stretches(length) + rank // within
 
 
 def _difference(table, rows):
@@ -124,7 +150,7 @@ def ranks(
     lengths = np.zeros(count * (1 + NUM_CARDS), np.int64)
     np.maximum.at(lengths, lists[there], rank[there] + 1)
     lengths[:count] = lengths[:count].max()
-    lengths[count:] += -lengths[count:] % _STEP
+    lengths += -lengths % np.where(lengths <= _LONGEST_SHORT, _STEP, _STRETCH)
     groups = []
     # of each list: the row of its weakest rank, how far it is to the next one, how many sums of
     # lists there are before its ranks, and the row of its own
@@ -139,28 +165,35 @@ def ranks(
         last[members] = rows + placed + np.arange(len(members))
         placed += len(members)
         groups.append((length, len(members)))
-    row = np.where(there[..., None], begin[lists] + rank * step[lists], 0)
+    place = _place(rank, np.maximum(lengths[lists], 1))
+    row = np.where(there[..., None], begin[lists] + place * step[lists], 0)
     found = np.where(there[..., None], row + before[lists], 0)
     lists = np.where(there[..., None], last[lists], 0)
     chosen, mine = there[:, : len(others)], slice(len(others), None)
-    columns = (at * len(others) + np.arange(len(others)))[chosen]
-    sums = sparse_sum.build(
-        row=row[:, : len(others)][chosen].ravel(),
-        columns=(np.repeat(columns, 1 + size),),
-        num_rows=rows,
-        num_columns=count * len(others),
-        longest_piece=_LONGEST_PIECE,
-    )
+    columns = np.repeat((at * len(others) + np.arange(len(others)))[chosen], 1 + size)
+    entries = row[:, : len(others)][chosen].ravel()
+    sums, behind = [], np.cumsum([length * number for length, number in groups])
+    for (length, number), end in zip(groups, behind.tolist(), strict=True):
+        begin = end - length * number
+        inside = (entries >= begin) & (entries < end)
+        plan = sparse_sum.build(
+            row=entries[inside] - begin,
+            columns=(columns[inside],),
+            num_rows=end - begin,
+            num_columns=count * len(others),
+            longest_piece=_LONGEST_PIECE,
+        )
+        sums.append(plan)
 
     def each(numbers):
         return tuple(jnp.asarray(numbers[:, mine, i], jnp.int32) for i in range(1 + size))
 
     return Ranks(
-        sums=sparse_sum.split(sums, [length * number for length, number in groups]),
+        sums=tuple(sums),
         lists=each(lists),
         ranks=each(found),
         same=same_hands(hands, others),
-        groups=tuple(groups),
+        lengths=tuple(length for length, _ in groups),
     )
 
 

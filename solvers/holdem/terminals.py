@@ -78,7 +78,9 @@ def _numbers(street: StreetTerminals, rows):
     """Of a street's folds [B, F, H, X] and showdowns [B, S, H, X]; None where there are none."""
     if not len(street.rows):
         return None, None
-    table = sparse_sum.take(rows, street.rows)
+    # rows are looked up flat: with a short last axis the compiler would give them another layout
+    table = sparse_sum.take(rows.reshape(len(rows), -1), street.rows)
+    table = table.reshape(*street.rows.shape, *rows.shape[1:])
     return street.operator(table, num_folds=street.num_folds, num_showdowns=street.num_showdowns)
 
 
