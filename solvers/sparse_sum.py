@@ -75,14 +75,6 @@ def parts(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> list[Float[Array,
     return [_sum_block(block, factors) for block in plan.stages[-1]]
 
 
-def split(plan: SparseSum, sizes: list[int]) -> SparseSum:
-    """The same sums, so many rows in each block of the last stage, which is now a single one."""
-    (block,) = plan.stages[-1]
-    cuts = [slice(end - size, end) for size, end in zip(sizes, np.cumsum(sizes), strict=True)]
-    blocks = [jax.tree.map(operator.itemgetter(cut), block) for cut in cuts]
-    return plan.replace(stages=(*plan.stages[:-1], tuple(blocks)))
-
-
 def reweigh(plan: SparseSum, weight: Float[Array, " E"]) -> SparseSum:
     """The same sums with the entries' weights replaced (differentiable, batched by `vmap`)."""
     padded = _concatenate([weight], padding=True)  # entry -1 is padding
@@ -140,6 +132,49 @@ def build(
         longest_piece=longest_piece,
     )
     return SparseSum(stages=(tuple(blocks), *rest.stages), one=one)
+
+
+def build_many(
+    *,
+    plan: Int[np.ndarray, " E"],
+    row: Int[np.ndarray, " E"],
+    column: Int[np.ndarray, " E"],
+    num_plans: int,
+    num_rows: int,
+    num_columns: int,
+    longest_piece: int,
+) -> SparseSum:
+    """Plans of one shape, with an axis in front, for `jax.vmap` and `jax.lax.map`; weights are 1.
+
+    Two stages each: pieces of rows by length, as many of each in every plan, and the rows.
+    """
+    combined = plan * num_rows + row
+    entry = np.argsort(combined, kind="stable")
+    lengths = np.bincount(combined, minlength=num_plans * num_rows)
+    rank = np.arange(len(entry)) - (np.cumsum(lengths) - lengths)[combined[entry]]
+    pieces = _pieces(lengths, longest_piece)
+    owner = pieces["row"] // num_rows
+    piece = pieces["first_of_row"][combined[entry]] + rank // longest_piece
+    place = np.zeros(len(owner), np.int64)
+    blocks, count = [], 0
+    for length in np.unique(pieces["padded"]).tolist():
+        members = np.flatnonzero(pieces["padded"] == length)
+        number, size = _rank_within(owner[members], members)
+        place[members] = count + number
+        table = np.full((length, num_plans, size.max()), num_columns, np.int32)
+        inside = pieces["padded"][piece] == length
+        which = piece[inside]
+        table[rank[inside] % longest_piece, owner[which], place[which] - count] = column[
+            entry[inside]
+        ]
+        blocks.append(Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None))
+        count += size.max()
+    most = -(-int(lengths.max(initial=1)) // longest_piece)
+    table = np.full((most, num_plans * num_rows), count, np.int32)
+    table[np.arange(len(owner)) - pieces["first_of_row"][pieces["row"]], pieces["row"]] = place
+    table = table.reshape(most, num_plans, num_rows)
+    rows = Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None)
+    return SparseSum(stages=(tuple(blocks), (rows,)), one=jnp.ones(num_plans, jnp.int32))
 
 
 def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array, "..."]:

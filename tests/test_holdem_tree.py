@@ -12,10 +12,11 @@ from holdem_reference import (
     suits_that_keep,
 )
 
+import solvers.holdem.ranks
 from jaxgames.holdem.betting import Sizes, build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
-from solvers import cfr
+from solvers import cfr, sweeps
 from solvers.holdem.tree import holdem_tree
 
 BOARD = parse_cards("Td9d6hQc2s")
@@ -92,6 +93,28 @@ def suits_that_notice_nothing(board, ranges):
             for hand, place in places.items()
         )
     ]
+
+
+def test_boards_in_chunks_are_boards_at_once(monkeypatch):
+    """The last chunk has fewer boards; lists of the same length are not as many in every chunk."""
+    board, *ranges = SUBGAMES["turn"]
+    board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
+    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("allin", ""))
+
+    def values():
+        tree = holdem_tree(board, ranges, game, form="ranks")
+        reach = tuple(
+            jax.random.uniform(jax.random.key(p), (player.num_sequences // len(hands), len(hands)))
+            for p, (player, hands) in enumerate(zip(tree.public.players, tree.hands, strict=True))
+        )
+        return [sweeps.terminal_values(tree.public, reach, player) for player in range(2)]
+
+    at_once = values()
+    monkeypatch.setattr(solvers.holdem.ranks, "_MANY", 1)
+    monkeypatch.setattr(solvers.holdem.ranks, "_CHUNK", 5 * 6 * len(np.flatnonzero(ranges[0])))
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-3), values(), at_once
+    )
 
 
 def test_solves_side_by_side_are_solves_one_by_one():

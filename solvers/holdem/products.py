@@ -19,6 +19,7 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
+from solvers import sparse_sum
 
 _BATCH = 64  # boards of which one kernel adds up the winners
 
@@ -33,11 +34,23 @@ class Products:
     matrix: Array | None  # [B, G, H] 1 where H wins, -1 where G does; None: no showdowns
     num_cards: int = flax.struct.field(pytree_node=False)  # of a hand
 
+    def arranged(self, rows: Int[np.ndarray, "C B"]) -> Int[np.ndarray, "C B"]:
+        """Rows of blocks, as they are to be given."""
+        return rows
+
     def __call__(
-        self, reach: Float[Array, "C B G X"], *, num_folds: int, num_showdowns: int
+        self,
+        reach: Float[Array, "R G X"],
+        rows: Int[Array, "C B"],
+        *,
+        num_folds: int,
+        num_showdowns: int,
     ) -> tuple[Array, Array | None]:
         """Hands met by the first C blocks `[B, F, H, X]`; hands beaten less those lost to, by the
         last ones `[B, S, H, X]`."""
+        # looked up flat: with a short last axis the compiler would give them another layout
+        found = sparse_sum.take(reach.reshape(len(reach), -1), rows)
+        reach = found.reshape(*rows.shape, *reach.shape[1:])
         won, first = None, len(reach) - num_showdowns
         if num_showdowns:
             # the matrix first: in the other order it would be transposed each time

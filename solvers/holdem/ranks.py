@@ -24,36 +24,66 @@ from solvers.sparse_sum import SparseSum, stored
 _STEP = 4  # short lists are padded to multiples of this length
 _LONGEST_SHORT = 16
 _STRETCH = 10  # ranks of a long list that are run through together; it is padded to a multiple
+# So many numbers of others' hands are looked up for a chunk of boards, that what is made of them
+# stays in the caches; where there are more than so many.
+_CHUNK, _MANY = 2**20, 2**22
 _LONGEST_PIECE = 256  # there are few ranks of so many hands, but one more stage reads all
 
 
 @record
 class Ranks:
-    """The operator of a street.
+    """The operator of a street, whose B boards are gone through in Q chunks of b.
 
     A *list* is all hands on a board, or those with one card: their ranks from the weakest on. Lists
     of similar length are in a group together, padded to equal length.
     """
 
-    # by group, of hands [B G]: all weakest ranks of its lists, then the next, ...
+    # by group, of hands [b G]: all weakest ranks of its lists, then the next, ...
     sums: tuple[SparseSum, ...]
     # among the rows of all groups, each followed by the sums of its lists:
-    lists: tuple[Array, ...]  # [B, H] int32 sum of all hands, and of those with one of the cards
-    ranks: tuple[Array, ...]  # [B, H] int32 the hand's rank among these
+    lists: tuple[Array, ...]  # [Q, b, H] int32 sum of all hands, and of those with one of the cards
+    ranks: tuple[Array, ...]  # [Q, b, H] int32 the hand's rank among these
     same: Array | None  # [H] the other's hand that is the same; G: none; None: all are
     lengths: tuple[int, ...] = flax.struct.field(pytree_node=False)  # by group, of its lists
 
+    def arranged(self, rows: Int[np.ndarray, "C B"]) -> Int[np.ndarray, "Q C b"]:
+        """Rows of blocks, as they are to be given; the last chunk is filled up."""
+        count, chunk, _ = self.lists[0].shape
+        rows = np.pad(rows, ((0, 0), (0, count * chunk - rows.shape[1])), mode="edge")
+        return rows.reshape(len(rows), count, chunk).swapaxes(0, 1)
+
     def __call__(
-        self, reach: Float[Array, "C B G X"], *, num_folds: int, num_showdowns: int
+        self,
+        reach: Float[Array, "R G X"],
+        rows: Int[Array, "Q C b"],
+        *,
+        num_folds: int,
+        num_showdowns: int,
     ) -> tuple[Array, Array]:
-        """Hands met by the first C blocks `[B, F, H, X]`; hands beaten less those lost to, by the
-        last ones `[B, S, H, X]`."""
-        blocks, boards, hands, width = reach.shape
+        """Hands met by the first C blocks `[Q*b, F, H, X]`; hands beaten less those lost to, by the
+        last ones `[Q*b, S, H, X]`."""
+
+        flat = reach.reshape(len(reach), -1)  # or the compiler would give it another layout
+
+        def chunk(part):
+            sums, lists, ranks, rows = part
+            of_chunk = self.replace(sums=sums, lists=lists, ranks=ranks)
+            return of_chunk._chunk(flat, rows, reach.shape[2], num_folds, num_showdowns)
+
+        parts = self.sums, self.lists, self.ranks, rows
+        if len(rows) == 1:
+            return chunk(jax.tree.map(lambda x: x[0], parts))
+        found = jax.lax.map(chunk, parts)
+        return tuple(x.reshape(-1, *x.shape[2:]) for x in found)
+
+    def _chunk(self, reach, rows, width, num_folds, num_showdowns):
+        (blocks, boards), hands = rows.shape, reach.shape[1] // width
         one = self.sums[0].one
 
         def side_by_side(reach):
             # everything below reads and adds whole rows of them
-            table = jnp.swapaxes(reach.reshape(blocks, boards * hands, width), 0, 1)
+            found = sparse_sum.take(reach, rows)
+            table = jnp.swapaxes(found.reshape(blocks, boards * hands, width), 0, 1)
             table = table.reshape(boards * hands, blocks * width)
             return jnp.pad(table, ((0, 1), (0, 0)))  # the zero that sums of ranks are padded with
 
@@ -124,77 +154,104 @@ def _difference(table, rows):
 
 
 def ranks(
-    hands: Int[np.ndarray, "H k"], others: Int[np.ndarray, "G k"], boards: Int[np.ndarray, "B n"]
+    hands: Int[np.ndarray, "H k"],
+    others: Int[np.ndarray, "G k"],
+    boards: Int[np.ndarray, "B n"],
+    *,
+    num_blocks: int,
 ) -> Ranks:
-    """The operator of a street whose boards are complete."""
-    count, size = len(boards), hands.shape[1]
-    held = np.concatenate([others, hands])
+    """The operator of a street whose boards are complete, with about so many blocks of others."""
+    held, num_others = np.concatenate([others, hands]), len(others)
+    there, lists, rank = _lists(held, boards)
+    each = num_blocks * num_others
+    chunk = len(boards) if len(boards) * each <= _MANY else max(1, _CHUNK // each)
+    chunks = -(-len(boards) // chunk)
+
+    def by_chunk(values):
+        more = ((0, chunks * chunk - len(values)), *[(0, 0)] * (values.ndim - 1))
+        return np.pad(values, more).reshape(chunks, chunk, *values.shape[1:])
+
+    there, lists, rank = map(by_chunk, (there, lists, rank))
+    lists = lists + np.arange(chunk)[:, None, None] * (1 + NUM_CARDS)  # of the chunk
+    at = np.arange(chunks)[:, None, None, None]
+    lengths = np.zeros((chunks, chunk, 1 + NUM_CARDS), np.int64)
+    np.maximum.at(
+        lengths.reshape(chunks, -1),
+        (np.broadcast_to(at, lists.shape)[there], lists[there]),
+        rank[there] + 1,
+    )
+    lengths[..., 0] = lengths[..., 0].max()
+    lengths += -lengths % np.where(lengths <= _LONGEST_SHORT, _STEP, _STRETCH)
+    lengths = lengths.reshape(chunks, -1)
+    # of each list: the row of its weakest rank, how far it is to the next one, its group, and the
+    # row of the sum of all; each group has as many lists in every chunk
+    begin, step, group, last = np.zeros((4, *lengths.shape), np.int64)
+    groups, rows = [], 0
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        members = lengths == length
+        number, count = np.cumsum(members, axis=1) - 1, members.sum(axis=1).max()
+        begin[members] = number[members]
+        step[members], group[members] = count, len(groups)
+        groups.append((length, int(count), rows))
+        rows += (length + 1) * int(count)
+        last[members] = rows - count + number[members]
+    which = at, lists
+    place = _place(rank, np.maximum(lengths[which], 1))
+    row = begin[which] + place * step[which]
+    first = np.array([first for *_, first in groups])
+    found = np.where(there[..., None], row + first[group[which]], 0)
+    last = np.where(there[..., None], last[which], 0)
+    given = there[:, :, :num_others]
+    column = np.arange(chunk)[:, None, None] * num_others + np.arange(num_others)[:, None]
+    column, plan = (
+        np.broadcast_to(x, (*given.shape, lists.shape[-1]))[given].ravel() for x in (column, at)
+    )
+    row, group = (x[:, :, :num_others][given].ravel() for x in (row, group[which]))
+    sums = []
+    for number, (length, count, _) in enumerate(groups):
+        inside = group == number
+        sums.append(
+            sparse_sum.build_many(
+                plan=plan[inside],
+                row=row[inside],
+                column=column[inside],
+                num_plans=chunks,
+                num_rows=length * count,
+                num_columns=chunk * num_others,
+                longest_piece=_LONGEST_PIECE,
+            )
+        )
+
+    def each(numbers):
+        mine = np.moveaxis(numbers[:, :, num_others:], -1, 0)
+        return tuple(jnp.asarray(x, jnp.int32) for x in mine)
+
+    return Ranks(
+        sums=tuple(sums),
+        lists=each(last),
+        ranks=each(found),
+        same=same_hands(hands, others),
+        lengths=tuple(length for length, *_ in groups),
+    )
+
+
+def _lists(held, boards):
+    """Which hands `[B, N]` are possible; and `[B, N, 1 + k]` their lists of a board, 0 for that of
+    all hands and the others for their cards, and their ranks in these."""
     strength = np.asarray(
         _all_strengths(jnp.asarray(held, jnp.int32), jnp.asarray(boards, jnp.int32)), np.int64
     )
     there = possible(held, boards)
-    every = np.zeros(strength.shape, np.int64)  # [B, G + H] rank on the board
-    each_card = np.zeros((*strength.shape, size), np.int64)  # among hands with the same card
-    for board in range(count):
+    rank = np.zeros((*strength.shape, 1 + held.shape[1]), np.int64)
+    for board in range(len(boards)):
         some = np.flatnonzero(there[board])
-        every[board, some] = np.unique(strength[board, some], return_inverse=True)[1]
+        rank[board, some, 0] = np.unique(strength[board, some], return_inverse=True)[1]
         pairs = held[some].astype(np.int64) * 2**32 + strength[board, some][:, None]
         found, number = np.unique(pairs, return_inverse=True)
         begin = np.searchsorted(found >> 32, held[some])
-        each_card[board, some] = number.reshape(begin.shape) - begin
-    at = np.arange(count)[:, None]
-    # lists: 0 to B - 1 of all hands, then board by board those of each card
-    of_cards = count + at[..., None] * NUM_CARDS + held
-    lists = np.concatenate([np.broadcast_to(at, every.shape)[..., None], of_cards], axis=-1)
-    rank = np.concatenate([every[..., None], each_card], axis=-1)  # [B, G + H, 1 + k]
-    lengths = np.zeros(count * (1 + NUM_CARDS), np.int64)
-    np.maximum.at(lengths, lists[there], rank[there] + 1)
-    lengths[:count] = lengths[:count].max()
-    lengths += -lengths % np.where(lengths <= _LONGEST_SHORT, _STEP, _STRETCH)
-    groups = []
-    # of each list: the row of its weakest rank, how far it is to the next one, how many sums of
-    # lists there are before its ranks, and the row of its own
-    begin, step, before, last = np.zeros((4, len(lengths)), np.int64)
-    rows, placed = 0, 0
-    for length in np.unique(lengths[lengths > 0]).tolist():
-        members = np.flatnonzero(lengths == length)
-        begin[members] = rows + np.arange(len(members))
-        step[members] = len(members)
-        before[members] = placed
-        rows += length * len(members)
-        last[members] = rows + placed + np.arange(len(members))
-        placed += len(members)
-        groups.append((length, len(members)))
-    place = _place(rank, np.maximum(lengths[lists], 1))
-    row = np.where(there[..., None], begin[lists] + place * step[lists], 0)
-    found = np.where(there[..., None], row + before[lists], 0)
-    lists = np.where(there[..., None], last[lists], 0)
-    chosen, mine = there[:, : len(others)], slice(len(others), None)
-    columns = np.repeat((at * len(others) + np.arange(len(others)))[chosen], 1 + size)
-    entries = row[:, : len(others)][chosen].ravel()
-    sums, behind = [], np.cumsum([length * number for length, number in groups])
-    for (length, number), end in zip(groups, behind.tolist(), strict=True):
-        begin = end - length * number
-        inside = (entries >= begin) & (entries < end)
-        plan = sparse_sum.build(
-            row=entries[inside] - begin,
-            columns=(columns[inside],),
-            num_rows=end - begin,
-            num_columns=count * len(others),
-            longest_piece=_LONGEST_PIECE,
-        )
-        sums.append(plan)
-
-    def each(numbers):
-        return tuple(jnp.asarray(numbers[:, mine, i], jnp.int32) for i in range(1 + size))
-
-    return Ranks(
-        sums=tuple(sums),
-        lists=each(lists),
-        ranks=each(found),
-        same=same_hands(hands, others),
-        lengths=tuple(length for length, _ in groups),
-    )
+        rank[board, some, 1:] = number.reshape(begin.shape) - begin
+    lists = np.concatenate([np.zeros((len(held), 1), np.int64), 1 + held], axis=1)
+    return there, np.broadcast_to(lists, rank.shape), rank
 
 
 @jax.jit

@@ -34,7 +34,7 @@ class StreetTerminals:
 
     operator: Products | Ranks
     possible: Array  # [B, H] 1 or 0
-    rows: Array  # [C, B] int32 rows of those blocks
+    rows: Array  # [C, B] int32 rows of those blocks, as the operator wants them arranged
     num_folds: int = flax.struct.field(pytree_node=False)
     num_showdowns: int = flax.struct.field(pytree_node=False)
 
@@ -76,12 +76,11 @@ class Terminals:
 
 def _numbers(street: StreetTerminals, rows):
     """Of a street's folds [B, F, H, X] and showdowns [B, S, H, X]; None where there are none."""
-    if not len(street.rows):
+    if not street.rows.size:
         return None, None
-    # rows are looked up flat: with a short last axis the compiler would give them another layout
-    table = sparse_sum.take(rows.reshape(len(rows), -1), street.rows)
-    table = table.reshape(*street.rows.shape, *rows.shape[1:])
-    return street.operator(table, num_folds=street.num_folds, num_showdowns=street.num_showdowns)
+    return street.operator(
+        rows, street.rows, num_folds=street.num_folds, num_showdowns=street.num_showdowns
+    )
 
 
 def _earned(payoffs, street, folds, showdowns, dtype, width):
@@ -181,11 +180,12 @@ def _street(mine, others, street, other, operator, dtype):
     boards = np.arange(len(others.streets[street].boards))
     places = np.where(here, place[other], -1)
     places[1] = np.where(places[1] >= 0, places[1] - first, -1)
+    rows = np.array(others.row)[ordered][:, None] + boards[None]
     found = StreetTerminals(
         operator=operator,
         possible=jnp.asarray(mine.possible[street], dtype),
         num_folds=len(folds),
         num_showdowns=len(showdowns),
-        rows=jnp.asarray(np.array(others.row)[ordered][:, None] + boards[None], jnp.int32),
+        rows=jnp.asarray(operator.arranged(rows), jnp.int32),
     )
     return found, places

@@ -144,7 +144,7 @@ def build_holdem_tree(
     held = tuple(hands[weights > 0] for weights in ranges)
     _check_size(betting, found, held, dtype, form, max_bytes)
     layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
-    operators = _operators(betting, found, held, deck, deals, dtype, form)
+    operators = _operators(betting, found, layouts, deck, deals, dtype, form)
     none = jnp.zeros(0, jnp.int32)
     public = PublicTree(
         players=tuple(layout.player for layout in layouts),
@@ -181,13 +181,23 @@ def _fastest_form():
     return "ranks" if jax.default_backend() == "cpu" else "products"
 
 
-def _operators(betting, found, hands, deck, deals, dtype, form):
+def _operators(betting, found, layouts, deck, deals, dtype, form):
     """By player, what every street's folds and showdowns are computed with."""
-    operators = []
+    operators, hands = [], [layout.hands for layout in layouts]
     for street, at in enumerate(found):
         shown = ((betting.actor == SHOWDOWN) & (betting.street == street)).any()
         if form == "ranks" and not deals[street:] and shown:
-            operators.append([ranks(hands[p], hands[1 - p], at.boards) for p in range(2)])
+            operators.append(
+                [
+                    ranks(
+                        hands[p],
+                        hands[1 - p],
+                        at.boards,
+                        num_blocks=layouts[1 - p].street.count(street),
+                    )
+                    for p in range(2)
+                ]
+            )
             continue
         matrices = (None, None)
         if shown:
