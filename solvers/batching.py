@@ -3,11 +3,13 @@ one bound for loops whose lengths differ (`widest`).
 
 The sweeps gather rows by index. With the batch last, one look-up of an index reads a whole row of
 solves that lie side by side; with the batch first, as `jax.vmap` puts it, every solve looks up the
-index again and the loop's arrays are transposed to and fro.
+index again and the loop's arrays are transposed to and fro. On CPUs so many solves run at once as
+the caches hold, the others after them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -15,6 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from solvers.public_tree import PublicTree
+
+_CPU_BYTES = 2**23  # of states that are run at once
 
 
 def batch_last(function: Callable) -> Callable:
@@ -39,10 +43,10 @@ def batch_last(function: Callable) -> Callable:
             axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, batched)
             result = jax.vmap(function, in_axes=tuple(axes), axis_size=size)(tree, state, count)
         else:
-            tree = jax.tree.map(lambda x, b: jnp.moveaxis(x, 0, -1) if b else x, tree, tree_batched)
-            state = jax.tree.map(lambda x, b: _last(x, b, size), state, state_batched)
-            result = wrapped(tree, state, count)
-            result = jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), result)
+            state = jax.tree.map(
+                lambda x, b: x if b else jnp.broadcast_to(x, (size, *x.shape)), state, state_batched
+            )
+            result = _in_parts(wrapped, tree, tree_batched, state, count)
         return result, jax.tree.map(lambda _: True, result)
 
     return wrapped
@@ -53,8 +57,36 @@ def _different_games(tree: PublicTree, batched: PublicTree) -> bool:
     return any(is_batched and jnp.issubdtype(x.dtype, jnp.integer) for x, is_batched in leaves)
 
 
-def _last(x: Array, batched: bool, size: int) -> Array:
-    return jnp.moveaxis(x, 0, -1) if batched else jnp.broadcast_to(x[..., None], (*x.shape, size))
+def _in_parts(function, tree, tree_batched, state, count):
+    """The batch in parts, one after the other; in each, the batch behind all other axes."""
+    leaves, structure = jax.tree.flatten(tree)
+    batched = jax.tree.leaves(tree_batched)
+
+    def part(given):
+        mine, state = jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), given)
+        solves = structure.unflatten([mine.get(k, leaf) for k, leaf in enumerate(leaves)])
+        found = function(solves, state, count)
+        return jax.tree.map(lambda x: jnp.moveaxis(x, -1, 0), found)
+
+    given = {k: leaf for k, leaf in enumerate(leaves) if batched[k]}, state
+    size = len(state.step)
+    num_bytes = sum(x.nbytes for x in jax.tree.leaves(given))
+    width = max(1, min(size, math.floor(size * _part_bytes() / num_bytes)))
+    width = -(-size // -(-size // width))  # in all parts alike
+    if width == size:
+        return part(given)
+
+    def cut(x):  # the last part is filled up with the last solve
+        more = jnp.broadcast_to(x[-1:], (-size % width, *x.shape[1:]))
+        return jnp.concatenate([x, more]).reshape(-1, width, *x.shape[1:])
+
+    found = jax.lax.map(part, jax.tree.map(cut, given))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], found)
+
+
+def _part_bytes():
+    """Solves side by side are to stay in the caches of a CPU; accelerators want all there are."""
+    return _CPU_BYTES if jax.default_backend() == "cpu" else 2**62
 
 
 @jax.custom_batching.custom_vmap

@@ -21,7 +21,7 @@ from solver_reference import RULES, random_policies, reference_solve, uniform_po
 
 from jaxgames import TERMINAL
 from jaxgames.matrix import MatrixGame
-from solvers import cfr, evaluation
+from solvers import batching, cfr, evaluation
 from solvers.public_tree import build_public_tree, with_returns
 from solvers.regret import RegretMinimizer, RegretState
 
@@ -344,7 +344,9 @@ def test_batch_over_ranges(after_deal):
     assert_batch_is_loop(one, kuhn_ranges(3))
 
 
-def test_batch_over_payoffs_and_warm_starts():
+@pytest.mark.parametrize("num_parts", [1, 2, 3])
+def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
+    """In two parts, the last is not full."""
     explicit, tree = game_tree("random(seed=12)"), public_tree("random(seed=12)")
 
     def one(returns, policy):
@@ -354,12 +356,19 @@ def test_batch_over_payoffs_and_warm_starts():
 
     over = explicit.actor == TERMINAL
     returns = [with_other_returns(explicit, seed).returns[over] for seed in range(3)]
+    if num_parts > 1:
+        size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(tree), tree.payoffs)))
+        monkeypatch.setattr(batching, "_CPU_BYTES", size / (num_parts - 0.5))
     assert_batch_is_loop(one, returns, [random_policies(explicit, seed) for seed in range(3)])
 
 
-@pytest.mark.parametrize("payoffs_first", [True, False])
-def test_batch_of_batches(after_deal, payoffs_first):
+@pytest.mark.parametrize(
+    ("payoffs_first", "in_parts"), [(True, False), (False, False), (True, True)]
+)
+def test_batch_of_batches(after_deal, payoffs_first, in_parts, monkeypatch):
     """Payoffs by ranges; equal numbers of both must not be taken for one axis."""
+    if in_parts:
+        monkeypatch.setattr(batching, "_CPU_BYTES", 1)
     explicit = game_tree("kuhn_poker")
     over = explicit.actor == TERMINAL
 
