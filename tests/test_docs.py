@@ -11,9 +11,10 @@ import pytest
 from normal_form import guaranteed, moves_before
 
 from jaxgames import enumerate_game
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers.holdem.solution import Solution
 from solvers.holdem.tree import holdem_tree
 from solvers.public_tree import uniform, unpack

@@ -12,9 +12,10 @@ from holdem_reference import (
     suits_that_keep,
 )
 
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr
 from solvers.holdem.tree import holdem_tree
 
