@@ -92,7 +92,7 @@ def translate(
 
 
 def translate_bet(
-    tree: BettingTree, node: int, to: float, *, mapping: str = "pseudo_harmonic"
+    tree: BettingTree, node: int, to: int, *, mapping: str = "pseudo_harmonic"
 ) -> Float[np.ndarray, " A"]:
     """With what probability a bet at a decision of a betting tree is taken for each action there.
 
