@@ -221,7 +221,9 @@ def test_sizes_of_bets_for_a_whole_game():
     assert found.betting.actions[0] == ("check", "bet 2", "allin")
     values = []
     for tree in (found, expected):
-        state = cfr.run(tree.public, cfr.init(tree.public), num_iterations=20)
+        state = cfr.run(
+            tree.public, cfr.init(tree.public), solver=cfr.cfr_plus(), num_iterations=20
+        )
         values.append(gains(tree.public, cfr.average_policy(tree.public, state)))
     np.testing.assert_allclose(values[0], values[1], atol=1e-12)
 

@@ -96,19 +96,21 @@ def suits_that_notice_nothing(board, ranges):
 
 
 def test_payoffs_after_a_bet_that_was_put_in():
-    """Just before a raise that the tree did not know, with what was paid before: on a turn."""
-    whole = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("50%", "allin"))
+    """Just before a raise that the tree did not know, with what was paid before."""
+    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "allin"))
     facing = int(whole.child[0, 1])
     game = with_bet(subtree(whole, facing), 0, 250)
-    assert game.actions[0] == ("fold", "call", "raise 250", "allin")
-    board = parse_cards("TdTh6d6h")
+    assert (game.actions[0], game.paid[0].tolist()) == (
+        ("fold", "call", "raise 250", "allin"),
+        [100, 0],
+    )
     ranges = parse_range("AQs, 99"), parse_range("KQs:0.5, 65s")
     with jax.enable_x64(True):
-        tree = holdem_tree(board, ranges, game, dtype="float64", form="ranks")
-        policy = RandomPolicy(game, suits_that_notice_nothing(board, ranges), seed=0)
+        tree = holdem_tree(BOARD, ranges, game, dtype="float64", form="ranks")
+        policy = RandomPolicy(game, [(0, 1, 2, 3)], seed=0)
         deck = tuple(range(52))
-        subgame = Subgame(betting=game, deck=deck, deals=(1,), hands=tree.hands, policy=policy)
-        assert_values_by_hand(tree, policy, subgame, tree.ranges, board)
+        subgame = Subgame(betting=game, deck=deck, deals=(), hands=tree.hands, policy=policy)
+        assert_values_by_hand(tree, policy, subgame, tree.ranges, BOARD)
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
