@@ -12,9 +12,10 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.holdem.betting import BettingTree, Sizes, build_betting_tree
+from jaxgames.holdem.betting import BettingTree, build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.holdem.sizes import Sizes
 
 _OOP = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs,96s+,85s+,75s+,65s,54s"
 _IP = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"

@@ -23,7 +23,7 @@ from rich.table import Table
 from experiments import hand_grid, measure, plots, results
 from experiments.progress import progress, status
 from experiments.runs import RunArguments, prepare
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import (
@@ -33,6 +33,7 @@ from jaxgames.holdem.ranges import (
     parse_range,
     whole_range,
 )
+from jaxgames.holdem.sizes import SEATS, sizes_by_street
 from solvers import cfr
 from solvers.holdem.solution import Node, Solution
 from solvers.holdem.tree import HoldemTree, holdem_tree
@@ -46,7 +47,7 @@ _FILES = (
     "solution.npz",
     "grids",
 )
-_SEATS = ("oop", "ip")
+_STREETS = ("flop", "turn", "river")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,12 +72,17 @@ class Config(RunArguments):
     """Range of the other player."""
     pot: int
     """Chips in the middle."""
-    stack: int
-    """Chips that either player has left."""
+    stack: int | tuple[int, int]
+    """Chips that either player has left; of two numbers the smaller one counts."""
     bets: str = "50%,100%,allin"
     """Sizes of bets: shares of the pot, "2e" (all-in in two equal shares), "allin"."""
     raises: str = "3x"
     """Sizes of raises: multiples of the bet, shares of the pot after calling, "allin"."""
+    sizes: tuple[str, ...] = ()
+    """Other sizes by street and player: "turn bets 33%" "river oop bets 75%,allin" "ip raises"
+    (none)."""
+    least_bet: int = 1
+    """The big blind; no bet is smaller."""
     target: str = "0.1%"
     """Stop when exploitability (NashConv / 2) is below: a share of the pot, or chips."""
     iterations: int = 2000
@@ -141,11 +147,13 @@ def build(config: Config) -> HoldemTree:
     board = parse_cards(config.board)
     if not 3 <= len(board) <= 5:
         raise ValueError(f"board {config.board!r} must have 3 to 5 cards")
+    streets = _STREETS[len(board) - 3 :]
     betting = build_betting_tree(
         pot=config.pot,
         stack=config.stack,
-        streets=6 - len(board),
-        sizes=Sizes.parse(config.bets, config.raises),
+        streets=len(streets),
+        sizes=sizes_by_street(config.bets, config.raises, config.sizes, streets=streets),
+        least_bet=config.least_bet,
     )
     return holdem_tree(board, (parse_range(config.oop), parse_range(config.ip)), betting)
 
@@ -168,7 +176,7 @@ def numbers(solution: Solution, last: measure.Point) -> list[results.Number]:
     ]
     root = solution.root
     for action, often in zip(root.actions, root.frequencies, strict=True):
-        name = f"frequency_{_SEATS[root.player]}_{action.replace(' ', '_')}"
+        name = f"frequency_{SEATS[root.player]}_{action.replace(' ', '_')}"
         found.append(results.Number(name=name, value=float(often), unit="of the range"))
     return found
 
@@ -215,7 +223,7 @@ def _write(config, solution, points, target) -> None:
     grids.mkdir(exist_ok=True)
     nodes = list(first_street(solution))
     for node in nodes:
-        seat = _SEATS[node.player].upper()
+        seat = SEATS[node.player].upper()
         hand_grid.draw(
             grids / f"{node.path.replace(', ', '-').replace(' ', '') or 'root'}.png",
             title=f"{board}  {node.path or 'first'}: {seat}",
@@ -236,7 +244,7 @@ def _rows(node: Node) -> list[dict[str, object]]:
     return [
         {
             "path": node.path,
-            "player": _SEATS[node.player],
+            "player": SEATS[node.player],
             "hand": cards_name(hands[row][::-1]),
             "weight": f"{weights[row]:.6g}",
             "ev": f"{node.ev[row]:.6g}",
@@ -254,7 +262,7 @@ def _strategies(node: Node) -> dict[str, object]:
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     columns = weights.tolist(), node.ev.tolist(), node.policy.tolist()
     return {
-        "player": _SEATS[node.player],
+        "player": SEATS[node.player],
         "pot": node.pot,
         "actions": node.actions,
         "hands": {
@@ -293,7 +301,7 @@ def _print_node(console: Console, node: Node) -> None:
         often = node.frequencies
     except ValueError:
         return  # nobody comes here
-    table = Table(title=f"{node.path or 'first'}: {_SEATS[node.player].upper()}")
+    table = Table(title=f"{node.path or 'first'}: {SEATS[node.player].upper()}")
     for heading in ("action", "frequency", "hands that do it most"):
         table.add_column(heading, justify="left" if heading != "frequency" else "right")
     hands = node.solution.tree.hands[node.player]

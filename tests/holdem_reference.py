@@ -25,6 +25,16 @@ from solvers.public_tree import PublicTree
 Cards = tuple[int, ...]
 Known = tuple[int, tuple[Cards, ...], Cards]  # betting node, board street by street, own hand
 PolicyOf = Callable[[Known], np.ndarray]  # probabilities [A] of the actions at the node
+LEDUC = Poker(
+    blinds=(1, 1),
+    first=(0, 0),
+    board=(0, 1),
+    raise_sizes=(2, 4),
+    max_raises=(2, 2),
+    hole=1,
+    ranks=3,
+    suits=2,
+)
 
 
 def suits_that_keep(*sets: Cards) -> list[Cards]:

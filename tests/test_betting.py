@@ -1,10 +1,25 @@
-"""Betting trees: sizes by hand, and counts."""
+"""Betting trees: sizes by hand, counts, and what the rules of whole games say."""
 
+import dataclasses
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.core import CHANCE
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, Sizes, build_betting_tree
+from jaxgames import make
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.holdem.betting import (
+    FOLD,
+    NO_NODE,
+    SHOWDOWN,
+    betting_of_rules,
+    build_betting_tree,
+    subtree,
+    with_bet,
+)
+from jaxgames.holdem.rules import Poker, limit_holdem
+from jaxgames.holdem.sizes import Sizes, sizes_by_street
 
 
 def tree(*, bets, raises, streets=1, pot=200, stack=900, **more):
@@ -78,6 +93,30 @@ def test_geometric_bets_are_all_in_on_the_last_street():
     assert found.actions[third] == ("check", "allin")
 
 
+def test_raises_are_as_large_as_the_one_before():
+    """A tenth of 240 is 24, but 20 are faced; of 280, 28 is enough."""
+    found = tree(bets="10%", raises="9%")
+    assert found.actions[0] == ("check", "bet 20")
+    assert found.actions[follow(found, "bet 20")] == ("fold", "call", "raise 42")
+    assert found.actions[follow(found, "bet 20", "raise 42")] == ("fold", "call", "raise 68")
+    assert tree(bets="10%, 15%", raises="", least_bet=40).actions[0] == ("check", "bet 40")
+    assert tree(bets="10%", raises="", least_bet=40, stack=30).actions[0] == ("check", "allin")
+
+
+def test_the_smaller_stack_counts():
+    paths = {"bets": "50%, allin", "raises": "3x", "streets": 2}
+    assert shape(tree(**paths, stack=(900, 2000))) == shape(tree(**paths, stack=900))
+    assert shape(tree(**paths, stack=(2000, 900))) == shape(tree(**paths, stack=900))
+
+
+def shape(found, node=0):
+    """All that there is below a node, by the names of actions."""
+    children = found.child[node][found.child[node] != NO_NODE]
+    moves = zip(found.actions[node], children, strict=True)
+    here = int(found.actor[node]), int(found.street[node]), tuple(found.paid[node].tolist())
+    return here, {name: shape(found, child) for name, child in moves}
+
+
 def test_sizes_by_player_and_street():
     passive, active = Sizes.parse("", ""), Sizes.parse("100%", "")
     sizes = ((passive, active), (active, passive))
@@ -87,8 +126,27 @@ def test_sizes_by_player_and_street():
     assert found.actions[follow(found, "check", "check", "deal")] == ("check", "bet 10")
 
 
+def test_changes_of_sizes():
+    changes = ["turn bets 33%", "river oop bets", "IP raises 2.5x,allin"]
+    found = sizes_by_street("50%", "3x", changes, streets=("turn", "river"))
+    assert found == (
+        (Sizes.parse("33%", "3x"), Sizes.parse("33%", "2.5x,allin")),
+        (Sizes.parse("", "3x"), Sizes.parse("50%", "2.5x,allin")),
+    )
+    with pytest.raises(ValueError, match="'trun bets 5%' must be like 'turn oop bets 50%,allin'"):
+        sizes_by_street("50%", "3x", ["trun bets 5%"], streets=("turn",))
+    with pytest.raises(ValueError, match="'flop bets 5%' must be for one of the streets turn, riv"):
+        sizes_by_street("50%", "3x", ["flop bets 5%"], streets=("turn", "river"))
+
+
 def test_parents_come_first_and_know_their_children():
     found = tree(bets="33%, 75%, allin", raises="50%, allin", streets=3)
+    assert_parents_and_children(found)
+    assert_parents_and_children(with_bet(found, follow(found, "check"), 150))
+    assert_parents_and_children(subtree(found, follow(found, "bet 66", "call", "deal", "check")))
+
+
+def assert_parents_and_children(found):
     nodes = np.arange(len(found.actor))
     assert (found.parent[1:] < nodes[1:]).all()
     for node, row in enumerate(found.child):
@@ -120,3 +178,161 @@ def test_bad_trees():
     pair = (Sizes.parse("", ""),) * 2
     with pytest.raises(ValueError, match="sizes of 1 streets are given, for streets=2"):
         build_betting_tree(pot=1, stack=1, streets=2, sizes=(pair,))
+    with pytest.raises(ValueError, match="stack=-3 must be at least 1"):
+        tree(bets="50%", raises="", stack=(10, -3))
+    with pytest.raises(ValueError, match="least_bet=0 must be at least 1"):
+        tree(bets="50%", raises="", least_bet=0)
+
+
+SMALL = Poker(
+    limit=False,
+    stack=14,
+    blinds=(2, 1),
+    first=(1, 0, 0),
+    board=(0, 1, 1),
+    raise_sizes=(),
+    max_raises=(0, 0, 0),
+    ranks=4,
+    suits=2,
+)
+ANTES = dataclasses.replace(SMALL, blinds=(2, 2), first=(0, 0, 0))
+RULES = {
+    "blinds": SMALL,
+    "antes": ANTES,
+    "other order": dataclasses.replace(SMALL, first=(1, 1, 0)),
+    "limited": dataclasses.replace(SMALL, max_raises=(2, 1, 0)),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_whole_games_with_sizes_are_those_whose_rules_have_them(name):
+    """The pot is never too little to raise, and the rest is all-in. Only names are others."""
+    sizes = "100%, allin"
+    found = betting_of_rules(RULES[name], sizes=Sizes.parse(sizes, sizes))
+    theirs = betting_of_rules(dataclasses.replace(RULES[name], bets=("1", "allin")))
+    for array in ("actor", "street", "parent", "child", "paid"):
+        np.testing.assert_array_equal(getattr(found, array), getattr(theirs, array))
+    assert found.num_streets == theirs.num_streets
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_bets_are_legal_by_the_rules(name):
+    """Every node is played with the full rules: small sizes are lifted to the least legal raise."""
+    game = RULES[name]
+    found = betting_of_rules(game, sizes=Sizes.parse("20%", "20%, 2.7x"))
+    step = jax.jit(game.step)
+
+    def check(node, state):
+        while state.actor == CHANCE:
+            state = step(state, jnp.argmax(state.chance_probs).astype(jnp.int32))
+        if found.actor[node] == CHANCE:
+            node = int(found.child[node, 0])
+        assert found.paid[node].tolist() == state.spent.tolist()
+        if state.actor == TERMINAL:
+            assert found.actor[node] == (FOLD if state.folded.any() else SHOWDOWN)
+            return
+        assert (found.actor[node], found.street[node]) == (state.actor, state.round)
+        to = found.paid[found.child[node], found.actor[node]].tolist()
+        legal, raises = np.flatnonzero(state.legal).tolist(), []
+        for place, action in enumerate(found.actions[node]):
+            move = {"fold": 0, "call": 1, "check": 1}.get(action, 1 + to[place])
+            assert move in legal
+            raises += [move] * (move > 1)
+            check(int(found.child[node, place]), step(state, jnp.int32(move)))
+        assert (legal[-1] > 1) == bool(raises)  # somebody can raise
+        assert (0 in legal) == ("fold" in found.actions[node])
+        pot, stakes = int(state.spent.max()) * 2, int(state.spent.max())
+        if raises and stakes + pot * 0.2 < min(move - 1 for move in legal if move > 1):
+            assert raises[0] == min(move for move in legal if move > 1)
+
+    check(0, game.init())
+
+
+def test_first_bets_of_no_limit_holdem():
+    """Blinds of 100 and 50: who limps lets the other one check or raise."""
+    sizes = Sizes.parse("50%, 100%, allin", "50%, 3x, allin")
+    found = betting_of_rules(make("nlfh"), sizes=sizes)
+    assert (found.actor[0], found.paid[0].tolist(), found.pot) == (1, [100, 50], 0)
+    assert found.actions[0] == ("fold", "call", "raise 200", "raise 300", "allin")
+    option = follow(found, "call")
+    assert found.actions[option] == ("check", "raise 200", "raise 300", "allin")
+    flop = follow(found, "raise 300", "call", "deal")
+    assert (found.actor[flop], found.paid[flop].tolist()) == (0, [300, 300])
+    assert found.actions[flop] == ("check", "bet 300", "bet 600", "allin")
+    assert found.actions[follow(found, "call", "check", "deal")][1] == "bet 100"
+    assert found.paid.max() == 20_000
+
+
+def test_games_that_have_no_such_sizes():
+    sizes = Sizes.parse("50%", "3x")
+    with pytest.raises(ValueError, match="sizes are for no-limit games without bets, but poker"):
+        betting_of_rules(limit_holdem(), sizes=sizes)
+    with pytest.raises(ValueError, match="sizes are for no-limit games without bets, but poker"):
+        betting_of_rules(make("hunl(bets=1/allin)"), sizes=sizes)
+    with pytest.raises(ValueError, match="sizes of 1 streets are given, for streets=4"):
+        betting_of_rules(make("hunl"), sizes=((sizes, sizes),))
+    for changes in ({"blinds": (0, 0)}, {"first": (0, 0, 0)}):
+        with pytest.raises(ValueError, match="games with blinds where the smaller one acts first"):
+            betting_of_rules(dataclasses.replace(SMALL, **changes), sizes=sizes)
+    with pytest.raises(ValueError, match=r"bets of poker.* must not be random"):
+        betting_of_rules(make("hunl(bets=random/allin)"))
+
+
+def test_a_bet_put_into_a_tree_is_as_if_it_had_been_there():
+    """Player 0 has another size on the first street, where there is no other bet of the kind."""
+    some, more, none = Sizes.parse("50%", "3x"), Sizes.parse("37%, 50%", "3x"), Sizes.parse("", "")
+    without = build_betting_tree(
+        pot=200, stack=900, streets=2, sizes=((some, none), (some, some)), least_bet=10
+    )
+    with_it = build_betting_tree(
+        pot=200, stack=900, streets=2, sizes=((more, none), (some, some)), least_bet=10
+    )
+    found = with_bet(without, 0, 74)
+    assert shape(found) == shape(with_it)
+    for array in ("actor", "street", "parent", "paid"):  # the others keep their numbers
+        kept = getattr(found, array)[: len(without.actor)]
+        np.testing.assert_array_equal(kept, getattr(without, array))
+    assert with_bet(found, 0, 74) is found
+    twice = with_bet(found, follow(found, "bet 74"), 300)
+    assert twice.actions[follow(twice, "bet 74")] == ("fold", "call", "raise 300")
+    assert twice.actions[follow(twice, "bet 74", "raise 300")] == ("fold", "call", "allin")
+
+
+def test_what_follows_a_decision_is_a_tree_itself():
+    """In a whole game, on either street: with a bet put in before or after, it is the same."""
+    sizes = Sizes.parse("50%, allin", "50%")
+    whole = betting_of_rules(RULES["limited"], sizes=sizes)
+    for path in (("raise 4",), ("raise 4", "call", "deal", "check")):
+        node = follow(whole, *path)
+        part = subtree(whole, node)
+        assert (part.actor[0], part.street[0], part.parent[0]) == (whole.actor[node], 0, NO_NODE)
+        assert part.num_streets == whole.num_streets - whole.street[node]
+        assert len(part.actor) < len(whole.actor)
+        assert without_streets(shape(part)) == without_streets(shape(whole, node))
+        before, after = subtree(with_bet(whole, node, 11), node), with_bet(part, 0, 11)
+        assert shape(before) == shape(after)
+        assert any(name in after.actions[0] for name in ("raise 11", "bet 7"))
+        # the rules allow two raises before the flop and one after it
+        answers = after.child[0, [name in ("raise 11", "bet 7") for name in after.actions[0]]]
+        assert after.actions[int(answers[0])] == ("fold", "call")
+
+
+def without_streets(shaped):
+    (actor, _, paid), children = shaped
+    return (actor, paid), {name: without_streets(child) for name, child in children.items()}
+
+
+def test_bets_that_cannot_be_put_in():
+    found = tree(bets="50%", raises="3x")
+    with pytest.raises(ValueError, match=r"to=150 at node=\d+ must be from 200 to 900"):
+        with_bet(found, follow(found, "bet 100"), 150)
+    with pytest.raises(ValueError, match="to=901 at node=0 must be from 1 to 900"):
+        with_bet(found, 0, 901)
+    facing = follow(found, "bet 100", "raise 300", "allin")
+    with pytest.raises(ValueError, match="must be nothing: no raise is legal"):
+        with_bet(found, facing, 900)
+    for act in (lambda node: with_bet(found, node, 200), lambda node: subtree(found, node)):
+        with pytest.raises(ValueError, match=r"node=\d+ is no decision of the betting tree"):
+            act(follow(found, "check", "check"))
+    with pytest.raises(ValueError, match="has all bets of the rules, and no sizes to go on"):
+        with_bet(betting_of_rules(dataclasses.replace(SMALL, bets=("allin",))), 0, 8)

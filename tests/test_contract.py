@@ -19,6 +19,7 @@ VARIANTS = [
     "goofspiel(cards=4,points=descending)",
     "poker(limit=false,stack=12,blinds=1/2/0,players=3,first=2/0,board=0/1,max_raises=0/0,suits=2)",
     "poker(limit=false,stack=40,blinds=2/1,first=1/0,board=0/2,max_raises=0/3,bets=0.5/1/allin)",
+    "poker(limit=false,stack=40,blinds=2/1,first=1/0,board=0/2,max_raises=0/3,bets=random/allin)",
 ]
 
 

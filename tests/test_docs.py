@@ -11,9 +11,10 @@ import pytest
 from normal_form import guaranteed, moves_before
 
 from jaxgames import enumerate_game
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers.holdem.solution import Solution
 from solvers.holdem.tree import holdem_tree
 from solvers.public_tree import uniform, unpack
@@ -104,8 +105,13 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "holdem.md").read_text(), re.DOTALL)
     for program in programs:
         exec(program, {})
-    walked, asked, exploitability, equity = capsys.readouterr().out.strip().split("\n")
+    walked, asked, exploitability, known, taken, put_in, equity = (
+        capsys.readouterr().out.strip().split("\n")
+    )
     assert walked.startswith("('check', 'bet 600')")
     assert asked.startswith("{'check': 0.5, 'bet 600': 0.5}")
     assert float(exploitability) < 0.2
+    assert known == "('fold', 'call', 'raise 200', 'raise 300', 'allin')"
+    assert taken.startswith("[0.")
+    assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
     assert equity.startswith("0.627")

@@ -8,6 +8,7 @@ import numpy as np
 import pyspiel
 import pytest
 from holdem_reference import (
+    LEDUC,
     RandomPolicy,
     Subgame,
     assert_values_by_hand,
@@ -26,20 +27,11 @@ from jaxgames.core import CHANCE
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.betting import FOLD, SHOWDOWN, betting_of_rules
 from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr
 from solvers.holdem.game import game_tree
 from solvers.public_tree import build_public_tree
 
-LEDUC = Poker(
-    blinds=(1, 1),
-    first=(0, 0),
-    board=(0, 1),
-    raise_sizes=(2, 4),
-    max_raises=(2, 2),
-    hole=1,
-    ranks=3,
-    suits=2,
-)
 # player 1 begins, and pays less
 TWO_STREETS = """GAMEDEF
 limit
@@ -218,6 +210,18 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
             winners=winners,
         )
         assert_values_by_hand(tree, policy, subgame, tree.ranges)
+
+
+def test_sizes_of_bets_for_a_whole_game():
+    """As if the rules had them: Leduc's cards, bets of the pot and of all there is."""
+    changes = {"limit": False, "stack": 5, "raise_sizes": (), "max_raises": (0, 0)}
+    game = dataclasses.replace(LEDUC, **changes)
+    found = game_tree(game, sizes=Sizes.parse("100%, allin", "100%, allin"), dtype="float64")
+    expected = game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
+    assert found.betting.actions[0] == ("check", "bet 2", "allin")
+    leaves = jax.tree.leaves(found.public), jax.tree.leaves(expected.public)
+    for one, other in zip(*leaves, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_betting_is_that_of_the_rules():

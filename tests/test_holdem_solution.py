@@ -7,10 +7,11 @@ import pytest
 
 from experiments.holdem_spots import SPOTS
 from jaxgames.game_tree import TreeTooLargeError
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr
 from solvers.holdem.solution import Solution
 from solvers.holdem.tree import estimated_bytes, holdem_tree

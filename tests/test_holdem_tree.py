@@ -13,9 +13,10 @@ from holdem_reference import (
 )
 
 import solvers.holdem.ranks
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, sweeps
 from solvers.holdem.tree import holdem_tree
 
@@ -115,6 +116,24 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     jax.tree.map(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-3), values(), at_once
     )
+
+
+def test_payoffs_after_a_bet_that_was_put_in():
+    """Just before a raise that the tree did not know, with what was paid before."""
+    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "allin"))
+    facing = int(whole.child[0, 1])
+    game = with_bet(subtree(whole, facing), 0, 250)
+    assert (game.actions[0], game.paid[0].tolist()) == (
+        ("fold", "call", "raise 250", "allin"),
+        [100, 0],
+    )
+    ranges = parse_range("AQs, 99"), parse_range("KQs:0.5, 65s")
+    with jax.enable_x64(True):
+        tree = holdem_tree(BOARD, ranges, game, dtype="float64", form="ranks")
+        policy = RandomPolicy(game, [(0, 1, 2, 3)], seed=0)
+        deck = tuple(range(52))
+        subgame = Subgame(betting=game, deck=deck, deals=(), hands=tree.hands, policy=policy)
+        assert_values_by_hand(tree, policy, subgame, tree.ranges, BOARD)
 
 
 def test_solves_side_by_side_are_solves_one_by_one():

@@ -6,9 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from holdem_reference import LEDUC
 from openspiel_parity import assert_same_game, universal_poker
 
-from jaxgames import make
+from jaxgames import make, random_playouts
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.acpc import parse_game
@@ -195,16 +196,6 @@ KUHN = Poker(
     ranks=3,
     suits=1,
 )
-LEDUC = Poker(
-    blinds=(1, 1),
-    first=(0, 0),
-    board=(0, 1),
-    raise_sizes=(2, 4),
-    max_raises=(2, 2),
-    hole=1,
-    ranks=3,
-    suits=2,
-)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +231,38 @@ def test_shares_of_the_pot_are_exact():
     assert [int(game.step(state, jnp.int32(a)).spent[1]) for a in (2, 3)] == [150 + 63, 150 + 100]
 
 
+def test_sizes_drawn_for_a_hand():
+    """From half of the pot to all of it; such a bet is legal exactly if the full rules have it."""
+    rules = {"limit": False, "stack": 900, "blinds": (100, 50), "max_raises": (0, 0, 0, 0)}
+    full, drawn = Poker(**rules), Poker(**rules, bets=("random", "allin"))
+    hands = jax.tree.map(np.asarray, random_playouts(drawn, jax.random.key(0), num_playouts=256))
+    percent = 50 + hands.moves[:, :1]
+    assert set(percent[:, 0]) <= set(range(50, 101))
+    assert len(set(percent[:, 0])) > 45  # of 51
+    stakes = hands.states.spent.max(axis=2)
+    raises = (hands.states.actor[:, :-1] >= 0) & (hands.moves > 1)
+    moves = np.where(raises, 1 + stakes[:, 1:], hands.moves)[:, 1:]
+
+    def step(state, move):
+        return full.step(state, move), (state.legal, state.returns)
+
+    play = jax.jit(jax.vmap(lambda moves: jax.lax.scan(step, full.init(), moves)[1]))
+    legal, returns = jax.tree.map(np.asarray, play(moves))
+    states = jax.tree.map(lambda leaf: leaf[:, 1:-1], hands.states)
+    to = stakes[:, 1:-1] * (100 + 2 * percent) // 100  # of what is in the pot after calling
+    wanted = [0 * to, 0 * to + 1, 1 + np.minimum(to, 900), 0 * to + 901]
+    expected = np.take_along_axis(legal, np.stack(wanted, axis=2), axis=2)
+    expected[..., 2] &= to <= 900
+    np.testing.assert_array_equal(states.legal, expected)
+    np.testing.assert_array_equal(states.returns, returns)
+    assert {tuple(row) for row in states.legal[states.actor >= 0]} >= {
+        (False, True, True, True),
+        (True, True, True, True),
+        (True, True, False, True),
+        (True, True, False, False),
+    }
+
+
 def test_pictures():
     game = hunl()
     state = game.init()
@@ -247,6 +270,15 @@ def test_pictures():
         state = game.step(state, jnp.int32(move))
     expected = "hands: AsKs 2c3d  board: 5c5d5h  actions: raise to 300 call  spent: 300 300"
     assert game.render(state) == expected
+    game = hunl(("random", "allin"))
+    state = game.init()
+    assert game.action_name(state, 25) == "random bets are 75% of the pot"
+    for move in (25, 51, 47, 0, 5, 2):
+        state = game.step(state, jnp.int32(move))
+    expected = (
+        "hands: AsKs 2c3d  board: -  actions: raise the drawn share of the pot  spent: 100 250"
+    )
+    assert game.render(state) == f"{expected}  random bets: 75%"
 
 
 @pytest.mark.parametrize(

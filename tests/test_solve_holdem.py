@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from experiments import cli, results
+from experiments import cli, results, solve_holdem
 from experiments.hand_grid import of_classes
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import CLASSES
@@ -26,7 +26,9 @@ SPOT = {
 
 def run(out, *more, **changed):
     spot = SPOT | {f"--{name}": value for name, value in changed.items()}
-    words = [word for option in spot.items() for word in option]
+    words = []
+    for name, value in spot.items():
+        words += [name, *([value] if isinstance(value, str) else value)]
     return cli.main(["solve_holdem", *words, "--out", str(out), *more])
 
 
@@ -69,6 +71,30 @@ def test_a_spot_solved(tmp_path, capsys):
     assert again.number("iterations").value >= number["iterations"]
 
 
+def test_sizes_by_street_and_player(tmp_path):
+    """All-in only, but for a third of the pot by who is in position; 300 chips are there to win."""
+    words = ["--bets", "allin", "--raises", "", "--sizes", "ip bets 33%,allin", "river oop bets"]
+    assert run(tmp_path, *words, "--least-bet", "70", stack=("300", "5000")) in (0, 1)
+    betting = Solution.load(tmp_path / "solution.npz").tree.betting
+    assert betting.actions[0] == ("check",)
+    assert betting.actions[betting.child[0, 0]] == ("check", "bet 70", "allin")
+    assert betting.paid.max() == 300
+    assert (
+        betting.abstraction
+        == solve_holdem.build(
+            solve_holdem.Config(
+                **{name: SPOT[f"--{name}"] for name in ("board", "oop", "ip")},
+                pot=200,
+                stack=300,
+                bets="",
+                raises="",
+                sizes=("river ip bets 33%,allin",),
+                least_bet=70,
+            )
+        ).betting.abstraction
+    )
+
+
 def test_a_target_that_is_not_reached(tmp_path, capsys):
     assert run(tmp_path, "--iterations", "2", target="0.001") == 1
     assert "is not below the target of 0.001" in capsys.readouterr().err
@@ -85,6 +111,9 @@ def test_a_target_that_is_not_reached(tmp_path, capsys):
         ({"stack": "-5"}, "stack=-5 must be at least 1"),
         ({"bets": "50"}, "size '50' must be like 50%, 3x, 2e or allin"),
         ({"bets": "2x"}, "is a multiple of a bet"),
+        ({"stack": ("5", "0")}, "stack=0 must be at least 1"),
+        ({"sizes": "turn bets 50%"}, "'turn bets 50%' must be for one of the streets river"),
+        ({"sizes": "river 50%"}, "'river 50%' must be like 'turn oop bets 50%,allin'"),
         ({"target": "little"}, "target='little' must be a share of the pot (0.1%) or chips"),
         ({"target": "0"}, "target=0.0 must be positive"),
     ],

@@ -4,7 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.holdem.translation import MAPPINGS, translate
+from jaxgames.holdem.betting import betting_of_rules, build_betting_tree, with_bet
+from jaxgames.holdem.rules import hunl
+from jaxgames.holdem.sizes import Sizes
+from jaxgames.holdem.translation import MAPPINGS, translate, translate_bet
 
 KNOWN = np.array([0.5, 1.0, 3.0])
 
@@ -58,7 +61,30 @@ def test_pseudo_harmonic_leaves_a_caller_indifferent():
     np.testing.assert_allclose(calls, 1 / (1 + bets), rtol=1e-5)
 
 
+def test_bets_are_taken_for_those_of_a_tree():
+    """A pot of 200 and bets of half and all of it: 150 is three quarters of the pot."""
+    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%, 100%", "3x"))
+    half = (1 - 0.75) * (1 + 0.5) / ((1 - 0.5) * (1 + 0.75))
+    np.testing.assert_allclose(translate_bet(tree, 0, 150), [0, half, 1 - half], rtol=1e-6)
+    np.testing.assert_allclose(translate_bet(tree, 0, 900), [0, 0, 1], atol=1e-7)
+    small = (0.5 - 0.2) / (0.5 * (1 + 0.2))  # between a check and half of the pot
+    np.testing.assert_allclose(translate_bet(tree, 0, 40), [small, 1 - small, 0], rtol=1e-6)
+    known = with_bet(tree, 0, 150)
+    np.testing.assert_allclose(translate_bet(known, 0, 150), [0, 0, 1, 0], atol=1e-7)
+    # facing 100, a raise to 250 is 150 more, of a pot of 400; nothing is taken for a fold
+    facing = int(tree.child[0, 1])
+    share = (0.5 - 150 / 400) / (0.5 * (1 + 150 / 400))
+    np.testing.assert_allclose(translate_bet(tree, facing, 250), [0, share, 1 - share], rtol=1e-6)
+    opening = betting_of_rules(hunl(), sizes=Sizes.parse("", "50%, 100%"))
+    assert opening.actions[0] == ("fold", "call", "raise 200", "raise 300")
+    # 250, three quarters of the pot after calling: this is 200
+    np.testing.assert_allclose(translate_bet(opening, 0, 250), [0, 0, half, 1 - half], rtol=1e-6)
+
+
 def test_bad_input():
+    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", ""))
+    with pytest.raises(ValueError, match="node=2 is no decision of the betting tree"):
+        translate_bet(tree, int(tree.child[tree.child[0, 0], 0]), 100)
     with pytest.raises(ValueError, match="unknown mapping 'harmonic'"):
         translate(KNOWN, 1.0, mapping="harmonic")
     with pytest.raises(ValueError, match="must be bets of at least 0 that rise"):

@@ -3,20 +3,24 @@
     sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
     tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
 
-Sizes as players write them: "50%" of the pot after calling; "3x", a raise to three times what the
-other has bet on this street; "allin"; "2e", the share of the pot that, bet on two streets, is
-all-in on the second. Chips are whole, halves are rounded up. A bet that reaches the stack is
-all-in, and bets of the same amount are one. Player 0 acts first on every street ("out of
-position"). Whole games have the bets, the blinds and the order of play that their rules say:
+Chips are whole, halves are rounded up. A raise is at least as large as the one before it: smaller
+sizes are lifted to that. A bet that reaches the stack is all-in, and bets of the same amount are
+one. Player 0 acts first on every street ("out of position"). Whole games have the bets, the blinds
+and the order of play that their rules say, or blinds and order with such sizes:
 
     tree = betting_of_rules(make("limit_holdem"))
+    tree = betting_of_rules(make("nlfh"), sizes=sizes)
+
+What an opponent bets that is not in a tree is put into it (`with_bet`); `subtree` is the rest of a
+tree from a decision on.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import re
+import itertools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,65 +28,25 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from jaxgames.core import CHANCE
-from jaxgames.holdem.rules import Poker, PokerState
+from jaxgames.holdem.rules import UNLIMITED, Poker, PokerState
+from jaxgames.holdem.sizes import Sizes, SizesByStreet
 
 FOLD, SHOWDOWN = -2, -3  # actors of ended hands; CHANCE deals the next street
 NO_NODE = -1
 MAX_NODES = 1_000_000
-_SIZE = re.compile(r"(allin|all-in)|([0-9.]+)(%|x|e)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
-    """One size of bets: "allin", or an amount of "%", "x" or "e"."""
+class Abstraction:
+    """What the bets of a tree come from; chips count as in its `paid`."""
 
-    kind: str
-    amount: float = 0.0
-
-    @classmethod
-    def parse(cls, text: str) -> Size:
-        """Reads "50%", "3x", "2e" or "allin".
-
-        Raises:
-          ValueError: it is none of these, or not positive.
-        """
-        match = _SIZE.fullmatch(text.strip().lower())
-        if match is None or (match[2] and match[2].count(".") > 1) or match[2] == ".":
-            raise ValueError(f"size {text.strip()!r} must be like 50%, 3x, 2e or allin")
-        if match[1]:
-            return cls("allin")
-        amount = float(match[2])
-        if not amount > 0 or (match[3] == "x" and amount <= 1):
-            least = "more than 1" if match[3] == "x" else "more than 0"
-            raise ValueError(f"size {text.strip()!r} must be {least}")
-        return cls(match[3], amount)
-
-    def __str__(self) -> str:
-        return "allin" if self.kind == "allin" else f"{self.amount:g}{self.kind}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-    """What may be bet, and raised to, by one player on one street."""
-
-    bets: tuple[Size, ...]
-    raises: tuple[Size, ...]
-
-    @classmethod
-    def parse(cls, bets: str, raises: str) -> Sizes:
-        """Reads sizes between commas; nothing is none.
-
-        Raises:
-          ValueError: a size is not understood, or a bet is a multiple of one that is faced.
-        """
-        found = [
-            tuple(Size.parse(part) for part in text.split(",") if part.strip())
-            for text in (bets, raises)
-        ]
-        for size in found[0]:
-            if size.kind == "x":
-                raise ValueError(f"bet {size} is a multiple of a bet, but there is none yet")
-        return cls(*found)
+    stack: int  # all-in
+    sizes: SizesByStreet
+    first: tuple[int, ...]  # to act, by street
+    least_bet: int
+    max_raises: tuple[int, ...]  # bets included, by street, or UNLIMITED
+    base: int = 0  # what both had paid when the root's street began
+    num_raises: int = 0  # on that street, before the root
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +61,7 @@ class BettingTree:
     pot: int  # at the root
     num_streets: int  # to be bet on; on the last ones nobody may have anything left
     actions: tuple[tuple[str, ...], ...]  # [X] names, in the order of the children
+    abstraction: Abstraction | None  # None: all bets of the rules
 
     @property
     def winner(self) -> Int[np.ndarray, " X"]:
@@ -108,42 +73,152 @@ class BettingTree:
 def build_betting_tree(
     *,
     pot: int,
-    stack: int,
+    stack: int | tuple[int, int],
     streets: int,
-    sizes: Sizes | tuple[tuple[Sizes, Sizes], ...],
+    sizes: Sizes | SizesByStreet,
+    least_bet: int = 1,
     max_nodes: int = MAX_NODES,
 ) -> BettingTree:
     """The tree from the first bet of a street, with `streets` to be bet on.
 
-    `pot` is there already, `stack` is what either player has left. `sizes` are for both players on
-    all streets, or by street and player.
+    `pot` is there already, `stack` is what either player has left: of two the smaller one counts,
+    since what the other one has beyond it can be neither won nor lost. `sizes` are for both players
+    on all streets, or by street and player; `least_bet` is the big blind.
 
     Raises:
-      ValueError: pot, stack or streets are not positive; sizes for other streets; or the tree has
-        more than `max_nodes` nodes.
+      ValueError: pot, stack, streets or least_bet are not positive; sizes for other streets; or the
+        tree has more than `max_nodes` nodes.
     """
-    for name, value in (("pot", pot), ("stack", stack), ("streets", streets)):
+    smaller = stack if isinstance(stack, int) else min(stack)
+    allowed = {"pot": pot, "stack": smaller, "streets": streets, "least_bet": least_bet}
+    for name, value in allowed.items():
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
-    by_street = ((sizes, sizes),) * streets if isinstance(sizes, Sizes) else sizes
-    if len(by_street) != streets:
-        raise ValueError(f"sizes of {len(by_street)} streets are given, for streets={streets}")
-    builder = _Builder(pot, stack, by_street, max_nodes)
-    builder.decide(NO_NODE, 0, 0, (0, 0), 0, checked=False)
-    return builder.tree(pot, streets)
+    abstraction = Abstraction(
+        stack=smaller,
+        sizes=_by_street(sizes, streets),
+        first=(0,) * streets,
+        least_bet=least_bet,
+        max_raises=(UNLIMITED,) * streets,
+    )
+    builder = _Builder(pot, abstraction, max_nodes)
+    builder.decide(NO_NODE, "", 0, 0, (0, 0), closes=False)
+    return builder.tree(pot, streets, abstraction)
 
 
-def betting_of_rules(game: Poker, *, max_nodes: int = MAX_NODES) -> BettingTree:
+def betting_of_rules(
+    game: Poker, *, sizes: Sizes | SizesByStreet | None = None, max_nodes: int = MAX_NODES
+) -> BettingTree:
     """The betting of a whole game, as its rules have it; `paid` counts the blinds too, `pot` is 0.
 
+    Actions are all that are legal, or, with `sizes` as in `build_betting_tree`, those of them in
+    no-limit games. Who opens before the flop raises the blind.
+
     Raises:
-      ValueError: there are more than two players, or more than `max_nodes` nodes.
+      ValueError: there are more than two players, or more than `max_nodes` nodes; sizes for other
+        streets, for a game whose rules have sizes, or for one without blinds of which the smaller
+        one acts first; or the rules draw the size of bets.
     """
     if game.players != 2:
         raise ValueError(f"players={game.players} of {game} must be 2: betting trees are for two")
-    walker = _Walker(game, max_nodes)
-    walker.decide(NO_NODE, _after(game, game.init(), jnp.int32(0)))  # the first card is dealt
-    return walker.tree(0, len(game.board))
+    if game.draws_size:
+        raise ValueError(f"bets of {game} must not be random: a betting tree has known sizes")
+    streets = len(game.board)
+    if sizes is None:
+        walker = _Walker(game, max_nodes)
+        dealt = _after(game, game.init(), jnp.int32(0))  # the first card, and the others
+        walker.decide(NO_NODE, "", dealt)
+        return walker.tree(0, streets, None)
+    if game.limit or game.bets:
+        raise ValueError(f"sizes are for no-limit games without bets, but {game} has its own")
+    first, blinds = game.first[0], game.blinds
+    if not any(blinds) or blinds[first] > blinds[1 - first]:
+        raise ValueError(
+            f"sizes are for games with blinds where the smaller one acts first, but {game} has"
+            f" blinds={blinds} and first={game.first}"
+        )
+    abstraction = Abstraction(
+        stack=game.stack,
+        sizes=_by_street(sizes, streets),
+        first=game.first,
+        least_bet=max(blinds),
+        max_raises=game.max_raises,
+        # equal blinds are antes; of others the larger is a bet, which may be raised
+        base=blinds[0] if blinds[0] == blinds[1] else 0,
+    )
+    builder = _Builder(0, abstraction, max_nodes)
+    builder.decide(NO_NODE, "", first, 0, blinds, closes=False)
+    return builder.tree(0, streets, abstraction)
+
+
+def _by_street(sizes, streets):
+    by_street = ((sizes, sizes),) * streets if isinstance(sizes, Sizes) else sizes
+    if len(by_street) != streets:
+        raise ValueError(f"sizes of {len(by_street)} streets are given, for streets={streets}")
+    return by_street
+
+
+def with_bet(tree: BettingTree, node: int, to: int, *, max_nodes: int = MAX_NODES) -> BettingTree:
+    """The tree with one more bet at a decision, after which bets have the tree's own sizes again.
+
+    `to` is what the player has paid then, counted as in `paid`. Other nodes keep their numbers. A
+    tree that has the bet stays as it is.
+
+    Raises:
+      ValueError: the node is no decision, the tree has no sizes, the bet is not legal, or there are
+        more than `max_nodes` nodes.
+    """
+    builder = _Builder.resumed(tree, node, max_nodes)
+    legal = builder.legal(node)
+    if to not in legal:
+        allowed = f"from {legal[0]} to {legal[-1]}" if legal else "nothing: no raise is legal"
+        raise ValueError(f"to={to} at node={node} must be {allowed}")
+    if any(builder.nodes[child].paid[tree.actor[node]] == to for child in builder.children[node]):
+        return tree
+    builder.bet(node, to)
+    return builder.tree(tree.pot, tree.num_streets, tree.abstraction)
+
+
+def subtree(tree: BettingTree, node: int) -> BettingTree:
+    """The tree from a decision on; `pot` and `paid` still count from the root of the whole one.
+
+    Raises:
+      ValueError: the node is no decision, or the tree has no sizes.
+    """
+    builder = _Builder.resumed(tree, node, MAX_NODES)
+    base, num_raises = builder.so_far(node)
+    below = np.arange(len(tree.actor)) == node
+    for other in range(node + 1, len(below)):
+        below[other] = below[tree.parent[other]]
+    number = np.full(len(below) + 1, NO_NODE)  # the last one is that of NO_NODE
+    number[:-1][below] = np.arange(below.sum())
+    actions = tuple(itertools.compress(tree.actions, below))
+    street, abstraction = int(tree.street[node]), tree.abstraction
+    return BettingTree(
+        actor=tree.actor[below],
+        street=tree.street[below] - street,
+        parent=number[tree.parent[below]],
+        child=number[tree.child[below, : max(map(len, actions))]],
+        paid=tree.paid[below],
+        pot=tree.pot,
+        num_streets=tree.num_streets - street,
+        actions=actions,
+        abstraction=dataclasses.replace(
+            abstraction,
+            sizes=abstraction.sizes[street:],
+            first=abstraction.first[street:],
+            max_raises=abstraction.max_raises[street:],
+            base=base,
+            num_raises=num_raises,
+        ),
+    )
+
+
+class _Node(NamedTuple):
+    actor: int
+    street: int
+    parent: int
+    paid: tuple[int, int]
 
 
 class _Nodes:
@@ -151,24 +226,26 @@ class _Nodes:
 
     def __init__(self, name, max_nodes):
         self.name, self.max_nodes = name, max_nodes
-        self.nodes: list[tuple[int, int, int, tuple[int, int]]] = []
+        self.nodes: list[_Node] = []
         self.children: list[list[int]] = []
-        self.names: list[tuple[str, ...]] = []
+        self.names: list[list[str]] = []  # of the moves to the children
 
-    def add(self, parent, actor, street, paid) -> int:
+    def add(self, parent, move, actor, street, paid) -> int:
         if len(self.nodes) == self.max_nodes:
             raise ValueError(
                 f"the betting tree of {self.name} has more than max_nodes={self.max_nodes:,} nodes;"
                 " fewer sizes or streets make it smaller"
             )
-        self.nodes.append((actor, street, parent, paid))
+        number = len(self.nodes)
+        self.nodes.append(_Node(actor, street, parent, paid))
         self.children.append([])
-        self.names.append(())
+        self.names.append([])
         if parent != NO_NODE:
-            self.children[parent].append(len(self.nodes) - 1)
-        return len(self.nodes) - 1
+            self.children[parent].append(number)
+            self.names[parent].append(move)
+        return number
 
-    def tree(self, pot, num_streets) -> BettingTree:
+    def tree(self, pot, num_streets, abstraction) -> BettingTree:
         actor, street, parent, paid = zip(*self.nodes, strict=True)
         width = max(map(len, self.children))
         child = [row + [NO_NODE] * (width - len(row)) for row in self.children]
@@ -180,63 +257,111 @@ class _Nodes:
             paid=np.array(paid),
             pot=pot,
             num_streets=num_streets,
-            actions=tuple(self.names),
+            actions=tuple(map(tuple, self.names)),
+            abstraction=abstraction,
         )
 
 
 class _Builder(_Nodes):
-    """From pot, stack and sizes."""
+    """From sizes."""
 
-    def __init__(self, pot, stack, sizes, max_nodes):
-        super().__init__(f"pot={pot} and stack={stack}", max_nodes)
-        self.pot, self.stack, self.sizes = pot, stack, sizes
+    def __init__(self, pot, abstraction, max_nodes):
+        super().__init__(f"pot={pot} and stack={abstraction.stack}", max_nodes)
+        self.pot, self.abstraction = pot, abstraction
 
-    def decide(self, parent, player, street, paid, base, *, checked):
-        """A decision, and all below it; `base` is what both had paid when the street began."""
-        here = self.add(parent, player, street, paid)
-        facing = paid[1 - player] > paid[player]
-        names = ["fold", "call"] if facing else ["check"]
+    @classmethod
+    def resumed(cls, tree, node, max_nodes):
+        """What built a tree, to go on from a decision."""
+        if not 0 <= node < len(tree.actor) or tree.actor[node] < 0:
+            raise ValueError(f"node={node} is no decision of the betting tree")
+        if tree.abstraction is None:
+            raise ValueError("the betting tree has all bets of the rules, and no sizes to go on")
+        builder = cls(tree.pot, tree.abstraction, max_nodes)
+        columns = (column.tolist() for column in (tree.actor, tree.street, tree.parent))
+        paid = map(tuple, tree.paid.tolist())
+        builder.nodes = list(map(_Node, *columns, paid))
+        builder.children = [[n for n in row if n != NO_NODE] for row in tree.child.tolist()]
+        builder.names = list(map(list, tree.actions))
+        return builder
+
+    def decide(self, parent, move, player, street, paid, *, closes):
+        """A decision, and all below it; `closes`: to call, or to check, ends the street."""
+        here = self.add(parent, move, player, street, paid)
+        stakes = max(paid)
+        facing = paid[player] < stakes
         if facing:
-            self.add(here, FOLD, street, paid)
-        if facing or checked:
-            self.end_street(here, street, max(paid))
+            self.add(here, "fold", FOLD, street, paid)
+        move, after = "call" if facing else "check", (stakes, stakes)
+        if not closes:
+            self.decide(here, move, 1 - player, street, after, closes=True)
+        elif street + 1 == len(self.abstraction.sizes) or stakes == self.abstraction.stack:
+            self.add(here, move, SHOWDOWN, street, after)
         else:
-            self.decide(here, 1 - player, street, paid, base, checked=True)
-        for to in self.raises(player, street, paid, base):
-            bet = f"{'raise' if facing else 'bet'} {to - base}"
-            names.append("allin" if to == self.stack else bet)
-            after = (to, paid[1]) if player == 0 else (paid[0], to)
-            self.decide(here, 1 - player, street, after, base, checked=False)
-        self.names[here] = tuple(names)
+            dealt = self.add(here, move, CHANCE, street, after)
+            first = self.abstraction.first[street + 1]
+            self.decide(dealt, "deal", first, street + 1, after, closes=False)
+        for to in self.wanted(here):
+            self.bet(here, to)
 
-    def end_street(self, parent, street, stakes):
-        """Nobody owes anything."""
-        paid = (stakes, stakes)
-        if street + 1 == len(self.sizes) or stakes == self.stack:
-            self.add(parent, SHOWDOWN, street, paid)
-        else:
-            here = self.add(parent, CHANCE, street, paid)
-            self.names[here] = ("deal",)
-            self.decide(here, 0, street + 1, paid, stakes, checked=False)
+    def bet(self, here, to):
+        """One bet or raise at a decision, and all below it; it comes after smaller ones."""
+        player, street, _, paid = self.nodes[here]
+        base, _ = self.so_far(here)
+        name = f"{'raise' if max(paid) > base else 'bet'} {to - base}"
+        name = "allin" if to == self.abstraction.stack else name
+        after = (to, paid[1]) if player == 0 else (paid[0], to)
+        self.decide(here, name, 1 - player, street, after, closes=True)
+        moves = zip(self.children[here], self.names[here], strict=True)
+        ordered = sorted(moves, key=lambda move: self.nodes[move[0]].paid[player])
+        self.children[here], self.names[here] = map(list, zip(*ordered, strict=True))
 
-    def raises(self, player, street, paid, base) -> list[int]:
-        """What may be bet or raised to, rising, in chips since the root."""
-        stakes, sizes = max(paid), self.sizes[street][player]
-        pot, final = self.pot + 2 * stakes, self.pot + 2 * self.stack  # after calling, and all-in
+    def so_far(self, node) -> tuple[int, int]:
+        """What both had paid when a decision's street began, and the number of raises since."""
+        num_raises = 0
+        while True:
+            _, _, parent, paid = self.nodes[node]
+            if parent == NO_NODE:
+                return self.abstraction.base, self.abstraction.num_raises + num_raises
+            if self.nodes[parent].actor == CHANCE:
+                return max(paid), num_raises
+            num_raises += max(paid) > max(self.nodes[parent].paid)
+            node = parent
+
+    def legal(self, node) -> range:
+        """What may be bet or raised to, in chips since the root."""
+        player, street, _, paid = self.nodes[node]
+        stakes, stack = max(paid), self.abstraction.stack
+        limit = self.abstraction.max_raises[street]
+        if stakes == stack or (limit != UNLIMITED and self.so_far(node)[1] >= limit):
+            return range(0)
+        # what is faced is the last raise, or less: a part of the big blind
+        least = stakes + max(self.abstraction.least_bet, stakes - paid[player])
+        return range(min(least, stack), stack + 1)
+
+    def wanted(self, node) -> list[int]:
+        """What the sizes say, rising, in the same chips."""
+        player, street, _, paid = self.nodes[node]
+        legal, (base, _) = self.legal(node), self.so_far(node)
+        if not legal:
+            return []
+        stakes, stack = max(paid), self.abstraction.stack
+        by_street = self.abstraction.sizes
+        sizes = by_street[street][player]
+        pot, final = self.pot + 2 * stakes, self.pot + 2 * stack  # after calling, and all-in
         found = set()
-        for size in sizes.raises if paid[1 - player] > paid[player] else sizes.bets:
+        for size in sizes.raises if stakes > base else sizes.bets:
             match size.kind:
                 case "allin":
-                    to = self.stack
+                    to = stack
                 case "%":
                     to = stakes + pot * size.amount / 100
                 case "x":
                     to = base + (stakes - base) * size.amount
                 case "e":
-                    bets = min(size.amount, len(self.sizes) - street)
+                    bets = min(size.amount, len(by_street) - street)
                     to = stakes + pot * ((final / pot) ** (1 / bets) - 1) / 2
-            found.add(min(int(to + 0.5), self.stack))
-        return sorted(to for to in found if to > stakes)
+            found.add(min(max(int(to + 0.5), legal[0]), legal[-1]))
+        return sorted(found)
 
 
 class _Walker(_Nodes):
@@ -246,31 +371,29 @@ class _Walker(_Nodes):
         super().__init__(str(game), max_nodes)
         self.game = game
 
-    def decide(self, parent, state):
+    def decide(self, parent, move, state):
         """A decision, and all below it."""
         actor, street, spent, legal = jax.device_get(
             (state.actor, state.round, state.spent, state.legal)
         )
-        here = self.add(parent, int(actor), int(street), tuple(spent.tolist()))
-        actions = np.flatnonzero(legal).tolist()
-        self.names[here] = tuple(self.game.action_name(state, action) for action in actions)
-        for action in actions:
-            self.follow(here, int(street), _after(self.game, state, jnp.int32(action)))
+        here = self.add(parent, move, int(actor), int(street), tuple(spent.tolist()))
+        for action in np.flatnonzero(legal).tolist():
+            name = self.game.action_name(state, action)
+            self.follow(here, name, int(street), _after(self.game, state, jnp.int32(action)))
 
-    def follow(self, parent, street, state):
+    def follow(self, parent, move, street, state):
         """What comes after a decision."""
         over, folded, after, spent = jax.device_get(
             (state.over, state.folded, state.round, state.spent)
         )
         paid = tuple(spent.tolist())
         if over:
-            self.add(parent, FOLD if folded.any() else SHOWDOWN, street, paid)
+            self.add(parent, move, FOLD if folded.any() else SHOWDOWN, street, paid)
         elif after == street:
-            self.decide(parent, state)
+            self.decide(parent, move, state)
         else:
-            dealt = self.add(parent, CHANCE, street, paid)
-            self.names[dealt] = ("deal",)
-            self.decide(dealt, state)
+            dealt = self.add(parent, move, CHANCE, street, paid)
+            self.decide(dealt, "deal", state)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -10,7 +10,9 @@ or all-in.
 
 Actions: 0 fold (when there is something to call), 1 check or call; in limit games 2 raise; in
 no-limit games 1 + n raise to n, or, with `bets`, 2 + i the i-th of these: fractions of the pot
-after calling, and "allin".
+after calling, "allin", and "random", a fraction that chance draws for the whole hand before the
+deal: 0.5, 0.51, ..., 1 (so that agents learn about all of these with few actions; Schmid et al.
+2023, "Student of Games").
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from jaxgames.registry import register
 FOLD, CALL = 0, 1
 NOTHING = -1  # no card dealt, or no action taken yet
 UNLIMITED = 0  # as `max_raises` and as limit games' stacks
+PERCENTS = range(50, 101)  # that "random" draws from
 _ENOUGH = 2**30  # chips
 
 
@@ -51,6 +54,7 @@ class PokerState(State):
     over: Array  # [] bool: no more betting
     num_taken: Array  # [] int32 actions
     history: Array  # [T] int32 those actions, NOTHING after them
+    percent: Array  # [] int32 of the pot: the size drawn for "random" bets, NOTHING before that
 
 
 @register("poker")
@@ -61,7 +65,8 @@ class Poker(Game):
     Parameters: `players` (2 to 10); `limit` (fixed raises) or not; `blinds` by player; `stack`
     of every player (0: no limit); by round `first` to act (players from 0), `board` cards,
     `raise_sizes` (limit) and `max_raises` (0: any number); `hole` cards; `ranks` and `suits` of
-    the deck; `bets` (no-limit): fractions of the pot and "allin", or nothing for all raises.
+    the deck; `bets` (no-limit): fractions of the pot, "random" and "allin", or nothing for all
+    raises.
     """
 
     players: int = 2
@@ -131,9 +136,10 @@ class Poker(Game):
         if self.bets and self.limit:
             raise ValueError(f"poker: bets={self.bets} is for no-limit games")
         for bet in self.bets:
-            if bet != "allin" and not _is_fraction(bet):
+            if bet not in ("allin", "random") and not _is_fraction(bet):
                 raise ValueError(
-                    f"poker: {bet!r} of bets must be a positive fraction of the pot or 'allin'"
+                    f"poker: {bet!r} of bets must be a positive fraction of the pot, 'random' or"
+                    " 'allin'"
                 )
 
     @property
@@ -148,11 +154,20 @@ class Poker(Game):
 
     @property
     def num_chance_outcomes(self) -> int:
-        return self.ranks * self.suits
+        return max(self._num_cards, len(PERCENTS)) if self.draws_size else self._num_cards
 
     @property
     def max_depth(self) -> int:
-        return self._num_hole + sum(self.board) + self._most_taken
+        return self.draws_size + self._num_hole + sum(self.board) + self._most_taken
+
+    @property
+    def draws_size(self) -> bool:
+        """Whether chance draws the size of bets before the deal."""
+        return "random" in self.bets
+
+    @property
+    def _num_cards(self) -> int:
+        return self.ranks * self.suits
 
     @property
     def _num_hole(self) -> int:
@@ -173,12 +188,12 @@ class Poker(Game):
         return self.stack or _ENOUGH
 
     def init(self) -> PokerState:
-        count, players = self.num_chance_outcomes, self.players
+        players = self.players
         blinds = jnp.array(self.blinds, jnp.int32)
-        return PokerState(
+        state = PokerState(
             actor=jnp.int32(CHANCE),
             legal=no_legal(self.num_actions),
-            chance_probs=jnp.full(count, 1.0 / count, float),
+            chance_probs=jnp.zeros(self.num_chance_outcomes, float),
             returns=jnp.zeros(players, float),
             hole=jnp.full((players, self.hole), NOTHING, jnp.int32),
             board=jnp.full(sum(self.board), NOTHING, jnp.int32),
@@ -192,7 +207,9 @@ class Poker(Game):
             over=jnp.bool_(False),
             num_taken=jnp.int32(0),
             history=jnp.full(self._most_taken, NOTHING, jnp.int32),
+            percent=jnp.int32(NOTHING),
         )
+        return state.replace(chance_probs=self._chance(state))
 
     def step(self, state: PokerState, action: Int[Array, ""]) -> PokerState:
         dealing = state.actor == CHANCE
@@ -202,7 +219,7 @@ class Poker(Game):
         after = after.replace(actor=self._actor(after, last))
         after = after.replace(
             legal=self._legal(after) & (after.actor >= 0),
-            chance_probs=jnp.where(after.actor == CHANCE, self._deck(after), 0.0),
+            chance_probs=jnp.where(after.actor == CHANCE, self._chance(after), 0.0),
             returns=jnp.where(after.actor == TERMINAL, self._returns(after), 0.0),
         )
         return absorb(state, after)
@@ -211,14 +228,16 @@ class Poker(Game):
         return jnp.array(values, jnp.int32)[round]
 
     def _deal(self, state, card):
-        """The next card: a player's, or of the board."""
-        place = state.num_dealt
+        """The size of bets, or the next card: a player's, or of the board."""
+        sizing = self.draws_size & (state.percent == NOTHING)
+        place = jnp.where(sizing, NOTHING, state.num_dealt)
         hole = jnp.arange(self._num_hole, dtype=jnp.int32).reshape(self.players, self.hole)
         board = self._num_hole + jnp.arange(sum(self.board), dtype=jnp.int32)
         return state.replace(
             hole=jnp.where(hole == place, card, state.hole),
             board=jnp.where(board == place, card, state.board),
             num_dealt=place + 1,
+            percent=jnp.where(sizing, PERCENTS[0] + card, state.percent),
         )
 
     def _bet(self, state, action):
@@ -292,21 +311,24 @@ class Poker(Game):
         if not self.bets:
             return action - 1
         pot = jnp.sum(state.spent, dtype=jnp.int32) + stakes - self._of_actor(state, state.spent)
-        sizes = [
-            jnp.int32(self._stack) if bet == "allin" else stakes + _share(pot, bet)
-            for bet in self.bets
-        ]
-        return jnp.stack(sizes)[jnp.clip(action - 2, 0, len(sizes) - 1)]
+        special = {
+            "allin": self._stack - stakes,
+            "random": pot // 100 * state.percent + pot % 100 * state.percent // 100,
+        }
+        sizes = [special[bet] if bet in special else _share(pot, bet) for bet in self.bets]
+        return stakes + jnp.stack(sizes)[jnp.clip(action - 2, 0, len(sizes) - 1)]
 
     def _of_actor(self, state, values):
         acts = jnp.arange(self.players, dtype=jnp.int32) == state.actor
         return jnp.sum(jnp.where(acts, values, 0), dtype=jnp.int32)
 
-    def _deck(self, state) -> Float[Array, " C"]:
-        """Probability of each card to come next."""
-        cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
+    def _chance(self, state) -> Float[Array, " C"]:
+        """Probability of each card, or size, to come next."""
+        outcomes = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
         seen = jnp.concatenate([state.hole.ravel(), state.board])
-        left = ~jnp.any(cards[:, None] == seen[None, :], axis=1)
+        left = ~jnp.any(outcomes[:, None] == seen[None, :], axis=1) & (outcomes < self._num_cards)
+        if self.draws_size:
+            left = jnp.where(state.percent == NOTHING, outcomes < len(PERCENTS), left)
         return left.astype(float) / jnp.maximum(jnp.sum(left, dtype=jnp.int32), 1).astype(float)
 
     def _returns(self, state) -> Float[Array, " P"]:
@@ -327,24 +349,26 @@ class Poker(Game):
         return won - state.spent.astype(float)
 
     def information_state(self, state: PokerState, player: int) -> Int[Array, " L"]:
-        """Own cards, number of cards dealt, board, actions; cards of a round are shown together."""
+        """Own cards, then what is public; cards of a round are shown together."""
         return jnp.concatenate([self._own_cards(state, player), self.public_state(state)])
 
     def public_state(self, state: PokerState) -> Int[Array, " M"]:
-        """Number of cards dealt, board, actions."""
-        return jnp.concatenate([state.num_dealt[None], *self._boards(state), state.history])
+        """Number of cards dealt, board, actions, and the size of bets if it is drawn."""
+        drawn = [state.percent[None]] if self.draws_size else []
+        return jnp.concatenate([state.num_dealt[None], *self._boards(state), state.history, *drawn])
 
     def features(self, state: PokerState, player: int) -> Float[Array, " F"]:
         """Shares of their money that players have spent; one-hot own cards, board by round; who has
-        folded; one-hot who acts, and round."""
-        cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
+        folded; one-hot who acts, and round; the size of bets if it is drawn."""
+        cards = jnp.arange(self._num_cards, dtype=jnp.int32)
         parts = [self._own_cards(state, player), *filter(len, self._boards(state))]
         seen = [jnp.any(part[:, None] == cards[None, :], axis=0) for part in parts]
         players = jnp.arange(self.players, dtype=jnp.int32)
         rounds = jnp.arange(len(self.board), dtype=jnp.int32)
         money = state.spent.astype(float) / (self.stack or self._most_spent)
         known = [*seen, state.folded, players == state.actor, rounds == state.round]
-        return jnp.concatenate([money, *(part.astype(float) for part in known)])
+        drawn = [state.percent[None].astype(float) / 100] if self.draws_size else []
+        return jnp.concatenate([money, *(part.astype(float) for part in known), *drawn])
 
     def _own_cards(self, state, player):
         """In order, once everybody has all of theirs."""
@@ -373,9 +397,12 @@ class Poker(Game):
         actions = " ".join(self._action(int(a)) for a in np.asarray(state.history) if a != NOTHING)
         spent = " ".join(map(str, np.asarray(state.spent)))
         board = self._cards(np.asarray(state.board)) or "-"
-        return f"hands: {hands}  board: {board}  actions: {actions or '-'}  spent: {spent}"
+        text = f"hands: {hands}  board: {board}  actions: {actions or '-'}  spent: {spent}"
+        return f"{text}  random bets: {int(state.percent)}%" if self.draws_size else text
 
     def action_name(self, state: PokerState, action: int) -> str:
+        if self.draws_size and int(state.percent) == NOTHING:
+            return f"random bets are {PERCENTS[action]}% of the pot"
         if int(state.actor) == CHANCE:
             return f"deal {self._card(action)}"
         return self._action(action)
@@ -388,6 +415,8 @@ class Poker(Game):
         if not self.bets:
             return f"raise to {action - 1}"
         bet = self.bets[action - 2]
+        if bet == "random":
+            return "raise the drawn share of the pot"
         return "all-in" if bet == "allin" else f"raise {bet} of the pot"
 
     def _card(self, card):

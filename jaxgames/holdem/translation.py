@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.holdem.betting import BettingTree
 from jaxgames.registry import unknown
 
 
@@ -88,3 +89,25 @@ def translate(
     lower = jnp.clip(jnp.searchsorted(sizes, x, side="right") - 1, 0, n - 2)
     share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)[..., None]
     return jax.nn.one_hot(lower, n) * share + jax.nn.one_hot(lower + 1, n) * (1 - share)
+
+
+def translate_bet(
+    tree: BettingTree, node: int, to: int, *, mapping: str = "pseudo_harmonic"
+) -> Float[np.ndarray, " A"]:
+    """With what probability a bet at a decision of a betting tree is taken for each action there.
+
+    `to` is what the player has paid then, counted as in `paid`. To check or to call is a bet of 0;
+    nothing is taken for a fold.
+
+    Raises:
+      ValueError: as `translate`, or the node is no decision.
+    """
+    if tree.actor[node] < 0:
+        raise ValueError(f"node={node} is no decision of the betting tree")
+    player, stakes = tree.actor[node], tree.paid[node].max()
+    paid = tree.paid[tree.child[node, : len(tree.actions[node])], player]
+    known = paid >= stakes  # all but folds
+    pot = tree.pot + 2 * stakes
+    found = np.zeros(len(paid))
+    found[known] = translate((paid[known] - stakes) / pot, (to - stakes) / pot, mapping=mapping)
+    return found

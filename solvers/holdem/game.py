@@ -16,12 +16,14 @@ import numpy as np
 
 from jaxgames.holdem.betting import MAX_NODES, betting_of_rules
 from jaxgames.holdem.rules import Poker
+from jaxgames.holdem.sizes import Sizes, SizesByStreet
 from solvers.holdem.tree import HoldemTree, build_holdem_tree
 
 
 def game_tree(
     game: Poker,
     *,
+    sizes: Sizes | SizesByStreet | None = None,
     dtype: str = "float32",
     form: str | None = None,
     isomorphism: bool = True,
@@ -29,15 +31,17 @@ def game_tree(
 ) -> HoldemTree:
     """The tree of a whole game for two; cards are those of `jaxgames.holdem.cards`.
 
+    `sizes` of bets are for no-limit games, as in `betting_of_rules`.
+
     Raises:
-      ValueError: there are more than two players, more than two hole cards, board cards before the
-        first bet, or more than `max_nodes` nodes of betting.
+      ValueError: there are more than two hole cards, board cards before the first bet, or what
+        `betting_of_rules` refuses.
     """
     if game.hole > 2:
         raise ValueError(f"hole={game.hole} of {game} must be 1 or 2 cards")
     if game.board[0]:
         raise ValueError(f"board={game.board} of {game} must begin with 0: a round without a board")
-    betting = betting_of_rules(game, max_nodes=max_nodes)
+    betting = betting_of_rules(game, sizes=sizes, max_nodes=max_nodes)
     deck = tuple(4 * rank + suit for rank in range(game.ranks) for suit in range(game.suits))
     hands = np.array(list(itertools.combinations(deck, game.hole)))
     tree = build_holdem_tree(

@@ -23,10 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, BettingTree
+from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, Abstraction, BettingTree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import equity
 from jaxgames.holdem.ranges import hand_numbers, whole_range
+from jaxgames.holdem.sizes import Size, Sizes
 from jaxgames.registry import unknown
 from solvers import evaluation
 from solvers.holdem.boards import SAME, Suits, apart, exchanged, exchanged_hands, possible
@@ -96,6 +97,7 @@ class Solution:
             "pot": tree.betting.pot,
             "num_streets": tree.betting.num_streets,
             "actions": tree.betting.actions,
+            "abstraction": _written(tree.betting.abstraction),
             "dtype": str(tree.public.dtype),
         }
         content = io.BytesIO()
@@ -126,6 +128,7 @@ class Solution:
                 pot=text["pot"],
                 num_streets=text["num_streets"],
                 actions=tuple(map(tuple, text["actions"])),
+                abstraction=_read(text["abstraction"]),
             )
             hands, ranges = arrays["all_hands"], []
             for player in range(2):
@@ -147,12 +150,30 @@ class Solution:
         return cls(tree, policy)
 
 
-_VERSION = 1
+_VERSION = 2
 _BETTING = ("actor", "street", "parent", "child", "paid")
 
 
 def _arrays(betting):
     return {name: getattr(betting, name) for name in _BETTING}
+
+
+def _written(abstraction):
+    return None if abstraction is None else dataclasses.asdict(abstraction)
+
+
+def _read(written):
+    """The inverse, of lists for tuples."""
+    if written is None:
+        return None
+    first, max_raises = tuple(written["first"]), tuple(written["max_raises"])
+    by_street = tuple(tuple(map(_sizes, players)) for players in written["sizes"])
+    changed = {"sizes": by_street, "first": first, "max_raises": max_raises}
+    return Abstraction(**written | changed)
+
+
+def _sizes(written):
+    return Sizes(**{kind: tuple(Size(**size) for size in sizes) for kind, sizes in written.items()})
 
 
 @dataclasses.dataclass(frozen=True)
