@@ -30,11 +30,13 @@ from solvers.holdem.products import expected_winners, products
 from solvers.holdem.ranks import ranks
 from solvers.holdem.terminals import terminals
 from solvers.public_tree import PublicStates, PublicTree
+from solvers.storage import check_storage
 
 DECK = tuple(range(NUM_CARDS))
 FORMS = ("products", "ranks")
 _DEALS = {3: (1, 1), 4: (1,), 5: ()}  # cards of each later street, by those on the board
-_ARRAYS = 25  # of all sequences, while solving and while measuring
+_STATE_ARRAYS = 4  # of all sequences: what a solve keeps
+_ARRAYS = 21  # besides, while solving and while measuring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,12 +74,14 @@ def holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    storage: str = "full",
     max_bytes: int | None = None,
 ) -> HoldemTree:
     """The subgame on a board of three to five cards.
 
     `form` is how showdowns are computed, "ranks" or "products"; by default what is faster on this
-    backend. `isomorphism` solves suits that nobody can tell apart once for all.
+    backend. `isomorphism` solves suits that nobody can tell apart once for all. `storage` is what
+    the solve will have (see `cfr.init`), and matters to its memory only.
 
     Raises:
       ValueError: the board does not have three to five different cards, a range is empty on it, or
@@ -96,6 +100,7 @@ def holdem_tree(
         dtype=dtype,
         isomorphism=isomorphism,
         form=form,
+        storage=storage,
         max_bytes=max_bytes,
     )
 
@@ -111,15 +116,18 @@ def build_holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    storage: str = "full",
     max_bytes: int | None = None,
 ) -> HoldemTree:
     """The same for any deck and hands of one or two cards, with so many cards dealt before each
     later street.
 
     Raises:
-      ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+      ValueError: a range is empty on the board, there are not as many streets as deals and one, or
+        no such form or storage.
       TreeTooLargeError: as `holdem_tree`.
     """
+    check_storage(storage)
     form = form or _fastest_form()
     if form not in FORMS:
         raise ValueError(f"form={form!r} must be one of {', '.join(FORMS)}")
@@ -142,7 +150,7 @@ def build_holdem_tree(
         isomorphism=isomorphism,
     )
     held = tuple(hands[weights > 0] for weights in ranges)
-    _check_size(betting, found, held, dtype, form, max_bytes)
+    _check_size(betting, found, held, dtype, form, storage, max_bytes)
     layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
     operators = _operators(betting, found, held, deck, deals, dtype, form)
     none = jnp.zeros(0, jnp.int32)
@@ -208,21 +216,25 @@ def estimated_bytes(
     *,
     dtype: str = "float32",
     form: str = "ranks",
+    storage: str = "full",
 ) -> int:
     """About how much memory it takes to solve a subgame and to measure the solution."""
     size, total = np.dtype(dtype).itemsize, 0
+    kept = size if storage == "full" else np.dtype(storage).itemsize
+    each = _ARRAYS * size + _STATE_ARRAYS * kept
     for street, at in enumerate(streets):
         for player in range(2):
             nodes = (betting.actor == player) & (betting.street == street)
             blocks = int((betting.child[nodes] != NO_NODE).sum())
-            total += blocks * len(at.boards) * num_hands[player] * size * _ARRAYS
+            total += blocks * len(at.boards) * num_hands[player] * each
         if form == "products" or street < len(streets) - 1:
             total += 2 * len(at.boards) * num_hands[0] * num_hands[1] * size
     return total
 
 
-def _check_size(betting, found, hands, dtype, form, max_bytes):
-    needed = estimated_bytes(betting, found, tuple(map(len, hands)), dtype=dtype, form=form)
+def _check_size(betting, found, hands, dtype, form, storage, max_bytes):
+    sizes = tuple(map(len, hands))
+    needed = estimated_bytes(betting, found, sizes, dtype=dtype, form=form, storage=storage)
     allowed = _device_bytes() if max_bytes is None else max_bytes
     if needed > allowed:
         boards = "/".join(f"{len(at.boards):,}" for at in found)
