@@ -20,8 +20,7 @@ def num_bytes(state):
 
 def river():
     betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "3x"))
-    ranges = parse_range("QQ+, A9s+, T9s, 87s"), parse_range("AJs+, KQo, 66, 22")
-    return holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting)
+    return holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("random"),) * 2, betting)
 
 
 def test_rounding_errors_are_below_a_unit_and_cancel():
@@ -60,12 +59,12 @@ def test_a_river_is_solved_in_half_the_bytes():
     tree, solver, found, size = river(), cfr.dcfr(gamma=3.0), {}, {}
     for storage in ("full", "int16"):
         state = cfr.init(tree.public, root_reach=tree.root_reach, storage=storage)
-        state = cfr.run(tree.public, state, solver=solver, num_iterations=200)
+        state = cfr.run(tree.public, state, solver=solver, num_iterations=100)
         policy = cfr.average_policy(tree.public, state)
         gain = evaluation.exploitability(tree.public, policy, tree.root_reach)
         found[storage], size[storage] = float(gain) / tree.total, num_bytes(state)
-    assert size["int16"] < 0.53 * size["full"]
-    assert found["int16"] < 1.25 * found["full"] < 0.1  # chips, of 200
+    assert size["int16"] < 0.52 * size["full"]
+    assert found["int16"] < 1.25 * found["full"] < 1  # chips, of 200
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
