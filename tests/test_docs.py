@@ -104,8 +104,9 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "holdem.md").read_text(), re.DOTALL)
     for program in programs:
         exec(program, {})
-    walked, asked, exploitability, equity = capsys.readouterr().out.strip().split("\n")
+    walked, asked, exploitability, equity, spread = capsys.readouterr().out.strip().split("\n")
     assert walked.startswith("('check', 'bet 600')")
     assert asked.startswith("{'check': 0.5, 'bet 600': 0.5}")
     assert float(exploitability) < 0.2
     assert equity.startswith("0.627")
+    assert float(spread.strip("[]")) >= 0

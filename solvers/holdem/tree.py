@@ -88,9 +88,7 @@ def holdem_tree(
         the betting tree has not as many streets as there are left.
       TreeTooLargeError: solving needs more than `max_bytes`, by default what the device has.
     """
-    if len(set(board)) != len(board) or len(board) not in _DEALS:
-        raise ValueError(f"board={board} must have 3 to 5 different cards")
-    deals = _DEALS[len(board)]
+    deals = deals_after(board)
     return build_holdem_tree(
         board,
         HANDS,
@@ -103,6 +101,17 @@ def holdem_tree(
         storage=storage,
         max_bytes=max_bytes,
     )
+
+
+def deals_after(board: tuple[int, ...]) -> tuple[int, ...]:
+    """How many cards are dealt on each later street.
+
+    Raises:
+      ValueError: the board does not have three to five different cards.
+    """
+    if len(set(board)) != len(board) or len(board) not in _DEALS:
+        raise ValueError(f"board={board} must have 3 to 5 different cards")
+    return _DEALS[len(board)]
 
 
 def build_holdem_tree(
@@ -131,6 +140,45 @@ def build_holdem_tree(
     form = form or _fastest_form()
     if form not in FORMS:
         raise ValueError(f"form={form!r} must be one of {', '.join(FORMS)}")
+    spot = make_spot(
+        board, hands, ranges, betting, deals=deals, deck=deck, dtype=dtype, isomorphism=isomorphism
+    )
+    check_size(spot, form=form, storage=storage, max_bytes=max_bytes)
+    return tree_of(spot, form=form)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spot:
+    """A subgame before anything is built of it; see `HoldemTree`."""
+
+    betting: BettingTree
+    streets: tuple[Street, ...]
+    board: tuple[int, ...]
+    deck: tuple[int, ...]
+    deals: tuple[int, ...]
+    isomorphism: bool
+    dtype: str
+    all_hands: Int[np.ndarray, "N k"]
+    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]
+    ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]
+
+
+def make_spot(
+    board: tuple[int, ...],
+    hands: Int[np.ndarray, "N k"],
+    ranges: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+    betting: BettingTree,
+    *,
+    deals: tuple[int, ...],
+    deck: tuple[int, ...],
+    dtype: str,
+    isomorphism: bool,
+) -> Spot:
+    """The boards that may come, and the hands that either player may hold.
+
+    Raises:
+      ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+    """
     if betting.num_streets != 1 + len(deals):
         raise ValueError(
             f"the betting tree has {betting.num_streets} streets; from a board of {len(board)}"
@@ -149,10 +197,26 @@ def build_holdem_tree(
         ranges=tuple(r[there] for r in ranges),
         isomorphism=isomorphism,
     )
-    held = tuple(hands[weights > 0] for weights in ranges)
-    _check_size(betting, found, held, dtype, form, storage, max_bytes)
-    layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
-    operators = _operators(betting, found, held, deck, deals, dtype, form)
+    return Spot(
+        betting=betting,
+        streets=found,
+        board=tuple(board),
+        deck=deck,
+        deals=deals,
+        isomorphism=isomorphism,
+        dtype=dtype,
+        all_hands=hands,
+        hands=tuple(hands[weights > 0] for weights in ranges),
+        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+    )
+
+
+def tree_of(spot: Spot, *, form: str, axis: str | None = None) -> HoldemTree:
+    """Builds the tree; `axis` of a mesh is what boards after the first are spread over, where
+    `spot` has only some of them (see `sharding`)."""
+    betting, dtype = spot.betting, spot.dtype
+    layouts = tuple(Layout(betting, spot.streets, p, spot.hands[p], dtype, axis) for p in range(2))
+    operators = _operators(betting, spot.streets, spot.hands, spot.deck, spot.deals, dtype, form)
     none = jnp.zeros(0, jnp.int32)
     public = PublicTree(
         players=tuple(layout.player for layout in layouts),
@@ -173,14 +237,14 @@ def build_holdem_tree(
     return HoldemTree(
         public=public,
         betting=betting,
-        streets=found,
-        board=tuple(board),
-        deck=deck,
-        deals=deals,
-        isomorphism=isomorphism,
-        all_hands=hands,
-        hands=held,
-        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+        streets=spot.streets,
+        board=spot.board,
+        deck=spot.deck,
+        deals=spot.deals,
+        isomorphism=spot.isomorphism,
+        all_hands=spot.all_hands,
+        hands=spot.hands,
+        ranges=spot.ranges,
         layouts=layouts,
     )
 
@@ -232,9 +296,16 @@ def estimated_bytes(
     return total
 
 
-def _check_size(betting, found, hands, dtype, form, storage, max_bytes):
-    sizes = tuple(map(len, hands))
-    needed = estimated_bytes(betting, found, sizes, dtype=dtype, form=form, storage=storage)
+def check_size(spot: Spot, *, form: str, storage: str, max_bytes: int | None) -> None:
+    """Refuses what is too large; `max_bytes` of None is what the device has.
+
+    Raises:
+      TreeTooLargeError: with an estimate of the memory it takes.
+    """
+    betting, found, hands = spot.betting, spot.streets, spot.hands
+    needed = estimated_bytes(
+        betting, found, tuple(map(len, hands)), dtype=spot.dtype, form=form, storage=storage
+    )
     allowed = _device_bytes() if max_bytes is None else max_bytes
     if needed > allowed:
         boards = "/".join(f"{len(at.boards):,}" for at in found)
