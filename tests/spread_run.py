@@ -37,9 +37,11 @@ def main():
     parser.add_argument("--game")
     parser.add_argument("--isomorphism", action="store_true")
     parser.add_argument("--storage", default="full")
+    # with more of them, rounding decides what hands do that nothing depends on
+    parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--out")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)  # or small differences would grow
+    jax.config.update("jax_enable_x64", True)
     deck, board, size, deals = GAMES[options.game]
     hands = np.array(list(itertools.combinations(deck, size)))
     ranges = np.ones((2, len(hands)))
@@ -50,7 +52,7 @@ def main():
     )
     arguments = board, hands, tuple(ranges), betting
     common = dict(deals=deals, deck=deck, isomorphism=options.isomorphism, dtype="float64")
-    run = functools.partial(cfr.run, solver=cfr.cfr_plus(), num_iterations=20)
+    run = functools.partial(cfr.run, solver=cfr.cfr_plus(), num_iterations=options.iterations)
     start = functools.partial(cfr.init, storage=options.storage)
 
     whole = build_holdem_tree(*arguments, form="products", **common)

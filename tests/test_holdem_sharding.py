@@ -34,7 +34,7 @@ def spread_run(out, *arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("two streets",),
+        pytest.param(("two streets",), marks=pytest.mark.slow),
         pytest.param(("two streets", "--storage", "int16"), marks=pytest.mark.slow),
         pytest.param(("two streets", "--isomorphism"), marks=pytest.mark.slow),
         pytest.param(("three streets",), marks=pytest.mark.slow),
