@@ -100,10 +100,12 @@ def run(
     report: Report,
     root_reach: RootReach | None = None,
     weight: float = 1.0,
+    storage: str = "full",
 ) -> Run:
     """Solves on schedule, from the checkpoint in `folder` if `resume` and there is one.
 
     In subgames `root_reach` are the players' ranges, and exploitability is divided by `weight`.
+    `storage` is that of the state (see `cfr.init`).
 
     Raises:
       KeyboardInterrupt: Ctrl-C; a checkpoint has been left in `folder`.
@@ -111,7 +113,7 @@ def run(
         exploitability is not finite.
       OSError: the checkpoint cannot be written.
     """
-    start = cfr.init(tree, root_reach=root_reach)
+    start = cfr.init(tree, root_reach=root_reach, storage=storage)
     state, points = restore(folder, tree, solver, start) if resume else (start, [])
     if int(state.step) > schedule.iterations:
         raise ValueError(
@@ -163,7 +165,9 @@ def restore(
     from solvers import checkpoint  # imports Orbax
 
     try:
-        state = checkpoint.restore(_state_folder(folder), tree=tree, solver=solver)
+        state = checkpoint.restore(
+            _state_folder(folder), tree=tree, solver=solver, storage=start.storage
+        )
     except FileNotFoundError:
         return start, []
     path = _curve_file(folder)

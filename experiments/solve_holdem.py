@@ -13,7 +13,7 @@ import pathlib
 import shlex
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import tyro
@@ -89,6 +89,8 @@ class Config(RunArguments):
     """Iterations at most, each of which updates both players."""
     solver: str = "dcfr(gamma=3)"
     """A name of `list`, perhaps with parameters."""
+    storage: Literal["full", "int16"] = "full"
+    """How the solve is kept between iterations: in float32, or in half the bytes."""
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Evaluate each so many iterations; None: ten times per decade."""
     out: pathlib.Path = pathlib.Path("out/solve_holdem")
@@ -120,6 +122,7 @@ def main(config: Config, *, command: str) -> int:
             report=report,
             root_reach=tree.root_reach,
             weight=tree.total,
+            storage=config.storage,
         )
     (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
     solution = Solution(tree, cfr.average_policy(tree.public, run.state))
@@ -155,7 +158,8 @@ def build(config: Config) -> HoldemTree:
         sizes=sizes_by_street(config.bets, config.raises, config.sizes, streets=streets),
         least_bet=config.least_bet,
     )
-    return holdem_tree(board, (parse_range(config.oop), parse_range(config.ip)), betting)
+    ranges = parse_range(config.oop), parse_range(config.ip)
+    return holdem_tree(board, ranges, betting, storage=config.storage)
 
 
 def numbers(solution: Solution, last: measure.Point) -> list[results.Number]:

@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import math
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -41,6 +42,7 @@ from solvers.regret import (
     RegretState,
 )
 from solvers.sparse_sum import stored
+from solvers.storage import Compressed, check_storage, compress, decompress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +115,10 @@ def make_solver(spec: str) -> Solver:
 
 @record
 class CfrState:
-    """All that a solve remembers; the entries of the tuples are players, then groups."""
+    """All that a solve remembers; the entries of the tuples are players, then groups.
+
+    In "int16" `storage`, arrays of `minimizers`, `reach` and `average_reach` are `Compressed`.
+    """
 
     step: Array  # [] int32 iterations done
     minimizers: tuple[tuple[RegretState, ...], ...]
@@ -122,25 +127,34 @@ class CfrState:
     average_reach: tuple[Array, ...]  # the same under the average policies
     weight_sum: Array  # [] sum of the averaging weights so far
     root_reach: tuple[Array, ...]  # [R_p]
+    storage: str = flax.struct.field(pytree_node=False, default="full")
 
 
-@jax.jit
 def init(
     tree: PublicTree,
     *,
     root_reach: RootReach | None = None,
     policy: Policy | None = None,
     policy_weight: float | Float[Array, ""] = 1.0,
+    storage: str = "full",
 ) -> CfrState:
     """The state before the first iteration.
 
     `root_reach` is each player's own reach of its root sequences `[R_p]` (its range; default 1).
     A `policy` warm-starts the solve: regrets are `policy_weight` times its probabilities, which
-    regret matching turns back into it.
+    regret matching turns back into it. Between iterations a `storage` of "int16" keeps the
+    state in half the bytes of float32 (see `storage.py`); "full" is the precision of the tree.
 
     Raises:
-      ValueError: a policy or a root reach has the wrong shape.
+      ValueError: a policy or a root reach has the wrong shape, or there is no such storage.
     """
+    check_storage(storage)
+    state = _start(tree, root_reach, policy, policy_weight)
+    return _compressed(tree, state.replace(storage=storage))
+
+
+@jax.jit
+def _start(tree, root_reach, policy, policy_weight) -> CfrState:
     root_reach = checked_root_reach(tree, root_reach)
     tables = uniform(tree) if policy is None else pack(tree, policy)
     weight = 0.0 if policy is None else policy_weight
@@ -176,7 +190,7 @@ def run(
 def _loop(solver: Solver):
     def loop(tree, state, num_iterations):
         def iteration(_, state):
-            return _iteration(tree, state, solver)
+            return _compressed(tree, _iteration(tree, _whole(state), solver))
 
         return jax.lax.fori_loop(0, num_iterations, iteration, state)
 
@@ -189,13 +203,39 @@ def average_policy(tree: PublicTree, state: CfrState) -> Policy:
 
     Uniform in information states that the player itself has never reached.
     """
-    return unpack(tree, tuple(map(behaviour, tree.players, state.average_reach)))
+    reach = _whole(state).average_reach
+    return unpack(tree, tuple(map(behaviour, tree.players, reach)))
 
 
 @jax.jit
 def current_policy(tree: PublicTree, state: CfrState) -> Policy:
     """The policies of the next iteration: by player `[D_p, A]`."""
-    return unpack(tree, tuple(map(_policy, state.minimizers)))
+    return unpack(tree, tuple(map(_policy, _whole(state).minimizers)))
+
+
+@jax.jit
+def _compressed(tree: PublicTree, state: CfrState) -> CfrState:
+    """The state as it is kept between iterations."""
+    if state.storage == "full":
+        return state
+
+    def each(values, axis):
+        return jax.tree.map(functools.partial(compress, axis=axis, step=state.step), values)
+
+    row = [len(player.row) for player in tree.players]  # axis of the hands, or else of all rows
+    return state.replace(
+        minimizers=tuple(each(x, 1 + axis) for x, axis in zip(state.minimizers, row, strict=True)),
+        reach=tuple(map(each, state.reach, row)),
+        average_reach=tuple(map(each, state.average_reach, row)),
+    )
+
+
+def _whole(state: CfrState) -> CfrState:
+    """The state as iterations compute with it."""
+    is_compressed = lambda x: isinstance(x, Compressed)  # noqa: E731
+    return jax.tree.map(
+        lambda x: decompress(x) if is_compressed(x) else x, state, is_leaf=is_compressed
+    )
 
 
 def _policy(states: tuple[RegretState, ...]) -> sweeps.Table:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import shutil
 import zlib
@@ -26,18 +27,20 @@ _SPARE_BYTES = 2**20  # for what Orbax writes besides the state
 
 def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
     """Writes `state` under the folder `path`; see `write`."""
-    write(path, state, identity=_identity(tree, solver))
+    write(path, state, identity=_identity(tree, solver, state.storage))
 
 
-def restore(path: Path | str, *, tree: PublicTree, solver: Solver) -> CfrState:
+def restore(
+    path: Path | str, *, tree: PublicTree, solver: Solver, storage: str = "full"
+) -> CfrState:
     """The latest state saved under `path`; see `read`.
 
     Raises:
       FileNotFoundError: there is no checkpoint.
-      ValueError: it is corrupt, or of another game, solver or precision.
+      ValueError: it is corrupt, or of another game, solver, precision or storage.
     """
-    template = jax.eval_shape(cfr.init, tree)
-    return read(path, template, identity=_identity(tree, solver))
+    template = jax.eval_shape(functools.partial(cfr.init, storage=storage), tree)
+    return read(path, template, identity=_identity(tree, solver, storage))
 
 
 def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
@@ -87,11 +90,11 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
         return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
 
 
-def _identity(tree: PublicTree, solver: Solver) -> dict[str, object]:
+def _identity(tree: PublicTree, solver: Solver, storage: str) -> dict[str, object]:
     return {
         "game": tree.game,
         "solver": repr(solver),
-        "dtype": str(tree.dtype),
+        "dtype": str(tree.dtype) if storage == "full" else f"{tree.dtype} in {storage}",
         "num_sequences": [player.num_sequences for player in tree.players],
         "num_roots": [player.num_roots for player in tree.players],
         "fingerprint": _fingerprint(tree),

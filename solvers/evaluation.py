@@ -29,7 +29,7 @@ def expected_value(
     tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
     """Every player's expected payoff when all follow `policy`."""
-    return _root_values(tree, policy, root_reach, sweeps.mean)
+    return _weighed(tree, _root_values(tree, policy, root_reach, sweeps.mean), root_reach)
 
 
 @jax.jit
@@ -37,6 +37,15 @@ def best_response_value(
     tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
 ) -> Float[Array, " P"]:
     """Every player's payoff from an exact best response to the others' policies."""
+    return _weighed(tree, _root_values(tree, policy, root_reach, sweeps.best), root_reach)
+
+
+@jax.jit
+def root_best_response_values(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> tuple[Float[Array, " _"], ...]:
+    """Counterfactual values of every player's root sequences `[R_p]` when it responds best: what a
+    re-solved subgame must not exceed (see `gadget`)."""
     return _root_values(tree, policy, root_reach, sweeps.best)
 
 
@@ -101,15 +110,22 @@ def counterfactual_values(
 
 
 def _root_values(tree, policy, root_reach, reduction):
+    """By player [R_p]."""
     reaches, tables = _reaches(tree, policy, root_reach), pack(tree, policy)
-    roots = checked_root_reach(tree, root_reach)
     found = []
     for p, player in enumerate(tree.players):
         terminal = sweeps.terminal_values(tree, reaches, p)
         *_, root = sweeps.values(player, terminal, tables[p], reduction)
-        # in full precision: accelerators multiply float32 matrices in less by default
-        found.append(jnp.vdot(roots[p], root, precision="highest"))
-    return jnp.stack(found)
+        found.append(root.ravel())
+    return tuple(found)
+
+
+def _weighed(tree, values, root_reach):
+    # in full precision: accelerators multiply float32 matrices in less by default
+    roots = checked_root_reach(tree, root_reach)
+    return jnp.stack(
+        [jnp.vdot(r, v, precision="highest") for r, v in zip(roots, values, strict=True)]
+    )
 
 
 def _greedy(group, action_values):

@@ -95,6 +95,16 @@ def test_sizes_by_street_and_player(tmp_path):
     )
 
 
+def test_a_spot_in_half_the_bytes(tmp_path, capsys):
+    assert run(tmp_path, "--storage", "int16") == 0
+    result = results.read_result(tmp_path / "result.json")
+    assert result.number("exploitability").value < 1
+    assert result.config["storage"] == "int16"
+    capsys.readouterr()
+    assert run(tmp_path, "--resume") == 2
+    assert "has dtype='float32 in int16', not 'float32'" in capsys.readouterr().err
+
+
 def test_a_target_that_is_not_reached(tmp_path, capsys):
     assert run(tmp_path, "--iterations", "2", target="0.001") == 1
     assert "is not below the target of 0.001" in capsys.readouterr().err

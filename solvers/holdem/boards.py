@@ -32,6 +32,7 @@ class Street:
     images: dict[Suits, Int[np.ndarray, " _"]]
     probability: float  # of each way to deal the cards of this street, given two hands
     alike: tuple[tuple[Suits, ...], ...]  # of each board, the exchanges that nobody would notice
+    dealt: Bool[np.ndarray, " B"]  # False: only there so that parts have the same number of boards
 
 
 def streets(
@@ -55,7 +56,8 @@ def streets(
         and all(np.array_equal(r, r[exchanged_hands(hands, suits)]) for r in ranges)
     )
     boards = np.array([board], np.int64).reshape(1, -1)
-    found = [Street(boards, np.zeros(1, np.int64), {SAME: np.zeros(1, np.int64)}, 1.0, (alike,))]
+    first = np.zeros(1, np.int64)
+    found = [Street(boards, first, {SAME: first}, 1.0, (alike,), np.ones(1, bool))]
     for count in deals:
         found.append(_next_street(found[-1], count, deck, 2 * hands.shape[1]))
     return tuple(found)
@@ -89,6 +91,7 @@ def _next_street(before: Street, count: int, deck: tuple[int, ...], num_private:
         images={suits: np.array(which) for suits, which in images.items()},
         probability=1 / math.comb(unknown, count),
         alike=tuple(alike),
+        dealt=np.ones(len(boards), bool),
     )
 
 

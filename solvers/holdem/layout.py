@@ -7,6 +7,8 @@ for each board of its street, are a *block*. A sequence of the tree is `row * H 
 
 from __future__ import annotations
 
+import flax.struct
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -46,14 +48,18 @@ class Below:
 
     sums: tuple[tuple[SparseSum, ...], ...]  # by street
     hands: tuple[tuple[Array | None, ...], ...]  # [H] the hand to look up for each; None: itself
+    # of each sum, the mesh axis over which the boards that it is over are spread, or None
+    axes: tuple[tuple[str | None, ...], ...] = flax.struct.field(pytree_node=False)
 
     def __call__(self, decisions: Float[Array, "N H ..."]) -> Float[Array, "R H ..."]:
         """What follows every sequence of the depth above."""
         found = []
-        for plans, hands in zip(self.sums, self.hands, strict=True):
+        for street in zip(self.sums, self.hands, self.axes, strict=True):
             total = None
-            for plan, hand in zip(plans, hands, strict=True):
+            for plan, hand, axis in zip(*street, strict=True):
                 summed = sparse_sum.apply(plan, decisions)
+                if axis is not None:
+                    summed = jax.lax.psum(summed, axis)
                 if hand is not None:
                     summed = jnp.take(summed, hand, axis=1)
                 total = summed if total is None else total + summed
@@ -71,10 +77,13 @@ class Layout:
         player: int,
         hands: Int[np.ndarray, "H k"],
         dtype: str,
+        axis: str | None = None,  # of the mesh over which boards after the first are spread
     ):
         self.betting, self.streets, self.hands, self.dtype = betting, streets, hands, dtype
-        self.num_hands = len(hands)
-        self.possible = [possible(hands, street.boards) for street in streets]
+        self.num_hands, self.axis = len(hands), axis
+        self.possible = [
+            possible(hands, street.boards) & street.dealt[:, None] for street in streets
+        ]
         self.street, self.row = [0], [0]  # by block: of its boards, and its first row
         self.nodes: list[int] = []  # own decisions, in the order in which they are numbered
         self.first_decision: dict[int, int] = {}  # row of a node's first board among decisions
@@ -176,26 +185,27 @@ class Layout:
         """The sums of a level; `entries` are its groups: streets, rows above, first decision."""
         streets = np.array(self.street[above[0] : above[1]])
         begins = np.array(self.row[above[0] : above[1]]) - self.row[above[0]]
-        sums, hands = [], []
+        sums, hands, axes = [], [], []
         for street in np.unique(streets).tolist():
             begin = begins[streets == street].min()
             num_rows = len(self.streets[street].boards) * (streets == street).sum()
             nothing = np.zeros(0, np.int64)
-            found: dict[Suits, list] = {SAME: [(nothing, nothing)]}
+            spread = self.axis if street == 0 else None
+            found: dict[tuple[Suits, str | None], list] = {(SAME, None): [(nothing, nothing)]}
             for here, there, rows, first in entries:
                 if there != street:
                     continue
                 columns = first + np.arange(len(rows))
                 if here == there:
-                    found[SAME].append((rows, columns))
+                    found[SAME, None].append((rows, columns))
                     continue
                 boards = len(self.streets[here].boards)
                 for suits, which in self.streets[here].images.items():
                     places = (np.arange(0, len(rows), boards)[:, None] + which[None]).ravel()
-                    found.setdefault(suits, []).append((rows[places], columns[places]))
+                    found.setdefault((suits, spread), []).append((rows[places], columns[places]))
             plans = []
-            for suits in found:
-                rows, columns = map(np.concatenate, zip(*found[suits], strict=True))
+            for entries_of_sum in found.values():
+                rows, columns = map(np.concatenate, zip(*entries_of_sum, strict=True))
                 plans.append(
                     sparse_sum.build(
                         row=rows - begin,
@@ -205,8 +215,9 @@ class Layout:
                     )
                 )
             sums.append(tuple(plans))
-            hands.append(tuple(self._looked_up(suits) for suits in found))
-        return Below(sums=tuple(sums), hands=tuple(hands))
+            hands.append(tuple(self._looked_up(suits) for suits, _ in found))
+            axes.append(tuple(axis for _, axis in found))
+        return Below(sums=tuple(sums), hands=tuple(hands), axes=tuple(axes))
 
     def _looked_up(self, suits):
         if suits == SAME:

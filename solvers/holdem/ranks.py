@@ -124,7 +124,7 @@ class Ranks:
             if stretches > 1:
                 whole = _product(stretches, parts[0][-1])
                 here = parts[0][:-1].reshape(length // stretches, stretches, -1)
-                parts = [here + whole[:-1], whole[-1]]
+                parts = [here + whole[None, :-1], whole[-1]]
             found += [part.reshape(-1, group.shape[-1]) for part in parts]
         return jnp.concatenate(found)
 

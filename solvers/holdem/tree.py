@@ -30,11 +30,13 @@ from solvers.holdem.products import expected_winners, products
 from solvers.holdem.ranks import ranks
 from solvers.holdem.terminals import terminals
 from solvers.public_tree import PublicStates, PublicTree
+from solvers.storage import check_storage
 
 DECK = tuple(range(NUM_CARDS))
 FORMS = ("products", "ranks")
 _DEALS = {3: (1, 1), 4: (1,), 5: ()}  # cards of each later street, by those on the board
-_ARRAYS = 25  # of all sequences, while solving and while measuring
+_STATE_ARRAYS = 4  # of all sequences: what a solve keeps
+_ARRAYS = 21  # besides, while solving and while measuring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,21 +74,21 @@ def holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    storage: str = "full",
     max_bytes: int | None = None,
 ) -> HoldemTree:
     """The subgame on a board of three to five cards.
 
     `form` is how showdowns are computed, "ranks" or "products"; by default what is faster on this
-    backend. `isomorphism` solves suits that nobody can tell apart once for all.
+    backend. `isomorphism` solves suits that nobody can tell apart once for all. `storage` is what
+    the solve will have (see `cfr.init`), and matters to its memory only.
 
     Raises:
       ValueError: the board does not have three to five different cards, a range is empty on it, or
         the betting tree has not as many streets as there are left.
       TreeTooLargeError: solving needs more than `max_bytes`, by default what the device has.
     """
-    if len(set(board)) != len(board) or len(board) not in _DEALS:
-        raise ValueError(f"board={board} must have 3 to 5 different cards")
-    deals = _DEALS[len(board)]
+    deals = deals_after(board)
     return build_holdem_tree(
         board,
         HANDS,
@@ -96,8 +98,20 @@ def holdem_tree(
         dtype=dtype,
         isomorphism=isomorphism,
         form=form,
+        storage=storage,
         max_bytes=max_bytes,
     )
+
+
+def deals_after(board: tuple[int, ...]) -> tuple[int, ...]:
+    """How many cards are dealt on each later street.
+
+    Raises:
+      ValueError: the board does not have three to five different cards.
+    """
+    if len(set(board)) != len(board) or len(board) not in _DEALS:
+        raise ValueError(f"board={board} must have 3 to 5 different cards")
+    return _DEALS[len(board)]
 
 
 def build_holdem_tree(
@@ -111,18 +125,60 @@ def build_holdem_tree(
     dtype: str = "float32",
     isomorphism: bool = True,
     form: str | None = None,
+    storage: str = "full",
     max_bytes: int | None = None,
 ) -> HoldemTree:
     """The same for any deck and hands of one or two cards, with so many cards dealt before each
     later street.
 
     Raises:
-      ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+      ValueError: a range is empty on the board, there are not as many streets as deals and one, or
+        no such form or storage.
       TreeTooLargeError: as `holdem_tree`.
     """
+    check_storage(storage)
     form = form or _fastest_form()
     if form not in FORMS:
         raise ValueError(f"form={form!r} must be one of {', '.join(FORMS)}")
+    spot = make_spot(
+        board, hands, ranges, betting, deals=deals, deck=deck, dtype=dtype, isomorphism=isomorphism
+    )
+    check_size(spot, form=form, storage=storage, max_bytes=max_bytes)
+    return tree_of(spot, form=form)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spot:
+    """A subgame before anything is built of it; see `HoldemTree`."""
+
+    betting: BettingTree
+    streets: tuple[Street, ...]
+    board: tuple[int, ...]
+    deck: tuple[int, ...]
+    deals: tuple[int, ...]
+    isomorphism: bool
+    dtype: str
+    all_hands: Int[np.ndarray, "N k"]
+    hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]
+    ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]
+
+
+def make_spot(
+    board: tuple[int, ...],
+    hands: Int[np.ndarray, "N k"],
+    ranges: tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]],
+    betting: BettingTree,
+    *,
+    deals: tuple[int, ...],
+    deck: tuple[int, ...],
+    dtype: str,
+    isomorphism: bool,
+) -> Spot:
+    """The boards that may come, and the hands that either player may hold.
+
+    Raises:
+      ValueError: a range is empty on the board, or there are not as many streets as deals and one.
+    """
     if betting.num_streets != 1 + len(deals):
         raise ValueError(
             f"the betting tree has {betting.num_streets} streets; from a board of {len(board)}"
@@ -141,10 +197,26 @@ def build_holdem_tree(
         ranges=tuple(r[there] for r in ranges),
         isomorphism=isomorphism,
     )
-    held = tuple(hands[weights > 0] for weights in ranges)
-    _check_size(betting, found, held, dtype, form, max_bytes)
-    layouts = tuple(Layout(betting, found, player, held[player], dtype) for player in range(2))
-    operators = _operators(betting, found, layouts, deck, deals, dtype, form)
+    return Spot(
+        betting=betting,
+        streets=found,
+        board=tuple(board),
+        deck=deck,
+        deals=deals,
+        isomorphism=isomorphism,
+        dtype=dtype,
+        all_hands=hands,
+        hands=tuple(hands[weights > 0] for weights in ranges),
+        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+    )
+
+
+def tree_of(spot: Spot, *, form: str, axis: str | None = None) -> HoldemTree:
+    """Builds the tree; `axis` of a mesh is what boards after the first are spread over, where
+    `spot` has only some of them (see `sharding`)."""
+    betting, dtype = spot.betting, spot.dtype
+    layouts = tuple(Layout(betting, spot.streets, p, spot.hands[p], dtype, axis) for p in range(2))
+    operators = _operators(betting, spot.streets, layouts, spot.deck, spot.deals, dtype, form)
     none = jnp.zeros(0, jnp.int32)
     public = PublicTree(
         players=tuple(layout.player for layout in layouts),
@@ -165,14 +237,14 @@ def build_holdem_tree(
     return HoldemTree(
         public=public,
         betting=betting,
-        streets=found,
-        board=tuple(board),
-        deck=deck,
-        deals=deals,
-        isomorphism=isomorphism,
-        all_hands=hands,
-        hands=held,
-        ranges=tuple(weights[weights > 0].astype(dtype) for weights in ranges),
+        streets=spot.streets,
+        board=spot.board,
+        deck=spot.deck,
+        deals=spot.deals,
+        isomorphism=spot.isomorphism,
+        all_hands=spot.all_hands,
+        hands=spot.hands,
+        ranges=spot.ranges,
         layouts=layouts,
     )
 
@@ -218,21 +290,32 @@ def estimated_bytes(
     *,
     dtype: str = "float32",
     form: str = "ranks",
+    storage: str = "full",
 ) -> int:
     """About how much memory it takes to solve a subgame and to measure the solution."""
     size, total = np.dtype(dtype).itemsize, 0
+    kept = size if storage == "full" else np.dtype(storage).itemsize
+    each = _ARRAYS * size + _STATE_ARRAYS * kept
     for street, at in enumerate(streets):
         for player in range(2):
             nodes = (betting.actor == player) & (betting.street == street)
             blocks = int((betting.child[nodes] != NO_NODE).sum())
-            total += blocks * len(at.boards) * num_hands[player] * size * _ARRAYS
+            total += blocks * len(at.boards) * num_hands[player] * each
         if form == "products" or street < len(streets) - 1:
             total += 2 * len(at.boards) * num_hands[0] * num_hands[1] * size
     return total
 
 
-def _check_size(betting, found, hands, dtype, form, max_bytes):
-    needed = estimated_bytes(betting, found, tuple(map(len, hands)), dtype=dtype, form=form)
+def check_size(spot: Spot, *, form: str, storage: str, max_bytes: int | None) -> None:
+    """Refuses what is too large; `max_bytes` of None is what the device has.
+
+    Raises:
+      TreeTooLargeError: with an estimate of the memory it takes.
+    """
+    betting, found, hands = spot.betting, spot.streets, spot.hands
+    needed = estimated_bytes(
+        betting, found, tuple(map(len, hands)), dtype=spot.dtype, form=form, storage=storage
+    )
     allowed = _device_bytes() if max_bytes is None else max_bytes
     if needed > allowed:
         boards = "/".join(f"{len(at.boards):,}" for at in found)

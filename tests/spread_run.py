@@ -1,0 +1,83 @@
+"""A small hold'em game, solved on one device and spread over all of them; a process of its own."""
+
+import argparse
+import functools
+import itertools
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxgames.holdem.betting import Sizes, build_betting_tree
+from solvers import cfr, evaluation
+from solvers.holdem.sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.tree import build_holdem_tree
+
+# by name: the deck, the board, cards of a hand, cards dealt before each later street
+GAMES = {
+    "two streets": (tuple(4 * r + s for r in range(4) for s in range(3)), (0, 5), 2, (1,)),
+    "three streets": (tuple(4 * r + s for r in range(3) for s in range(3)), (), 1, (1, 1)),
+}
+
+
+def bytes_on_first(arrays):
+    """Of all arrays, what the first device has."""
+    first = jax.devices()[0]
+    return sum(
+        shard.data.nbytes
+        for leaf in jax.tree.leaves(arrays)
+        for shard in leaf.addressable_shards
+        if shard.device == first
+    )
+
+
+def main():
+    """Writes policies, exploitabilities and bytes of the state of both."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--game")
+    parser.add_argument("--isomorphism", action="store_true")
+    parser.add_argument("--storage", default="full")
+    # with more of them, rounding decides what hands do that nothing depends on
+    parser.add_argument("--iterations", type=int, default=4)
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    deck, board, size, deals = GAMES[options.game]
+    hands = np.array(list(itertools.combinations(deck, size)))
+    ranges = np.ones((2, len(hands)))
+    if not options.isomorphism:
+        ranges = np.random.default_rng(0).uniform(0.2, 1, ranges.shape)
+    betting = build_betting_tree(
+        pot=4, stack=12, streets=1 + len(deals), sizes=Sizes.parse("100%", "")
+    )
+    arguments = board, hands, tuple(ranges), betting
+    common = dict(deals=deals, deck=deck, isomorphism=options.isomorphism, dtype="float64")
+    run = functools.partial(cfr.run, solver=cfr.cfr_plus(), num_iterations=options.iterations)
+    start = functools.partial(cfr.init, storage=options.storage)
+
+    whole = build_holdem_tree(*arguments, form="products", **common)
+    reach = whole.root_reach
+    alone = run(whole.public, start(whole.public, root_reach=reach))
+    policy = cfr.average_policy(whole.public, alone)
+    found = {
+        "exploitability": evaluation.exploitability(whole.public, policy, reach),
+        "bytes": bytes_on_first((alone.reach, alone.minimizers)),
+    }
+
+    mesh = Mesh(np.array(jax.devices()), (BOARDS,))
+    spread = spread_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
+    state = spread.call(lambda tree: start(tree, root_reach=spread.root_reach))
+    state = spread.call(run, state)
+    parts = spread.call(cfr.average_policy, state)
+    gain = spread.call(
+        lambda tree, policy: evaluation.exploitability(tree, policy, spread.root_reach), parts
+    )
+    found["spread_exploitability"] = gain
+    found["spread_bytes"] = bytes_on_first((state.reach, state.minimizers))
+    for player, rows in enumerate(spread.gathered(parts, whole)):
+        found[f"policy_{player}"], found[f"spread_policy_{player}"] = policy[player], rows
+    np.savez(options.out, **jax.tree.map(np.asarray, found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Safe re-solving of subgames of any tree, and hold'em subgames solved side by side."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.coin_toss import HEADS
+from jaxgames.holdem.betting import CHANCE, Sizes, build_betting_tree
+from jaxgames.holdem.cards import cards_name
+from jaxgames.registry import make
+from solvers import cfr, evaluation
+from solvers.gadget import with_gadget, without_gadget
+from solvers.holdem.boards import possible
+from solvers.holdem.solution import Solution
+from solvers.holdem.tree import build_holdem_tree
+from solvers.public_tree import build_public_tree
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
+)
+def test_the_price_of_the_other_branch_is_found(name, heads):
+    """Published: player 0 may sell a coin for 0.5 or -0.5, or play; what player 1 then guesses."""
+    game = make(name)
+    whole = build_public_tree(game)
+    played = int(np.flatnonzero(np.asarray(whole.public_states.actor) == 1)[0])
+    tree = build_public_tree(game, root=played)
+    price = 0.5 * jnp.array([0.5, -0.5]) * (-1 if heads > 0.5 else 1)  # chance 1/2 of each side
+    safe = with_gadget(tree, price, resolver=1)
+    state = cfr.run(safe, cfr.init(safe), solver=cfr.cfr_plus(), num_iterations=2000)
+    policy = without_gadget(tree, cfr.average_policy(safe, state), resolver=1)
+    assert [rows.shape for rows in policy] == [
+        (player.num_decisions, tree.num_actions) for player in tree.players
+    ]
+    guesses = policy[1][np.asarray(tree.players[1].groups[0].decision).ravel()[0]]
+    assert float(guesses[HEADS]) == pytest.approx(heads, abs=0.01)
+
+
+# Hold'em with ten cards and two streets
+
+
+DECK = tuple(4 * rank + suit for rank in range(5) for suit in range(2))
+BOARD = DECK[0], DECK[9]
+HANDS = np.array(list(itertools.combinations(DECK, 2)))
+SIZES = Sizes.parse("100%", "")
+RIVERS = [card for card in DECK if card not in BOARD]
+
+
+def built(board, ranges, streets):
+    return build_holdem_tree(
+        board,
+        HANDS,
+        ranges,
+        build_betting_tree(pot=4, stack=12, streets=streets, sizes=SIZES),
+        deals=(1,) * (streets - 1),
+        deck=DECK,
+        form="products",
+        isomorphism=False,
+    )
+
+
+def solve(tree, root_reach, num_iterations):
+    state = cfr.init(tree, root_reach=root_reach)
+    state = cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=num_iterations)
+    return cfr.average_policy(tree, state)
+
+
+@functools.cache
+def turn():
+    """A turn with two random ranges, and a rough solution of it."""
+    ranges = np.random.default_rng(0).uniform(0.1, 1, (2, len(HANDS)))
+    tree = built(BOARD, tuple(ranges), 2)
+    return Solution(tree, solve(tree.public, tree.root_reach, 20))
+
+
+class Rivers:
+    """All rivers after two checks, of one shape: stacked."""
+
+    def __init__(self):
+        self.whole, ones = turn(), np.ones(len(HANDS))
+        self.trees = [built((*BOARD, card), (ones, ones), 1) for card in RIVERS]
+        self.public = stack([tree.public for tree in self.trees])
+        self.there = [
+            [possible(hands, np.array([[*BOARD, card]]))[0] for hands in self.whole.tree.hands]
+            for card in RIVERS
+        ]
+        nodes = [self.whole.play("check", "check", card=cards_name((card,))) for card in RIVERS]
+        reach = [
+            tuple(held[there] for held, there in zip(node.ranges, self.there[i], strict=True))
+            for i, node in enumerate(nodes)
+        ]
+        self.reach = stack([jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), r) for r in reach])
+        self.pairs = self._pairs(nodes[0].number)
+        self.before = stack([self.rows(river) for river in range(len(RIVERS))])
+
+    def _pairs(self, start):
+        """Nodes of the river's betting, and which they are in the turn's."""
+        small, large = self.trees[0].betting, self.whole.tree.betting
+        found, waiting = [], [(0, start)]
+        while waiting:
+            here, there = waiting.pop()
+            assert small.actor[here] == large.actor[there] != CHANCE
+            if small.actor[here] >= 0:
+                found.append((here, there))
+                waiting += zip(small.child[here], large.child[there], strict=False)
+                waiting = [pair for pair in waiting if min(pair) >= 0]
+        return found
+
+    def places(self, river, player):
+        """Rows of the river's decisions, and which rows they are of the turn's."""
+        small, large = self.trees[river].layouts[player], self.whole.tree.layouts[player]
+        (hands,) = np.nonzero(self.there[river][player])
+        mine, theirs = [], []
+        for here, there in self.pairs:
+            if self.whole.tree.betting.actor[there] == player:
+                count = small.num_hands
+                mine += range(
+                    small.first_decision[here] * count, (small.first_decision[here] + 1) * count
+                )
+                theirs += ((large.first_decision[there] + river) * large.num_hands + hands).tolist()
+        return np.array(mine), np.array(theirs)
+
+    def rows(self, river):
+        """What the turn's solution does here."""
+        found = []
+        for player, layout in enumerate(self.trees[river].layouts):
+            mine, theirs = self.places(river, player)
+            table = np.zeros((layout.player.num_decisions, self.public.num_actions), np.float32)
+            table[mine] = self.whole.policy[player][theirs, : table.shape[1]]
+            found.append(jnp.asarray(table))
+        return tuple(found)
+
+    def exploited(self, policies, resolver):
+        """What the opponent gets at most when the resolver plays so on all rivers."""
+        changed = list(map(np.array, self.whole.policy))
+        for river in range(len(RIVERS)):
+            mine, theirs = self.places(river, resolver)
+            rows = np.asarray(policies[resolver][river])
+            changed[resolver][theirs, : rows.shape[1]] = rows[mine]
+        tree = self.whole.tree
+        best = evaluation.best_response_value(tree.public, tuple(changed), tree.root_reach)
+        return float(best[1 - resolver]) / tree.total
+
+
+def stack(trees):
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+@functools.cache
+def rivers():
+    return Rivers()
+
+
+@functools.partial(jax.jit, static_argnames=("resolver", "safe"))
+def resolved(tree, reach, before, *, resolver, safe):
+    """Without a gadget, half of the opponent's range is thought to be unlikely."""
+    opt_out = evaluation.root_best_response_values(tree, before, reach)[1 - resolver]
+    opponent = reach[1 - resolver]
+    if not safe:
+        low = jnp.arange(len(opponent)) < len(opponent) // 2
+        wrong = jnp.where(low if resolver == 0 else ~low, 0.01, 1) * opponent
+        return solve(tree, (reach[0], wrong) if resolver == 0 else (wrong, reach[1]), 1000)
+    gadget, ones = with_gadget(tree, opt_out, resolver=resolver), jnp.ones_like(opponent)
+    policy = solve(gadget, (reach[0], ones) if resolver == 0 else (ones, reach[1]), 1000)
+    return without_gadget(tree, policy, resolver=resolver)
+
+
+@pytest.mark.parametrize("resolver", [0, 1])
+def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
+    """All rivers after two checks at once: a gadget does not trust the opponent's range."""
+    spot, found = rivers(), {}
+    before = spot.exploited(spot.before, resolver)
+    for safe in (True, False):
+        one = functools.partial(resolved, resolver=resolver, safe=safe)
+        policies = jax.vmap(one)(spot.public, spot.reach, spot.before)
+        found[safe] = spot.exploited(policies, resolver)
+    assert found[True] < before + 1e-3
+    assert found[False] > before + 5e-3
+
+
+def test_boards_of_one_shape_are_solved_side_by_side():
+    spot = rivers()
+    together = jax.vmap(lambda *one: solve(*one, 30))(spot.public, spot.reach)
+    for river in (0, 5):
+        tree = spot.trees[river].public
+        alone = solve(tree, tuple(r[river] for r in spot.reach), 30)
+        for some, one in zip(together, alone, strict=True):
+            np.testing.assert_allclose(some[river], one, atol=1e-4)
+
+
+def test_bad_gadgets():
+    tree = build_public_tree(make("kuhn_poker"))
+    with pytest.raises(ValueError, match=r"resolver=2 of kuhn_poker.* must be 0 or 1"):
+        with_gadget(tree, jnp.zeros(1), resolver=2)
+    with pytest.raises(ValueError, match=r"opt_out of kuhn.* has shape \(3,\), must be \(1,\)"):
+        with_gadget(tree, jnp.zeros(3), resolver=0)

@@ -1,0 +1,66 @@
+"""One hold'em tree over eight devices: the numbers of one, and an eighth of the memory."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.cards import parse_cards
+from jaxgames.holdem.ranges import parse_range
+from solvers.holdem.sharding import BOARDS, spread_holdem_tree
+
+TESTS = pathlib.Path(__file__).parent
+FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=8"
+
+
+def spread_run(out, *arguments):
+    subprocess.run(
+        [sys.executable, TESTS / "spread_run.py", *arguments, "--out", out],
+        env=os.environ
+        | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+        | {"XLA_FLAGS": FLAGS, "PYTHONPATH": str(TESTS.parent)},
+        check=True,
+        timeout=400,
+    )
+    return np.load(out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("two streets",), marks=pytest.mark.slow),
+        pytest.param(("two streets", "--storage", "int16"), marks=pytest.mark.slow),
+        pytest.param(("two streets", "--isomorphism"), marks=pytest.mark.slow),
+        pytest.param(("three streets",), marks=pytest.mark.slow),
+        ("three streets", "--isomorphism"),
+    ],
+    ids=" ".join,
+)
+def test_eight_devices_give_the_numbers_of_one(tmp_path, arguments):
+    found = spread_run(tmp_path / "found.npz", "--game", *arguments)
+    assert found["spread_exploitability"].shape == (8,)
+    close = dict(rtol=1e-3) if "int16" in arguments else dict(rtol=1e-7)
+    np.testing.assert_allclose(
+        found["spread_exploitability"], np.full(8, found["exploitability"]), **close
+    )
+    if "int16" not in arguments:
+        for player in range(2):
+            np.testing.assert_allclose(
+                found[f"spread_policy_{player}"], found[f"policy_{player}"], atol=1e-6
+            )
+    # an eighth, up to boards that fill up the parts, and what comes before the first card
+    assert found["spread_bytes"] < 0.25 * found["bytes"]
+
+
+def test_rivers_have_no_boards_to_spread():
+    betting = build_betting_tree(pot=2, stack=2, streets=1, sizes=Sizes.parse("allin", ""))
+    mesh = Mesh(np.array(jax.devices()[:1]), (BOARDS,))
+    ranges = parse_range("AA"), parse_range("KK")
+    with pytest.raises(ValueError, match="has no cards after it"):
+        spread_holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting, mesh=mesh)

@@ -1,0 +1,119 @@
+"""Solves in half the bytes: rounding that cancels, and equilibria as good as in full precision."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from solver_cases import public_tree
+
+from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.cards import parse_cards
+from jaxgames.holdem.ranges import parse_range
+from solvers import cfr, checkpoint, evaluation
+from solvers.holdem.tree import estimated_bytes, holdem_tree
+from solvers.storage import compress, decompress
+
+
+def num_bytes(state):
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+
+
+def river():
+    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "3x"))
+    return holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("random"),) * 2, betting)
+
+
+def test_rounding_errors_are_below_a_unit_and_cancel():
+    values = jax.random.normal(jax.random.key(0), (3, 50, 40)) * 10.0 ** jnp.arange(-2, 1)[
+        :, None, None
+    ].astype(jnp.float32)
+    kept = jax.vmap(lambda step: compress(values, axis=2, step=step))(jnp.arange(1000))
+    assert kept.numbers.dtype == jnp.int16
+    errors = (jax.vmap(decompress)(kept) - values[None]) / kept.unit
+    assert np.abs(errors).max() < 1.01  # and what float32 itself rounds
+    assert np.abs(errors.mean(axis=0)).max() < 0.02
+
+
+def test_numbers_that_have_no_units():
+    """Rows of zeros, and of numbers so small that they have no reciprocal; what is not finite is
+    not hidden."""
+    rows = jnp.array([[0.0, 0.0], [1e-42, -1e-42], [np.nan, 1.0], [0.0, 1e30]], jnp.float32)
+    found = decompress(compress(rows, axis=1, step=jnp.int32(1)))
+    np.testing.assert_array_equal(found[:2], 0)
+    assert np.isnan(found[2]).any()
+    np.testing.assert_allclose(found[3], rows[3], rtol=1e-4)
+
+
+# what full precision reaches in as many iterations, and twice that or one thousandth of a chip
+@pytest.mark.parametrize("solver", cfr.SOLVERS)
+def test_leduc_is_solved_as_in_full_precision(solver):
+    tree, solver = public_tree("leduc_poker", dtype="float32"), cfr.make_solver(solver)
+    found = {}
+    for storage in ("full", "int16"):
+        state = cfr.run(tree, cfr.init(tree, storage=storage), solver=solver, num_iterations=400)
+        found[storage] = float(evaluation.exploitability(tree, cfr.average_policy(tree, state)))
+    assert found["int16"] < max(2 * found["full"], found["full"] + 0.001)
+
+
+def test_a_river_is_solved_in_half_the_bytes():
+    tree, solver, found, size = river(), cfr.dcfr(gamma=3.0), {}, {}
+    for storage in ("full", "int16"):
+        state = cfr.init(tree.public, root_reach=tree.root_reach, storage=storage)
+        state = cfr.run(tree.public, state, solver=solver, num_iterations=100)
+        policy = cfr.average_policy(tree.public, state)
+        gain = evaluation.exploitability(tree.public, policy, tree.root_reach)
+        found[storage], size[storage] = float(gain) / tree.total, num_bytes(state)
+    assert size["int16"] < 0.52 * size["full"]
+    assert found["int16"] < 1.25 * found["full"] < 1  # chips, of 200
+
+
+def test_solves_side_by_side_are_solves_one_by_one():
+    tree = public_tree("kuhn_poker", root=2, dtype="float32")
+    reaches = tuple(np.random.default_rng(0).random((2, 4, 3), np.float32))
+
+    def solve(*reach):
+        state = cfr.init(tree, root_reach=reach, storage="int16")
+        state = cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=9)
+        return cfr.average_policy(tree, state), cfr.current_policy(tree, state)
+
+    together = jax.vmap(solve)(*reaches)
+    for number in range(4):
+        alone = solve(*(reach[number] for reach in reaches))
+        jax.tree.map(
+            lambda some, one, number=number: np.testing.assert_allclose(
+                some[number], one, atol=1e-3
+            ),
+            together,
+            alone,
+        )
+
+
+def test_checkpoints_are_of_one_storage(tmp_path):
+    tree, solver = public_tree("kuhn_poker", dtype="float32"), cfr.dcfr()
+    state = cfr.run(tree, cfr.init(tree, storage="int16"), solver=solver, num_iterations=7)
+    checkpoint.save(tmp_path, state, tree=tree, solver=solver)
+    again = checkpoint.restore(tmp_path, tree=tree, solver=solver, storage="int16")
+    jax.tree.map(np.testing.assert_array_equal, again, state)
+    assert again.storage == "int16"
+    with pytest.raises(ValueError, match="has dtype='float32 in int16', not 'float32'"):
+        checkpoint.restore(tmp_path, tree=tree, solver=solver)
+
+
+def test_the_estimate_of_memory_knows_the_storage():
+    tree = river()
+    sizes = tuple(map(len, tree.hands))
+    full, half = (
+        estimated_bytes(tree.betting, tree.streets, sizes, storage=storage)
+        for storage in ("full", "int16")
+    )
+    states = [
+        num_bytes(cfr.init(tree.public, root_reach=tree.root_reach, storage=storage))
+        for storage in ("full", "int16")
+    ]
+    assert full - half == pytest.approx(states[0] - states[1], rel=0.05)
+
+
+def test_storages_that_are_none():
+    tree = public_tree("kuhn_poker", dtype="float32")
+    with pytest.raises(ValueError, match="storage='int8' must be one of full, int16"):
+        cfr.init(tree, storage="int8")
