@@ -54,8 +54,10 @@ def test_eight_devices_give_the_numbers_of_one(tmp_path, arguments):
             np.testing.assert_allclose(
                 found[f"spread_policy_{player}"], found[f"policy_{player}"], atol=1e-6
             )
-    # an eighth, up to boards that fill up the parts, and what comes before the first card
-    assert found["spread_bytes"] < 0.25 * found["bytes"]
+    # an eighth, up to boards that fill up the parts, and what comes before the first card; but
+    # there are only three first cards up to suits in the smallest game
+    share = 0.4 if arguments == ("three streets", "--isomorphism") else 0.25
+    assert found["spread_bytes"] < share * found["bytes"]
 
 
 def test_rivers_have_no_boards_to_spread():
