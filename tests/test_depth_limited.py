@@ -13,7 +13,7 @@ from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from solvers import cfr, evaluation, linear_program
-from solvers.depth_limited import continuations, leaf_values
+from solvers.depth_limited import continuations, leaf_values, resolving
 from solvers.depth_limited.subgame import (
     NOT_OF_GAME,
     after_decisions,
@@ -283,6 +283,90 @@ def test_who_opts_out_gets_the_given_value():
         )
         earned = evaluation.best_response_value(inside, rows, (reach, ones))[1]
         assert earned == pytest.approx(sum(going_on) + max(change, 0.0), abs=1e-5)
+
+
+def best_response_values(tree, policy, root, player, states):
+    """Counterfactual best-response values of `player` at a public state, one state at a time."""
+    known = build_public_tree(tree, root=root)
+    reach = resolving.ranges(resolving.to_root(tree, build_subgame(tree, [], root=root)), policy)
+    found = []
+    for one in jnp.eye(len(states)):
+        ranges = tuple(one if p == player else reach[p] for p in range(2))
+        found.append(evaluation.best_response_value(known, policy, ranges)[player])
+    return jnp.stack(found)
+
+
+def resolved(tree, policy, player, *, gadget, promises=best_response_values):
+    """The policy with all of the second round re-solved for `player`."""
+    for root in map(int, ends_of_rounds(tree)):
+        subgame = build_subgame(tree, [], root=root, gadget=1 - player if gadget else None)
+        opt_outs = None
+        if gadget:
+            states = subgame.root_states[1 - player]
+            opt_outs = promises(tree, policy, root, 1 - player, states)
+        found = resolving.resolve(
+            subgame,
+            jnp.zeros((0, 1, 1)),
+            resolving.ranges(resolving.to_root(tree, subgame), policy),
+            opt_outs,
+            solver=cfr.pcfr_plus(),
+            num_iterations=2000,
+        )
+        inner = embed(subgame, found, policy)
+        policy = tuple(inner[p] if p == player else policy[p] for p in range(2))
+    return policy
+
+
+def least(public, policy, player):
+    """What a policy is worth against a best response."""
+    return -float(evaluation.best_response_value(public, policy)[1 - player])
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_safe_resolving_keeps_what_it_has(player):
+    """No worse than the blueprint (Burch, Johanson and Bowling 2014), be it good or bad; with an
+    equilibrium's trunk it comes back to the equilibrium."""
+    tree, public, value, equilibrium = game(TINY_LEDUC)
+    value = value if player == 0 else -value
+    assert least(public, resolved(tree, equilibrium, player, gadget=True), player) > value - 1e-3
+    bad = tuple(random_strategies(tree, p, 1, seed=p)[0] for p in range(2))
+    after = least(public, resolved(tree, bad, player, gadget=True), player)
+    assert after > least(public, bad, player) - 1e-3
+    assert after < value - 0.01
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_promises_at_leaves_are_best_response_values(player):
+    """If all pure strategies are offered; so after depth-limited solving, safe re-solving makes an
+    equilibrium."""
+    tree, public, value, blueprint = game("kuhn_poker")
+    leaves = after_decisions(tree, 1)
+    offered = offers(tree, blueprint, all_pure(tree, 1 - player), player)
+    subgame = build_subgame(tree, leaves, choices=tuple(map(len, offered)))
+    paths = leaf_values.to_leaves(tree, subgame), leaf_values.from_leaves(tree, subgame)
+    values = continuations.offered(subgame, paths, blueprint, offered)
+    solution = continuations.solve(subgame, values, solver=cfr.pcfr_plus(), num_iterations=2000)
+    policy = embed(subgame, solution, blueprint)
+    for root in map(int, leaves):
+        below = build_subgame(tree, [], root=root, gadget=1 - player)
+        states = below.root_states[1 - player]
+        promises = resolving.promised(
+            subgame, paths[0], values, solution, policy, player=1 - player, states=states
+        )
+        expected = best_response_values(tree, policy, root, 1 - player, states)
+        np.testing.assert_allclose(promises, expected, atol=1e-5)
+        found = resolving.resolve(
+            below,
+            jnp.zeros((0, 1, 1)),
+            resolving.ranges(resolving.to_root(tree, below), policy),
+            promises,
+            solver=cfr.pcfr_plus(),
+            num_iterations=2000,
+        )
+        policy = embed(below, found, policy)
+    assert least(public, policy, player) == pytest.approx(
+        value if player == 0 else -value, abs=1e-3
+    )
 
 
 def test_values_may_be_batched():

@@ -43,6 +43,7 @@ class Subgame:
     root_states: tuple[Array, ...]  # [R_p] int32 number in the game of each information state
     weights: Array  # [R_0, R_1] chance's probability that both are where the subgame begins
     leaf_history: Array  # [L] int32 histories of the game
+    leaf_states: tuple[Array, ...]  # [L] int32 number in the game of each leaf's information state
     leaf_choice: tuple[Array, ...]  # [L] int32 decision at each leaf of a player with a choice
     payoff: Array  # [Z] to player 0 at the game's own terminals, 0 at the others
     slot: Array  # [Z] int32 place of the others' payoffs among leaf values and opt-outs, or -1
@@ -117,12 +118,14 @@ def with_values(
 
 
 def opt_out_payoffs(
-    subgame: Subgame, values: Float[Array, " R"], reach: Float[Array, " R_own"]
+    subgame: Subgame, values: Float[Array, " R"], reach: Float[Array, " R_other"]
 ) -> Float[Array, " R"]:
-    """Expected payoffs of the gadget's player from its counterfactual values at the root, given the
-    other's own `reach` of its information states there; 0 where it cannot be."""
-    weights = subgame.weights.T if subgame.gadget == 1 else subgame.weights
-    mass = weights.T @ reach if weights.shape[0] == len(reach) else weights @ reach
+    """Expected payoffs of the gadget's player from its counterfactual `values` at the root.
+
+    `reach` is the other player's own reach of its information states there; 0 where that makes it
+    impossible.
+    """
+    mass = (subgame.weights.T if subgame.gadget == 1 else subgame.weights) @ reach
     return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1), 0)
 
 
@@ -316,6 +319,9 @@ def _compiled(table, tree, starts, choices, gadget, dtype):
         ),
         weights=jnp.asarray(weights, dtype),
         leaf_history=jnp.asarray(leaf_history, jnp.int32),
+        leaf_states=tuple(
+            jnp.asarray(tree.information_state[leaf_history, p], jnp.int32) for p in range(2)
+        ),
         leaf_choice=tuple(jnp.asarray(_choices(found, leaf, p)) for p in range(2)),
         payoff=jnp.asarray(payoff[ends], dtype),
         slot=jnp.asarray(slot[ends], jnp.int32),
