@@ -332,10 +332,10 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell], sizes: Sizes
                 place.minorticks_off()
                 place.set_ylim(500 * min(*heights, level / 1000), 2000 * max(heights))
                 played = "by the blueprint" if below == "blueprint" else f"re-solved, {below}"
-                place.set_title(f"{blueprint}: round 2 {played}", fontsize=8.5)
+                place.set_title(f"round two {played}")
                 if place is not row[-1]:
                     place.get_legend().remove()
-            row[0].set_ylabel("exploitability (mbb/h)")
+            row[0].set_ylabel(f"{blueprint}: exploitability (mbb/h)")
 
 
 def _band(cells, blueprint, offer, below) -> plots.Band:
