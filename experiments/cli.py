@@ -21,9 +21,11 @@ from rich.table import Column, Table
 
 from experiments import (
     cfr_convergence,
+    depth_limited_leduc,
     ismcts_leduc,
     play,
     rl_baselines,
+    rps_plus,
     smooth_uct_kuhn,
     smooth_uct_leduc,
     sog_glasses,
@@ -83,6 +85,8 @@ EXPERIMENTS = {
         sog_glasses,
         sog_tictactoe,
         sog_variants,
+        rps_plus,
+        depth_limited_leduc,
     )
 }
 COMMANDS = {

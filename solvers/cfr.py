@@ -68,9 +68,15 @@ def cfr(*, averaging: float = 0.0, delay: int = 0, alternating: bool = True) -> 
     return Solver(RegretMatching(), averaging, delay, alternating)
 
 
-def cfr_plus(*, averaging: float = 1.0, delay: int = 0, alternating: bool = True) -> Solver:
-    """CFR+ (Tammelin 2014), linear averaging."""
-    return Solver(RegretMatchingPlus(), averaging, delay, alternating)
+def cfr_plus(
+    *, averaging: float = 1.0, delay: int = 0, discounted: int = 0, alternating: bool = True
+) -> Solver:
+    """CFR+ (Tammelin 2014), linear averaging.
+
+    With `delay` half of the iterations and `discounted=30` it is the variant of Brown, Sandholm and
+    Amos (2018, appendix).
+    """
+    return Solver(RegretMatchingPlus(discounted), averaging, delay, alternating)
 
 
 def linear_cfr(*, averaging: float = 1.0, delay: int = 0, alternating: bool = True) -> Solver:

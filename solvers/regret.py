@@ -68,10 +68,23 @@ class RegretMatching(RegretMinimizer):
 
 @dataclasses.dataclass(frozen=True)
 class RegretMatchingPlus(RegretMinimizer):
-    """CFR+ (Tammelin 2014): sums of regrets, cut at zero after every iteration."""
+    """CFR+ (Tammelin 2014): sums of regrets, cut at zero after every iteration.
+
+    During the first `discounted` iterations t they are multiplied by sqrt(t) / (sqrt(t) + 1) after
+    that (Brown, Sandholm and Amos 2018, appendix: 30).
+    """
+
+    discounted: int = 0
+
+    def __post_init__(self):
+        if self.discounted < 0:
+            raise ValueError(f"cfr_plus: discounted={self.discounted} must be at least 0")
 
     def update(self, state, instant, uniform, step):
         regret = jnp.maximum(state.regret + instant, 0)
+        if self.discounted:
+            root = jnp.sqrt(step)
+            regret = regret * jnp.where(step <= self.discounted, root / (root + 1), 1)
         return RegretState(regret=regret, policy=match(regret, uniform))
 
 

@@ -90,6 +90,16 @@ def test_regret_matching_plus_by_hand():
     np.testing.assert_allclose(policies(states), [[1, 0], [0.5, 0.5], [2 / 3, 1 / 3]])
 
 
+def test_early_regrets_of_regret_matching_plus_may_be_discounted():
+    """After iteration t by sqrt(t) / (sqrt(t) + 1): 1/2, then 0.586; not in the third."""
+    states = observe(RegretMatchingPlus(discounted=2), [[4, -1], [2, 1], [1, 0]])
+    share = 2**0.5 / (2**0.5 + 1)
+    expected = [[2, 0], [4 * share, share], [4 * share + 1, share]]
+    np.testing.assert_allclose(regrets(states), expected, atol=1e-12)
+    with pytest.raises(ValueError, match="cfr_plus: discounted=-1 must be at least 0"):
+        cfr_plus(discounted=-1)
+
+
 def test_discounts_by_hand():
     """With alpha 1 positive regrets are multiplied by t / (t + 1) after iteration t, with beta 0
     negative ones by 1/2."""

@@ -1,0 +1,1 @@
+"""Depth-limited solving with multi-valued states: subgames, values of leaves, re-solving."""

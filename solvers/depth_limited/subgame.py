@@ -1,0 +1,359 @@
+"""Depth-limited subgames with multi-valued states (Brown, Sandholm and Amos 2018, section 4).
+
+A piece of an explicit game becomes a game of its own. Where it is cut, every history is a *leaf*,
+at which the players choose among strategies for the rest of the game, each player in its own
+information state and without seeing the other's choice; a choice ends the game with the value of
+the leaf under the chosen strategies. So every solver of public trees is a depth-limited solver, and
+other values, however they were come by, are other payoffs.
+
+A subgame below the root of the game may begin with a gadget (Burch, Johanson and Bowling 2014): the
+opponent, in each of its information states there, opts out for a given value or goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import flax.struct
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxgames.core import CHANCE, TERMINAL, record
+from jaxgames.game_tree import GameTree, levels, make_game_tree
+from solvers.public_tree import Policy, PublicTree, build_public_tree, with_returns
+
+NOT_OF_GAME = -1  # a decision that the game does not have: at a leaf, or about opting out
+OPT_OUT, GO_ON = 0, 1
+# A policy of a subgame for every player: [D_p, B], B the game's actions or the choices if more.
+SubgamePolicy = tuple[Float[Array | np.ndarray, "_ B"], ...]
+_ROOT = 1  # public state of every subgame's first histories, below one of chance
+
+
+@record
+class Subgame:
+    """L leaf histories, at which player p chooses among c_p strategies; Z terminal histories.
+
+    Root sequences are the R_p information states of player p where the subgame begins.
+    """
+
+    tree: PublicTree  # payoffs of leaves and of opting out are 0 (see `with_values`)
+    decisions: tuple[Array, ...]  # [D_p] int32 number in the game of each decision, or NOT_OF_GAME
+    root_states: tuple[Array, ...]  # [R_p] int32 number in the game of each information state
+    weights: Array  # [R_0, R_1] chance's probability that both are where the subgame begins
+    leaf_history: Array  # [L] int32 histories of the game
+    leaf_states: tuple[Array, ...]  # [L] int32 number in the game of each leaf's information state
+    leaf_choice: tuple[Array, ...]  # [L] int32 decision at each leaf of a player with a choice
+    payoff: Array  # [Z] to player 0 at the game's own terminals, 0 at the others
+    slot: Array  # [Z] int32 place of the others' payoffs among leaf values and opt-outs, or -1
+    choices: tuple[int, int] = flax.struct.field(pytree_node=False)  # c_0, c_1
+    gadget: int | None = flax.struct.field(pytree_node=False)  # who may opt out
+
+
+def build_subgame(
+    tree: GameTree,
+    leaves: Sequence[int] | Int[np.ndarray, " n"],
+    *,
+    choices: tuple[int, int] = (1, 1),
+    root: int = 0,
+    gadget: int | None = None,
+    dtype: str = "float32",
+) -> Subgame:
+    """The piece of a two-player zero-sum game from public state `root` to the public states
+    `leaves`.
+
+    It ends at the first of `leaves` on each path, and where the game does. `choices` are how many
+    strategies each player chooses from at the leaves: `(1, n)` lets the second one choose, against
+    whom the first is then safe (the paper), `(n, n)` both (Pluribus). `gadget` is the player who
+    may opt out at the root.
+
+    Raises:
+      ValueError: the game is not for two players and zero-sum; no such public state; `root` is
+        among the leaves; `choices` below 1; no such player.
+    """
+    _check(tree, leaves, choices, root, gadget)
+    inside = tree.public_state == root
+    below = np.zeros(tree.num_histories, bool)  # strictly, a leaf
+    leaf = np.isin(tree.public_state, np.asarray(leaves, int)) & (tree.actor != TERMINAL)
+    for rows in levels(tree.parent):
+        above = tree.parent[rows]
+        inside[rows] |= inside[above]
+        below[rows] = below[above] | (leaf[above] & inside[above])
+    leaf &= inside & ~below
+    table = _Table(tree, np.flatnonzero(inside & ~below), max(*choices, GO_ON + 1))
+    starts = np.flatnonzero(tree.public_state == root)
+    _add_root(table, table.rows_of(starts), tree.chance_reach()[starts], gadget)
+    _add_choices(table, table.rows_of(np.flatnonzero(leaf)), choices)
+    return _compiled(table, tree, starts, choices, gadget, dtype)
+
+
+def with_values(
+    subgame: Subgame,
+    leaf_values: Float[Array, "L c0 c1"],
+    opt_out: Float[Array, " R"] | None = None,
+) -> PublicTree:
+    """The subgame's tree with these payoffs to player 0 at its leaves; pure, batched by `vmap`.
+
+    `opt_out` is what the gadget's player gets for opting out in each of its information states at
+    the root: its expected payoff given that it is there (see `opt_out_payoffs`).
+
+    Raises:
+      ValueError: the shape of an argument does not fit, or `opt_out` lacks or has no gadget.
+    """
+    shape = (len(subgame.leaf_history), *subgame.choices)
+    if leaf_values.shape != shape:
+        raise ValueError(f"leaf_values have shape {leaf_values.shape}, must be {shape}")
+    values = leaf_values.reshape(-1)
+    if (opt_out is None) != (subgame.gadget is None):
+        raise ValueError(f"opt_out must be given exactly if there is a gadget ({subgame.gadget})")
+    if opt_out is not None:
+        count = len(subgame.root_states[subgame.gadget])
+        if opt_out.shape != (count,):
+            raise ValueError(f"opt_out has shape {opt_out.shape}, must be {(count,)}")
+        values = jnp.concatenate([values, opt_out if subgame.gadget == 0 else -opt_out])
+    given = jnp.append(values, jnp.zeros(1, values.dtype))[subgame.slot]  # -1: the last
+    payoff = jnp.where(subgame.slot < 0, subgame.payoff, given.astype(subgame.payoff.dtype))
+    return with_returns(subgame.tree, jnp.stack([payoff, -payoff], axis=1))
+
+
+def opt_out_payoffs(
+    subgame: Subgame, values: Float[Array, " R"], reach: Float[Array, " R_other"]
+) -> Float[Array, " R"]:
+    """Expected payoffs of the gadget's player from its counterfactual `values` at the root.
+
+    `reach` is the other player's own reach of its information states there; 0 where that makes it
+    impossible.
+    """
+    mass = (subgame.weights.T if subgame.gadget == 1 else subgame.weights) @ reach
+    return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1), 0)
+
+
+def embed(subgame: Subgame, policy: SubgamePolicy, blueprint: Policy) -> Policy:
+    """The game's `blueprint` with what `policy` of the subgame does in its place.
+
+    Where a player may opt out the policy is that of going on.
+    """
+    composed = []
+    for rows, inner, outer in zip(subgame.decisions, policy, blueprint, strict=True):
+        place = jnp.where(rows == NOT_OF_GAME, len(outer), rows)
+        inner = jnp.asarray(inner, outer.dtype)[:, : outer.shape[1]]
+        composed.append(jnp.asarray(outer).at[place].set(inner, mode="drop"))
+    return tuple(composed)
+
+
+def ends_of_rounds(tree: GameTree) -> Int[np.ndarray, " n"]:
+    """Public states where chance acts after a player has acted."""
+    acted = np.zeros(tree.num_histories, bool)
+    for rows in levels(tree.parent):
+        above = tree.parent[rows]
+        acted[rows] = acted[above] | (tree.actor[above] >= 0)
+    return np.unique(tree.public_state[acted & (tree.actor == CHANCE)])
+
+
+def after_decisions(tree: GameTree, count: int, *, root: int = 0) -> Int[np.ndarray, " n"]:
+    """Public states right after `count` decisions of players from public state `root` on."""
+    inside, made = tree.public_state == root, np.zeros(tree.num_histories, int)
+    last = np.zeros(tree.num_histories, bool)
+    for rows in levels(tree.parent):
+        above = tree.parent[rows]
+        decided = tree.actor[above] >= 0
+        last[rows] = decided & inside[above]
+        made[rows] = made[above] + last[rows]
+        inside[rows] |= inside[above]
+    return np.unique(tree.public_state[last & (made == count)])
+
+
+class _Table:
+    """Rows of a game tree to be, in any order; states are numbered apart from the game's."""
+
+    def __init__(self, tree: GameTree, histories: np.ndarray, num_actions: int):
+        wider = max(num_actions - tree.num_actions, 0)
+        self._row = np.full(tree.num_histories, -1)
+        self._row[histories] = np.arange(len(histories))
+        self._fresh = 1 + max(tree.information_state.max(), tree.public_state.max())
+        self.columns = dict(
+            parent=self._row[tree.parent[histories]],
+            parent_action=tree.parent_action[histories],
+            actor=tree.actor[histories],
+            legal=np.pad(tree.legal[histories], ((0, 0), (0, wider))),
+            chance_prob=tree.chance_prob[histories],
+            payoff=tree.returns[histories, 0],
+            information_state=tree.information_state[histories].astype(np.int64),
+            public_state=tree.public_state[histories].astype(np.int64),
+            slot=np.full(len(histories), -1),
+            history=histories,
+            start=np.full(len(histories), -1),
+            out=np.full(len(histories), -1),
+            leaf=np.full(len(histories), -1),
+        )
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def rows_of(self, histories: np.ndarray) -> np.ndarray:
+        """The rows of histories of the game."""
+        return self._row[histories]
+
+    def states(self, states: np.ndarray, seen: np.ndarray | int = 0, most: int = 1) -> np.ndarray:
+        """New states, which differ where the old ones do, or what is `seen`, below `most`, does."""
+        _, number = np.unique(states * most + seen, return_inverse=True)
+        number = self._fresh + number.ravel()
+        self._fresh = int(number.max(initial=self._fresh)) + 1
+        return number
+
+    def add(self, count: int, **columns) -> np.ndarray:
+        """New rows; what is not said is 0, False, or that of a terminal history."""
+        unknown = dict(slot=-1, history=-1, start=-1, out=-1, leaf=-1)
+        default = dict(actor=TERMINAL, chance_prob=1.0, **unknown)
+        first = len(self["parent"])
+        for name, old in self.columns.items():
+            new = np.zeros((count, *old.shape[1:]), old.dtype)
+            new[...] = columns.get(name, default.get(name, 0))
+            self.columns[name] = np.concatenate([old, new])
+        return np.arange(first, first + count)
+
+    def sorted(self) -> dict[str, np.ndarray]:
+        """The columns in breadth-first order, the row without a parent first."""
+        parent, action = self["parent"], self["parent_action"]
+        rank, order, level = np.zeros(len(parent), int), [], np.flatnonzero(parent < 0)
+        while len(level):
+            rank[level] = np.arange(len(level))
+            order.append(level)
+            level = np.flatnonzero(np.isin(parent, level))
+            level = level[np.lexsort((action[level], rank[parent[level]]))]
+        rows = np.concatenate(order)
+        place = np.empty(len(rows), int)
+        place[rows] = np.arange(len(rows))
+        found = {name: column[rows] for name, column in self.columns.items()}
+        return found | dict(parent=np.where(found["parent"] < 0, -1, place[found["parent"]]))
+
+
+def _add_root(table, starts, reach, gadget):
+    """Chance leads where the subgame begins, by its share in the reach of each history."""
+    firsts, count = starts, len(starts)
+    if gadget is not None:
+        known, public = table["information_state"][starts], np.zeros(count, int)
+        firsts = table.add(
+            count,
+            actor=gadget,
+            legal=np.arange(table["legal"].shape[1]) <= GO_ON,
+            information_state=np.stack([table.states(known[:, p]) for p in range(2)], axis=1),
+            public_state=table.states(public),
+        )
+        table.add(
+            count,
+            parent=firsts,
+            parent_action=OPT_OUT,
+            information_state=np.stack([table.states(known[:, p]) for p in range(2)], axis=1),
+            public_state=table.states(public),
+            out=np.arange(count),
+        )
+        table["parent"][starts] = firsts
+        table["parent_action"][starts] = GO_ON
+        table["chance_prob"][starts] = 1.0
+    table["start"][firsts] = np.arange(count)
+    (root,) = table.add(1, actor=CHANCE, parent=-1, public_state=table.states(np.zeros(1, int)))
+    table["information_state"][root] = table.states(np.zeros(1, int))
+    table["parent"][firsts] = root
+    table["parent_action"][firsts] = np.arange(count)
+    table["chance_prob"][firsts] = reach / reach.sum()
+
+
+def _add_choices(table, leaves, choices):
+    """At each leaf both players' choices, as far as they have any."""
+    rows = leaves
+    table["leaf"][leaves] = np.arange(len(leaves))
+    for player, count in enumerate(choices):
+        if count == 1:
+            continue
+        table["actor"][rows] = player
+        table["legal"][rows] = np.arange(table["legal"].shape[1]) < count
+        above, action = np.repeat(rows, count), np.tile(np.arange(count), len(rows))
+        known = table["information_state"][above]
+        seen = [table.states(known[:, p], action * (p == player), count) for p in range(2)]
+        rows = table.add(
+            len(above),
+            parent=above,
+            parent_action=action,
+            information_state=np.stack(seen, axis=1),
+            public_state=table.states(table["public_state"][above]),
+            leaf=table["leaf"][above],
+        )
+    table["actor"][rows] = TERMINAL
+    table["legal"][rows] = False
+    table["slot"][rows] = np.arange(len(rows))  # in the values [L, c_0, c_1]
+
+
+def _compiled(table, tree, starts, choices, gadget, dtype):
+    rows = table.sorted()
+    payoff, slot, history = (rows.pop(name) for name in ("payoff", "slot", "history"))
+    start, out, leaf = (rows.pop(name) for name in ("start", "out", "leaf"))
+    found = make_game_tree(game=tree.game, returns=np.stack([payoff, -payoff], axis=1), **rows)
+    at_leaf = np.flatnonzero((leaf >= 0) & (history >= 0))
+    leaf_history = np.empty(len(at_leaf), int)
+    leaf_history[leaf[at_leaf]] = history[at_leaf]
+    history = np.where(leaf < 0, history, -1)  # what is done at a leaf is a choice
+    firsts = np.flatnonzero(start >= 0)
+    roots = [
+        np.unique(found.information_state[firsts, p], return_index=True, return_inverse=True)
+        for p in range(2)
+    ]
+    place = np.stack([number for *_, number in roots])
+    weights = np.zeros([len(numbers) for numbers, *_ in roots])
+    np.add.at(weights, tuple(place), tree.chance_reach()[starts[start[firsts]]])
+    if gadget is not None:
+        state_of = np.empty(len(starts), int)
+        state_of[start[firsts]] = place[gadget]
+        slot = np.where(out >= 0, len(leaf_history) * math.prod(choices) + state_of[out], slot)
+    ends = found.actor == TERMINAL
+    public = build_public_tree(found, root=_ROOT, dtype=dtype)
+    # chance's probability from the start of the game, which below players can sum to more than 1
+    public = public.replace(terminal_chance=public.terminal_chance * float(weights.sum()))
+    return Subgame(
+        tree=public,
+        decisions=tuple(jnp.asarray(_decisions(tree, found, history, p)) for p in range(2)),
+        root_states=tuple(
+            jnp.asarray(tree.information_state[starts[start[firsts[index]]], p], jnp.int32)
+            for p, (_, index, _) in enumerate(roots)
+        ),
+        weights=jnp.asarray(weights, dtype),
+        leaf_history=jnp.asarray(leaf_history, jnp.int32),
+        leaf_states=tuple(
+            jnp.asarray(tree.information_state[leaf_history, p], jnp.int32) for p in range(2)
+        ),
+        leaf_choice=tuple(jnp.asarray(_choices(found, leaf, p)) for p in range(2)),
+        payoff=jnp.asarray(payoff[ends], dtype),
+        slot=jnp.asarray(slot[ends], jnp.int32),
+        choices=tuple(choices),
+        gadget=gadget,
+    )
+
+
+def _decisions(tree, found, history, player):
+    """The game's number of each of a player's decisions."""
+    at = history[found.representative(player)[: found.num_decisions[player]]]
+    return np.where(at < 0, NOT_OF_GAME, tree.information_state[at, player]).astype(np.int32)
+
+
+def _choices(found, leaf, player):
+    """The decision of a player at each leaf, or NOT_OF_GAME if there is no choice."""
+    numbers = np.full(leaf.max(initial=-1) + 1, NOT_OF_GAME, np.int32)
+    rows = np.flatnonzero((leaf >= 0) & (found.actor == player))
+    numbers[leaf[rows]] = found.information_state[rows, player]
+    return numbers
+
+
+def _check(tree, leaves, choices, root, gadget):
+    if tree.num_players != 2 or np.abs(tree.returns.sum(axis=1)).max() > 1e-6:
+        raise ValueError(f"{tree.game}: depth-limited solving is for two-player zero-sum games")
+    last = tree.public_state.max()
+    for name, state in [("root", root), *(("leaves", leaf) for leaf in leaves)]:
+        if not 0 <= state <= last:
+            raise ValueError(f"{name}: {state} must be a public state, 0 to {last}")
+    if root in leaves:
+        raise ValueError(f"root={root} must not be among the leaves")
+    if len(choices) != 2 or min(choices) < 1:
+        raise ValueError(f"choices={choices} must be a number of at least 1 for either player")
+    if gadget not in (None, 0, 1):
+        raise ValueError(f"gadget={gadget} must be a player, 0 or 1, or None")

@@ -1,0 +1,41 @@
+"""The experiments `rps_plus` and `depth_limited_leduc`."""
+
+import numpy as np
+import pytest
+
+from experiments import cli, depth_limited_leduc, results, rps_plus
+
+
+def test_a_run_of_rps_plus(tmp_path):
+    """One value leaves the first player without a clue; four recover the equilibrium."""
+    assert cli.main(["rps_plus", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    for method in rps_plus.METHODS:
+        found = {
+            count: [result.number(f"{name}:{method}, values={count}") for name in rps_plus.ACTIONS]
+            for count in (1, 4)
+        }
+        np.testing.assert_allclose([n.value for n in found[1]], 1 / 3, atol=0.01)
+        np.testing.assert_allclose(
+            [n.value for n in found[4]], [n.paper for n in found[4]], atol=0.02
+        )
+        won = result.number(f"exploitability:{method}, values=1").value
+        assert won == pytest.approx(1 / 3, abs=0.01)
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * 2
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_in_leduc(tmp_path):
+    """More values are better, and then the second round may be solved again."""
+    assert cli.main(["depth_limited_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    for offer in depth_limited_leduc.PRESETS["smoke"].offers:
+        for below in depth_limited_leduc.BELOW:
+            row = f"equilibrium, {offer}, then {below}"
+            one, four = (result.number(f"values={count}:{row}").value for count in (1, 4))
+            assert 0 <= four < one + 1
+        safe = result.number(f"values=4:equilibrium, {offer}, then safe").value
+        assert safe < 40
+    assert result.number("histories:round one").value < result.number("histories:the game").value
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * 3 * 2
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
