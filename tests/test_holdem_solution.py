@@ -96,6 +96,7 @@ def test_files_there_and_back(tmp_path):
     solution.save(path)
     again = Solution.load(path)
     assert [file.name for file in tmp_path.iterdir()] == ["solution.npz"]
+    assert again.tree.betting.abstraction == solution.tree.betting.abstraction
     np.testing.assert_allclose(again.ev, solution.ev, atol=1e-4)
     here, there = (s.play("check", "bet 100").play("call", card="2s") for s in (solution, again))
     np.testing.assert_array_equal(here.policy, there.policy)
