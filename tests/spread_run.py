@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, evaluation
 from solvers.holdem.sharding import BOARDS, spread_holdem_tree
 from solvers.holdem.tree import build_holdem_tree

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jaxgames.coin_toss import HEADS
-from jaxgames.holdem.betting import CHANCE, Sizes, build_betting_tree
+from jaxgames.holdem.betting import CHANCE, build_betting_tree
 from jaxgames.holdem.cards import cards_name
 from jaxgames.registry import make
 from solvers import cfr, evaluation

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers.holdem.sharding import BOARDS, spread_holdem_tree
 
 TESTS = pathlib.Path(__file__).parent

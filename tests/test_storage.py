@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from solver_cases import public_tree
 
-from jaxgames.holdem.betting import Sizes, build_betting_tree
+from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
+from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, checkpoint, evaluation
 from solvers.holdem.tree import estimated_bytes, holdem_tree
 from solvers.storage import compress, decompress
