@@ -11,6 +11,7 @@ import pytest
 from jaxgames.coin_toss import HEADS
 from jaxgames.holdem.betting import CHANCE, build_betting_tree
 from jaxgames.holdem.cards import cards_name
+from jaxgames.holdem.sizes import Sizes
 from jaxgames.registry import make
 from solvers import cfr, evaluation
 from solvers.gadget import with_gadget, without_gadget
