@@ -174,41 +174,21 @@ def ranks(
     there, lists, rank = map(by_chunk, (there, lists, rank))
     lists = lists + np.arange(chunk)[:, None, None] * (1 + NUM_CARDS)  # of the chunk
     at = np.arange(chunks)[:, None, None, None]
-    lengths = np.zeros((chunks, chunk, 1 + NUM_CARDS), np.int64)
-    np.maximum.at(
-        lengths.reshape(chunks, -1),
-        (np.broadcast_to(at, lists.shape)[there], lists[there]),
-        rank[there] + 1,
-    )
-    lengths[..., 0] = lengths[..., 0].max()
-    lengths += -lengths % np.where(lengths <= _LONGEST_SHORT, _STEP, _STRETCH)
-    lengths = lengths.reshape(chunks, -1)
-    # of each list: the row of its weakest rank, how far it is to the next one, its group, and the
-    # row of the sum of all; each group has as many lists in every chunk
-    begin, step, group, last = np.zeros((4, *lengths.shape), np.int64)
-    groups, rows = [], 0
-    for length in np.unique(lengths[lengths > 0]).tolist():
-        members = lengths == length
-        number, count = np.cumsum(members, axis=1) - 1, members.sum(axis=1).max()
-        begin[members] = number[members]
-        step[members], group[members] = count, len(groups)
-        groups.append((length, int(count), rows))
-        rows += (length + 1) * int(count)
-        last[members] = rows - count + number[members]
-    which = at, lists
-    place = _place(rank, np.maximum(lengths[which], 1))
-    row = begin[which] + place * step[which]
-    first = np.array([first for *_, first in groups])
-    found = np.where(there[..., None], row + first[group[which]], 0)
-    last = np.where(there[..., None], last[which], 0)
+    lengths = _lengths(chunk, at, lists, rank, there)
+    groups, *placed = _placed(lengths)
+    weakest, step, group, last = (of_lists[at, lists] for of_lists in placed)
+    row = weakest + _place(rank, np.maximum(lengths[at, lists], 1)) * step
+    first = np.cumsum([0] + [(length + 1) * count for length, count in groups])
+    found = np.where(there[..., None], row + first[group], 0)
+    last = np.where(there[..., None], last, 0)
     given = there[:, :, :num_others]
     column = np.arange(chunk)[:, None, None] * num_others + np.arange(num_others)[:, None]
     column, plan = (
         np.broadcast_to(x, (*given.shape, lists.shape[-1]))[given].ravel() for x in (column, at)
     )
-    row, group = (x[:, :, :num_others][given].ravel() for x in (row, group[which]))
+    row, group = (x[:, :, :num_others][given].ravel() for x in (row, group))
     sums = []
-    for number, (length, count, _) in enumerate(groups):
+    for number, (length, count) in enumerate(groups):
         inside = group == number
         sums.append(
             sparse_sum.build_many(
@@ -231,8 +211,35 @@ def ranks(
         lists=each(last),
         ranks=each(found),
         same=same_hands(hands, others),
-        lengths=tuple(length for length, *_ in groups),
+        lengths=tuple(length for length, _ in groups),
     )
+
+
+def _lengths(chunk, at, lists, rank, there):
+    """Of all lists of each chunk [Q, b * 53], padded; 0: there is nobody in it."""
+    lengths = np.zeros((len(at), chunk * (1 + NUM_CARDS)), np.int64)
+    np.maximum.at(lengths, (np.broadcast_to(at, lists.shape)[there], lists[there]), rank[there] + 1)
+    of_all = lengths[:, :: 1 + NUM_CARDS]
+    of_all[:] = of_all.max()
+    return lengths + -lengths % np.where(lengths <= _LONGEST_SHORT, _STEP, _STRETCH)
+
+
+def _placed(lengths):
+    """Groups of lists of one length, as many in every chunk: pairs of length and number.
+
+    And of each list, the row of its weakest rank in its group; how far it is to the next one; the
+    group; and among all groups, each with the sums of its lists behind, the row of its own.
+    """
+    weakest, step, group, last = np.zeros((4, *lengths.shape), np.int64)
+    groups, rows = [], 0
+    for length in np.unique(lengths[lengths > 0]).tolist():
+        members = lengths == length
+        number, count = (np.cumsum(members, axis=1) - 1)[members], members.sum(axis=1).max()
+        weakest[members], step[members], group[members] = number, count, len(groups)
+        rows += (length + 1) * count
+        last[members] = rows - count + number
+        groups.append((length, int(count)))
+    return groups, weakest, step, group, last
 
 
 def _lists(held, boards):
