@@ -13,6 +13,7 @@ from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, evaluation
 from solvers.holdem.sharding import BOARDS, spread_holdem_tree
 from solvers.holdem.tree import build_holdem_tree
+from solvers.public_tree import uniform, unpack
 
 # by name: the deck, the board, cards of a hand, cards dealt before each later street
 GAMES = {
@@ -38,8 +39,6 @@ def main():
     parser.add_argument("--game")
     parser.add_argument("--isomorphism", action="store_true")
     parser.add_argument("--storage", default="full")
-    # with more of them, rounding decides what hands do that nothing depends on
-    parser.add_argument("--iterations", type=int, default=4)
     parser.add_argument("--out")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
@@ -53,12 +52,22 @@ def main():
     )
     arguments = board, hands, tuple(ranges), betting
     common = dict(deals=deals, deck=deck, isomorphism=options.isomorphism, dtype="float64")
-    run = functools.partial(cfr.run, solver=cfr.cfr_plus(), num_iterations=options.iterations)
-    start = functools.partial(cfr.init, storage=options.storage)
+    run = functools.partial(cfr.run, solver=cfr.cfr(), num_iterations=20)
+
+    def start(tree, root_reach):
+        """With regrets above zero: of those that tie at zero, rounding would decide."""
+        policy = unpack(tree, uniform(tree))
+        return cfr.init(
+            tree,
+            root_reach=root_reach,
+            policy=policy,
+            policy_weight=1000.0,
+            storage=options.storage,
+        )
 
     whole = build_holdem_tree(*arguments, form="products", **common)
     reach = whole.root_reach
-    alone = run(whole.public, start(whole.public, root_reach=reach))
+    alone = run(whole.public, start(whole.public, reach))
     policy = cfr.average_policy(whole.public, alone)
     found = {
         "exploitability": evaluation.exploitability(whole.public, policy, reach),
@@ -67,7 +76,7 @@ def main():
 
     mesh = Mesh(np.array(jax.devices()), (BOARDS,))
     spread = spread_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
-    state = spread.call(lambda tree: start(tree, root_reach=spread.root_reach))
+    state = spread.call(lambda tree: start(tree, spread.root_reach))
     state = spread.call(run, state)
     parts = spread.call(cfr.average_policy, state)
     gain = spread.call(
