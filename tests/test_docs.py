@@ -93,6 +93,15 @@ def test_program_of_student_of_games_runs():
     assert output.getvalue().count("[") == 4  # three actions
 
 
+def test_program_of_depth_limited_solving_runs(capsys):
+    """The first player guarantees almost the value of Leduc hold'em."""
+    (program,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "depth_limited.md").read_text(), re.DOTALL
+    )
+    exec(program, {})
+    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(-0.0856, abs=0.005)
+
+
 def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     """One reads the solution of the worked spot: here a rough one, of fewer hands."""
     monkeypatch.chdir(tmp_path)
