@@ -35,6 +35,17 @@ LEDUC = Poker(
     ranks=3,
     suits=2,
 )
+NO_LIMIT = Poker(
+    limit=False,
+    stack=14,
+    blinds=(2, 1),
+    first=(1, 0, 0),
+    board=(0, 1, 1),
+    raise_sizes=(),
+    max_raises=(0, 0, 0),
+    ranks=4,
+    suits=2,
+)
 
 
 def suits_that_keep(*sets: Cards) -> list[Cards]:

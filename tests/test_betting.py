@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from holdem_reference import NO_LIMIT
 
 from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
@@ -18,7 +19,7 @@ from jaxgames.holdem.betting import (
     subtree,
     with_bet,
 )
-from jaxgames.holdem.rules import Poker, limit_holdem
+from jaxgames.holdem.rules import limit_holdem
 from jaxgames.holdem.sizes import Sizes, sizes_by_street
 
 
@@ -184,23 +185,12 @@ def test_bad_trees():
         tree(bets="50%", raises="", least_bet=0)
 
 
-SMALL = Poker(
-    limit=False,
-    stack=14,
-    blinds=(2, 1),
-    first=(1, 0, 0),
-    board=(0, 1, 1),
-    raise_sizes=(),
-    max_raises=(0, 0, 0),
-    ranks=4,
-    suits=2,
-)
-ANTES = dataclasses.replace(SMALL, blinds=(2, 2), first=(0, 0, 0))
+ANTES = dataclasses.replace(NO_LIMIT, blinds=(2, 2), first=(0, 0, 0))
 RULES = {
-    "blinds": SMALL,
+    "blinds": NO_LIMIT,
     "antes": ANTES,
-    "other order": dataclasses.replace(SMALL, first=(1, 1, 0)),
-    "limited": dataclasses.replace(SMALL, max_raises=(2, 1, 0)),
+    "other order": dataclasses.replace(NO_LIMIT, first=(1, 1, 0)),
+    "limited": dataclasses.replace(NO_LIMIT, max_raises=(2, 1, 0)),
 }
 
 
@@ -273,7 +263,7 @@ def test_games_that_have_no_such_sizes():
         betting_of_rules(make("hunl"), sizes=((sizes, sizes),))
     for changes in ({"blinds": (0, 0)}, {"first": (0, 0, 0)}):
         with pytest.raises(ValueError, match="games with blinds where the smaller one acts first"):
-            betting_of_rules(dataclasses.replace(SMALL, **changes), sizes=sizes)
+            betting_of_rules(dataclasses.replace(NO_LIMIT, **changes), sizes=sizes)
     with pytest.raises(ValueError, match=r"bets of poker.* must not be random"):
         betting_of_rules(make("hunl(bets=random/allin)"))
 
@@ -335,4 +325,4 @@ def test_bets_that_cannot_be_put_in():
         with pytest.raises(ValueError, match=r"node=\d+ is no decision of the betting tree"):
             act(follow(found, "check", "check"))
     with pytest.raises(ValueError, match="has all bets of the rules, and no sizes to go on"):
-        with_bet(betting_of_rules(dataclasses.replace(SMALL, bets=("allin",))), 0, 8)
+        with_bet(betting_of_rules(dataclasses.replace(NO_LIMIT, bets=("allin",))), 0, 8)

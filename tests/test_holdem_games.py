@@ -9,6 +9,7 @@ import pyspiel
 import pytest
 from holdem_reference import (
     LEDUC,
+    NO_LIMIT,
     RandomPolicy,
     Subgame,
     assert_values_by_hand,
@@ -80,19 +81,8 @@ TWO_CARDS = Poker(
     ranks=4,
     suits=2,
 )
-NO_LIMIT = Poker(
-    limit=False,
-    stack=12,
-    blinds=(2, 1),
-    first=(1, 0, 0),
-    board=(0, 1, 1),
-    raise_sizes=(),
-    max_raises=(0, 0, 0),
-    ranks=4,
-    suits=2,
-    bets=("1", "allin"),
-)
-ALL_IN = dataclasses.replace(NO_LIMIT, bets=("allin",))
+POTS = dataclasses.replace(NO_LIMIT, stack=12, bets=("1", "allin"))
+ALL_IN = dataclasses.replace(POTS, bets=("allin",))
 slowly = functools.partial(pytest.param, marks=pytest.mark.slow)  # most of it is compilation
 CASES = [
     ("Leduc", "ranks", True),
@@ -226,7 +216,7 @@ def test_sizes_of_bets_for_a_whole_game():
 
 def test_betting_is_that_of_the_rules():
     """Blinds of 2 and 1, stacks of 12; who pays less begins, and the other one on later streets."""
-    betting = betting_of_rules(NO_LIMIT)
+    betting = betting_of_rules(POTS)
     assert betting.actions[0] == ("fold", "call", "raise 1 of the pot", "all-in")
     assert (betting.actor[0], betting.pot, betting.num_streets) == (1, 0, 3)
 
