@@ -18,7 +18,8 @@ from jaxtyping import Array, Int
 
 from solvers.public_tree import PublicTree
 
-_CPU_BYTES = 2**23  # of states that are run at once
+_CPU_BYTES = 2**24  # of states that are run at once
+_VECTOR = 16  # solves are run at once in multiples of this
 
 
 def batch_last(function: Callable) -> Callable:
@@ -72,7 +73,7 @@ def _in_parts(function, tree, tree_batched, state, count):
     size = len(state.step)
     num_bytes = sum(x.nbytes for x in jax.tree.leaves(given))
     width = max(1, min(size, math.floor(size * _part_bytes() / num_bytes)))
-    width = -(-size // -(-size // width))  # in all parts alike
+    width -= width % _VECTOR if size > width > _VECTOR else 0
     if width == size:
         return part(given)
 
