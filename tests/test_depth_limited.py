@@ -210,6 +210,7 @@ def test_self_generated_strategies_recover_the_equilibrium_of_rps_plus():
     assert subgame.leaf_choice[0].tolist() == [NOT_OF_GAME] * 3
 
 
+@pytest.mark.slow
 def test_self_generated_strategies_in_leduc():
     """Exploitability falls from that of one value to almost nothing."""
     public = game(TINY_LEDUC)[1]

@@ -83,6 +83,7 @@ def test_sizes_by_street_and_player():
     assert betting.paid.max() == 300
 
 
+@pytest.mark.slow
 def test_a_spot_in_half_the_bytes(tmp_path, capsys):
     assert run(tmp_path, "--storage", "int16") == 0
     result = results.read_result(tmp_path / "result.json")
