@@ -238,7 +238,10 @@ def _compressed(tree: PublicTree, state: CfrState) -> CfrState:
 
 def _whole(state: CfrState) -> CfrState:
     """The state as iterations compute with it."""
-    is_compressed = lambda x: isinstance(x, Compressed)  # noqa: E731
+
+    def is_compressed(x):
+        return isinstance(x, Compressed)
+
     return jax.tree.map(
         lambda x: decompress(x) if is_compressed(x) else x, state, is_leaf=is_compressed
     )

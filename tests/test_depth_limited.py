@@ -297,6 +297,19 @@ def best_response_values(tree, policy, root, player, states):
     return jnp.stack(found)
 
 
+def resolved_below(tree, subgame, policy, promises):
+    """The policy with that of a subgame without leaves in its place."""
+    found = resolving.resolve(
+        subgame,
+        jnp.zeros((0, 1, 1)),
+        resolving.ranges(resolving.to_root(tree, subgame), policy),
+        promises,
+        solver=cfr.pcfr_plus(),
+        num_iterations=2000,
+    )
+    return embed(subgame, found, policy)
+
+
 def resolved(tree, policy, player, *, gadget, promises=best_response_values):
     """The policy with all of the second round re-solved for `player`."""
     for root in map(int, ends_of_rounds(tree)):
@@ -305,15 +318,7 @@ def resolved(tree, policy, player, *, gadget, promises=best_response_values):
         if gadget:
             states = subgame.root_states[1 - player]
             opt_outs = promises(tree, policy, root, 1 - player, states)
-        found = resolving.resolve(
-            subgame,
-            jnp.zeros((0, 1, 1)),
-            resolving.ranges(resolving.to_root(tree, subgame), policy),
-            opt_outs,
-            solver=cfr.pcfr_plus(),
-            num_iterations=2000,
-        )
-        inner = embed(subgame, found, policy)
+        inner = resolved_below(tree, subgame, policy, opt_outs)
         policy = tuple(inner[p] if p == player else policy[p] for p in range(2))
     return policy
 
@@ -356,15 +361,7 @@ def test_promises_at_leaves_are_best_response_values(player):
         )
         expected = best_response_values(tree, policy, root, 1 - player, states)
         np.testing.assert_allclose(promises, expected, atol=1e-5)
-        found = resolving.resolve(
-            below,
-            jnp.zeros((0, 1, 1)),
-            resolving.ranges(resolving.to_root(tree, below), policy),
-            promises,
-            solver=cfr.pcfr_plus(),
-            num_iterations=2000,
-        )
-        policy = embed(below, found, policy)
+        policy = resolved_below(tree, below, policy, promises)
     assert least(public, policy, player) == pytest.approx(
         value if player == 0 else -value, abs=1e-3
     )

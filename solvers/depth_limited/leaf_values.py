@@ -88,9 +88,8 @@ def _climb(tree, rows, first):
 
 def _packed(moves, padding, count):
     """Moves [M, Z] without rows of padding only."""
-    table = np.sort(
-        np.array(moves, int).reshape(len(moves), count), axis=0
-    )  # padding is the largest
+    table = np.array(moves, int).reshape(len(moves), count)
+    table = np.sort(table, axis=0)  # padding is the largest
     return jnp.asarray(table[(table != padding).any(axis=1)], jnp.int32)
 
 

@@ -163,8 +163,8 @@ def ranks(
     """The operator of a street whose boards are complete, with about so many blocks of others."""
     held, num_others = np.concatenate([others, hands]), len(others)
     there, lists, rank = _lists(held, boards)
-    each = num_blocks * num_others
-    chunk = len(boards) if len(boards) * each <= _MANY else max(1, _CHUNK // each)
+    of_board = num_blocks * num_others
+    chunk = len(boards) if len(boards) * of_board <= _MANY else max(1, _CHUNK // of_board)
     chunks = -(-len(boards) // chunk)
 
     def by_chunk(values):
