@@ -1,0 +1,1 @@
+"""Best responses to agents whose policies are known."""
