@@ -12,9 +12,10 @@ from jaxgames.holdem.rules import Poker, hunl, limit_holdem
 from solvers import evaluation
 from solvers.holdem.game import game_tree
 from solvers.response import chumps
-from solvers.response.chumps import Chump, response
+from solvers.response.chumps import Chump, Plan, responses
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
+BOTH = (Plan(), Plan(rule=chumps.local))
 # Johanson et al. 2011, Table 1: means over seats, in thousandths of a big blind
 PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 3697.6929}
 
@@ -49,16 +50,15 @@ def test_always_call_in_closed_form():
     last, there = map(np.asarray, equities(boards))
     first = last.sum(axis=0) / 50
     expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / there.sum()
-    for rule in (chumps.best, chumps.local):
-        found = response(ONE_CARD, Chump((0.0, 1.0, 0.0)), 0, rule=rule)
-        assert found.value == pytest.approx(expected, rel=1e-5)
-        np.testing.assert_allclose(found.by_hand[first > 0] > 0, True)
+    for found in responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
+        assert found.values[0] == pytest.approx(expected, rel=1e-5)
+        assert (found.by_hand[0, first > 0] > 0).all()
 
 
 def test_always_fold_in_closed_form():
     """It gives up its blind, or the first bet that it meets."""
-    found = [response(ONE_CARD, Chump((1.0, 0.0, 0.0)), player).value for player in range(2)]
-    np.testing.assert_allclose(found, [5, 10], atol=1e-4)
+    (found,) = responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
+    np.testing.assert_allclose(found.values, [5, 10], atol=1e-4)
 
 
 @pytest.mark.slow
@@ -68,11 +68,10 @@ def test_values_of_another_solver():
     for name in ("always raise", "uniform"):
         chump = chumps.chumps(ONE_CARD)[name]
         expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
-        for player in range(2):
-            found = response(ONE_CARD, chump, player)
-            assert found.value == pytest.approx(float(expected[player]), rel=1e-5)
-            # the local rule is one policy among others
-            assert response(ONE_CARD, chump, player, rule=chumps.local).value <= found.value + 1e-4
+        best, local = responses(ONE_CARD, chump, BOTH)
+        np.testing.assert_allclose(best.values, expected, rtol=1e-5)
+        # the local rule is one policy among others
+        assert (np.array(local.values) <= np.array(best.values) + 1e-4).all()
 
 
 @pytest.mark.slow
@@ -80,13 +79,11 @@ def test_values_of_another_solver():
 def test_published_values_in_limit_holdem(name):
     game = limit_holdem()
     chump = chumps.chumps(game)[name]
-    found = [response(game, chump, player).value for player in range(2)]
-    assert 1000 * np.mean(found) / max(game.blinds) == pytest.approx(PUBLISHED[name], abs=0.05)
+    best, local = responses(game, chump, BOTH)
+    value = 1000 * np.mean(best.values) / max(game.blinds)
+    assert value == pytest.approx(PUBLISHED[name], abs=0.05)
     if name == "always call":
-        for player in range(2):
-            assert response(game, chump, player, rule=chumps.local).value == pytest.approx(
-                found[player], rel=1e-5
-            )
+        np.testing.assert_allclose(local.values, best.values, rtol=1e-5)
 
 
 def test_boards_and_equities():
@@ -112,14 +109,12 @@ def test_bad_input():
     chump = Chump((0.0, 1.0, 0.0))
     with pytest.raises(ValueError, match=r"weights=\(0.0,\) must be"):
         Chump((0.0,))
-    with pytest.raises(ValueError, match="player=2 must be 0 or 1"):
-        response(ONE_CARD, chump, 2)
     with pytest.raises(ValueError, match="of all 52"):
-        response(dataclasses.replace(ONE_CARD, ranks=12), chump, 0)
+        responses(dataclasses.replace(ONE_CARD, ranks=12), chump)
     with pytest.raises(ValueError, match="must be of 3 actions"):
-        response(ONE_CARD, Chump((0.0, 1.0)), 0)
+        responses(ONE_CARD, Chump((0.0, 1.0)))
     with pytest.raises(ValueError, match="allowed="):
-        response(ONE_CARD, chump, 0, allowed=((0, 2), (0, 1)))
+        responses(ONE_CARD, chump, (Plan(allowed=((0, 2), (0, 1))),))
     with pytest.raises(ValueError, match="must have limits or bets"):
         chumps.chumps(hunl())
     for num_cards in (0, 6):

@@ -46,7 +46,7 @@ def estimates(
     """
     if values.shape != tree.returns.shape:
         raise ValueError(f"values {values.shape} must be {tree.returns.shape} in {tree.game}")
-    weight = _weights(tree, policies)
+    weight = reach(tree, policies)
     known = np.array([policy is not None for policy in policies])
     member = _classes(tree, ~known)
     count = int(member.max()) + 1
@@ -92,16 +92,16 @@ def moments(
     Raises:
       ValueError: these are no policies of the game, or they come where there is no estimate.
     """
-    reach = _weights(tree, policies)
-    ends = (tree.actor == TERMINAL) & (reach > 0)
+    chance = reach(tree, policies)
+    ends = (tree.actor == TERMINAL) & (chance > 0)
     if not np.isfinite(estimate[ends]).all():
         end = int(np.flatnonzero(ends & ~np.isfinite(estimate))[0])
         raise ValueError(
             f"{tree.game}: a game may end in history {end}, where there is no estimate: a known"
             " player gives probability 0 to what it does there"
         )
-    mean = float(reach[ends] @ estimate[ends])
-    return mean, float(np.sqrt(reach[ends] @ (estimate[ends] - mean) ** 2))
+    mean = float(chance[ends] @ estimate[ends])
+    return mean, float(np.sqrt(chance[ends] @ (estimate[ends] - mean) ** 2))
 
 
 def _steps(tree, policies):
@@ -123,12 +123,16 @@ def _steps(tree, policies):
     return found
 
 
-def _weights(tree, policies):
-    """Reach of every history by chance and the known players."""
-    reach = _steps(tree, policies)
+def reach(tree: GameTree, policies: Sequence[PlayerPolicy | None]) -> Float[np.ndarray, " H"]:
+    """Of every history by chance and the known players.
+
+    Raises:
+      ValueError: these are no policies of the game.
+    """
+    found = _steps(tree, policies)
     for rows in levels(tree.parent):
-        reach[rows] *= reach[tree.parent[rows]]
-    return reach
+        found[rows] *= found[tree.parent[rows]]
+    return found
 
 
 def _classes(tree, unknown):

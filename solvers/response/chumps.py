@@ -7,8 +7,9 @@ possible equities, then by averages over the next card for all hands on 16,432 t
 (Johanson, Waugh, Bowling, Zinkevich 2011, "Accelerating best response calculation in large
 extensive games", Table 1, has such values.)
 
-    found = response(limit_holdem(), CALL, 1)
-    print(found.value)  # chips that player 1 wins on average
+    chump = chumps(limit_holdem())["always call"]
+    found = responses(limit_holdem(), chump, (Plan(), Plan(rule=local)))
+    print(found[0].values)  # chips that the responder wins on average, by its seat
 
 The responder plays best, or by the rule of local best response, whose value is exact here.
 """
@@ -143,51 +144,58 @@ def local(node: _Decision, values: list[Array], equity: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a responder plays: by a rule, among the actions that are allowed in each round, all if
+    none are given."""
+
+    rule: Rule = best
+    allowed: local_best_response.Allowed | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Response:
-    """What a responder wins, in chips."""
+    """What a responder wins, in chips, as player 0 and as player 1."""
 
-    value: float  # on average
-    by_hand: Float[np.ndarray, "1326"]  # before the first round
+    values: tuple[float, float]  # on average
+    by_hand: Float[np.ndarray, "2 1326"]  # before the first round
 
 
-def response(
-    game: Poker,
-    chump: Chump,
-    player: int,
-    *,
-    rule: Rule = best,
-    allowed: local_best_response.Allowed | None = None,
-) -> Response:
-    """What `player` wins against a chump when playing by a rule.
-
-    `allowed` are the actions that it may choose among, by round; all if not given. A minute or two
-    in hold'em of four rounds; the table that all calls share, another.
+def responses(
+    game: Poker, chump: Chump, plans: tuple[Plan, ...] = (Plan(),)
+) -> tuple[Response, ...]:
+    """What each plan wins against a chump. A minute in hold'em of four rounds; what all calls
+    share takes another.
 
     Raises:
       ValueError: not a two-player game of hold'em with the whole deck, and a board; the chump is
-        for another game; no such player; or `allowed` is not for these rounds.
+        for another game; or actions are allowed in other rounds.
     """
-    if not 0 <= player < 2:
-        raise ValueError(f"player={player} must be 0 or 1")
     if (game.players, game.hole, game.ranks * game.suits) != (2, 2, NUM_CARDS) or game.draws_size:
         raise ValueError(
             f"{game} must be for two players with two cards each of all 52, and with known bets"
         )
-    allowed = local_best_response.checked_allowed(game, allowed)
-    streets = _Walk(game, chump, player, allowed).streets
+    cases = [
+        (_Walk(game, chump, player, plan.allowed).streets, plan.rule)
+        for plan in plans
+        for player in range(2)
+    ]
     ends = list(itertools.accumulate(game.board))
-    boards, columns = all_boards(ends[-1]), ()
+    boards, columns = all_boards(ends[-1]), ((),) * len(cases)
     for count in reversed(range(ends[-1] + 1)):
         # the rounds that begin with so many cards, the last one first
-        here = tuple(streets[r] for r in reversed(range(len(ends))) if ends[r] == count)
-        play = functools.partial(_played, here, columns, rule)
+        rounds = [r for r in reversed(range(len(ends))) if ends[r] == count]
+        here = [tuple(streets[r] for r in rounds) for streets, _ in cases]
+        play = functools.partial(_played, here, [rule for _, rule in cases], columns)
         if count == ends[-1]:
             index, values = _by_wins(play, count)
         else:
             index, values = None, _averaged(boards[count], index, values, play)
-        columns = tuple(here[-1]) if here else columns
-    by_hand = np.asarray(values, np.float64)[:, 1]
-    return Response(value=float(by_hand.mean()), by_hand=by_hand)
+        if rounds:
+            columns = tuple(tuple(streets[-1]) for streets in here)
+    by_hand = np.asarray(values, np.float64)[:, 1:].T.reshape(len(plans), 2, NUM_HANDS)
+    return tuple(
+        Response(values=tuple(hands.mean(axis=1).tolist()), by_hand=hands) for hands in by_hand
+    )
 
 
 def _by_wins(play, num_cards):
@@ -233,16 +241,18 @@ def _averaged(boards: Boards, index, values, play):
     return jnp.asarray(found.reshape(-1, found.shape[2]))
 
 
-def _played(
-    streets: tuple[_Street, ...], columns: tuple[int, ...], rule: Rule, means: Array
-) -> Array:
+def _played(cases, rules, columns, means: Array) -> Array:
     """Values where the rounds begin, from those where the last one has ended: the first column is
-    equity, the others are by what both have paid."""
-    equity = means[..., 0]
-    values = {paid: means[..., 1 + place] for place, paid in enumerate(columns)}
-    for street in streets:
-        values = {paid: _value(node, values, equity, rule) for paid, node in street.items()}
-    return jnp.stack([equity, *values.values()], axis=-1)
+    equity, the others are by case, and by what both have paid."""
+    equity, place = means[..., 0], 1
+    found = [equity]
+    for streets, rule, paid in zip(cases, rules, columns, strict=True):
+        values = {each: means[..., place + number] for number, each in enumerate(paid)}
+        place += len(paid)
+        for street in streets:
+            values = {each: _value(node, values, equity, rule) for each, node in street.items()}
+        found += values.values()
+    return jnp.stack(found, axis=-1)
 
 
 def _value(node, after: Values, equity, rule):
@@ -261,7 +271,8 @@ class _Walk:
     """The betting of a game, round by round, with a chump in one of the seats."""
 
     def __init__(self, game: Poker, chump: Chump, player: int, allowed):
-        self.game, self.chump, self.player, self.allowed = game, chump, player, allowed
+        self.game, self.chump, self.player = game, chump, player
+        self.allowed = local_best_response.checked_allowed(game, allowed)
         self.streets: list[_Street] = [{} for _ in game.board]
         dealt = after_action(game, game.init(), jnp.int32(0))  # the first card, and the others
         self.street(0, max(game.blinds), dealt)
