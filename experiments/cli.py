@@ -20,6 +20,9 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_cfr,
+    abr_uniform,
+    approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
     ismcts_leduc,
@@ -87,6 +90,9 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        approximate_best_response,
+        abr_uniform,
+        abr_cfr,
     )
 }
 COMMANDS = {
