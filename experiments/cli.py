@@ -21,7 +21,9 @@ from rich.table import Column, Table
 
 from experiments import (
     abr_cfr,
+    abr_chumps,
     abr_uniform,
+    aivat_leduc,
     approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
@@ -93,6 +95,8 @@ EXPERIMENTS = {
         approximate_best_response,
         abr_uniform,
         abr_cfr,
+        abr_chumps,
+        aivat_leduc,
     )
 }
 COMMANDS = {
