@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Learning:
     l2: float = 1e-5
     batch_size: int = 256
     capacity: int = 8192
-    games: int = 2000  # in either seat, in the end
+    games: int = 500  # in either seat, in the end
     seed: int = 0
 
 
@@ -131,7 +132,7 @@ def points(run: Run, game: str, agent: str, learning: Learning) -> list[Point]:
       ValueError: no such game or agent.
       FloatingPointError: a number in training is not finite.
     """
-    name = f"{game}-{agent}"
+    name = re.sub(r"[^\w.]+", "_", f"{game}-{agent}")
     return run.kept(name, Point, lambda: _measured(run, game, agent, learning, name))
 
 

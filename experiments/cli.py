@@ -21,6 +21,7 @@ from rich.table import Column, Table
 
 from experiments import (
     abr_cfr,
+    abr_search_agents,
     abr_uniform,
     approximate_best_response,
     cfr_convergence,
@@ -93,6 +94,7 @@ EXPERIMENTS = {
         approximate_best_response,
         abr_uniform,
         abr_cfr,
+        abr_search_agents,
     )
 }
 COMMANDS = {
