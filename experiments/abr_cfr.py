@@ -28,7 +28,7 @@ class Config:
     curve_agents: tuple[str, ...]
 
 
-_CURVE = Learning(measured_at=(0, 10, 20, 50, 100, 200, 400, 800))
+_CURVE = Learning(measured_at=(0, 20, 50, 100, 200, 400), measured_simulations=500)
 _LARGE = Learning(
     measured_at=(0, 1000, 10_000, 100_000),
     simulations=800,
@@ -67,7 +67,7 @@ PRESETS = {
             "goofspiel(cards=5,points=descending)",
             "scotland_yard(map=glasses)",
         ),
-        learning=dataclasses.replace(_CURVE, measured_at=(0, 400), measured_simulations=3000),
+        learning=Learning(measured_at=(0, 400), measured_simulations=3000, games=200),
         curve=_CURVE,
         curve_agents=("always_fold", "cfr_plus:7", "cfr_plus:50"),
     ),

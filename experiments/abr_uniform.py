@@ -48,7 +48,7 @@ PRESETS = {
             games=200,
         ),
     ),
-    "cpu": Config(learning=Learning(measured_at=(0, 50, 100, 200, 400))),
+    "cpu": Config(learning=Learning(measured_at=(0, 100, 400), measured_simulations=200)),
     "paper": Config(
         learning=Learning(
             measured_at=(0, 1000, 10_000, 100_000),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class Learning:
     l2: float = 1e-5
     batch_size: int = 256
     capacity: int = 8192
-    games: int = 2000  # in either seat, in the end
+    games: int = 500  # in either seat, in the end
     seed: int = 0
 
 
@@ -115,7 +116,7 @@ class Arena:
         for player, (response, given) in enumerate(zip(responses, params, strict=True)):
             key = jax.random.fold_in(jax.random.key(seed), player)
             mine = games.composed(response, given, key, self.source, settings=settings)
-            both = [mine if p == player else rows for p, rows in enumerate(policies)]
+            both = tuple(mine if p == player else rows for p, rows in enumerate(policies))
             values = evaluation.expected_value(self.public, to_jax(both))
             found.append(float(values[player]))
         return found
@@ -131,7 +132,7 @@ def points(run: Run, game: str, agent: str, learning: Learning) -> list[Point]:
       ValueError: no such game or agent.
       FloatingPointError: a number in training is not finite.
     """
-    name = f"{game}-{agent}"
+    name = re.sub(r"[^\w.]+", "_", f"{game}-{agent}")
     return run.kept(name, Point, lambda: _measured(run, game, agent, learning, name))
 
 

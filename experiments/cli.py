@@ -22,6 +22,7 @@ from rich.table import Column, Table
 from experiments import (
     abr_cfr,
     abr_chumps,
+    abr_search_agents,
     abr_uniform,
     aivat_leduc,
     approximate_best_response,
@@ -97,6 +98,7 @@ EXPERIMENTS = {
         abr_cfr,
         abr_chumps,
         aivat_leduc,
+        abr_search_agents,
     )
 }
 COMMANDS = {

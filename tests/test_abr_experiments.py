@@ -56,7 +56,7 @@ def test_one_table_for_one_agent(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["--agent", "nobody"], "unknown agent 'nobody'"),
-        (["--agent", "cfr_plus:many"], "cfr_plus:many must tell how many iterations"),
+        (["--agent", "cfr_plus:many"], "agent cfr_plus:many must end with a number"),
         (["--agent", "always_fold"], "are for leduc_poker, not kuhn_poker"),
         (["--agent", "missing.npz"], "No such file"),
         (["--steps", "0"], "steps=0 must be at least 1"),
