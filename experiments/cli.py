@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_alphazero,
     cfr_convergence,
     depth_limited_leduc,
     ismcts_leduc,
@@ -87,6 +88,7 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        abr_alphazero,
     )
 }
 COMMANDS = {

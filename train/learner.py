@@ -6,6 +6,8 @@ A loop is made of these:
     learner = new_learner(params, settings)
     replay, batch, _ = sample(replay, key, settings.batch_size, settings.max_uses)
     learner, report = update(graph, learner, batch, settings)
+
+`learn` does many such updates.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jaxtyping import Array, Int, PyTree
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
+from train import sharding
 from train.examples import Example
 from train.losses import loss
-from train.replay import uses_share
+from train.replay import Replay, sample, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
 CHECKED = ("values", "policy", "total", "gradient")  # causes first
@@ -45,6 +49,7 @@ class LearnerSettings:
     value_weight: float = 1.0
     policy_weight: float = 0.01
     max_gradient_norm: float | None = None  # longer gradients are shortened to it
+    l2: float = 0.0  # what the gradient has of the parameters themselves: L2 regularisation
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
@@ -64,7 +69,7 @@ class LearnerSettings:
                 f"capacity={self.capacity} must be at least batch_size={self.batch_size}"
             )
         uses_share(self.max_uses)
-        for name in ("value_weight", "policy_weight"):
+        for name in ("value_weight", "policy_weight", "l2"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
 
@@ -147,6 +152,32 @@ def update(
     return learner, Report(losses=losses, finite=finite)
 
 
+def learn(
+    graph: nnx.GraphDef,
+    key: Key[Array, ""],
+    learner: Learner,
+    buffer: Replay,
+    *,
+    settings: LearnerSettings,
+    updates: int,
+    mesh: Mesh | None = None,
+) -> tuple[Learner, Replay, dict[str, Array]]:
+    """So many updates on what is drawn from the buffer, and losses: those of the last, or of the
+    first that could not be made. `key` is consumed."""
+
+    def one(carry, key):
+        learner, buffer = carry
+        buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
+        learner, report = update(graph, learner, sharding.split(batch, mesh), settings)
+        return (learner, buffer), report
+
+    keys = jax.random.split(key, updates)
+    (learner, buffer), report = jax.lax.scan(one, (learner, buffer), keys)
+    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
+    shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
+    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
+
+
 def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
     """Stops a loop outside `jit` at an update that could not be made.
 
@@ -162,12 +193,15 @@ def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> N
 
 
 def optimizer(settings: LearnerSettings) -> optax.GradientTransformation:
-    """Clipping, if asked for, and then the optimiser with its decaying learning rate."""
+    """Regularisation and clipping, if asked for, and then the optimiser with its decaying learning
+    rate."""
     rate = learning_rate(settings)
     rule = optax.adam(rate) if settings.optimizer == "adam" else optax.sgd(rate, momentum=MOMENTUM)
-    if settings.max_gradient_norm is None:
-        return rule
-    return optax.chain(optax.clip_by_global_norm(settings.max_gradient_norm), rule)
+    if settings.max_gradient_norm is not None:
+        rule = optax.chain(optax.clip_by_global_norm(settings.max_gradient_norm), rule)
+    if settings.l2:
+        rule = optax.chain(optax.add_decayed_weights(settings.l2), rule)
+    return rule
 
 
 def learning_rate(settings: LearnerSettings) -> optax.Schedule:
