@@ -70,7 +70,8 @@ class Config:
     l2: float = 1e-4
     batch_size: int = 256
     capacity: int = 40_000  # of the replay buffer
-    sampled_moves: int = 8  # of games that are measured; later ones are the most visited
+    explored_moves: int = 10  # first moves of games of training, drawn by visits
+    sampled_moves: int = 4  # likewise of games that are measured, so that they differ
 
 
 PRESETS = {
@@ -91,10 +92,13 @@ PRESETS = {
         capacity=100,
     ),
     "cpu": Config(
-        measured_at=(0, 40, 120, 400),
-        responses_at=(0, 20, 40, 60, 80),
-        curriculum=(1, 10, 50, 100),
-        duels=128,
+        measured_at=(0, 60, 180),
+        responses_at=(0, 20, 40, 60),
+        curriculum=(1, 10, 50),
+        duels=96,
+        response_simulations=50,
+        width=64,
+        capacity=20_000,
     ),
     "paper": Config(
         game="pgx:go_9x9",
@@ -112,6 +116,7 @@ PRESETS = {
         learning_rate=1e-3,
         batch_size=2048,
         capacity=2_000_000,
+        explored_moves=30,
         sampled_moves=30,
     ),
 }
@@ -192,7 +197,7 @@ class _Laboratory:
         config = self.config
         self.game = public_pgx(config.game.removeprefix("pgx:"))
         self.graph, self.start = nnx.split(self._network(0))
-        self.evaluate = cvpn.NetworkEvaluator(self.graph, actor_first=True)
+        self.evaluate = alphazero.NetworkEvaluator(self.graph)
         self.playing = AlphaZero(
             self.evaluate,
             simulations=config.curriculum[-1],
@@ -284,7 +289,7 @@ class _Laboratory:
 
     def _network(self, seed):
         config = self.config
-        return cvpn.new_cvpn(
+        return alphazero.new_network(
             self.game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
         )
 
@@ -295,7 +300,7 @@ class _Laboratory:
                 self.evaluate,
                 simulations=config.training_simulations,
                 noise=0.25,
-                sampled_moves=config.sampled_moves,
+                sampled_moves=config.explored_moves,
             ),
             learner=LearnerSettings(
                 learning_rate=config.learning_rate,
@@ -404,7 +409,6 @@ def _measure(config: Config) -> str:
 
 def _deviations(config: Config) -> list[str]:
     found = [
-        "Huber's loss for the values",
         f"agents draw their first {config.sampled_moves} moves by visits, so that games differ",
         "the response's network also learns what positions are worth in which the agent acts",
     ]

@@ -94,7 +94,6 @@ class NetworkEvaluator:
     zero_sum: bool = True  # takes half of what both players together would win from each
     temperature: float = 1.0  # of the prior
     smoothing: float = 0.0  # share of uniform in the ranges that the network sees
-    actor_first: bool = False  # the network's first values are the actor's, not player 0's
 
     def __post_init__(self):
         if not 0 <= self.smoothing <= 1:
@@ -110,8 +109,6 @@ class NetworkEvaluator:
         network = nnx.merge(self.graph, params)
         seen = smoothed(game, state, reach, self.smoothing)
         values, logits = network(game.encode(state), normalised(seen))
-        if self.actor_first:
-            values = jnp.where(game.actor(state) == 1, values[::-1], values)
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
         return values, masked_softmax(logits / self.temperature, game.legal(state).T)
 

@@ -1,6 +1,8 @@
 """AlphaZero (Silver et al. 2018), and a best response to a fixed agent learned in the same way.
 
-    settings = AlphaZeroTraining(search=AlphaZero(evaluate, simulations=32, noise=0.25, ...), ...)
+    graph, params = nnx.split(new_network(game, seed=0))
+    search = AlphaZero(NetworkEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
+    settings = AlphaZeroTraining(search=search, ...)
     state = new_training(game, params, key, settings=settings)
     state, metrics = train_step(game, graph, state, settings=settings)
 
@@ -8,9 +10,7 @@ A step plays whole games, side by side, and makes some gradient updates. With an
 against it, and the learner's search draws the opponent's moves from its prior: ISMCTS-BR (Timbers
 et al. 2020) in games of perfect information.
 
-Networks, examples and losses are those of Student of Games, which has one information state a
-player here. The network tells the values of who acts first: `NetworkEvaluator(actor_first=True)`.
-Huber's loss is half of the squared error as long as the error is below one.
+Networks, examples and the loss are those of other best responses (`train.best_response`).
 """
 
 from __future__ import annotations
@@ -25,15 +25,49 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxgames.adapters.pgx_public import PgxPublic
+from jaxgames.adapters.pgx_public import PgxPosition, PgxPublic
 from jaxgames.core import record
+from nets.value_prior import ValuePrior
 from solvers.search import side_by_side
 from solvers.search.alphazero import Agent, AlphaZero
 from solvers.search.side_by_side import Games
 from train import replay, sharding
-from train.examples import Example, blank_example, make_example
+from train.best_response import Example, loss
 from train.learner import Learner, LearnerSettings, learn, new_learner
 from train.sharding import DATA
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkEvaluator:
+    """Asks a network that `new_network` made, from `nnx.split` of it."""
+
+    graph: nnx.GraphDef
+
+    def __call__(
+        self, params: PyTree, game: PgxPublic, state: PgxPosition
+    ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+        """Value and logits, to who acts."""
+        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))
+
+
+def new_network(
+    game: PgxPublic, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
+) -> ValuePrior:
+    """A network of the shape that `game` asks for.
+
+    Raises:
+      ValueError: unknown torso, or a size below 1.
+    """
+    features = jax.eval_shape(lambda: game.encode(game.root()))
+    return ValuePrior(
+        features.shape[0],
+        game.num_actions,
+        width=width,
+        depth=depth,
+        torso=torso,
+        board=game.board,
+        rngs=nnx.Rngs(seed),
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +112,7 @@ _LAYOUT = Training(
 class _Note:
     """What is known of a turn when it is made."""
 
-    example: Example  # without the values
+    example: Example  # without the value
     sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
     value: Array  # [] player 0's, as the search has it
 
@@ -102,7 +136,7 @@ def new_training(
     def start(game, params, key):
         return Training(
             learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
-            replay=replay.new_replay(blank_example(game), settings.learner.capacity),
+            replay=replay.new_replay(_example(game, game.root()), settings.learner.capacity),
             key=jax.random.clone(key),
             step=jnp.int32(0),
         )
@@ -137,10 +171,9 @@ def train_step(
         (jax.random.split(play_key, settings.games), seats),
     )
     values = games.notes.sign * value_targets(games, settings.td_steps)
-    targets = jnp.stack([values, -values], axis=-1)[..., None]  # [B, T, 2, 1]
     examples, there = jax.tree.map(
         lambda x: x.reshape(-1, *x.shape[2:]),
-        (games.notes.example.replace(values=targets), games.there),
+        (games.notes.example.replace(value=values), games.there),
     )
     buffer = replay.add(state.replay, examples, there)
     learner, buffer, losses = learn(
@@ -151,6 +184,7 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
+        loss=loss,
     )
     after = Training(learner=learner, replay=buffer, key=key, step=state.step + 1)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
@@ -190,15 +224,10 @@ def _noting(game, agent, *, policy_weight):
     play = side_by_side.player(game, agent)
 
     def note(state, found):
-        total = jnp.maximum(jnp.sum(found.visits), 1)
-        ones = jnp.ones((2, 1), jnp.float32)
-        example = make_example(
-            game,
-            state,
-            ones,
-            jnp.zeros((2, 1), jnp.float32),
-            (found.visits / total)[:, None],
-            policy_weight=policy_weight,
+        example = _example(game, state).replace(
+            policy=found.visits / jnp.maximum(jnp.sum(found.visits), 1),
+            value_weight=jnp.float32(1),
+            policy_weight=jnp.float32(policy_weight),
         )
         sign = jnp.where(game.actor(state) == 0, 1.0, -1.0)
         return _Note(example=example, sign=sign, value=sign * found.value)
@@ -208,3 +237,16 @@ def _noting(game, agent, *, policy_weight):
         return actions, jax.vmap(note)(states, found)
 
     return player
+
+
+def _example(game, state):
+    """What a position looks like, with nothing to learn yet."""
+    zero = jnp.float32(0)
+    return Example(
+        features=game.encode(state).astype(jnp.float32),
+        legal=game.child_mask(state),
+        policy=jnp.zeros(game.num_actions, jnp.float32),
+        value=zero,
+        value_weight=zero,
+        policy_weight=zero,
+    )

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +26,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
-from train import sharding
-from train.examples import Example
-from train.losses import loss
+from train import losses, sharding
 from train.replay import Replay, sample, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
@@ -124,11 +123,17 @@ def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
 
 
 def update(
-    graph: nnx.GraphDef, learner: Learner, batch: Example, settings: LearnerSettings
+    graph: nnx.GraphDef,
+    learner: Learner,
+    batch: Any,
+    settings: LearnerSettings,
+    *,
+    loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
 ) -> tuple[Learner, Report]:
     """One gradient step on `batch` (fields [B, ...]); `graph` and `settings` are static.
 
-    The learner stays as it is if anything in the step is not finite, or if all weights are 0.
+    `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts. The
+    learner stays as it is if anything in the step is not finite, or if all weights are 0.
     """
 
     def objective(params):
@@ -136,8 +141,8 @@ def update(
         return loss(network, batch, settings.value_weight, settings.policy_weight)
 
     (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(learner.params)
-    losses = dict(parts, total=total, gradient=optax.tree.norm(gradient))
-    finite = {name: jnp.isfinite(value) for name, value in losses.items()}
+    found = dict(parts, total=total, gradient=optax.tree.norm(gradient))
+    finite = {name: jnp.isfinite(value) for name, value in found.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
         rule = optimizer(settings)
         change, state = rule.update(gradient, learner.optimizer_state, learner.params)
@@ -149,7 +154,7 @@ def update(
     some = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
     moves = some & jnp.all(jnp.stack(list(finite.values())))
     learner = jax.tree.map(lambda new, old: jnp.where(moves, new, old), after, learner)
-    return learner, Report(losses=losses, finite=finite)
+    return learner, Report(losses=found, finite=finite)
 
 
 def learn(
@@ -161,6 +166,7 @@ def learn(
     settings: LearnerSettings,
     updates: int,
     mesh: Mesh | None = None,
+    loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
 ) -> tuple[Learner, Replay, dict[str, Array]]:
     """So many updates on what is drawn from the buffer, and losses: those of the last, or of the
     first that could not be made. `key` is consumed."""
@@ -168,7 +174,8 @@ def learn(
     def one(carry, key):
         learner, buffer = carry
         buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
-        learner, report = update(graph, learner, sharding.split(batch, mesh), settings)
+        batch = sharding.split(batch, mesh)
+        learner, report = update(graph, learner, batch, settings, loss=loss)
         return (learner, buffer), report
 
     keys = jax.random.split(key, updates)

@@ -14,28 +14,38 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
 import mctx
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.adapters.pgx import lenient
 from jaxgames.adapters.pgx_public import PgxPosition, PgxPublic
 from jaxgames.core import TERMINAL, record
+
+Evaluate = Callable[[PyTree, PgxPublic, PgxPosition], tuple[Float[Array, ""], Float[Array, " A"]]]
+
+
+def zero(
+    params: PyTree, game: PgxPublic, state: PgxPosition
+) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+    """Stands in for a network: nothing is worth anything, all actions are alike."""
+    return jnp.float32(0), jnp.zeros(game.num_actions, jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class AlphaZero:
     """How to search and to play. Static under `jit`.
 
-    `evaluate(params, game, state, reach [2, 1]) -> values [2, 1], prior [A, 1]` is an evaluator of
-    `solvers.search`, such as a `NetworkEvaluator`.
+    `evaluate(params, game, state)` tells the value `[]` of a position to who acts there, and logits
+    `[A]` of its actions.
     """
 
-    evaluate: Any
+    evaluate: Evaluate
     simulations: int
     exploration: float = 1.25  # c_init of PUCT
     exploration_base: float = 19652.0  # c_base
@@ -93,12 +103,13 @@ def search(game: PgxPublic, agent: Agent, key: Key[Array, ""], state: PgxPositio
 
     def look(state):
         """The position's node, its value to who acts and logarithms of its prior."""
-        actor = game.actor(state)
-        values, prior = _evaluated(game, agent, state)
+        actor, legal = game.actor(state), game.child_mask(state)
+        value, logits = settings.evaluate(agent.params, game, state)
         if opponent is not None:
-            prior = jnp.where(actor == seat, prior, _evaluated(game, opponent, state)[1])
+            _, others = opponent.settings.evaluate(opponent.params, game, state)
+            logits = jnp.where(actor == seat, logits, others)
         node = _Node(state=state, actor=actor, seat=seat)
-        return node, values[jnp.maximum(actor, 0)], _logarithms(prior)
+        return node, value, _masked(logits, legal)
 
     def step(_, key, action, nodes):
         before = jax.tree.map(lambda x: x[0], nodes)
@@ -169,13 +180,6 @@ def _drawn(key, logits):
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
-def _evaluated(game, agent, state):
-    """Values `[2]` and prior `[A]`."""
-    reach = jnp.ones((2, 1), jnp.float32)
-    values, prior = agent.settings.evaluate(agent.params, game, state, reach)
-    return values[:, 0], prior[:, 0]
-
-
 def _puct(tree, node, settings):
     """The action of the highest mean value and bonus; one not yet visited is worth what its
     position is."""
@@ -194,13 +198,15 @@ def _noisy(key, logits, settings):
     legal = logits > _lowest(logits)
     drawn = jax.random.loggamma(key, settings.concentration, logits.shape)
     noise = jax.nn.softmax(jnp.where(legal, drawn, -jnp.inf))
-    return _logarithms((1 - settings.noise) * jnp.exp(logits) + settings.noise * noise)
+    mixed = (1 - settings.noise) * jnp.exp(logits) + settings.noise * noise
+    return _masked(jnp.log(jnp.where(mixed > 0, mixed, 1)), mixed > 0)
 
 
-def _logarithms(prior):
-    """Logarithms of probabilities; the lowest number for 0, which mctx can still compute with."""
-    there = prior > 0
-    return jnp.where(there, jnp.log(jnp.where(there, prior, 1)), _lowest(prior))
+def _masked(logits, legal):
+    """Logarithms of the prior; at illegal actions the lowest number that mctx computes with."""
+    masked = jnp.where(legal, logits, -jnp.inf)
+    masked = jnp.where(jnp.any(legal), jax.nn.log_softmax(masked), masked)
+    return jnp.maximum(masked, _lowest(logits))
 
 
 def _lowest(array):
