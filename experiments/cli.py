@@ -21,6 +21,10 @@ from rich.table import Column, Table
 
 from experiments import (
     abr_alphazero,
+    abr_cfr,
+    abr_search_agents,
+    abr_uniform,
+    approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
     ismcts_leduc,
@@ -88,6 +92,10 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        approximate_best_response,
+        abr_uniform,
+        abr_cfr,
+        abr_search_agents,
         abr_alphazero,
     )
 }
