@@ -69,25 +69,25 @@ def lost(exact, found):
 def test_search_without_a_network_comes_to_the_best_response():
     """The more simulations, the nearer; a search that takes its opponent for as good as itself
     plays worse."""
-    numbers, exact = decisions((1, 2, 3, 4), 32)
+    numbers, exact = decisions((3, 4), 48)
     agent = Agent(settings=SEARCH, opponent=BIASED)
     losses = [
         lost(exact, search_at(agent.replace(simulations=jnp.int32(count)), numbers))
         for count in (4, 25, 200)
     ]
     assert losses[0] > losses[1] > losses[2]
-    assert losses[2] < 0.02
+    assert losses[2] < 0.005
     blind = lost(exact, search_at(Agent(settings=SEARCH, simulations=jnp.int32(200)), numbers))
-    assert blind > 2 * losses[2] + 0.01
+    assert blind > 0.02
 
 
 def test_values_are_those_of_the_best_response():
-    """Two moves before the end all is searched: values are exact but for the exploration."""
+    """Three moves before the end all is searched, many times."""
     numbers, exact = decisions((6,), 32)
-    agent = Agent(settings=SEARCH, simulations=jnp.int32(200), opponent=BIASED)
-    found = search_at(agent, numbers)
-    np.testing.assert_allclose(found.value, exact.max(axis=1), atol=0.1)
-    assert lost(exact, found) == 0
+    found = search_at(Agent(settings=SEARCH, opponent=BIASED), numbers)
+    errors = np.abs(found.value - exact.max(axis=1))
+    assert errors.mean() < 0.05  # by exploration, and by luck
+    assert lost(exact, found) < 0.01
 
 
 def test_fewer_simulations_than_there_is_room_for():
