@@ -22,6 +22,7 @@ from rich.table import Column, Table
 from experiments import (
     cfr_convergence,
     depth_limited_leduc,
+    depth_limited_nlfh,
     ismcts_leduc,
     play,
     rl_baselines,
@@ -87,6 +88,7 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        depth_limited_nlfh,
     )
 }
 COMMANDS = {
