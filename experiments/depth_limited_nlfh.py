@@ -81,7 +81,7 @@ class Config:
 PRESETS = {
     "smoke": Config(
         ranks=2,
-        max_raises=(2, 1),
+        max_raises=(1, 1),
         values=(1, 2),
         blueprint=50,
         reference=100,
