@@ -36,6 +36,7 @@ from experiments import (
     sog_variants,
     solve,
     solve_holdem,
+    translation_no_limit_leduc,
 )
 from experiments.runs import RunArguments
 from jaxgames.registry import described, registered, unknown
@@ -87,6 +88,7 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        translation_no_limit_leduc,
     )
 }
 COMMANDS = {
