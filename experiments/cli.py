@@ -37,6 +37,7 @@ from experiments import (
     sog_variants,
     solve,
     solve_holdem,
+    translation_no_limit_leduc,
 )
 from experiments.runs import RunArguments
 from jaxgames.registry import described, registered, unknown
@@ -89,6 +90,7 @@ EXPERIMENTS = {
         rps_plus,
         depth_limited_leduc,
         depth_limited_nlfh,
+        translation_no_limit_leduc,
     )
 }
 COMMANDS = {

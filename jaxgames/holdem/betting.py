@@ -358,6 +358,9 @@ class _Builder(_Nodes):
         found = set()
         for size in sizes.raises if stakes > base else sizes.bets:
             match size.kind:
+                case "any":
+                    found.update(legal)
+                    continue
                 case "allin":
                     to = stack
                 case "%":
