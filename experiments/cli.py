@@ -20,6 +20,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_cfr,
+    abr_search_agents,
+    abr_uniform,
+    approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
     depth_limited_nlfh,
@@ -91,6 +95,10 @@ EXPERIMENTS = {
         depth_limited_leduc,
         depth_limited_nlfh,
         translation_no_limit_leduc,
+        approximate_best_response,
+        abr_uniform,
+        abr_cfr,
+        abr_search_agents,
     )
 }
 COMMANDS = {
