@@ -20,6 +20,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_cfr,
+    abr_search_agents,
+    abr_uniform,
+    approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
     depth_limited_nlfh,
@@ -37,6 +41,7 @@ from experiments import (
     sog_variants,
     solve,
     solve_holdem,
+    translation_no_limit_leduc,
 )
 from experiments.runs import RunArguments
 from jaxgames.registry import described, registered, unknown
@@ -89,6 +94,11 @@ EXPERIMENTS = {
         rps_plus,
         depth_limited_leduc,
         depth_limited_nlfh,
+        translation_no_limit_leduc,
+        approximate_best_response,
+        abr_uniform,
+        abr_cfr,
+        abr_search_agents,
     )
 }
 COMMANDS = {

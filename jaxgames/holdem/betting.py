@@ -125,7 +125,7 @@ def betting_of_rules(
     streets = len(game.board)
     if sizes is None:
         walker = _Walker(game, max_nodes)
-        dealt = _after(game, game.init(), jnp.int32(0))  # the first card, and the others
+        dealt = after_action(game, game.init(), jnp.int32(0))  # the first card, and the others
         walker.decide(NO_NODE, "", dealt)
         return walker.tree(0, streets, None)
     if game.limit or game.bets:
@@ -358,6 +358,9 @@ class _Builder(_Nodes):
         found = set()
         for size in sizes.raises if stakes > base else sizes.bets:
             match size.kind:
+                case "any":
+                    found.update(legal)
+                    continue
                 case "allin":
                     to = stack
                 case "%":
@@ -386,7 +389,7 @@ class _Walker(_Nodes):
         here = self.add(parent, move, int(actor), int(street), tuple(spent.tolist()))
         for action in np.flatnonzero(legal).tolist():
             name = self.game.action_name(state, action)
-            self.follow(here, name, int(street), _after(self.game, state, jnp.int32(action)))
+            self.follow(here, name, int(street), after_action(self.game, state, jnp.int32(action)))
 
     def follow(self, parent, move, street, state):
         """What comes after a decision."""
@@ -404,7 +407,7 @@ class _Walker(_Nodes):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _after(game: Poker, state: PokerState, action: Int[Array, ""]) -> PokerState:
+def after_action(game: Poker, state: PokerState, action: Int[Array, ""]) -> PokerState:
     """The state after an action, and after the cards that are dealt then: always the first left."""
 
     def deal(state):

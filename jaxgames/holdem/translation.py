@@ -88,7 +88,8 @@ def translate(
         return jnp.ones((*x.shape, 1))
     sizes, n = jnp.asarray(known, float), len(known)
     lower = jnp.clip(jnp.searchsorted(sizes, x, side="right") - 1, 0, n - 2)
-    share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)[..., None]
+    share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)
+    share = jnp.where(x == sizes[lower], 1, share)[..., None]  # also of a check, whatever is known
     return jax.nn.one_hot(lower, n) * share + jax.nn.one_hot(lower + 1, n) * (1 - share)
 
 
