@@ -89,7 +89,7 @@ PRESETS = {
         solving=100,
         resolving=50,
     ),
-    "cpu": Config(ranks=4, reference=2000),
+    "cpu": Config(ranks=4, blueprint=3000, reference=5000, resolving=500),
     "paper": Config(storage="int16"),
 }
 
@@ -384,6 +384,8 @@ def _deviations(config: Config) -> list[str]:
     ]
     if config.ranks != 13:
         found.insert(0, f"a deck of {config.ranks} ranks and {config.suits} suits")
+    if config.blueprint != 1000:
+        found.append(f"a blueprint of {config.blueprint:,} iterations instead of 1,000")
     return found
 
 
