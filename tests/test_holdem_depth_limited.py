@@ -101,6 +101,32 @@ def test_hands_play_by_classes():
     )
 
 
+def test_values_on_sampled_boards_are_right_on_average():
+    below = leaf_values.below_leaves(cut())
+    draws = 300
+
+    def rolled_out(key):
+        some = leaf_values.sampled(below, key, 2)
+        return leaf_values.values(some, whole().public, blueprint())
+
+    found = np.asarray(jax.lax.map(rolled_out, jax.random.split(jax.random.key(0), draws)))
+    error = found.std(axis=0) / draws**0.5
+    assert (error.max(axis=(1, 2)) > 0).all()
+    assert (np.abs(found.mean(axis=0) - blueprint_values()) < 5 * error + 1).all()
+
+
+def test_inclined_strategies():
+    """Ten times as likely to fold, to call, to raise."""
+    rows = unpack(whole().public, uniform(whole().public))
+    found = nested.inclined(whole(), rows, player=FIRST)
+    names = whole().betting.actions[0]
+    first = whole().layouts[FIRST].first_decision[0]
+    assert names[:2] == ("fold", "call") and len(names) == 3
+    np.testing.assert_allclose(found[0], rows[FIRST])
+    likely = np.full((3, 3), 1 / 12) + np.eye(3) * 9 / 12
+    np.testing.assert_allclose(found[1:, first * 28], likely, rtol=1e-6)
+
+
 def test_a_part_plays_like_the_whole():
     """All that is below a leaf is put in its place again."""
     leaf = int(cut().leaves[1])

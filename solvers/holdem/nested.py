@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from solvers import cfr, evaluation, sweeps
 from solvers.cfr import Solver
+from solvers.depth_limited.continuations import bias_set
 from solvers.gadget import with_gadget, without_gadget
 from solvers.holdem import leaf_values
 from solvers.holdem.depth_limited import Cut, Part
 from solvers.holdem.leaf_values import Below
+from solvers.holdem.tree import HoldemTree
 from solvers.public_tree import Policy, pack, uniform, unpack
 
 
@@ -57,10 +60,23 @@ def generated(
             for rows, even in zip(solution, unpack(game, uniform(game)), strict=True)
         )
         response = evaluation.best_response(tree, cut.embed(mixed, blueprint))
-        pair = tuple(response[p] if p == chooser else blueprint[p] for p in range(2))
-        values = values.at[:, k].set(leaf_values.values(below, tree, pair))
+        found = values_of(cut, below, blueprint, response[chooser][None])
+        values = values.at[:, k].set(found[:, 0])
     report(cut.choices)
     return values
+
+
+def values_of(
+    cut: Cut, below: Below, blueprint: Policy, strategies: Float[Array, "n D A"]
+) -> Float[Array, "L n C0 C1"]:
+    """Values of leaves under these strategies of the chooser; the resolver follows the
+    blueprint."""
+
+    def of_one(strategy):
+        pair = tuple(strategy if p == cut.chooser else blueprint[p] for p in range(2))
+        return leaf_values.values(below, cut.tree.public, pair)
+
+    return jax.lax.map(of_one, strategies).swapaxes(0, 1)
 
 
 def first_values(values: Float[Array, "L n C0 C1"], count: int) -> Float[Array, "L n C0 C1"]:
@@ -127,3 +143,19 @@ def _solved(game, root_reach=None, *, solver, num_iterations):
     state = cfr.init(game, root_reach=root_reach)
     state = cfr.run(game, state, solver=solver, num_iterations=num_iterations)
     return cfr.average_policy(game, state)
+
+
+def inclined(
+    tree: HoldemTree, policy: Policy, *, player: int, factor: float = 10.0
+) -> Float[Array, "4 D A"]:
+    """A player's policy, and the same inclined to fold, to check or call, and to bet or raise: with
+    probabilities of that kind times `factor` (the paper's four strategies, section 4)."""
+    found = np.zeros((3, *policy[player].shape), bool)
+    layout, hands = tree.layouts[player], len(tree.hands[player])
+    for node in layout.nodes:
+        count = len(tree.streets[tree.betting.street[node]].boards) * hands
+        first = layout.first_decision[node] * hands
+        for action, name in enumerate(tree.betting.actions[node]):
+            kind = 0 if name == "fold" else 1 if name in ("call", "check") else 2
+            found[kind, first : first + count, action] = True
+    return bias_set(policy[player], found, factors=(factor,))
