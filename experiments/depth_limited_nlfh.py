@@ -61,6 +61,7 @@ class Config:
     solving: int = 2000  # for the first street
     resolving: int = 1000  # for the flop
     storage: str = "full"  # of the large solves (see `cfr.init`)
+    form: str | None = None  # of showdowns (see `holdem_tree`)
     save_seconds: float = 300.0  # between two checkpoints of a solve
 
     @property
@@ -90,7 +91,7 @@ PRESETS = {
         resolving=50,
     ),
     "cpu": Config(ranks=4, blueprint=3000, reference=5000, resolving=500),
-    "paper": Config(storage="int16"),
+    "paper": Config(max_raises=(3, 1), storage="int16", form="ranks"),
 }
 
 
@@ -168,8 +169,8 @@ class Bench:
         stakes = int(abstract.paid[0].max())
         bet = stakes + int(2 * stakes * config.off_tree)
         betting = with_bet(abstract, 0, bet)
-        self.tree = game_tree(config.game, betting=abstract)
-        self.whole = game_tree(config.game, betting=betting)
+        self.tree = game_tree(config.game, betting=abstract, form=config.form)
+        self.whole = game_tree(config.game, betting=betting, form=config.form)
         children = betting.child[0]
         (made,) = children[betting.paid[children, self.opponent] == bet]
         self.made = int(made)
