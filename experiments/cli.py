@@ -24,6 +24,7 @@ from experiments import (
     depth_limited_leduc,
     ismcts_leduc,
     play,
+    resolving_leduc,
     rl_baselines,
     rps_plus,
     smooth_uct_kuhn,
@@ -88,6 +89,7 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        resolving_leduc,
         translation_no_limit_leduc,
     )
 }
