@@ -20,8 +20,13 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_cfr,
+    abr_search_agents,
+    abr_uniform,
+    approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
+    depth_limited_nlfh,
     ismcts_leduc,
     play,
     resolving_leduc,
@@ -89,8 +94,13 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        depth_limited_nlfh,
         resolving_leduc,
         translation_no_limit_leduc,
+        approximate_best_response,
+        abr_uniform,
+        abr_cfr,
+        abr_search_agents,
     )
 }
 COMMANDS = {

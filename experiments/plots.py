@@ -131,24 +131,33 @@ def bands(
     """Draws means and bands on log axes; published lines by name, as points."""
     axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
     for number, line in enumerate(lines):
-        colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
         mean = [float(np.mean(samples)) for samples in line.samples]
         spread = results.interval if line.confidence else _range
         low, high = zip(*map(spread, line.samples), strict=True)
-        axes.fill_between(line.x, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(line.x, low, high, color=colour(number), alpha=0.18, linewidth=0)
         axes.plot(
             line.x,
             mean,
-            color=colour,
-            marker=_MARKERS[number % len(_MARKERS)],
+            color=colour(number),
+            marker=marker(number),
             linestyle="-" if number < len(_BAND_COLOURS) else "--",
             markersize=3.5,
             label=line.name,
         )
-    for (name, points), marker in zip(published.items(), ("o", "s"), strict=False):
-        style = HOLLOW | {"marker": marker}
+    for (name, points), shape in zip(published.items(), ("o", "s"), strict=False):
+        style = HOLLOW | {"marker": shape}
         axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
     axes.legend(**BESIDE)
+
+
+def colour(number: int) -> str:
+    """That of line `number` of `bands`."""
+    return _BAND_COLOURS[number % len(_BAND_COLOURS)]
+
+
+def marker(number: int) -> str:
+    """That of line `number` of `bands`."""
+    return _MARKERS[number % len(_MARKERS)]
 
 
 def _range(samples: Sequence[float]) -> tuple[float, float]:
@@ -157,8 +166,7 @@ def _range(samples: Sequence[float]) -> tuple[float, float]:
 
 def points(axes: Any, known: dict[int, float], number: int) -> None:
     """Published points of line `number` of `bands`."""
-    colour = _BAND_COLOURS[number % len(_BAND_COLOURS)]
-    axes.plot([*known], [*known.values()], markeredgecolor=colour, **HOLLOW)
+    axes.plot([*known], [*known.values()], markeredgecolor=colour(number), **HOLLOW)
 
 
 def level(axes: Any, height: float, name: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import itertools
 import pathlib
+import zipfile
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,6 +36,21 @@ def write_policy(
         return ("policy.npz",)
     results.write_csv(folder / "policy.csv", policy_rows(game, tree, policy))
     return ("policy.npz", "policy.csv")
+
+
+def read_policy(path: pathlib.Path) -> TabularPolicy:
+    """The policy of all players in a file `policy.npz`.
+
+    Raises:
+      ValueError: there is none in the file.
+      OSError: the file cannot be read.
+    """
+    try:
+        with np.load(path) as found:
+            tables = [found[f"player_{player}"] for player in range(len(found.files))]
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} holds no policy: {error}") from None
+    return tuple(np.asarray(table, np.float64) for table in tables)
 
 
 def policy_rows(game: Game, tree: GameTree, policy: TabularPolicy) -> list[dict[str, object]]:

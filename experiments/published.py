@@ -201,6 +201,14 @@ def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]
     }
 
 
+def depth_limited_nlfh() -> dict[str, float]:
+    """Exploitability in mb/g of answers to an off-tree bet in no-limit flop hold'em (Brown,
+    Sandholm and Amos 2018, Figure 2, read off the plot to about 0.06)."""
+    by_values = {1: 12.15, 2: 5.3, 4: 2.83, 8: 2.64, 16: 1.44, 32: 1.38}
+    limits = {"translation": 9.63, "in-abstraction": 0.57}
+    return {f"values={count}": value for count, value in by_values.items()} | limits
+
+
 def translation(game: str, mapping: str, seat: str, stack: int) -> float | None:
     """Published exploitability of who translates, in seat "P1" or "P2"."""
     if game == "Leduc":

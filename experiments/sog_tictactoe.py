@@ -24,7 +24,7 @@ from rich.table import Table
 
 from experiments import plots, results
 from experiments.runs import Run, RunArguments
-from experiments.training import LOG, Trainee, training_settings
+from experiments.training import LOG, student, training_settings
 from jaxgames.adapters.pgx_public import public_pgx
 from jaxgames.core import TERMINAL
 from nets import cvpn
@@ -160,7 +160,7 @@ class _Student:
             queries_per_search=1.0,
             queries_per_solve=0.2,
         )
-        self.trainee = Trainee(self.game, network, settings, run)
+        self.trainee = student(self.game, network, settings, run)
 
     def measure_at(self, step: int) -> list[Cell]:
         """Trains up to `step`, unless nothing is left to be done there, and measures."""

@@ -18,7 +18,7 @@ from rich.table import Table
 from experiments import laboratory, plots, published, results
 from experiments.laboratory import Laboratory
 from experiments.runs import Run, RunArguments
-from experiments.training import LOG, Trainee, training_settings
+from experiments.training import LOG, student, training_settings
 from nets import cvpn
 from solvers.search.exploitability import agents
 from solvers.search.gt_cfr import GrowingTreeCfr
@@ -113,7 +113,7 @@ class _Student:
             queries_per_search=config.queries_per_search,
             queries_per_solve=config.queries_per_solve,
         )
-        self.trainee = Trainee(table, network, settings, run, seed=config.seed)
+        self.trainee = student(table, network, settings, run, seed=config.seed)
 
     def measure_at(self, step: int, *, smoothing: float | None = None) -> list[Cell]:
         """Trains up to `step`, unless nothing is left to be done there, and measures, with another

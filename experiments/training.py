@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from flax import nnx
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from experiments.progress import progress
 from experiments.runs import Run
@@ -21,7 +22,8 @@ from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
 _STATE = "training"  # in the checkpoint
-_SAVE_EVERY = 100  # steps
+_SAVE_EVERY = 100  # steps, or
+_SECONDS = 60.0
 _LOG_EVERY = 10
 
 
@@ -47,22 +49,38 @@ def training_settings(
     )
 
 
+def student(
+    game: PublicGame,
+    network: nnx.Module,
+    settings: loop.TrainingSettings,
+    run: Run,
+    *,
+    seed: int = 0,
+) -> Trainee:
+    """A network that learns to search by sound self-play."""
+    graph, params = nnx.split(network)
+    state = loop.new_training(game, params, jax.random.key(seed), settings=settings)
+    return Trainee(state, lambda s: loop.train_step(game, graph, s, settings=settings), run)
+
+
 class Trainee:
-    """A network that learns in a run, from where an interrupted one stopped."""
+    """A network that learns in a run, from where an interrupted one stopped.
+
+    `state` is a record with a `learner`, a `key` and a `step`; `step(state)` gives the next one and
+    metrics. Those of a run that trains several have different names.
+    """
 
     def __init__(
         self,
-        game: PublicGame,
-        network: nnx.Module,
-        settings: loop.TrainingSettings,
+        state: Any,
+        step: Callable[[Any], tuple[Any, dict[str, Array]]],
         run: Run,
         *,
-        seed: int = 0,
+        name: str = "",
     ):
-        self.game, self.settings, self.out = game, settings, run.out
-        self.graph, params = nnx.split(network)
-        self.state = loop.new_training(game, params, jax.random.key(seed), settings=settings)
-        self._folder = run.checkpoint / _STATE
+        self.state, self.name = state, name
+        self._step, self._log = step, run.out / LOG / name
+        self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
             from train import saving  # imports Orbax
@@ -81,20 +99,21 @@ class Trainee:
           FloatingPointError: a number is not finite.
         """
         begin, first = time.perf_counter(), int(self.state.step)
+        saved = begin
         if first >= step:
             return
-        with progress("training", step) as report, MetricsWriter(self.out / LOG, step=first) as log:
+        title = f"training {self.name}".strip()
+        with progress(title, step) as report, MetricsWriter(self._log, step=first) as log:
             for number in range(first, step):
-                self.state, metrics = loop.train_step(
-                    self.game, self.graph, self.state, settings=self.settings
-                )
+                self.state, metrics = self._step(self.state)
                 require_finite(metrics, number)
                 if number % _LOG_EVERY == 0:
                     log.write(number, metrics)
-                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step:
+                now = time.perf_counter()
+                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step or now - saved > _SECONDS:
                     self._save()
-                done = number + 1 - first
-                report(number + 1, None, done / (time.perf_counter() - begin))
+                    saved = now
+                report(number + 1, None, (number + 1 - first) / (now - begin))
 
     def _save(self):
         from train import saving  # imports Orbax

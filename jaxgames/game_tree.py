@@ -7,7 +7,7 @@ libraries. Lives on the host as NumPy arrays; solvers compile it into a `solvers
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -361,6 +361,30 @@ def _same(tree, found, expected, what, player):
             f"{tree.game}: histories of one information state of player {player} differ in {what}"
             f" (history {row}, information state {tree.information_state[row, player]})"
         )
+
+
+def check_policies(tree: GameTree, policies: Sequence[Float[np.ndarray, "_ _"]]) -> None:
+    """Refuses what is no policy of every player of the game, `[D_p, A]` each.
+
+    Raises:
+      ValueError: there are more or fewer, or of another shape; or probabilities do not sum to 1
+        over the legal actions of an information state.
+    """
+    if len(policies) != tree.num_players:
+        raise ValueError(f"{len(policies)} policies given; {tree.game} has {tree.num_players}")
+    for player, policy in enumerate(policies):
+        shape = (tree.num_decisions[player], tree.num_actions)
+        if policy.shape != shape:
+            raise ValueError(f"policy of player {player} has shape {policy.shape}, not {shape}")
+        legal = tree.legal_actions(player)
+        good = np.isclose(policy.sum(axis=1), 1, atol=1e-5) & (policy >= 0).all(axis=1)
+        good &= (np.where(legal, 0, policy) == 0).all(axis=1)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"policy of player {player} is {policy[row]} in information state {row}, where"
+                f" the legal actions are {np.flatnonzero(legal[row])}"
+            )
 
 
 def own_sequence(tree: GameTree, player: int) -> Int[np.ndarray, " H"]:

@@ -6,25 +6,28 @@ A loop is made of these:
     learner = new_learner(params, settings)
     replay, batch, _ = sample(replay, key, settings.batch_size, settings.max_uses)
     learner, report = update(graph, learner, batch, settings)
+
+`learn` does many such updates.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jaxtyping import Array, Int, PyTree
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
-from train.examples import Example
-from train.losses import loss
-from train.replay import uses_share
+from train import losses, sharding
+from train.replay import Replay, sample, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
 CHECKED = ("values", "policy", "total", "gradient")  # causes first
@@ -45,6 +48,7 @@ class LearnerSettings:
     value_weight: float = 1.0
     policy_weight: float = 0.01
     max_gradient_norm: float | None = None  # longer gradients are shortened to it
+    l2: float = 0.0  # what the gradient has of the parameters themselves: L2 regularisation
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
@@ -64,7 +68,7 @@ class LearnerSettings:
                 f"capacity={self.capacity} must be at least batch_size={self.batch_size}"
             )
         uses_share(self.max_uses)
-        for name in ("value_weight", "policy_weight"):
+        for name in ("value_weight", "policy_weight", "l2"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
 
@@ -119,11 +123,17 @@ def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
 
 
 def update(
-    graph: nnx.GraphDef, learner: Learner, batch: Example, settings: LearnerSettings
+    graph: nnx.GraphDef,
+    learner: Learner,
+    batch: Any,
+    settings: LearnerSettings,
+    *,
+    loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
 ) -> tuple[Learner, Report]:
     """One gradient step on `batch` (fields [B, ...]); `graph` and `settings` are static.
 
-    The learner stays as it is if anything in the step is not finite, or if all weights are 0.
+    `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts. The
+    learner stays as it is if anything in the step is not finite, or if all weights are 0.
     """
 
     def objective(params):
@@ -131,8 +141,8 @@ def update(
         return loss(network, batch, settings.value_weight, settings.policy_weight)
 
     (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(learner.params)
-    losses = dict(parts, total=total, gradient=optax.tree.norm(gradient))
-    finite = {name: jnp.isfinite(value) for name, value in losses.items()}
+    found = dict(parts, total=total, gradient=optax.tree.norm(gradient))
+    finite = {name: jnp.isfinite(value) for name, value in found.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
         rule = optimizer(settings)
         change, state = rule.update(gradient, learner.optimizer_state, learner.params)
@@ -144,7 +154,35 @@ def update(
     some = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
     moves = some & jnp.all(jnp.stack(list(finite.values())))
     learner = jax.tree.map(lambda new, old: jnp.where(moves, new, old), after, learner)
-    return learner, Report(losses=losses, finite=finite)
+    return learner, Report(losses=found, finite=finite)
+
+
+def learn(
+    graph: nnx.GraphDef,
+    key: Key[Array, ""],
+    learner: Learner,
+    buffer: Replay,
+    *,
+    settings: LearnerSettings,
+    updates: int,
+    mesh: Mesh | None = None,
+    loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
+) -> tuple[Learner, Replay, dict[str, Array]]:
+    """So many updates on what is drawn from the buffer, and losses: those of the last, or of the
+    first that could not be made. `key` is consumed."""
+
+    def one(carry, key):
+        learner, buffer = carry
+        buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
+        batch = sharding.split(batch, mesh)
+        learner, report = update(graph, learner, batch, settings, loss=loss)
+        return (learner, buffer), report
+
+    keys = jax.random.split(key, updates)
+    (learner, buffer), report = jax.lax.scan(one, (learner, buffer), keys)
+    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
+    shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
+    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
 
 
 def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
@@ -162,12 +200,15 @@ def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> N
 
 
 def optimizer(settings: LearnerSettings) -> optax.GradientTransformation:
-    """Clipping, if asked for, and then the optimiser with its decaying learning rate."""
+    """Regularisation and clipping, if asked for, and then the optimiser with its decaying learning
+    rate."""
     rate = learning_rate(settings)
     rule = optax.adam(rate) if settings.optimizer == "adam" else optax.sgd(rate, momentum=MOMENTUM)
-    if settings.max_gradient_norm is None:
-        return rule
-    return optax.chain(optax.clip_by_global_norm(settings.max_gradient_norm), rule)
+    if settings.max_gradient_norm is not None:
+        rule = optax.chain(optax.clip_by_global_norm(settings.max_gradient_norm), rule)
+    if settings.l2:
+        rule = optax.chain(optax.add_decayed_weights(settings.l2), rule)
+    return rule
 
 
 def learning_rate(settings: LearnerSettings) -> optax.Schedule:

@@ -23,7 +23,7 @@ from solvers.search import gt_cfr, resolving
 from solvers.search.gt_cfr import GrowingTreeCfr
 from train import queries, replay, self_play, sharding
 from train.examples import Example, blank_example
-from train.learner import Learner, LearnerSettings, new_learner, update
+from train.learner import Learner, LearnerSettings, learn, new_learner
 from train.self_play import SelfPlaySettings
 from train.sharding import DATA
 
@@ -153,7 +153,15 @@ def train_step(
     queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, solved.asks & there[:, None])))
     buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.there)))
     buffer = replay.add(buffer, solved.example, there)
-    learner, buffer, losses = _learn(graph, learn_key, state.learner, buffer, settings, mesh)
+    learner, buffer, losses = learn(
+        graph,
+        learn_key,
+        state.learner,
+        buffer,
+        settings=settings.learner,
+        updates=settings.updates,
+        mesh=mesh,
+    )
     after = Training(
         learner=learner,
         replay=buffer,
@@ -215,19 +223,3 @@ def _joined(first, second):
 
 def _flat(x):
     return x.reshape(-1, *x.shape[2:])
-
-
-def _learn(graph, key, learner, buffer, settings, mesh):
-    def one(carry, key):
-        learner, buffer = carry
-        size, uses = settings.learner.batch_size, settings.learner.max_uses
-        buffer, batch, _ = replay.sample(buffer, key, size, uses)
-        batch = sharding.split(batch, mesh)
-        learner, report = update(graph, learner, batch, settings.learner)
-        return (learner, buffer), report
-
-    keys = jax.random.split(key, settings.updates)
-    (learner, buffer), report = jax.lax.scan(one, (learner, buffer), keys)
-    refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
-    shown = jnp.where(jnp.any(refused), jnp.argmax(refused), settings.updates - 1)
-    return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)

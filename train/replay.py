@@ -1,18 +1,19 @@
 """A replay buffer: the latest examples, each for a limited number of gradient updates.
 
-Pure functions on one record of arrays: they work in `jit`, `scan` and `vmap`.
+Pure functions on one record of arrays: they work in `jit`, `scan` and `vmap`. Examples are records
+of any kind with the fields `value_weight` and `policy_weight`.
 """
 
 from __future__ import annotations
 
 import fractions
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import record
-from train.examples import Example
 
 _FINEST = 1000  # largest denominator of a number of uses
 _MOST = 1_000_000
@@ -22,13 +23,13 @@ _MOST = 1_000_000
 class Replay:
     """A ring of `capacity` slots, filled from slot 0 on."""
 
-    examples: Example  # fields [capacity, ...]
+    examples: Any  # fields [capacity, ...]
     uses: Array  # [capacity] int32 how often each was drawn since it was added
     size: Array  # [] int32 slots filled
     next: Array  # [] int32 slot that is written next: the oldest, once all are filled
 
 
-def new_replay(example_like: Example, capacity: int) -> Replay:
+def new_replay(example_like: Any, capacity: int) -> Replay:
     """An empty buffer for unbatched examples like this one (arrays, or `jax.eval_shape` of it).
 
     Raises:
@@ -44,7 +45,7 @@ def new_replay(example_like: Example, capacity: int) -> Replay:
     )
 
 
-def add(replay: Replay, batch: Example, mask: Bool[Array, " B"]) -> Replay:
+def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
     """Adds those examples of `batch` (fields [B, ...]) that `mask` names, over the oldest.
 
     They count as added one after the other: of more than `capacity`, the last ones stay.
@@ -66,7 +67,7 @@ def add(replay: Replay, batch: Example, mask: Bool[Array, " B"]) -> Replay:
 
 def sample(
     replay: Replay, key: Key[Array, ""], batch_size: int, max_uses: int | float
-) -> tuple[Replay, Example, Float[Array, " B"]]:
+) -> tuple[Replay, Any, Float[Array, " B"]]:
     """Draws different examples, uniformly among those used fewer than `max_uses` times.
 
     Returns the buffer with these uses counted, the examples and their weights: 1, or 0 where

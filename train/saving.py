@@ -8,15 +8,15 @@ from typing import Any
 import jax
 
 from solvers import checkpoint
-from train.loop import Training
 
 
-def save(path: Path | str, state: Training, *, identity: dict[str, Any]) -> None:
-    """Writes a run under the folder `path`; see `solvers.checkpoint.write`."""
+def save(path: Path | str, state: Any, *, identity: dict[str, Any]) -> None:
+    """Writes a run, a record with a `key`, under the folder `path`; see
+    `solvers.checkpoint.write`."""
     checkpoint.write(path, _plain(state), identity=identity)
 
 
-def restore(path: Path | str, like: Training, *, identity: dict[str, Any]) -> Training:
+def restore(path: Path | str, like: Any, *, identity: dict[str, Any]) -> Any:
     """The latest run saved under `path`, laid out over devices as `like` is.
 
     Raises:

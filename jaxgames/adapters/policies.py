@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from jaxgames.adapters.openspiel import actor_of, load_spiel, moves, sequential
 from jaxgames.core import TERMINAL
-from jaxgames.game_tree import GameTree
+from jaxgames.game_tree import GameTree, check_policies
 
 
 def to_openspiel_policy(
@@ -31,7 +31,7 @@ def to_openspiel_policy(
     from open_spiel.python.policy import TabularPolicy
 
     policies = [np.asarray(policy) for policy in policies]
-    _check_policies(tree, policies)
+    check_policies(tree, policies)
     spiel = _game(pyspiel_game)
     found = TabularPolicy(spiel)
     sets = {}  # OpenSpiel's information states: ours
@@ -74,7 +74,7 @@ def from_openspiel_policy(
                 f" {player} (history {state.history()})"
             )
         seen[player][ours], policies[player][ours] = True, played
-    _check_policies(tree, policies)
+    check_policies(tree, policies)
     return policies
 
 
@@ -117,21 +117,3 @@ def _differ(tree, state, ours, theirs):
 
 def _game(game):
     return sequential(load_spiel(game) if isinstance(game, str) else game)
-
-
-def _check_policies(tree, policies) -> None:
-    if len(policies) != tree.num_players:
-        raise ValueError(f"{len(policies)} policies given; {tree.game} has {tree.num_players}")
-    for player, policy in enumerate(policies):
-        shape = (tree.num_decisions[player], tree.num_actions)
-        if policy.shape != shape:
-            raise ValueError(f"policy of player {player} has shape {policy.shape}, not {shape}")
-        legal = tree.legal_actions(player)
-        good = np.isclose(policy.sum(axis=1), 1, atol=1e-5) & (policy >= 0).all(axis=1)
-        good &= (np.where(legal, 0, policy) == 0).all(axis=1)
-        if not good.all():
-            row = int(np.argmin(good))
-            raise ValueError(
-                f"policy of player {player} is {policy[row]} in information state {row}, where"
-                f" the legal actions are {np.flatnonzero(legal[row])}"
-            )

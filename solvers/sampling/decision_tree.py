@@ -46,6 +46,7 @@ class DecisionTree(Playable):
     """
 
     table: Array  # [X, 2 + 2 A] int32
+    history: Array  # [X] int32 row of each place in the explicit tree
     payoffs: Array  # [X, P], 0 at decisions
     uniform: Array  # [N + 1, A] uniform policy over legal actions, 0 in row N
     share: Array | None  # [X] of a place in its lottery, if that is unfair; the rest is another's
@@ -152,11 +153,12 @@ def build_decision_tree(
     uniform = np.concatenate([legal / legal.sum(axis=1, keepdims=True), np.zeros_like(legal[:1])])
     return DecisionTree(
         table=jnp.asarray(np.column_stack([actor, state, first, count]), jnp.int32),
+        history=jnp.asarray(places, jnp.int32),
         payoffs=jnp.asarray(tree.returns[places] * ~acts[:, None], jnp.float32),
         uniform=jnp.asarray(uniform, jnp.float32),
         share=None if fair else jnp.asarray(share, jnp.float32),
         other=None if fair else jnp.asarray(other, jnp.int32),
-        worlds=_worlds(tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)),
+        worlds=lotteries(tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)),
         nowhere=int(np.flatnonzero(~acts)[0]),
         num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
@@ -173,12 +175,29 @@ def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[A
     return found
 
 
-def world(tree: DecisionTree, state: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
-    """A place where an information state may be, by what chance alone makes likely."""
-    worlds = tree.worlds
-    ticket, over = _ticket(worlds.first[state], worlds.count[state], luck)
-    ticket = jnp.where(over < worlds.share[ticket], ticket, worlds.other[ticket])
-    return worlds.place[ticket]
+def lotteries(
+    weight: Float[np.ndarray, " n"], lottery: Int[np.ndarray, " n"], place: Int[np.ndarray, " n"]
+) -> Lotteries:
+    """What draws places in proportion to their weights, by lottery; each has some place, all in
+    order of their number."""
+    order = np.argsort(lottery, kind="stable")
+    weight, lottery, place = weight[order], lottery[order], place[order]
+    _, first, count = np.unique(lottery, return_index=True, return_counts=True)
+    share, other = _aliases(lottery, weight)
+    return Lotteries(
+        first=jnp.asarray(first, jnp.int32),
+        count=jnp.asarray(count, jnp.int32),
+        share=jnp.asarray(share, jnp.float32),
+        other=jnp.asarray(other, jnp.int32),
+        place=jnp.asarray(place, jnp.int32),
+    )
+
+
+def drawn(lotteries: Lotteries, lottery: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
+    """A place by one of the lotteries."""
+    ticket, over = _ticket(lotteries.first[lottery], lotteries.count[lottery], luck)
+    ticket = jnp.where(over < lotteries.share[ticket], ticket, lotteries.other[ticket])
+    return lotteries.place[ticket]
 
 
 def _ticket(first, count, luck):
@@ -225,20 +244,6 @@ def _children(tree, places, lottery):
     there = numbers[found] == wanted
     itself = np.arange(len(places))[:, None]
     return np.where(there, first[found], itself), np.where(there, count[found], 0)
-
-
-def _worlds(weight, state, place):
-    order = np.argsort(state, kind="stable")
-    weight, state, place = weight[order], state[order], place[order]
-    _, first, count = np.unique(state, return_index=True, return_counts=True)
-    share, other = _aliases(state, weight)
-    return Lotteries(
-        first=jnp.asarray(first, jnp.int32),
-        count=jnp.asarray(count, jnp.int32),
-        share=jnp.asarray(share, jnp.float32),
-        other=jnp.asarray(other, jnp.int32),
-        place=jnp.asarray(place, jnp.int32),
-    )
 
 
 def _aliases(number, weight):

@@ -23,7 +23,7 @@ from jaxtyping import Array, Int, Key
 from jaxgames.core import TERMINAL, record
 from solvers.public_tree import Policy
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, policies, world
+from solvers.sampling.decision_tree import DecisionTree, drawn, policies
 from solvers.sampling.uct import backed_up, init, upper_bounds
 
 
@@ -105,7 +105,7 @@ def _policies(tree, weights):
 def _simulated(tree, root, learner, known, key, settings):
     """The learner, and which states are in its tree, after one more simulation."""
     world_key, line_key = jax.random.split(key)
-    place = world(tree, root, episodes.numbers(world_key, (1,))[0])
+    place = drawn(tree.worlds, root, episodes.numbers(world_key, (1,))[0])
 
     def choose(inside, node, luck):
         inside = inside & (node.actor != TERMINAL)

@@ -1,0 +1,132 @@
+"""Agents of enumerable games by name, as the policies that they play."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.agents import load_agent
+from experiments.policy_file import TabularPolicy, read_policy
+from experiments.progress import counter, progress
+from jaxgames.game_tree import GameTree, check_policies
+from jaxgames.public_states import list_public_states
+from jaxgames.public_table import NOWHERE
+from jaxgames.registry import unknown
+from solvers import cfr
+from solvers.cfr import SOLVERS
+from solvers.public_tree import PublicTree
+from solvers.search.exploitability import agents, composed_policy, longest_path
+
+# the first legal one of these actions, in games of betting with the actions fold, call and raise
+_PREFERENCES = {
+    "always_fold": (0, 1, 2),
+    "always_call": (1, 0, 2),
+    "always_raise": (2, 1, 0),
+}
+
+
+def policies_of(agent: str, source: GameTree, public: PublicTree) -> TabularPolicy:
+    """What an agent plays, `[D_p, A]` for every player p.
+
+    `agent` is uniform, SOLVER:ITERATIONS (the average policy; `cfr_plus:10`), in Leduc always_fold,
+    always_call or always_raise, a file `policy.npz` that `solve` wrote, or FOLDER:SIMULATIONS, the
+    folder of a trained search agent, which then searches wherever it may have to act.
+
+    Raises:
+      ValueError: there is no such agent, or it plays another game.
+    """
+    name, colon, count = agent.partition(":")
+    if agent == "uniform":
+        legal = [source.legal_actions(player) for player in range(source.num_players)]
+        policies = tuple(rows / rows.sum(axis=1, keepdims=True) for rows in legal)
+    elif agent in _PREFERENCES:
+        policies = _first_legal(source, _PREFERENCES[agent])
+    elif colon and name in SOLVERS:
+        policies = _solved(public, name, count)
+    elif colon and pathlib.Path(name).is_dir():
+        policies = _searched(name, _count(agent, count), source.game)
+    elif pathlib.Path(agent).suffix == ".npz":
+        policies = read_policy(pathlib.Path(agent))
+    else:
+        solvers = [f"{solver}:ITERATIONS" for solver in SOLVERS]
+        allowed = ["uniform", *_PREFERENCES, *solvers, "FILE.npz", "FOLDER:SIMULATIONS"]
+        raise ValueError(unknown("agent", agent, allowed))
+    check_policies(source, policies)
+    return policies
+
+
+def _first_legal(source, preference):
+    if not source.game.startswith("leduc_poker"):
+        raise ValueError(
+            f"always folding, calling and raising are for leduc_poker, not {source.game}"
+        )
+    found = []
+    for player in range(source.num_players):
+        legal = source.legal_actions(player)[:, preference]
+        found.append(np.eye(source.num_actions)[np.array(preference)[legal.argmax(axis=1)]])
+    return tuple(found)
+
+
+def _solved(public, solver, count):
+    iterations = _count(f"{solver}:{count}", count)
+    state = cfr.run(
+        public, cfr.init(public), solver=cfr.make_solver(solver), num_iterations=iterations
+    )
+    average = cfr.average_policy(public, state)
+    return tuple(np.asarray(rows, np.float64) for rows in average)
+
+
+def _count(agent, count) -> int:
+    if not count.isdecimal() or int(count) < 1:
+        raise ValueError(f"agent {agent} must end with a number of at least 1")
+    return int(count)
+
+
+@functools.cache
+def _searched(folder, simulations, game) -> TabularPolicy:
+    """What a search agent does in either seat, from its searches at all public states."""
+    agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
+    table, tree = agent.table, agent.tree
+    listing = list_public_states(table)
+    chains = agents(own_decisions_only=agent.own_decisions_only)
+    settings = dataclasses.replace(agent.settings, max_path=max(1, longest_path(listing, chains)))
+    policies = []
+    searches = sum(int(chain.searched(listing).sum()) for chain in chains)
+    with progress("search agent", searches) as report:
+        count = counter(report)
+        for player, chain in enumerate(chains):
+            keys = jax.random.split(jax.random.key(player), 1)
+            found = composed_policy(
+                table,
+                listing,
+                agent.params,
+                keys,
+                settings=settings,
+                chain=chain,
+                report=count,
+            )
+            policies.append(_rows_of(table, listing, tree, player, found[0]))
+    return tuple(policies)
+
+
+def _rows_of(table, listing, tree, player, found):
+    """One player's policy `[D, A]`, of one at public states and rows `[S, A, N]`."""
+    actor, state = np.asarray(listing.actor), np.asarray(listing.state)
+    numbers = np.asarray(table.information_states)[state, player]
+    place, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
+    legal = tree.legal_actions(player)
+    weights = np.zeros(legal.shape)
+    weights[numbers[place, row]] = found[place, :, row]
+    weights = np.where(legal, weights, 0)
+    weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
+def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:
+    """The same in the precision of solvers."""
+    return tuple(jnp.asarray(rows, jnp.float32) for rows in policies)

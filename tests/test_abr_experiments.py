@@ -1,0 +1,68 @@
+"""The commands `approximate_best_response`, `abr_uniform` and `abr_cfr`."""
+
+import pytest
+
+from experiments import abr_cfr, abr_uniform, cli, results
+
+
+def test_a_run_against_uniform_play(tmp_path, capsys):
+    assert cli.main(["abr_uniform", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    found = {(number.name, number.unit): number for number in result.numbers}
+    exact = {"kuhn_poker": 11 / 12, "goofspiel(cards=3,points=descending)": 4 / 3}
+    for game in abr_uniform.PRESETS["smoke"].games:
+        assert found[f"exact:{game}", "NashConv"].value == pytest.approx(exact[game], abs=1e-5)
+        share = found[f"ISMCTS-BR:{game}", "% of exact"]
+        assert 90 < share.value < 100.001
+        games = found[f"by games:{game}", "% of exact"]
+        assert games.low < share.value + 5
+        assert games.high > share.value - 5
+    rows = (tmp_path / "curve.csv").read_text().splitlines()
+    assert len(rows) == 1 + 2 * len(abr_uniform.PRESETS["smoke"].learning.measured_at)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert "% of exact" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_run_against_cfr(tmp_path):
+    assert cli.main(["abr_cfr", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    found = {(number.name, number.unit): number for number in result.numbers}
+    # twice OpenSpiel's exploitability of CFR+ after ten iterations
+    assert found["exact:kuhn_poker", "NashConv"].value == pytest.approx(2 * 0.0326871, abs=1e-5)
+    config = abr_cfr.PRESETS["smoke"]
+    for agent in config.curve_agents:
+        name = f"ISMCTS-BR:{agent.replace(':', ' ')} in {config.curve_game}"
+        assert 60 < found[name, "% of exact"].value < 100.001
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_one_table_for_one_agent(tmp_path, capsys):
+    """And a policy that `solve` wrote."""
+    solved = ["solve", "kuhn_poker", "--iterations", "10", "--out", str(tmp_path / "solved")]
+    assert cli.main(solved) == 0
+    agent = str(tmp_path / "solved" / "policy.npz")
+    more = ["--agent", agent, "--steps", "4", "--measured_simulations", "100"]
+    out = ["--out", str(tmp_path / "response")]
+    assert cli.main(["approximate_best_response", "kuhn_poker", *more, *out]) == 0
+    assert "exact best response" in capsys.readouterr().out
+    result = results.read_result(tmp_path / "response" / "result.json")
+    exact = next(number for number in result.numbers if number.name.startswith("exact:"))
+    assert exact.value == pytest.approx(2 * 0.0326871, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--agent", "nobody"], "unknown agent 'nobody'"),
+        (["--agent", "cfr_plus:many"], "agent cfr_plus:many must end with a number"),
+        (["--agent", "always_fold"], "are for leduc_poker, not kuhn_poker"),
+        (["--agent", "missing.npz"], "No such file"),
+        (["--steps", "0"], "steps=0 must be at least 1"),
+    ],
+)
+def test_bad_agents(tmp_path, capsys, arguments, message):
+    out = ["--out", str(tmp_path / "out")]
+    assert cli.main(["approximate_best_response", "kuhn_poker", *arguments, *out]) == 2
+    assert message in capsys.readouterr().err
