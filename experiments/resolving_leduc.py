@@ -67,6 +67,7 @@ PRESETS = {
     "smoke": Config(
         game="leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)",
         blueprints=(1, 100),
+        ways=("resolve", "reach-maxmargin"),
         iterations=300,
     ),
     "cpu": Config(),
