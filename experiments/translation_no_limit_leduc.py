@@ -280,7 +280,7 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
                 place.plot(config.stacks, paper, markeredgecolor=colours[mapping], **plots.HOLLOW)
             place.set(xscale="log", title=f"{name}: second player", xlabel="stack (pots)")
             place.set_yscale("symlog", linthresh=0.01)
-            place.set_ylim(bottom=0)
+            place.set_ylim(0, 2 * max(c.exploitability for c in cells if c.game == name))
             place.set_xticks(config.stacks, [str(stack) for stack in config.stacks])
             place.minorticks_off()
             place.set_ylabel("exploitability (pots)")

@@ -1,4 +1,5 @@
-"""The experiments `rps_plus`, `depth_limited_leduc` and `translation_no_limit_leduc`."""
+"""The experiments `rps_plus`, `depth_limited_leduc`, `resolving_leduc` and
+`translation_no_limit_leduc`."""
 
 import numpy as np
 import pytest
@@ -41,6 +42,17 @@ def test_a_run_in_leduc(tmp_path):
         assert safe < 40
     assert result.number("histories:round one").value < result.number("histories:the game").value
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * 3 * 2
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_of_resolving(tmp_path):
+    """What is safe makes no blueprint worse, and the bad one better."""
+    assert cli.main(["resolving_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    for count, gained in ((1, 100), (100, -1)):
+        before = result.number(f"blueprint:{count} iterations").value
+        for way in ("resolve", "reach-maxmargin"):
+            assert result.number(f"{way}:{count} iterations").value < before - gained
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
