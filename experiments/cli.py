@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_alphazero,
     abr_cfr,
     abr_search_agents,
     abr_uniform,
@@ -103,6 +104,7 @@ EXPERIMENTS = {
         abr_uniform,
         abr_cfr,
         abr_search_agents,
+        abr_alphazero,
     )
 }
 COMMANDS = {
