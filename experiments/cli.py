@@ -22,8 +22,10 @@ from rich.table import Column, Table
 from experiments import (
     abr_alphazero,
     abr_cfr,
+    abr_chumps,
     abr_search_agents,
     abr_uniform,
+    aivat_leduc,
     approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
@@ -103,6 +105,8 @@ EXPERIMENTS = {
         approximate_best_response,
         abr_uniform,
         abr_cfr,
+        abr_chumps,
+        aivat_leduc,
         abr_search_agents,
         abr_alphazero,
     )
