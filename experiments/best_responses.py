@@ -116,7 +116,7 @@ class Arena:
         for player, (response, given) in enumerate(zip(responses, params, strict=True)):
             key = jax.random.fold_in(jax.random.key(seed), player)
             mine = games.composed(response, given, key, self.source, settings=settings)
-            both = [mine if p == player else rows for p, rows in enumerate(policies)]
+            both = tuple(mine if p == player else rows for p, rows in enumerate(policies))
             values = evaluation.expected_value(self.public, to_jax(both))
             found.append(float(values[player]))
         return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,6 +34,9 @@ from train import replay, sharding
 from train.learner import Learner, LearnerSettings, learn, new_learner
 from train.rl.environment import Environment
 from train.sharding import DATA
+
+# network(features [B, F]) -> values [B], logits [B, A]
+Network = Callable[[Float[Array, "B F"]], tuple[Float[Array, " B"], Float[Array, "B A"]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +214,7 @@ def train_step(
     )
     over = jnp.any(there, axis=1)
     count = jnp.sum(over)
-    won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1)
+    won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1).astype(payoffs.dtype)
     after = Training(
         learner=learner, replay=buffer, episodes=episodes, key=key, step=state.step + 1
     )
@@ -267,7 +271,7 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
 
 
 def loss(
-    network: ValuePrior,
+    network: Network,
     batch: Example,
     value_weight: Float[Array, ""] | float,
     policy_weight: Float[Array, ""] | float,
