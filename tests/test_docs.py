@@ -125,3 +125,13 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
     assert equity.startswith("0.627")
     assert float(spread.strip("[]")) >= 0
+
+
+@pytest.mark.slow  # its parts are tested in `test_alphazero`
+def test_program_of_alphazero_runs(capsys):
+    text = (DOCS / "approximate_best_response.md").read_text()
+    program = next(
+        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "duel" in one
+    )
+    exec(program, {})
+    assert -1 <= float(capsys.readouterr().out.split()[-1]) <= 1

@@ -1,0 +1,122 @@
+"""Exact responses to opponents who do not look at their cards: another solver, published values."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.holdem import all_boards, equity
+from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from solvers import evaluation
+from solvers.holdem.game import game_tree
+from solvers.response import chumps
+from solvers.response.chumps import Chump, Plan, responses
+
+ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
+BOTH = (Plan(), Plan(rule=chumps.local))
+# Johanson et al. 2011, Table 1: means over seats, in thousandths of a big blind
+PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 3697.6929}
+
+
+def table_of(tree, chump):
+    """A chump as policies of a hold'em tree, for both players."""
+    found = []
+    for player, layout in enumerate(tree.layouts):
+        size = len(tree.hands[player])
+        table = np.zeros((tree.public.players[player].num_decisions, tree.public.num_actions))
+        for node, first in layout.first_decision.items():
+            boards = len(tree.streets[tree.betting.street[node]].boards)
+            legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])
+            row = np.asarray(chump.probabilities(jnp.asarray(legal)))[legal]
+            table[first * size : (first + boards) * size, : len(row)] = row
+        found.append(jnp.asarray(table, jnp.float32))
+    return tuple(found)
+
+
+def test_always_call_in_closed_form():
+    """Every bet is called, so each round one is made with the better hand on average."""
+    boards = jnp.arange(52, dtype=jnp.int32)[:, None]
+    uniform = jnp.ones(1326, jnp.float32)
+
+    @jax.jit
+    @jax.vmap
+    def equities(board):
+        ranking = equity.rank_hands(board)
+        there = ranking.strength != equity.BLOCKED
+        return jnp.where(there, 2 * equity.showdown_equity(ranking, uniform) - 1, 0), there
+
+    last, there = map(np.asarray, equities(boards))
+    first = last.sum(axis=0) / 50
+    expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / there.sum()
+    for found in responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
+        assert found.values[0] == pytest.approx(expected, rel=1e-5)
+        assert (found.by_hand[0, first > 0] > 0).all()
+
+
+def test_always_fold_in_closed_form():
+    """It gives up its blind, or the first bet that it meets."""
+    (found,) = responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
+    np.testing.assert_allclose(found.values, [5, 10], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_values_of_another_solver():
+    """A hold'em tree with all 52 cards and a board of one."""
+    tree = game_tree(ONE_CARD)
+    for name in ("always raise", "uniform"):
+        chump = chumps.chumps(ONE_CARD)[name]
+        expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
+        best, local = responses(ONE_CARD, chump, BOTH)
+        np.testing.assert_allclose(best.values, expected, rtol=1e-5)
+        # the local rule is one policy among others
+        assert (np.array(local.values) <= np.array(best.values) + 1e-4).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values_in_limit_holdem(name):
+    game = limit_holdem()
+    chump = chumps.chumps(game)[name]
+    best, local = responses(game, chump, BOTH)
+    value = 1000 * np.mean(best.values) / max(game.blinds)
+    assert value == pytest.approx(PUBLISHED[name], abs=0.05)
+    if name == "always call":
+        np.testing.assert_allclose(local.values, best.values, rtol=1e-5)
+
+
+def test_boards_and_equities():
+    """Numbers of boards up to suits; before the flop, equities by hand."""
+    assert [len(boards.cards) for boards in all_boards.all_boards(3)] == [1, 13, 169, 1755]
+    last = all_boards.all_boards(3)[2]
+    # hands share as many cards with a board as their images with its example
+    row, place = 77, 31
+    dealt = np.append(last.cards[row], np.setdiff1d(np.arange(52), last.cards[row])[place])
+    after = all_boards.all_boards(3)[3].cards[last.child[row, place]]
+    here, there = (np.isin(all_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
+    images = all_boards.HAND_IMAGES[last.exchange[row, place]]
+    np.testing.assert_array_equal(here, there[images])
+
+
+def test_chumps_fall_back_on_calling():
+    chump = chumps.chumps(hunl(bets=("1", "allin")))["always pot"]
+    row = chump.probabilities(jnp.array([True, True, False, True]))
+    np.testing.assert_array_equal(row, [0, 1, 0, 0])
+
+
+def test_bad_input():
+    chump = Chump((0.0, 1.0, 0.0))
+    with pytest.raises(ValueError, match=r"weights=\(0.0,\) must be"):
+        Chump((0.0,))
+    with pytest.raises(ValueError, match="of all 52"):
+        responses(dataclasses.replace(ONE_CARD, ranks=12), chump)
+    with pytest.raises(ValueError, match="must be of 3 actions"):
+        responses(ONE_CARD, Chump((0.0, 1.0)))
+    with pytest.raises(ValueError, match="allowed="):
+        responses(ONE_CARD, chump, (Plan(allowed=((0, 2), (0, 1))),))
+    with pytest.raises(ValueError, match="must have limits or bets"):
+        chumps.chumps(hunl())
+    for num_cards in (0, 6):
+        with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
+            all_boards.wins(num_cards)

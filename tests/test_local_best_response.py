@@ -1,0 +1,244 @@
+"""Local best response, against sums over all histories of small games of poker."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from holdem_reference import LEDUC, NO_LIMIT
+
+from jaxgames import enumerate_game
+from jaxgames.core import TERMINAL
+from jaxgames.game_tree import levels
+from jaxgames.histories import states_at
+from jaxgames.holdem.ranges import HANDS
+from jaxgames.holdem.rules import CALL, FOLD, NOTHING, limit_holdem
+from solvers.response import aivat
+from solvers.response import local_best_response as lbr
+from solvers.response.local_best_response import LocalBestResponse
+from solvers.sampling.episodes import mixed
+
+SMALL = dataclasses.replace(LEDUC, max_raises=(1, 1))
+POTS = dataclasses.replace(
+    SMALL, limit=False, stack=4, raise_sizes=(), max_raises=(0, 0), bets=("1", "allin")
+)
+GAMES = {"limit": SMALL, "no limit": POTS}
+
+
+def any_policy(game, state):
+    """Probabilities that depend on hand, board and betting as if by chance."""
+    public = jnp.concatenate([state.history, state.board]).astype(jnp.uint32)
+    word = functools.reduce(lambda word, part: mixed(word * 31 + part), public, jnp.uint32(1))
+    hands = jnp.arange(len(lbr.all_hands(game)), dtype=jnp.uint32)[:, None]
+    actions = jnp.arange(game.num_actions, dtype=jnp.uint32)[None]
+    weight = (mixed(mixed(word + hands) + actions) % 8 + 1).astype(jnp.float32)
+    weight = jnp.where(state.legal[None], weight, 0)
+    return weight / jnp.sum(weight, axis=1, keepdims=True)
+
+
+def always(action, game, state):
+    row = jnp.arange(game.num_actions) == jnp.where(state.legal[action], action, CALL)
+    hands = len(lbr.all_hands(game))
+    return jnp.broadcast_to(row.astype(jnp.float32)[None], (hands, game.num_actions))
+
+
+@functools.cache
+def explicit(name):
+    game = GAMES[name]
+    tree = enumerate_game(game)
+    rows = [tree.representative(p)[: tree.num_decisions[p]] for p in range(2)]
+    return tree, [states_at(game, tree, r) for r in rows]
+
+
+def table_of(name, policy, player):
+    """A policy by hands, as one of the explicit tree."""
+    game, states = GAMES[name], explicit(name)[1][player]
+    hands = lbr.all_hands(game)
+    hidden = [s.replace(hole=np.full_like(s.hole, NOTHING)) for s in states]
+    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *hidden)
+    found = np.asarray(jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64)
+    held = [int(np.flatnonzero((hands == np.sort(s.hole[player])).all(axis=1))[0]) for s in states]
+    return found[np.arange(len(states)), held]
+
+
+def reach_of(tree, table, player):
+    """The player's own reach of every history."""
+    found = np.ones(tree.num_histories)
+    for rows in levels(tree.parent):
+        above = tree.parent[rows]
+        acted = tree.actor[above] == player
+        state = np.where(acted, tree.information_state[above, player], 0)
+        chance = table[state, np.maximum(tree.parent_action[rows], 0) % tree.num_actions]
+        found[rows] = found[above] * np.where(acted, chance, 1)
+    return found
+
+
+def cards_of(tree, player):
+    """The card that the player was dealt, at every history; hands of one card are cards."""
+    found = np.full(tree.num_histories, -1)
+    for rows in levels(tree.parent):
+        dealt = tree.depth[rows] == player + 1
+        found[rows] = np.where(dealt, tree.parent_action[rows], found[tree.parent[rows]])
+    return found
+
+
+def by_the_rule(name, policy, player):
+    """Utilities `[D, A]` and a policy, from their definition over histories."""
+    tree, states = explicit(name)
+    theirs = table_of(name, policy, 1 - player)
+    reach = tree.chance_reach() * reach_of(tree, theirs, 1 - player)
+    checks = [np.eye(tree.num_actions)[np.full(count, CALL)] for count in tree.num_decisions]
+    value = aivat.history_values(tree, checks)[:, player]
+    # what follows an action, if both only check and call from there on
+    worth = value.copy()
+    facing = np.flatnonzero(tree.actor == 1 - player)
+    state = tree.information_state[facing, 1 - player]
+    first = np.full((tree.num_histories, tree.num_actions), -1)
+    first[tree.parent[1:], tree.parent_action[1:] % tree.num_actions] = np.arange(1, len(value))
+    fold = np.where(tree.legal[facing, FOLD], theirs[state, FOLD], 0)
+    folded = np.where(first[facing, FOLD] >= 0, tree.returns[first[facing, FOLD], player], 0)
+    bet = fold * folded + (1 - fold) * value[first[facing, CALL]]
+    after_bet = np.zeros(len(value))
+    after_bet[facing] = bet
+    legal = tree.legal_actions(player)
+    sums, total = np.zeros(legal.shape), np.zeros(len(legal))
+    for history in np.flatnonzero(tree.actor == player):
+        here = tree.information_state[history, player]
+        spent = states[player][here].spent[player]
+        total[here] += reach[history]
+        for action in np.flatnonzero(legal[here]):
+            child = first[history, action]
+            then = worth[child] if action <= CALL else after_bet[child]
+            sums[here, action] += reach[history] * (then + spent)
+    found = np.where(legal, sums / np.where(total > 0, total, 1)[:, None], -np.inf)
+    return found, np.eye(tree.num_actions)[found.argmax(axis=1)], total
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def utilities(settings, policy, states, reaches, hands, boards):
+    def one(state, reach, hand, board):
+        mine = lbr.chances(settings, jax.random.key(0), hand, board)
+        return lbr.utilities(settings, policy, state, reach, mine)
+
+    return jax.lax.map(lambda given: one(*given), (states, reaches, hands, boards), batch_size=64)
+
+
+@pytest.mark.parametrize("name", ["limit", pytest.param("no limit", marks=pytest.mark.slow)])
+def test_utilities_are_those_of_all_histories(name):
+    """Against a policy that tells much about the hand; ranges by Bayes over histories."""
+    game, (tree, states) = GAMES[name], explicit(name)
+    hands = lbr.all_hands(game)
+    for player in range(2):
+        expected, _, total = by_the_rule(name, any_policy, player)
+        reach = reach_of(tree, table_of(name, any_policy, 1 - player), 1 - player)
+        ranges = np.zeros((len(states[player]), len(hands)), np.float32)
+        acts = tree.actor == player
+        ranges[tree.information_state[acts, player], cards_of(tree, 1 - player)[acts]] = reach[acts]
+        assert (total > 0).all()
+        batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states[player])
+        found = utilities(
+            LocalBestResponse(game, boards=(0, 0)),
+            functools.partial(any_policy, game),
+            batch,
+            jnp.asarray(ranges),
+            batch.hole[:, player],
+            batch.board,
+        )
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_it_is_a_best_response_to_always_call(name):
+    """With one size of bets: there the rule's assumption holds. Else it is a bound from below."""
+    tree, _ = explicit(name)
+    for policy, exact in ((functools.partial(always, CALL), name == "limit"), (any_policy, False)):
+        for player in range(2):
+            _, mine, _ = by_the_rule(name, policy, player)
+            theirs = table_of(name, policy, 1 - player)
+            both = (mine, theirs) if player == 0 else (theirs, mine)
+            value = aivat.history_values(tree, both)[0, player]
+            best = best_value(tree, theirs, player)
+            assert value <= best + 1e-9
+            assert (value == pytest.approx(best, abs=1e-9)) == exact
+
+
+def best_value(tree, theirs, player):
+    """Of a best response, by histories."""
+    reach = tree.chance_reach() * reach_of(tree, theirs, 1 - player)
+    weighed = np.where(tree.actor == TERMINAL, tree.returns[:, player], 0) * reach
+    for rows in reversed(list(levels(tree.parent))):
+        above = tree.parent[rows]
+        mine = tree.actor[above] == player
+        state = np.where(mine, tree.information_state[above, player], 0)
+        sums = np.zeros((tree.num_decisions[player], tree.num_actions))
+        action = np.maximum(tree.parent_action[rows], 0) % tree.num_actions
+        np.add.at(sums, (state[mine], action[mine]), weighed[rows][mine])
+        legal = tree.legal_actions(player)
+        chosen = np.where(legal, sums, -np.inf).argmax(axis=1)
+        keep = ~mine | (action == chosen[state])
+        np.add.at(weighed, above[keep], weighed[rows][keep])
+    return weighed[0]
+
+
+def test_duplicate_deals_keep_the_mean_and_cut_the_variance():
+    """Both players' cards are the same in both games of a deal; the mean is the policy's value."""
+    game, tree = SMALL, explicit("limit")[0]
+    settings = LocalBestResponse(game)
+    policy = functools.partial(any_policy, game)
+    won = np.asarray(lbr.duplicate_deals(settings, policy, jax.random.key(1), num_deals=4000))
+    for player in range(2):
+        _, mine, _ = by_the_rule("limit", any_policy, player)
+        theirs = table_of("limit", any_policy, 1 - player)
+        both = (mine, theirs) if player == 0 else (theirs, mine)
+        value = aivat.history_values(tree, both)[0, player]
+        error = float(won[:, player].std()) / len(won) ** 0.5
+        assert won[:, player].mean() == pytest.approx(value, abs=4 * error)
+    independent = won.var(axis=0).sum() / 4
+    assert won.mean(axis=1).var() < 0.8 * independent
+
+
+def test_drawn_boards_come_near_all_of_them():
+    """On the turn of hold'em, 44 boards; those drawn hold no card that is seen."""
+    hand, board = jnp.array([51, 50]), jnp.array([0, 5, 20, 33, 47])
+    every, some = (
+        jax.jit(lbr.chances, static_argnums=0)(
+            LocalBestResponse(limit_holdem(), boards=(10, 10, drawn, 1)),
+            jax.random.key(0),
+            hand,
+            board,
+        )
+        for drawn in (0, 1000)
+    )
+    there = np.asarray(every.apart[2])
+    np.testing.assert_array_equal(every.met[2], np.where(there, 44, 0))
+    np.testing.assert_array_equal(some.met[2] > 0, there)
+    share = [np.asarray(x.won[2])[there] / np.asarray(x.met[2])[there] for x in (every, some)]
+    np.testing.assert_allclose(share[0], share[1], atol=0.08)
+    assert abs((share[0] - share[1]).mean()) < 0.02
+
+
+def test_hands_are_in_the_order_of_ranges():
+    np.testing.assert_array_equal(lbr.all_hands(limit_holdem()), HANDS)
+    assert len(lbr.all_hands(NO_LIMIT)) == 28
+
+
+def test_bad_input():
+    game = limit_holdem()
+    with pytest.raises(ValueError, match="must be for two players"):
+        LocalBestResponse(limit_holdem(players=3))
+    with pytest.raises(ValueError, match="must be actions for each of 4 rounds"):
+        LocalBestResponse(game, allowed=((0, 1),))
+    with pytest.raises(ValueError, match="must be actions from 0 to 2, with 1"):
+        LocalBestResponse(game, allowed=((0, 1), (0, 1), (0, 1), (0, 2)))
+    with pytest.raises(ValueError, match="must be how many are drawn in each of the 4 rounds"):
+        LocalBestResponse(game, boards=(1, 1))
+    with pytest.raises(ValueError, match="all 2,118,760 boards of round 0 are more than"):
+        LocalBestResponse(game, boards=(0, 0, 0, 0))
+    with pytest.raises(ValueError, match="sampled=0 boards"):
+        LocalBestResponse(game, sampled=0)
+    with pytest.raises(ValueError, match=r"probabilities \(2, 3\), but must give \(6, 3\)"):
+        lbr.duplicate_deals(
+            LocalBestResponse(LEDUC), lambda state: jnp.ones((2, 3)), jax.random.key(0), num_deals=1
+        )
