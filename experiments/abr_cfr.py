@@ -127,7 +127,7 @@ def draw(path: pathlib.Path, config: Config, curves: dict[str, Sequence[Point]])
     with plots.figure(path, rows=1, columns=1, size=(6.4, 3.6)) as axes:
         place = axes[0, 0]
         for number, (agent, curve) in enumerate(curves.items()):
-            line = dict(color=plots.colour(number), label=agent.replace(":", ", iterations: "))
+            line = dict(color=plots.colour(number), label=_label(agent))
             steps, found = zip(*((p.step, sum(p.won) / 2) for p in curve), strict=True)
             place.plot(steps, found, marker=plots.marker(number), markersize=3.5, **line)
             exact = sum(curve[0].exact) / 2
@@ -137,7 +137,16 @@ def draw(path: pathlib.Path, config: Config, curves: dict[str, Sequence[Point]])
             ylabel="approximate exploitability (chips; dashed: exact)",
             title=config.curve_game,
         )
-        place.set_xscale("symlog", linthresh=10)
+        first, end = curve[1].step, curve[-1].step
+        place.set_xscale("symlog", linthresh=first, linscale=0.5)
+        place.set_xlim(-first / 10, 1.1 * end)
         place.set_xticks([p.step for p in curve], [str(p.step) for p in curve])
         place.minorticks_off()
         place.legend(frameon=False, fontsize=8)
+
+
+def _label(agent: str) -> str:
+    name, colon, count = agent.partition(":")
+    if colon:
+        return f"{plots.label(name)}, {count} iterations"
+    return name.replace("_", " ")

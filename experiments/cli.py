@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_alphazero,
     abr_cfr,
     abr_chumps,
     abr_search_agents,
@@ -28,8 +29,11 @@ from experiments import (
     approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
+    depth_limited_nlfh,
     ismcts_leduc,
+    leaf_values_dnn,
     play,
+    resolving_leduc,
     rl_baselines,
     rps_plus,
     smooth_uct_kuhn,
@@ -42,6 +46,7 @@ from experiments import (
     sog_variants,
     solve,
     solve_holdem,
+    translation_no_limit_leduc,
 )
 from experiments.runs import RunArguments
 from jaxgames.registry import described, registered, unknown
@@ -93,12 +98,17 @@ EXPERIMENTS = {
         sog_variants,
         rps_plus,
         depth_limited_leduc,
+        depth_limited_nlfh,
+        leaf_values_dnn,
+        resolving_leduc,
+        translation_no_limit_leduc,
         approximate_best_response,
         abr_uniform,
         abr_cfr,
         abr_chumps,
         aivat_leduc,
         abr_search_agents,
+        abr_alphazero,
     )
 }
 COMMANDS = {

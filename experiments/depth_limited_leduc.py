@@ -199,14 +199,15 @@ class _Bench:
 
         values, solution, policy = jax.jit(jax.vmap(trunk))(rows)
         found = {"blueprint": policy}
-        for below, gadget in (("unsafe", None), ("safe", 1 - player)):
+        for below, constraint in (("unsafe", "unsafe"), ("safe", "resolve")):
             found[below] = policy
             for root in map(int, self.leaves):
-                inner, to_root = self._second_round(root, gadget)
+                inner, to_root = self._second_round(root)
                 promises = None
-                if gadget is not None:
-                    states = inner.root_states[gadget]
-                    promised = functools.partial(resolving.promised, player=gadget, states=states)
+                if constraint != "unsafe":
+                    other = 1 - player
+                    states = inner.root_states[other]
+                    promised = functools.partial(resolving.promised, player=other, states=states)
                     promises = jax.vmap(promised, (None, None, 0, 0, 0))(
                         subgame, paths[0], values, solution, policy
                     )
@@ -216,6 +217,8 @@ class _Bench:
                     policy,
                     found[below],
                     promises,
+                    resolver=player,
+                    constraint=constraint,
                     solver=self.solver,
                     num_iterations=self.config.iterations,
                 )
@@ -245,8 +248,8 @@ class _Bench:
         )
 
     @functools.cache  # noqa: B019
-    def _second_round(self, root, gadget):
-        subgame = build_subgame(self.tree, [], root=root, gadget=gadget)
+    def _second_round(self, root):
+        subgame = build_subgame(self.tree, [], root=root)
         return subgame, resolving.to_root(self.tree, subgame)
 
     def sizes(self) -> Sizes:
@@ -279,8 +282,8 @@ def _choices(count: int, player: int, both: bool) -> tuple[int, int]:
     return tuple(count if both or p != player else 1 for p in range(2))
 
 
-@functools.partial(jax.jit, static_argnames=("solver", "num_iterations"))
-def _resolved(inner: Subgame, to_root, policies, composed, promises, *, solver, num_iterations):
+@functools.partial(jax.jit, static_argnames=("resolver", "constraint", "solver", "num_iterations"))
+def _resolved(inner: Subgame, to_root, policies, composed, promises, **how):
     """Policies of the game `[n, D, A]` with what is solved at one root in its place."""
 
     def one(policy, before, promised):
@@ -289,8 +292,7 @@ def _resolved(inner: Subgame, to_root, policies, composed, promises, *, solver, 
             jnp.zeros((0, 1, 1), inner.tree.dtype),
             resolving.ranges(to_root, policy),
             promised,
-            solver=solver,
-            num_iterations=num_iterations,
+            **how,
         )
         return embed(inner, found, before)
 

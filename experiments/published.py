@@ -92,6 +92,51 @@ _REINFORCEMENT_LEARNING = {
     ("leduc_poker", "uniform"): 2.373,
 }
 
+# Exploitability of mappings of action translation (Ganzfried and Sandholm 2013): of the second
+# player by stacks of 1, 3, 5, 10, 20, 50 and 100 pots in games of one bet (Tables 2, 3 and 4), in
+# pots; of both players in no-limit Leduc with stacks of 12 (Table 6), in antes.
+_STACKS = (1, 3, 5, 10, 20, 50, 100)
+# fmt: off
+_TRANSLATION = {
+    "clairvoyance": {
+        "deterministic_arithmetic": (0.01, 0.24, 0.49, 1.12, 2.38, 6.12, 12.37),
+        "arithmetic": (0.00, 0.02, 0.09, 0.36, 0.96, 2.82, 5.94),
+        "deterministic_geometric": (0.23, 0.28, 0.36, 0.63, 0.99, 1.68, 2.43),
+        "geometric_1": (0.23, 0.23, 0.23, 0.24, 0.36, 0.66, 1.01),
+        "geometric_2": (0.23, 0.23, 0.23, 0.25, 0.36, 0.65, 1.00),
+        "deterministic_pseudo_harmonic": (0.15, 0.19, 0.33, 0.47, 0.59, 0.67, 0.71),
+        "pseudo_harmonic": (0.00, 0.00, 0.00, 0.00, 0.00, 0.00, 0.00),
+    },
+    "Kuhn": {
+        "deterministic_arithmetic": (0.205, 0.205, 0.244, 0.271, 0.287, 0.298, 0.301),
+        "arithmetic": (0.055,) * 7,
+        "deterministic_geometric": (0.121, 0.121, 0.121, 0.217, 0.297, 0.366, 0.399),
+        "geometric_1": (0.121,) * 7,
+        "geometric_2": (0.121,) * 7,
+        "deterministic_pseudo_harmonic": (0.171, 0.171, 0.233, 0.365, 0.454, 0.520, 0.545),
+        "pseudo_harmonic": (0.029,) * 7,
+    },
+    "Kuhn, 0.4 pot": {
+        "deterministic_arithmetic": (0.088, 0.110, 0.285, 0.485, 0.848, 1.926, 3.714),
+        "arithmetic": (0.012, 0.033, 0.068, 0.157, 0.336, 0.871, 1.764),
+        "deterministic_geometric": (0.086, 0.114, 0.294, 0.425, 0.548, 0.714, 0.873),
+        "geometric_1": (0.071, 0.085, 0.095, 0.116, 0.145, 0.203, 0.269),
+        "geometric_2": (0.071, 0.083, 0.094, 0.114, 0.144, 0.203, 0.269),
+        "deterministic_pseudo_harmonic": (0.064, 0.090, 0.302, 0.420, 0.500, 0.556, 0.574),
+        "pseudo_harmonic": (0.008, 0.010, 0.017, 0.027, 0.037, 0.047, 0.054),
+    },
+}
+# fmt: on
+_TRANSLATION_LEDUC = {
+    "deterministic_arithmetic": (0.427, 0.904),
+    "arithmetic": (0.431, 0.853),
+    "deterministic_geometric": (0.341, 0.922),
+    "geometric_1": (0.295, 0.853),
+    "geometric_2": (0.296, 0.853),
+    "deterministic_pseudo_harmonic": (0.359, 0.826),
+    "pseudo_harmonic": (0.323, 0.603),
+}
+
 # Value of the game to player 0, by closed form or linear program.
 _VALUES = {
     "kuhn_poker": -1 / 18,
@@ -154,3 +199,19 @@ def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]
         setting: dict(zip(names, values, strict=True))
         for setting, values in _INFORMATION_SET_MCTS.items()
     }
+
+
+def depth_limited_nlfh() -> dict[str, float]:
+    """Exploitability in mb/g of answers to an off-tree bet in no-limit flop hold'em (Brown,
+    Sandholm and Amos 2018, Figure 2, read off the plot to about 0.06)."""
+    by_values = {1: 12.15, 2: 5.3, 4: 2.83, 8: 2.64, 16: 1.44, 32: 1.38}
+    limits = {"translation": 9.63, "in-abstraction": 0.57}
+    return {f"values={count}": value for count, value in by_values.items()} | limits
+
+
+def translation(game: str, mapping: str, seat: str, stack: int) -> float | None:
+    """Published exploitability of who translates, in seat "P1" or "P2"."""
+    if game == "Leduc":
+        return _TRANSLATION_LEDUC[mapping][seat == "P2"] if stack == 12 else None
+    by_stack = dict(zip(_STACKS, _TRANSLATION[game][mapping], strict=True))
+    return by_stack.get(stack)

@@ -41,6 +41,14 @@ def best_response_value(
 
 
 @jax.jit
+def root_values(
+    tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
+) -> tuple[Float[Array, " _"], ...]:
+    """Counterfactual values of every player's root sequences `[R_p]` when all follow `policy`."""
+    return _root_values(tree, policy, root_reach, sweeps.mean)
+
+
+@jax.jit
 def root_best_response_values(
     tree: PublicTree, policy: Policy, root_reach: RootReach | None = None
 ) -> tuple[Float[Array, " _"], ...]:

@@ -35,13 +35,22 @@ def max_actions(values: Num[Array, "A ..."]) -> Num[Array, "..."]:
 
 def reach(player: Player, policy: Table, root_reach: Float[Array, "R ..."]) -> Array:
     """Own reach of every sequence: the product of the player's own probabilities."""
-    rows, table = [root_reach.reshape(-1, *player.row, *root_reach.shape[1:])], iter(policy)
+    return _downwards(player, policy, root_reach, operator.mul)
+
+
+def total(player: Player, table: Table, start: Float[Array, "R ..."]) -> Array:
+    """Of every sequence, the sum of a table's numbers on the way there."""
+    return _downwards(player, table, start, operator.add)
+
+
+def _downwards(player, table, start, combine):
+    rows, tables = [start.reshape(-1, *player.row, *start.shape[1:])], iter(table)
     for level in player.levels:
         above = rows[-1]
         parts = []
         for group in level.groups:
             parent = _above(group, above)
-            parts.append(_flat(expand(next(table), parent[None]) * parent[None]))
+            parts.append(_flat(combine(expand(next(tables), parent[None]), parent[None])))
         rows.append(_joined(parts, player.one))
     return _concatenate(rows)
 

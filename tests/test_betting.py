@@ -19,7 +19,7 @@ from jaxgames.holdem.betting import (
     subtree,
     with_bet,
 )
-from jaxgames.holdem.rules import limit_holdem
+from jaxgames.holdem.rules import Poker, limit_holdem
 from jaxgames.holdem.sizes import Sizes, sizes_by_street
 
 
@@ -160,7 +160,7 @@ def assert_parents_and_children(found):
 @pytest.mark.parametrize(
     ("bets", "raises", "message"),
     [
-        ("50", "", "size '50' must be like 50%, 3x, 2e or allin"),
+        ("50", "", "size '50' must be like 50%, 3x, 2e, allin or any"),
         ("", "1x", "size '1x' must be more than 1"),
         ("0%", "", "size '0%' must be more than 0"),
         ("2x", "", "bet 2x is a multiple of a bet, but there is none yet"),
@@ -322,7 +322,16 @@ def test_bets_that_cannot_be_put_in():
     with pytest.raises(ValueError, match="must be nothing: no raise is legal"):
         with_bet(found, facing, 900)
     for act in (lambda node: with_bet(found, node, 200), lambda node: subtree(found, node)):
-        with pytest.raises(ValueError, match=r"node=\d+ is no decision of the betting tree"):
+        with pytest.raises(ValueError, match=r"node=\d+ is no decision (or deal )?of"):
             act(follow(found, "check", "check"))
     with pytest.raises(ValueError, match="has all bets of the rules, and no sizes to go on"):
         with_bet(betting_of_rules(dataclasses.replace(NO_LIMIT, bets=("allin",))), 0, 8)
+
+
+def test_any_size_is_all_that_the_rules_allow():
+    """The rules themselves are the other way to find them."""
+    rules = dict(blinds=(2, 2), first=(0, 0), board=(0, 1), max_raises=(0, 2), raise_sizes=())
+    game = Poker(limit=False, stack=9, hole=1, ranks=3, suits=2, **rules)
+    found, known = betting_of_rules(game, sizes=Sizes.parse("any", "any")), betting_of_rules(game)
+    for name in ("actor", "street", "parent", "child", "paid"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(known, name))

@@ -23,9 +23,9 @@ VARIANTS = [
 ]
 
 
-LARGE = {"scotland_yard", "hunl", "limit_holdem", "nlfh"}  # smaller ones or variants are checked
+LONG = {"scotland_yard", "hunl", "limit_holdem", "nlfh", *VARIANTS[3:5]}  # others are like them
 NAMES = [
-    pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name
+    pytest.param(name, marks=pytest.mark.slow) if name in LONG else name
     for name in (*jaxgames.registered(), *VARIANTS)
 ]
 

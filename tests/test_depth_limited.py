@@ -20,7 +20,6 @@ from solvers.depth_limited.subgame import (
     build_subgame,
     embed,
     ends_of_rounds,
-    opt_out_payoffs,
     with_values,
 )
 from solvers.public_tree import build_public_tree, uniform, unpack
@@ -243,7 +242,7 @@ def test_weakened_strategies_do_no_better_than_the_blueprint():
 
 
 def test_subgames_below_the_root():
-    """Without leaves and gadget they are the game's own."""
+    """Without leaves they are the game's own."""
     tree, _, _, _ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, p, 1, seed=8 + p)[0] for p in range(2))
     for root in map(int, ends_of_rounds(tree)):
@@ -262,30 +261,6 @@ def random_reach(count):
     return jnp.asarray(np.random.default_rng(count).uniform(size=count), jnp.float32)
 
 
-def test_who_opts_out_gets_the_given_value():
-    """Of the gadget's player's best response, either what it is given or what going on earns."""
-    tree, _, _, blueprint = game(TINY_LEDUC)
-    root = int(ends_of_rounds(tree)[0])
-    subgame = build_subgame(tree, [], root=root, gadget=1)
-    reach = random_reach(len(subgame.root_states[0]))
-    ones = jnp.ones(len(subgame.root_states[1]))
-    known = build_public_tree(tree, root=root)
-    going_on = [
-        float(evaluation.best_response_value(known, blueprint, (reach, one))[1])
-        for one in np.eye(len(ones), dtype=np.float32)
-    ]
-    for change in (-0.1, 0.0, 0.1):
-        offered = jnp.asarray(going_on) + jnp.array([change, 0.0])
-        payoffs = opt_out_payoffs(subgame, offered, reach)
-        inside = with_values(subgame, jnp.zeros((0, 1, 1)), payoffs)
-        rows = tuple(
-            jnp.where((n == NOT_OF_GAME)[:, None], 0.5, jnp.asarray(p)[n])
-            for p, n in zip(blueprint, subgame.decisions, strict=True)
-        )
-        earned = evaluation.best_response_value(inside, rows, (reach, ones))[1]
-        assert earned == pytest.approx(sum(going_on) + max(change, 0.0), abs=1e-5)
-
-
 def best_response_values(tree, policy, root, player, states):
     """Counterfactual best-response values of `player` at a public state, one state at a time."""
     known = build_public_tree(tree, root=root)
@@ -297,28 +272,28 @@ def best_response_values(tree, policy, root, player, states):
     return jnp.stack(found)
 
 
-def resolved_below(tree, subgame, policy, promises):
+def resolved_below(tree, subgame, policy, promises, player, constraint):
     """The policy with that of a subgame without leaves in its place."""
     found = resolving.resolve(
         subgame,
         jnp.zeros((0, 1, 1)),
         resolving.ranges(resolving.to_root(tree, subgame), policy),
         promises,
+        resolver=player,
+        constraint=constraint,
         solver=cfr.pcfr_plus(),
         num_iterations=2000,
     )
     return embed(subgame, found, policy)
 
 
-def resolved(tree, policy, player, *, gadget, promises=best_response_values):
+def resolved(tree, policy, player, *, constraint):
     """The policy with all of the second round re-solved for `player`."""
     for root in map(int, ends_of_rounds(tree)):
-        subgame = build_subgame(tree, [], root=root, gadget=1 - player if gadget else None)
-        opt_outs = None
-        if gadget:
-            states = subgame.root_states[1 - player]
-            opt_outs = promises(tree, policy, root, 1 - player, states)
-        inner = resolved_below(tree, subgame, policy, opt_outs)
+        subgame = build_subgame(tree, [], root=root)
+        states = subgame.root_states[1 - player]
+        promises = best_response_values(tree, policy, root, 1 - player, states)
+        inner = resolved_below(tree, subgame, policy, promises, player, constraint)
         policy = tuple(inner[p] if p == player else policy[p] for p in range(2))
     return policy
 
@@ -328,15 +303,17 @@ def least(public, policy, player):
     return -float(evaluation.best_response_value(public, policy)[1 - player])
 
 
+@pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
 @pytest.mark.parametrize("player", [0, 1])
-def test_safe_resolving_keeps_what_it_has(player):
+def test_safe_resolving_keeps_what_it_has(player, constraint):
     """No worse than the blueprint (Burch, Johanson and Bowling 2014), be it good or bad; with an
     equilibrium's trunk it comes back to the equilibrium."""
     tree, public, value, equilibrium = game(TINY_LEDUC)
     value = value if player == 0 else -value
-    assert least(public, resolved(tree, equilibrium, player, gadget=True), player) > value - 1e-3
+    again = resolved(tree, equilibrium, player, constraint=constraint)
+    assert least(public, again, player) > value - 1e-3
     bad = tuple(random_strategies(tree, p, 1, seed=p)[0] for p in range(2))
-    after = least(public, resolved(tree, bad, player, gadget=True), player)
+    after = least(public, resolved(tree, bad, player, constraint=constraint), player)
     assert after > least(public, bad, player) - 1e-3
     assert after < value - 0.01
 
@@ -354,14 +331,14 @@ def test_promises_at_leaves_are_best_response_values(player):
     solution = continuations.solve(subgame, values, solver=cfr.pcfr_plus(), num_iterations=2000)
     policy = embed(subgame, solution, blueprint)
     for root in map(int, leaves):
-        below = build_subgame(tree, [], root=root, gadget=1 - player)
+        below = build_subgame(tree, [], root=root)
         states = below.root_states[1 - player]
         promises = resolving.promised(
             subgame, paths[0], values, solution, policy, player=1 - player, states=states
         )
         expected = best_response_values(tree, policy, root, 1 - player, states)
         np.testing.assert_allclose(promises, expected, atol=1e-5)
-        policy = resolved_below(tree, below, policy, promises)
+        policy = resolved_below(tree, below, policy, promises, player, "resolve")
     assert least(public, policy, player) == pytest.approx(
         value if player == 0 else -value, abs=1e-3
     )
@@ -391,15 +368,11 @@ def test_errors():
         build_subgame(tree, [99])
     with pytest.raises(ValueError, match=r"choices=\(0, 1\) must be a number of at least 1"):
         build_subgame(tree, [], choices=(0, 1))
-    with pytest.raises(ValueError, match="gadget=2 must be a player"):
-        build_subgame(tree, [], gadget=2)
     with pytest.raises(ValueError, match="two-player zero-sum"):
         build_subgame(enumerate_game(make("kuhn_poker(players=3)")), [])
     subgame = build_subgame(tree, after_decisions(tree, 1), choices=(1, 2))
     with pytest.raises(ValueError, match=r"leaf_values have shape \(12, 1, 1\), must be"):
         with_values(subgame, jnp.zeros((12, 1, 1)))
-    with pytest.raises(ValueError, match="opt_out must be given exactly if there is a gadget"):
-        with_values(subgame, jnp.zeros((12, 1, 2)), jnp.zeros(3))
 
 
 def test_uniform_policies_embed_as_they_are():

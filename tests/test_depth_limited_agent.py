@@ -21,14 +21,14 @@ def two_more(tree, root):
 
 
 @functools.cache
-def kuhn(safe=True):
+def kuhn():
     tree = enumerate_game(make("kuhn_poker"))
     public = build_public_tree(tree)
     value, policy = linear_program.solve(public)
     blueprint = tuple(jnp.asarray(rows, jnp.float32) for rows in policy)
     pure = tuple(continuations.bias_set(rows, np.eye(2, dtype=bool)) for rows in blueprint)
     pure = tuple(jnp.concatenate([rows, _always(tree, p)]) for p, rows in enumerate(pure))
-    return public, value, Nested(tree, blueprint, pure, two_more, safe=safe)
+    return public, value, Nested(tree, blueprint, pure, two_more)
 
 
 def _always(tree, player):

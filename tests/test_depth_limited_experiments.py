@@ -1,9 +1,13 @@
-"""The experiments `rps_plus` and `depth_limited_leduc`."""
+"""The experiments `rps_plus`, `depth_limited_leduc`, `resolving_leduc` and
+`translation_no_limit_leduc`."""
 
 import numpy as np
 import pytest
 
 from experiments import cli, depth_limited_leduc, results, rps_plus
+from experiments import translation_no_limit_leduc as translation
+from solvers import evaluation, linear_program
+from solvers.public_tree import build_public_tree
 
 
 def test_a_run_of_rps_plus(tmp_path):
@@ -39,3 +43,43 @@ def test_a_run_in_leduc(tmp_path):
     assert result.number("histories:round one").value < result.number("histories:the game").value
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 2 * 3 * 2
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_of_resolving(tmp_path):
+    """What is safe makes no blueprint worse, and the bad one better."""
+    assert cli.main(["resolving_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    for count, gained in ((1, 100), (100, -1)):
+        before = result.number(f"blueprint:{count} iterations").value
+        for way in ("resolve", "reach-maxmargin"):
+            assert result.number(f"{way}:{count} iterations").value < before - gained
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_of_translation(tmp_path):
+    """Published numbers of the randomised mappings in games of one bet; the strategy that is
+    translated is an equilibrium of its abstraction."""
+    assert (
+        cli.main(["translation_no_limit_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    )
+    result = results.read_result(tmp_path / "result.json")
+    stacks = translation.PRESETS["smoke"].stacks
+    for mapping in ("Rand-Arith", "Rand-Geo-1", "Rand-Geo-2", "Rand-psHar"):
+        for game in translation.ONE_BET:
+            for stack in stacks:
+                number = result.number(f"{mapping}:{game}, stack {stack}")
+                near = 0.006 if game == "clairvoyance" else 0.0006  # two and three digits
+                assert number.value == pytest.approx(number.paper, abs=near)
+        assert result.number(f"{mapping}:Leduc, P1").value > 0.01
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", translation.ONE_BET)
+def test_defending_is_part_of_an_equilibrium(name):
+    game = translation._one_bet(translation.ONE_BET[name], 5, "40%, 100%, allin")
+    tree = build_public_tree(game.tree)
+    value, _ = linear_program.solve(tree)
+    first = np.zeros((tree.players[0].num_decisions, tree.num_actions), np.float32)
+    policy = translation.defending(game).astype(np.float32)
+    best = evaluation.best_response_value(tree, (first, policy))[0]
+    assert float(best) == pytest.approx(value, abs=1e-4)

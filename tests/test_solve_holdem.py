@@ -108,7 +108,7 @@ def test_a_target_that_is_not_reached(tmp_path, capsys):
         ({"ip": "TdAh"}, "player 1's range is empty on this board"),
         ({"pot": "0"}, "pot=0 must be at least 1"),
         ({"stack": "-5"}, "stack=-5 must be at least 1"),
-        ({"bets": "50"}, "size '50' must be like 50%, 3x, 2e or allin"),
+        ({"bets": "50"}, "size '50' must be like 50%, 3x, 2e, allin or any"),
         ({"bets": "2x"}, "is a multiple of a bet"),
         ({"stack": ("5", "0")}, "stack=0 must be at least 1"),
         ({"sizes": "turn bets 50%"}, "'turn bets 50%' must be for one of the streets river"),

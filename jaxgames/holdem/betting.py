@@ -12,14 +12,13 @@ and the order of play that their rules say, or blinds and order with such sizes:
     tree = betting_of_rules(make("nlfh"), sizes=sizes)
 
 What an opponent bets that is not in a tree is put into it (`with_bet`); `subtree` is the rest of a
-tree from a decision on.
+tree from a decision, or a deal, on.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from typing import NamedTuple
 
 import jax
@@ -180,26 +179,25 @@ def with_bet(tree: BettingTree, node: int, to: int, *, max_nodes: int = MAX_NODE
 
 
 def subtree(tree: BettingTree, node: int) -> BettingTree:
-    """The tree from a decision on; `pot` and `paid` still count from the root of the whole one.
+    """The tree from a decision, or from where cards are dealt, on; `pot` and `paid` still count
+    from the root of the whole one.
 
     Raises:
-      ValueError: the node is no decision, or the tree has no sizes.
+      ValueError: the hand is over at the node, or the tree has no sizes.
     """
-    builder = _Builder.resumed(tree, node, MAX_NODES)
+    builder = _Builder.resumed(tree, node, MAX_NODES, deals=True)
     base, num_raises = builder.so_far(node)
-    below = np.arange(len(tree.actor)) == node
-    for other in range(node + 1, len(below)):
-        below[other] = below[tree.parent[other]]
-    number = np.full(len(below) + 1, NO_NODE)  # the last one is that of NO_NODE
-    number[:-1][below] = np.arange(below.sum())
-    actions = tuple(itertools.compress(tree.actions, below))
+    kept = below(tree, node)
+    number = np.full(len(tree.actor) + 1, NO_NODE)  # the last one is that of NO_NODE
+    number[kept] = np.arange(len(kept))
+    actions = tuple(tree.actions[other] for other in kept.tolist())
     street, abstraction = int(tree.street[node]), tree.abstraction
     return BettingTree(
-        actor=tree.actor[below],
-        street=tree.street[below] - street,
-        parent=number[tree.parent[below]],
-        child=number[tree.child[below, : max(map(len, actions))]],
-        paid=tree.paid[below],
+        actor=tree.actor[kept],
+        street=tree.street[kept] - street,
+        parent=number[tree.parent[kept]],
+        child=number[tree.child[kept, : max(map(len, actions))]],
+        paid=tree.paid[kept],
         pot=tree.pot,
         num_streets=tree.num_streets - street,
         actions=actions,
@@ -212,6 +210,14 @@ def subtree(tree: BettingTree, node: int) -> BettingTree:
             num_raises=num_raises,
         ),
     )
+
+
+def below(tree: BettingTree, node: int) -> Int[np.ndarray, " _"]:
+    """Nodes from `node` on: those of its subtree, in their order."""
+    found = np.arange(len(tree.actor)) == node
+    for other in range(node + 1, len(found)):
+        found[other] = found[tree.parent[other]]
+    return np.flatnonzero(found)
 
 
 class _Node(NamedTuple):
@@ -270,10 +276,11 @@ class _Builder(_Nodes):
         self.pot, self.abstraction = pot, abstraction
 
     @classmethod
-    def resumed(cls, tree, node, max_nodes):
-        """What built a tree, to go on from a decision."""
-        if not 0 <= node < len(tree.actor) or tree.actor[node] < 0:
-            raise ValueError(f"node={node} is no decision of the betting tree")
+    def resumed(cls, tree, node, max_nodes, *, deals=False):
+        """What built a tree, to go on from a decision, or from where cards are dealt."""
+        here = tree.actor[node] if 0 <= node < len(tree.actor) else FOLD
+        if here < 0 and not (deals and here == CHANCE):
+            raise ValueError(f"node={node} is no decision{' or deal' * deals} of the betting tree")
         if tree.abstraction is None:
             raise ValueError("the betting tree has all bets of the rules, and no sizes to go on")
         builder = cls(tree.pot, tree.abstraction, max_nodes)
@@ -351,6 +358,9 @@ class _Builder(_Nodes):
         found = set()
         for size in sizes.raises if stakes > base else sizes.bets:
             match size.kind:
+                case "any":
+                    found.update(legal)
+                    continue
                 case "allin":
                     to = stack
                 case "%":

@@ -1,6 +1,6 @@
 """Sizes of bets as players write them: "50%" of the pot after calling; "3x", a raise to three times
 what the other has bet on this street; "allin"; "2e", the share of the pot that, bet on two streets,
-is all-in on the second.
+is all-in on the second; "any", all that are legal.
 
     sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
     sizes = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=("turn", "river"))
@@ -13,29 +13,29 @@ import re
 from collections.abc import Iterable
 
 SEATS = ("oop", "ip")  # players 0 and 1: out of position and in position
-_SIZE = re.compile(r"(allin|all-in)|([0-9.]+)(%|x|e)")
+_SIZE = re.compile(r"(allin|all-in|any)|([0-9.]+)(%|x|e)")
 _CHANGE = re.compile(r"(?:(preflop|flop|turn|river)\s+)?(?:(oop|ip)\s+)?(bets|raises)(?:\s+(.*))?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """One size of bets: "allin", or an amount of "%", "x" or "e"."""
+    """One size of bets: "allin", an amount of "%", "x" or "e", or "any" of all sizes."""
 
     kind: str
     amount: float = 0.0
 
     @classmethod
     def parse(cls, text: str) -> Size:
-        """Reads "50%", "3x", "2e" or "allin".
+        """Reads "50%", "3x", "2e", "allin" or "any".
 
         Raises:
           ValueError: it is none of these, or not positive.
         """
         match = _SIZE.fullmatch(text.strip().lower())
         if match is None or (match[2] and match[2].count(".") > 1) or match[2] == ".":
-            raise ValueError(f"size {text.strip()!r} must be like 50%, 3x, 2e or allin")
+            raise ValueError(f"size {text.strip()!r} must be like 50%, 3x, 2e, allin or any")
         if match[1]:
-            return cls("allin")
+            return cls("any" if match[1] == "any" else "allin")
         amount = float(match[2])
         if not amount > 0 or (match[3] == "x" and amount <= 1):
             least = "more than 1" if match[3] == "x" else "more than 0"
@@ -43,7 +43,7 @@ class Size:
         return cls(match[3], amount)
 
     def __str__(self) -> str:
-        return "allin" if self.kind == "allin" else f"{self.amount:g}{self.kind}"
+        return f"{self.amount:g}{self.kind}" if self.amount else self.kind
 
 
 @dataclasses.dataclass(frozen=True)

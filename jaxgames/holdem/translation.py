@@ -10,9 +10,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from jaxgames.holdem.betting import BettingTree
+from jaxgames.core import CHANCE
+from jaxgames.holdem.betting import NO_NODE, BettingTree
 from jaxgames.registry import unknown
 
 
@@ -87,7 +88,8 @@ def translate(
         return jnp.ones((*x.shape, 1))
     sizes, n = jnp.asarray(known, float), len(known)
     lower = jnp.clip(jnp.searchsorted(sizes, x, side="right") - 1, 0, n - 2)
-    share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)[..., None]
+    share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)
+    share = jnp.where(x == sizes[lower], 1, share)[..., None]  # also of a check, whatever is known
     return jax.nn.one_hot(lower, n) * share + jax.nn.one_hot(lower + 1, n) * (1 - share)
 
 
@@ -110,4 +112,66 @@ def translate_bet(
     pot = tree.pot + 2 * stakes
     found = np.zeros(len(paid))
     found[known] = translate((paid[known] - stakes) / pot, (to - stakes) / pot, mapping=mapping)
+    return found
+
+
+def counterparts(
+    tree: BettingTree, known: BettingTree, node: int, *, root: int = 0
+) -> Int[np.ndarray, " X"]:
+    """For each node of `tree`, from `root` on, the one of `known` that it is taken for if `root` is
+    taken for `node`; `NO_NODE` elsewhere.
+
+    Actions are taken for those of the same kind (see `action_matrix`). Where play goes on that in
+    the known tree has come to its end, or to a deal, it is taken for that until it comes there too.
+    """
+    found = np.full(len(tree.actor), NO_NODE)
+    found[root] = node
+    for here in range(root, len(found)):
+        there = found[here]
+        if there == NO_NODE:
+            continue
+        children = tree.child[here][tree.child[here] != NO_NODE]
+        if tree.actor[here] == known.actor[there] >= 0:
+            taken = action_matrix(tree, here, known, int(there)).argmax(axis=1)
+            found[children] = known.child[there][taken]
+        elif tree.actor[here] == known.actor[there] == CHANCE:
+            found[children] = known.child[there, 0]
+        else:
+            found[children] = there
+    return found
+
+
+def action_matrix(
+    tree: BettingTree, node: int, other: BettingTree, counterpart: int
+) -> Float[np.ndarray, "A B"]:
+    """1 where an action at a decision of one tree is taken for one at a decision of the other.
+
+    A fold is taken for a fold, all-in for all-in, another bet for the nearest other bet in
+    fractions of the pot. What the other tree lacks is taken for its largest bet, or for a call.
+    """
+    options = _moves(other, counterpart)
+    found = np.zeros((len(tree.actions[node]), len(options)))
+    for action, (kind, fraction) in enumerate(_moves(tree, node)):
+        kinds = [kind for kind, _ in options]
+        if kind == "bet" and kind in kinds:
+            distance = [abs(f - fraction) if k == "bet" else np.inf for k, f in options]
+            taken = int(np.argmin(distance))
+        elif kind in kinds:
+            taken = kinds.index(kind)
+        else:
+            bets = [place for place, k in enumerate(kinds) if k in ("bet", "allin")]
+            taken = bets[-1] if bets and kind in ("bet", "allin") else kinds.index("call")
+        found[action, taken] = 1
+    return found
+
+
+def _moves(tree, node):
+    """Kind of each action at a decision, and what it puts in beyond a call, as fraction of the
+    pot after calling."""
+    player, stakes = tree.actor[node], tree.paid[node].max()
+    found = []
+    for name, child in zip(tree.actions[node], tree.child[node], strict=False):
+        more = (tree.paid[child, player] - stakes) / (tree.pot + 2 * stakes)
+        kind = {"check": "call"}.get(name, name)
+        found.append((kind if kind in ("fold", "call", "allin") else "bet", more))
     return found

@@ -22,6 +22,7 @@ from solvers import cfr
 from solvers.cfr import Solver
 from solvers.depth_limited import leaf_values, resolving
 from solvers.depth_limited.leaf_values import Continuations, Paths
+from solvers.depth_limited.resolving import Constraint
 from solvers.depth_limited.subgame import Subgame, SubgamePolicy, build_subgame, embed
 from solvers.public_tree import Policy
 
@@ -39,7 +40,7 @@ class Nested:
     offered: Continuations  # strategies at leaves, of which each player's first is the blueprint
     limit: Callable[[GameTree, int], Sequence[int] | np.ndarray]
     both: bool = False  # choose at leaves, or the agent's opponent only
-    safe: bool = True  # with the gadget; or the opponent is believed to play as it was solved
+    constraint: Constraint = "resolve"  # at the roots of later subgames
     solver: Solver = dataclasses.field(default_factory=cfr.pcfr_plus)
     num_iterations: int = 1000
 
@@ -149,13 +150,11 @@ def _solved(nested: Nested, before: AgentState, root: int) -> AgentState:
         rows if nested.both or p == other else rows[:1] for p, rows in enumerate(nested.offered)
     )
     leaves = [int(leaf) for leaf in nested.limit(tree, root) if leaf != root]
-    gadget = other if nested.safe and root > 0 else None
-    subgame = build_subgame(
-        tree, leaves, choices=tuple(map(len, offered)), root=root, gadget=gadget
-    )
+    constraint = nested.constraint if root > 0 else "unsafe"
+    subgame = build_subgame(tree, leaves, choices=tuple(map(len, offered)), root=root)
     values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
     promises = None
-    if gadget is not None:
+    if constraint != "unsafe":
         promises = resolving.promised(
             before.subgame,
             before.to_leaves,
@@ -170,6 +169,8 @@ def _solved(nested: Nested, before: AgentState, root: int) -> AgentState:
         values,
         resolving.ranges(resolving.to_root(tree, subgame), before.policy),
         promises,
+        resolver=player,
+        constraint=constraint,
         solver=nested.solver,
         num_iterations=nested.num_iterations,
     )

@@ -120,10 +120,9 @@ def solve(
     solver: Solver,
     num_iterations: int | Int[Array, ""],
     root_reach: RootReach | None = None,
-    opt_out: Float[Array, " R"] | None = None,
 ) -> SubgamePolicy:
     """Average policies of a subgame with these values at its leaves (see `with_values`)."""
-    tree = with_values(subgame, values, opt_out)
+    tree = with_values(subgame, values)
     state = cfr.init(tree, root_reach=root_reach)
     state = cfr.run(tree, state, solver=solver, num_iterations=num_iterations)
     return cfr.average_policy(tree, state)

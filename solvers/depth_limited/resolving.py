@@ -1,23 +1,31 @@
 """Where a subgame ended the next one begins: nested solving (Brown, Sandholm and Amos 2018, s. 5).
 
 One player, the re-solver, keeps its own policy of the subgames before. Its opponent is believed to
-have played as they were solved (*unsafe*), or it may opt out of the next one for what it was
-promised at the leaf (*safe*: Burch, Johanson and Bowling 2014): then it gains nothing by being
-where it is, if the promises were right.
+have played as they were solved (*unsafe*), or it was promised something at the leaf. For that it
+may opt out of the next subgame (*resolve*), or the re-solver gives it as much less as can be
+(*maxmargin*; see `solvers.gadget`): then it gains nothing by being where it is, if the promises
+were right.
 """
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.game_tree import GameTree
+from jaxgames.registry import unknown
+from solvers import cfr
 from solvers.cfr import Solver
-from solvers.depth_limited.continuations import solve
 from solvers.depth_limited.leaf_values import Paths, own_reach, paths
-from solvers.depth_limited.subgame import Subgame, SubgamePolicy, opt_out_payoffs
+from solvers.depth_limited.subgame import Subgame, SubgamePolicy, with_values
+from solvers.gadget import root_weights, with_gadget, with_margins, without_gadget
 from solvers.public_tree import Policy, RootReach
+
+Constraint = Literal["unsafe", "resolve", "maxmargin"]
+CONSTRAINTS = get_args(Constraint)
 
 
 def to_root(tree: GameTree, subgame: Subgame) -> tuple[Paths, Paths]:
@@ -66,24 +74,30 @@ def resolve(
     reach: RootReach,
     promises: Float[Array, " R"] | None,
     *,
+    resolver: int,
+    constraint: Constraint,
     solver: Solver,
     num_iterations: int | Int[Array, ""],
 ) -> SubgamePolicy:
     """The subgame solved with these ranges at its root.
 
-    If it has a gadget, `promises` are the counterfactual values that its player may opt out for,
-    and that player's range is ignored.
+    Unless unsafe, `promises` are counterfactual values of the resolver's opponent, and its range is
+    ignored.
+
+    Raises:
+      ValueError: there is no such constraint.
     """
-    opt_out = None
-    if subgame.gadget is not None:
-        other = 1 - subgame.gadget
-        opt_out = opt_out_payoffs(subgame, promises, reach[other])
-        reach = tuple(r if p == other else jnp.ones_like(r) for p, r in enumerate(reach))
-    return solve(
-        subgame,
-        leaf_values,
-        solver=solver,
-        num_iterations=num_iterations,
-        root_reach=reach,
-        opt_out=opt_out,
-    )
+    if constraint not in CONSTRAINTS:
+        raise ValueError(unknown("constraint", constraint, CONSTRAINTS))
+    whole, other = with_values(subgame, leaf_values), 1 - resolver
+    tree, ranges = whole, list(reach)
+    if constraint == "resolve":
+        tree = with_gadget(whole, promises, resolver=resolver)
+        ranges[other] = jnp.ones_like(reach[other])
+    elif constraint == "maxmargin":
+        weights = root_weights(whole, reach, player=other)
+        tree = with_margins(whole, promises, weights, resolver=resolver)
+        ranges[other] = jnp.ones(1, tree.dtype)
+    state = cfr.init(tree, root_reach=tuple(ranges))
+    state = cfr.run(tree, state, solver=solver, num_iterations=num_iterations)
+    return without_gadget(whole, cfr.average_policy(tree, state), resolver=resolver)

@@ -4,15 +4,12 @@ A piece of an explicit game becomes a game of its own. Where it is cut, every hi
 at which the players choose among strategies for the rest of the game, each player in its own
 information state and without seeing the other's choice; a choice ends the game with the value of
 the leaf under the chosen strategies. So every solver of public trees is a depth-limited solver, and
-other values, however they were come by, are other payoffs.
-
-A subgame below the root of the game may begin with a gadget (Burch, Johanson and Bowling 2014): the
-opponent, in each of its information states there, opts out for a given value or goes on.
+other values, however they were come by, are other payoffs. A subgame below the root of the game may
+begin with a gadget, as any public tree (see `solvers.gadget`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import flax.struct
@@ -24,8 +21,7 @@ from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.game_tree import GameTree, levels, make_game_tree
 from solvers.public_tree import Policy, PublicTree, build_public_tree, with_returns
 
-NOT_OF_GAME = -1  # a decision that the game does not have: at a leaf, or about opting out
-OPT_OUT, GO_ON = 0, 1
+NOT_OF_GAME = -1  # a decision that the game does not have: at a leaf
 # A policy of a subgame for every player: [D_p, B], B the game's actions or the choices if more.
 SubgamePolicy = tuple[Float[Array | np.ndarray, "_ B"], ...]
 _ROOT = 1  # public state of every subgame's first histories, below one of chance
@@ -38,17 +34,15 @@ class Subgame:
     Root sequences are the R_p information states of player p where the subgame begins.
     """
 
-    tree: PublicTree  # payoffs of leaves and of opting out are 0 (see `with_values`)
+    tree: PublicTree  # payoffs of leaves are 0 (see `with_values`)
     decisions: tuple[Array, ...]  # [D_p] int32 number in the game of each decision, or NOT_OF_GAME
     root_states: tuple[Array, ...]  # [R_p] int32 number in the game of each information state
-    weights: Array  # [R_0, R_1] chance's probability that both are where the subgame begins
     leaf_history: Array  # [L] int32 histories of the game
     leaf_states: tuple[Array, ...]  # [L] int32 number in the game of each leaf's information state
     leaf_choice: tuple[Array, ...]  # [L] int32 decision at each leaf of a player with a choice
     payoff: Array  # [Z] to player 0 at the game's own terminals, 0 at the others
-    slot: Array  # [Z] int32 place of the others' payoffs among leaf values and opt-outs, or -1
+    slot: Array  # [Z] int32 place of the others' payoffs among leaf values, or -1
     choices: tuple[int, int] = flax.struct.field(pytree_node=False)  # c_0, c_1
-    gadget: int | None = flax.struct.field(pytree_node=False)  # who may opt out
 
 
 def build_subgame(
@@ -57,7 +51,6 @@ def build_subgame(
     *,
     choices: tuple[int, int] = (1, 1),
     root: int = 0,
-    gadget: int | None = None,
     dtype: str = "float32",
 ) -> Subgame:
     """The piece of a two-player zero-sum game from public state `root` to the public states
@@ -65,14 +58,13 @@ def build_subgame(
 
     It ends at the first of `leaves` on each path, and where the game does. `choices` are how many
     strategies each player chooses from at the leaves: `(1, n)` lets the second one choose, against
-    whom the first is then safe (the paper), `(n, n)` both (Pluribus). `gadget` is the player who
-    may opt out at the root.
+    whom the first is then safe (the paper), `(n, n)` both (Pluribus).
 
     Raises:
       ValueError: the game is not for two players and zero-sum; no such public state; `root` is
-        among the leaves; `choices` below 1; no such player.
+        among the leaves; `choices` below 1.
     """
-    _check(tree, leaves, choices, root, gadget)
+    _check(tree, leaves, choices, root)
     inside = tree.public_state == root
     below = np.zeros(tree.num_histories, bool)  # strictly, a leaf
     leaf = np.isin(tree.public_state, np.asarray(leaves, int)) & (tree.actor != TERMINAL)
@@ -81,59 +73,30 @@ def build_subgame(
         inside[rows] |= inside[above]
         below[rows] = below[above] | (leaf[above] & inside[above])
     leaf &= inside & ~below
-    table = _Table(tree, np.flatnonzero(inside & ~below), max(*choices, GO_ON + 1))
+    table = _Table(tree, np.flatnonzero(inside & ~below), max(choices))
     starts = np.flatnonzero(tree.public_state == root)
-    _add_root(table, table.rows_of(starts), tree.chance_reach()[starts], gadget)
+    _add_root(table, table.rows_of(starts), tree.chance_reach()[starts])
     _add_choices(table, table.rows_of(np.flatnonzero(leaf)), choices)
-    return _compiled(table, tree, starts, choices, gadget, dtype)
+    return _compiled(table, tree, starts, choices, dtype)
 
 
-def with_values(
-    subgame: Subgame,
-    leaf_values: Float[Array, "L c0 c1"],
-    opt_out: Float[Array, " R"] | None = None,
-) -> PublicTree:
+def with_values(subgame: Subgame, leaf_values: Float[Array, "L c0 c1"]) -> PublicTree:
     """The subgame's tree with these payoffs to player 0 at its leaves; pure, batched by `vmap`.
 
-    `opt_out` is what the gadget's player gets for opting out in each of its information states at
-    the root: its expected payoff given that it is there (see `opt_out_payoffs`).
-
     Raises:
-      ValueError: the shape of an argument does not fit, or `opt_out` lacks or has no gadget.
+      ValueError: the shape of `leaf_values` does not fit.
     """
     shape = (len(subgame.leaf_history), *subgame.choices)
     if leaf_values.shape != shape:
         raise ValueError(f"leaf_values have shape {leaf_values.shape}, must be {shape}")
     values = leaf_values.reshape(-1)
-    if (opt_out is None) != (subgame.gadget is None):
-        raise ValueError(f"opt_out must be given exactly if there is a gadget ({subgame.gadget})")
-    if opt_out is not None:
-        count = len(subgame.root_states[subgame.gadget])
-        if opt_out.shape != (count,):
-            raise ValueError(f"opt_out has shape {opt_out.shape}, must be {(count,)}")
-        values = jnp.concatenate([values, opt_out if subgame.gadget == 0 else -opt_out])
     given = jnp.append(values, jnp.zeros(1, values.dtype))[subgame.slot]  # -1: the last
     payoff = jnp.where(subgame.slot < 0, subgame.payoff, given.astype(subgame.payoff.dtype))
     return with_returns(subgame.tree, jnp.stack([payoff, -payoff], axis=1))
 
 
-def opt_out_payoffs(
-    subgame: Subgame, values: Float[Array, " R"], reach: Float[Array, " R_other"]
-) -> Float[Array, " R"]:
-    """Expected payoffs of the gadget's player from its counterfactual `values` at the root.
-
-    `reach` is the other player's own reach of its information states there; 0 where that makes it
-    impossible.
-    """
-    mass = (subgame.weights.T if subgame.gadget == 1 else subgame.weights) @ reach
-    return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1), 0)
-
-
 def embed(subgame: Subgame, policy: SubgamePolicy, blueprint: Policy) -> Policy:
-    """The game's `blueprint` with what `policy` of the subgame does in its place.
-
-    Where a player may opt out the policy is that of going on.
-    """
+    """The game's `blueprint` with what `policy` of the subgame does in its place."""
     composed = []
     for rows, inner, outer in zip(subgame.decisions, policy, blueprint, strict=True):
         place = jnp.where(rows == NOT_OF_GAME, len(outer), rows)
@@ -184,7 +147,6 @@ class _Table:
             slot=np.full(len(histories), -1),
             history=histories,
             start=np.full(len(histories), -1),
-            out=np.full(len(histories), -1),
             leaf=np.full(len(histories), -1),
         )
 
@@ -204,7 +166,7 @@ class _Table:
 
     def add(self, count: int, **columns) -> np.ndarray:
         """New rows; what is not said is 0, False, or that of a terminal history."""
-        unknown = dict(slot=-1, history=-1, start=-1, out=-1, leaf=-1)
+        unknown = dict(slot=-1, history=-1, start=-1, leaf=-1)
         default = dict(actor=TERMINAL, chance_prob=1.0, **unknown)
         first = len(self["parent"])
         for name, old in self.columns.items():
@@ -229,35 +191,14 @@ class _Table:
         return found | dict(parent=np.where(found["parent"] < 0, -1, place[found["parent"]]))
 
 
-def _add_root(table, starts, reach, gadget):
+def _add_root(table, starts, reach):
     """Chance leads where the subgame begins, by its share in the reach of each history."""
-    firsts, count = starts, len(starts)
-    if gadget is not None:
-        known, public = table["information_state"][starts], np.zeros(count, int)
-        firsts = table.add(
-            count,
-            actor=gadget,
-            legal=np.arange(table["legal"].shape[1]) <= GO_ON,
-            information_state=np.stack([table.states(known[:, p]) for p in range(2)], axis=1),
-            public_state=table.states(public),
-        )
-        table.add(
-            count,
-            parent=firsts,
-            parent_action=OPT_OUT,
-            information_state=np.stack([table.states(known[:, p]) for p in range(2)], axis=1),
-            public_state=table.states(public),
-            out=np.arange(count),
-        )
-        table["parent"][starts] = firsts
-        table["parent_action"][starts] = GO_ON
-        table["chance_prob"][starts] = 1.0
-    table["start"][firsts] = np.arange(count)
+    table["start"][starts] = np.arange(len(starts))
     (root,) = table.add(1, actor=CHANCE, parent=-1, public_state=table.states(np.zeros(1, int)))
     table["information_state"][root] = table.states(np.zeros(1, int))
-    table["parent"][firsts] = root
-    table["parent_action"][firsts] = np.arange(count)
-    table["chance_prob"][firsts] = reach / reach.sum()
+    table["parent"][starts] = root
+    table["parent_action"][starts] = np.arange(len(starts))
+    table["chance_prob"][starts] = reach / reach.sum()
 
 
 def _add_choices(table, leaves, choices):
@@ -285,39 +226,29 @@ def _add_choices(table, leaves, choices):
     table["slot"][rows] = np.arange(len(rows))  # in the values [L, c_0, c_1]
 
 
-def _compiled(table, tree, starts, choices, gadget, dtype):
+def _compiled(table, tree, starts, choices, dtype):
     rows = table.sorted()
     payoff, slot, history = (rows.pop(name) for name in ("payoff", "slot", "history"))
-    start, out, leaf = (rows.pop(name) for name in ("start", "out", "leaf"))
+    start, leaf = rows.pop("start"), rows.pop("leaf")
     found = make_game_tree(game=tree.game, returns=np.stack([payoff, -payoff], axis=1), **rows)
     at_leaf = np.flatnonzero((leaf >= 0) & (history >= 0))
     leaf_history = np.empty(len(at_leaf), int)
     leaf_history[leaf[at_leaf]] = history[at_leaf]
     history = np.where(leaf < 0, history, -1)  # what is done at a leaf is a choice
     firsts = np.flatnonzero(start >= 0)
-    roots = [
-        np.unique(found.information_state[firsts, p], return_index=True, return_inverse=True)
-        for p in range(2)
-    ]
-    place = np.stack([number for *_, number in roots])
-    weights = np.zeros([len(numbers) for numbers, *_ in roots])
-    np.add.at(weights, tuple(place), tree.chance_reach()[starts[start[firsts]]])
-    if gadget is not None:
-        state_of = np.empty(len(starts), int)
-        state_of[start[firsts]] = place[gadget]
-        slot = np.where(out >= 0, len(leaf_history) * math.prod(choices) + state_of[out], slot)
+    first_of = [np.unique(found.information_state[firsts, p], return_index=True)[1] for p in (0, 1)]
     ends = found.actor == TERMINAL
     public = build_public_tree(found, root=_ROOT, dtype=dtype)
     # chance's probability from the start of the game, which below players can sum to more than 1
-    public = public.replace(terminal_chance=public.terminal_chance * float(weights.sum()))
+    total = float(tree.chance_reach()[starts].sum())
+    public = public.replace(terminal_chance=public.terminal_chance * total)
     return Subgame(
         tree=public,
         decisions=tuple(jnp.asarray(_decisions(tree, found, history, p)) for p in range(2)),
         root_states=tuple(
             jnp.asarray(tree.information_state[starts[start[firsts[index]]], p], jnp.int32)
-            for p, (_, index, _) in enumerate(roots)
+            for p, index in enumerate(first_of)
         ),
-        weights=jnp.asarray(weights, dtype),
         leaf_history=jnp.asarray(leaf_history, jnp.int32),
         leaf_states=tuple(
             jnp.asarray(tree.information_state[leaf_history, p], jnp.int32) for p in range(2)
@@ -326,7 +257,6 @@ def _compiled(table, tree, starts, choices, gadget, dtype):
         payoff=jnp.asarray(payoff[ends], dtype),
         slot=jnp.asarray(slot[ends], jnp.int32),
         choices=tuple(choices),
-        gadget=gadget,
     )
 
 
@@ -344,7 +274,7 @@ def _choices(found, leaf, player):
     return numbers
 
 
-def _check(tree, leaves, choices, root, gadget):
+def _check(tree, leaves, choices, root):
     if tree.num_players != 2 or np.abs(tree.returns.sum(axis=1)).max() > 1e-6:
         raise ValueError(f"{tree.game}: depth-limited solving is for two-player zero-sum games")
     last = tree.public_state.max()
@@ -355,5 +285,3 @@ def _check(tree, leaves, choices, root, gadget):
         raise ValueError(f"root={root} must not be among the leaves")
     if len(choices) != 2 or min(choices) < 1:
         raise ValueError(f"choices={choices} must be a number of at least 1 for either player")
-    if gadget not in (None, 0, 1):
-        raise ValueError(f"gadget={gadget} must be a player, 0 or 1, or None")

@@ -14,7 +14,7 @@ import itertools
 
 import numpy as np
 
-from jaxgames.holdem.betting import MAX_NODES, betting_of_rules
+from jaxgames.holdem.betting import MAX_NODES, BettingTree, betting_of_rules
 from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.sizes import Sizes, SizesByStreet
 from solvers.holdem.tree import HoldemTree, build_holdem_tree
@@ -24,6 +24,7 @@ def game_tree(
     game: Poker,
     *,
     sizes: Sizes | SizesByStreet | None = None,
+    betting: BettingTree | None = None,
     dtype: str = "float32",
     form: str | None = None,
     isomorphism: bool = True,
@@ -31,7 +32,8 @@ def game_tree(
 ) -> HoldemTree:
     """The tree of a whole game for two; cards are those of `jaxgames.holdem.cards`.
 
-    `sizes` of bets are for no-limit games, as in `betting_of_rules`.
+    `sizes` of bets are for no-limit games, as in `betting_of_rules`. Other `betting` from the first
+    street on may be given instead, such as a part of that (see `betting.subtree`).
 
     Raises:
       ValueError: there are more than two hole cards, board cards before the first bet, or what
@@ -41,7 +43,8 @@ def game_tree(
         raise ValueError(f"hole={game.hole} of {game} must be 1 or 2 cards")
     if game.board[0]:
         raise ValueError(f"board={game.board} of {game} must begin with 0: a round without a board")
-    betting = betting_of_rules(game, sizes=sizes, max_nodes=max_nodes)
+    if betting is None:
+        betting = betting_of_rules(game, sizes=sizes, max_nodes=max_nodes)
     deck = tuple(4 * rank + suit for rank in range(game.ranks) for suit in range(game.suits))
     hands = np.array(list(itertools.combinations(deck, game.hole)))
     tree = build_holdem_tree(

@@ -113,7 +113,7 @@ def terminals(
         block, theirs = mine.block[node], others.block[node]
         if other[kind, block] >= 0 or {mine.street[block], others.street[theirs]} != {street}:
             raise ValueError("an end of the betting follows no action of its street, or not alone")
-        chips[kind, block] = _chips(betting, node, player) * _chance(mine.streets, street)
+        chips[kind, block] = chips_won(betting, node, player) * _chance(mine.streets, street)
         other[kind, block] = theirs
     streets, number = [], np.zeros_like(other)
     for street, operator in enumerate(operators):
@@ -151,7 +151,7 @@ def terminals(
     )
 
 
-def _chips(betting, node, player):
+def chips_won(betting, node, player):
     """What `player` wins at an end of the betting if the hand is won."""
     if betting.actor[node] == SHOWDOWN:
         return betting.pot / 2 + betting.paid[node, 0]

@@ -1,0 +1,294 @@
+"""Hold'em cut after its first street: what the whole tree says of the cut one, and of its parts."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.core import CHANCE
+from jaxgames.holdem.betting import SHOWDOWN, betting_of_rules, subtree, with_bet
+from jaxgames.holdem.rules import Poker
+from jaxgames.holdem.sizes import Sizes
+from jaxgames.holdem.translation import action_matrix, counterparts
+from solvers import cfr, evaluation
+from solvers.holdem import leaf_values, nested
+from solvers.holdem.depth_limited import cut_street, part_of, transferred
+from solvers.holdem.game import game_tree
+from solvers.holdem.translated import mixed, translated
+from solvers.public_tree import uniform, unpack
+
+# the first player bets, or checks and is bet at; hands of two of eight cards
+GAME = Poker(
+    limit=False,
+    ranks=2,
+    suits=4,
+    blinds=(100, 50),
+    stack=600,
+    first=(1, 0),
+    max_raises=(1, 1),
+    board=(0, 3),
+)
+SIZES = Sizes.parse("100%", "100%")
+FIRST, SECOND = 1, 0  # to act
+CHOICES = 3
+
+
+@functools.cache
+def whole():
+    return game_tree(GAME, sizes=SIZES, form="products")
+
+
+@functools.cache
+def cut(chooser=FIRST):
+    return cut_street(whole(), choices=CHOICES, chooser=chooser)
+
+
+@functools.cache
+def blueprint():
+    """Not an equilibrium."""
+    tree = whole().public
+    state = cfr.run(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=10)
+    return cfr.average_policy(tree, state)
+
+
+@functools.cache
+def blueprint_values():
+    below = leaf_values.below_leaves(cut())
+    return leaf_values.values(below, whole().public, blueprint())
+
+
+def per_pair(value):
+    return np.asarray(value) / whole().total
+
+
+def random_policies(game, seed):
+    """Of all decisions of a game."""
+    found = []
+    for rows, key in zip(
+        unpack(game, uniform(game)), jax.random.split(jax.random.key(seed)), strict=True
+    ):
+        drawn = jnp.where(rows > 0, jax.random.uniform(key, rows.shape, minval=0.01), 0)
+        found.append(drawn / drawn.sum(axis=1, keepdims=True))
+    return tuple(found)
+
+
+@pytest.mark.parametrize("chooser", [FIRST, SECOND])
+def test_values_of_leaves_are_those_of_the_whole_tree(chooser):
+    """Whatever is done on the first street, if all choices are the blueprint."""
+    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    game = cut(chooser).with_values(values)
+    for seed in range(3):
+        street = random_policies(game, seed)
+        of_whole = evaluation.expected_value(
+            whole().public, cut(chooser).embed(street, blueprint())
+        )
+        of_cut = evaluation.expected_value(game, street)
+        np.testing.assert_allclose(per_pair(of_cut), per_pair(of_whole), atol=1e-3)
+    assert abs(per_pair(of_whole)[0]) > 1
+
+
+def test_hands_play_by_classes():
+    """Two ranks: two pairs, both ranks in one suit or in two."""
+    assert cut().num_classes == (4, 4)
+    assert sorted(np.bincount(cut().classes[0])) == [4, 6, 6, 12]
+    values = jnp.arange(28.0)
+    np.testing.assert_allclose(
+        cut().of_classes(cut().of_hands(cut().of_classes(values, 0), 0), 0),
+        cut().of_classes(values, 0),
+        rtol=1e-6,
+    )
+
+
+def test_values_on_sampled_boards_are_right_on_average():
+    below = leaf_values.below_leaves(cut())
+    draws = 300
+
+    def rolled_out(key):
+        some = leaf_values.sampled(below, key, 2)
+        return leaf_values.values(some, whole().public, blueprint())
+
+    found = np.asarray(jax.lax.map(rolled_out, jax.random.split(jax.random.key(0), draws)))
+    error = found.std(axis=0) / draws**0.5
+    assert (error.max(axis=(1, 2)) > 0).all()
+    assert (np.abs(found.mean(axis=0) - blueprint_values()) < 5 * error + 1).all()
+
+
+def test_inclined_strategies():
+    """Ten times as likely to fold, to call, to raise."""
+    rows = unpack(whole().public, uniform(whole().public))
+    found = nested.inclined(whole(), rows, player=FIRST)
+    first = whole().layouts[FIRST].first_decision[0]
+    fold, call, _ = whole().betting.actions[0]
+    assert (fold, call) == ("fold", "call")
+    np.testing.assert_allclose(found[0], rows[FIRST])
+    likely = np.full((3, 3), 1 / 12) + np.eye(3) * 9 / 12
+    np.testing.assert_allclose(found[1:, first * 28], likely, rtol=1e-6)
+
+
+def test_a_part_plays_like_the_whole():
+    """All that is below a leaf is put in its place again."""
+    leaf = int(cut().leaves[1])
+    part = part_of(whole(), leaf)
+    assert part.tree.betting.actor[0] == CHANCE
+    zeros = tuple(map(jnp.zeros_like, blueprint()))
+    policy = unpack(part.tree.public, uniform(part.tree.public))
+    placed = part.embed(policy, zeros)
+    inside = [np.asarray(rows).sum(axis=1) > 0 for rows in placed]
+    assert [int(rows.sum()) for rows in inside] == [len(rows) for rows in policy]
+    with pytest.raises(ValueError, match="first street"):
+        part_of(whole(), len(whole().betting.actor) - 1)
+
+
+def test_more_strategies_are_never_worse_for_who_chooses():
+    below = leaf_values.below_leaves(cut())
+    values = nested.generated(cut(), below, blueprint(), solver=cfr.pcfr_plus(), num_iterations=100)
+    np.testing.assert_allclose(values[:, 0], blueprint_values())
+    worth = []
+    for count in range(1, CHOICES + 1):
+        game = cut().with_values(nested.first_values(values, count))
+        state = cfr.run(game, cfr.init(game), solver=cfr.pcfr_plus(), num_iterations=400)
+        best = evaluation.best_response_value(game, cfr.average_policy(game, state))
+        worth.append((-per_pair(best)[SECOND], per_pair(best)[FIRST]))  # between these
+    assert all(low <= high + 1e-3 for low, high in worth)
+    (_, first_high), (second_low, _), (third_low, _) = worth
+    assert second_low > first_high + 0.1  # the first response does win something
+    assert third_low > second_low - 0.1
+
+
+def test_weakened_strategies_do_not_beat_the_blueprint():
+    """Whatever they are: against the other's blueprint the first street's best choice is it."""
+    even = unpack(whole().public, uniform(whole().public))
+    street = random_policies(cut().public, 0)
+    policy = cut().embed(street, blueprint())  # the other's way to the leaves
+    response = evaluation.best_response(whole().public, policy)
+    strategies = jnp.stack([blueprint()[FIRST], response[FIRST], even[FIRST]])
+    below = leaf_values.below_leaves(cut())
+    values = nested.values_of(cut(), below, blueprint(), strategies)
+    lowered = nested.weakened(cut(), values, policy)
+    first_only = values[:, :1].repeat(CHOICES, 1)
+    least, weak, strong = (
+        per_pair(evaluation.best_response_value(cut().with_values(some), street)[FIRST])
+        for some in (first_only, lowered, values)
+    )
+    assert strong > least + 0.1
+    assert weak == pytest.approx(least, abs=1e-3)
+
+
+def test_solving_below_a_leaf_keeps_the_promise():
+    """The blueprint is among what can be played there, so what is solved does not lose more."""
+    leaf = int(cut().leaves[0])
+    part = part_of(whole(), leaf)
+    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    street = random_policies(cut().with_values(values), 0)
+    _, reach = nested.promised(cut(), values, street, leaf)
+    reaches = tuple(jnp.ones_like(reach) if p == FIRST else reach for p in range(2))
+    start = unpack(part.tree.public, uniform(part.tree.public))
+    opt_out = evaluation.root_best_response_values(part.tree.public, start, reaches)[FIRST]
+    policy = nested.solve_below(
+        part, opt_out, reach, resolver=SECOND, solver=cfr.cfr_plus(), num_iterations=200
+    )
+    best = evaluation.root_best_response_values(part.tree.public, policy, reaches)[FIRST]
+    excess = jnp.maximum(best - opt_out, 0)
+    assert per_pair(excess.sum()) < 0.2
+    assert per_pair((opt_out - best).sum()) > 1  # and it gains on a uniform policy
+
+
+def test_what_is_promised_is_what_the_leaf_is_worth():
+    """To the chooser's hands, when the resolver comes there as the first street has it."""
+    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    leaf, game = int(cut().leaves[0]), cut().with_values(values)
+    opt_out, reach = nested.promised(cut(), values, random_policies(game, 0), leaf)
+    part = part_of(whole(), leaf)
+    reaches = tuple(jnp.ones_like(opt_out) if p == FIRST else reach for p in range(2))
+    below = translated(part.tree, whole(), blueprint(), {leaf: 1.0})
+    played = evaluation.expected_value(part.tree.public, below, reaches)
+    np.testing.assert_allclose(per_pair(opt_out.sum()), per_pair(played)[FIRST], atol=1e-3)
+    assert 0 < reach.min() < reach.max() <= 1
+
+
+def test_bets_that_are_known_are_taken_for_themselves():
+    """An answer to a known bet plays the blueprint, and its leaves are worth what theirs are."""
+    made = int(whole().betting.child[0, 2])
+    part = part_of(whole(), made)
+    policy = translated(part.tree, whole(), blueprint(), {made: 1.0})
+    for found, expected in zip(part.embed(policy, blueprint()), blueprint(), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    street = cut_street(part.tree, choices=CHOICES, chooser=FIRST)
+    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    leaves = counterparts(part.tree.betting, whole().betting, made)[street.leaves]
+    np.testing.assert_allclose(
+        transferred(street, cut(), values, {made: 1.0}),
+        values[np.searchsorted(cut().leaves, leaves)],
+    )
+
+
+def test_who_keeps_to_one_of_two_policies():
+    """Mixed beforehand, what it earns is the mean of what they earn."""
+    tree = whole().public
+    game = cut().public
+    even = unpack(tree, uniform(tree))
+    passive = tuple(jnp.eye(rows.shape[1])[(rows > 0).argmax(axis=1)] for rows in even)
+    policies = [  # what hands of a class have in common
+        cut().embed(random_policies(game, seed), below)
+        for seed, below in enumerate((even, passive, even))
+    ]
+    stacked = tuple(map(jnp.stack, zip(*policies[:2], strict=True)))
+    both = mixed(tree, stacked, jnp.array([0.25, 0.75]))
+    for player in range(2):
+        earned = [
+            evaluation.expected_value(tree, against(policies[2], rows, player))[player]
+            for rows in (policies[0][player], policies[1][player], both[player])
+        ]
+        np.testing.assert_allclose(
+            per_pair(earned[2]), per_pair(0.25 * earned[0] + 0.75 * earned[1]), atol=1e-3
+        )
+
+
+def against(policy, rows, player):
+    return tuple(rows if p == player else policy[p] for p in range(2))
+
+
+def test_counterparts_by_size():
+    known = betting_of_rules(GAME, sizes=Sizes.parse("50%,100%,allin", "100%"))
+    tree = with_bet(known, 0, 250)
+    (bet,) = np.flatnonzero(tree.paid[tree.child[0], FIRST] == 250)
+    made = int(tree.child[0, bet])
+    taken_for = int(known.child[0, 2])  # the larger one
+    found = counterparts(subtree(tree, made), known, taken_for)
+    part = subtree(tree, made)
+    for node in np.flatnonzero(found >= 0).tolist():
+        if part.actor[node] >= 0 and known.actor[found[node]] >= 0:
+            assert part.actor[node] == known.actor[found[node]]
+            assert part.street[node] == known.street[found[node]]
+    assert (found >= 0).all()
+    here = action_matrix(tree, 0, known, 0)
+    names = [known.actions[0][action] for action in here.argmax(axis=1)]
+    assert names == ["fold", "call", *names[2:]]
+    shown = np.flatnonzero(part.actor == SHOWDOWN)
+    assert len(shown) > 0
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="choices=0 must be at least 1"):
+        cut_street(whole(), choices=0, chooser=0)
+    with pytest.raises(ValueError, match=r"values have shape \(1, 3, 4, 4\), must be"):
+        cut().with_values(jnp.zeros((1, 3, 4, 4)))
+    with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
+        translated(whole(), whole(), blueprint(), {0: 0.5})
+    other = game_tree(
+        Poker(
+            limit=False,
+            ranks=3,
+            suits=3,
+            blinds=(100, 50),
+            stack=200,
+            first=(1, 0),
+            max_raises=(1, 1),
+            board=(0, 3),
+        ),
+        sizes=SIZES,
+    )
+    with pytest.raises(ValueError, match="same hands and boards"):
+        translated(other, whole(), blueprint(), {0: 1.0})
