@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.table import Table
@@ -28,9 +27,8 @@ from experiments.training import Trainee
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.response import games, holdem, local_best_response
-from solvers.response.chumps import Plan, chumps, local, most_decisions, responses
+from solvers.response.chumps import Plan, chumps, local, responses
 from solvers.response.local_best_response import LocalBestResponse
-from solvers.response.response_game import ResponseGame
 from train.best_response import NetworkEvaluator, new_network, new_training, train_step
 from train.rl.environment import Environment
 
@@ -256,16 +254,8 @@ class _Responder:
     def __init__(self, config: Config, run: Run, poker, label: str, chump: str, seat: int):
         learning = config.learning
         self.learning, self.poker, self.seat = learning, poker, seat
-        game = holdem.chump_game(poker, responder=seat, longest=most_decisions(poker))
-        policy = functools.partial(holdem.by_chump, poker, chumps(poker)[chump])
-        responder = jnp.int32(seat)
-        self.response = ResponseGame(
-            game=game,
-            opponent=holdem.ByHand(game=poker, policy_of_hands=policy),
-            belief=holdem.RangeBelief(game=poker, policy_of_hands=None, responder=responder),
-            responder=responder,
-        )
-        self.environment = Environment(game=game, features=None, legal=None)
+        self.response = holdem.against_chump(poker, chumps(poker)[chump], responder=seat)
+        self.environment = Environment(game=self.response.game, features=None, legal=None)
         key = jax.random.key(learning.seed)
         graph, params = new_network(
             self.environment, key, width=learning.width, depth=learning.depth

@@ -13,7 +13,9 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers.response import holdem
 from solvers.response import local_best_response as lbr
+from solvers.response.chumps import Chump
 
+CALLS = Chump((0.0, 1.0, 0.0))
 POKER = holdem.StrengthPoker(**SMALL.parameters())
 
 
@@ -92,7 +94,7 @@ def test_hands_are_drawn_in_proportion_to_their_weights():
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
     for responder in range(2):
-        game = holdem.chump_game(POKER, responder=responder, longest=8)
+        game = holdem.against_chump(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
         found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
         np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
@@ -111,7 +113,9 @@ def test_showdowns_pay_the_mean_over_all_hands():
 
 def test_bad_input():
     with pytest.raises(ValueError, match="responder=2 must be a player"):
-        holdem.chump_game(POKER, responder=2, longest=8)
+        holdem.against_chump(POKER, CALLS, responder=2)
+    with pytest.raises(ValueError, match="must be of 3 actions"):
+        holdem.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))

@@ -22,6 +22,7 @@ def test_a_run_of_aivat(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow  # a minute of compilation
 def test_a_run_against_chumps(tmp_path):
     """Local best response finds all there is to win from one that always calls."""
     assert cli.main(["abr_chumps", "--preset", "smoke", "--out", str(tmp_path)]) == 0

@@ -65,10 +65,15 @@ class Chump:
         """
         if len(self.weights) != len(legal):
             raise ValueError(f"weights={self.weights} must be of {len(legal)} actions")
-        weights = jnp.where(legal, jnp.array(self.weights, jnp.float32), 0)
-        calls = (jnp.arange(len(legal)) == CALL).astype(jnp.float32)
-        weights = jnp.where(jnp.any(weights > 0), weights, calls)
-        return weights / jnp.sum(weights)
+        return in_proportion(jnp.array(self.weights, jnp.float32), legal)
+
+
+def in_proportion(weights: Float[Array, " A"], legal: Bool[Array, " A"]) -> Float[Array, " A"]:
+    """What a chump of these weights does; it calls if all legal actions have none."""
+    weights = jnp.where(legal, weights, 0)
+    calls = (jnp.arange(len(legal)) == CALL).astype(weights.dtype)
+    weights = jnp.where(jnp.any(weights > 0), weights, calls)
+    return weights / jnp.sum(weights)
 
 
 def chumps(game: Poker) -> dict[str, Chump]:

@@ -1,13 +1,7 @@
 """Hold'em for learned best responses: opponents and beliefs by hand, and games against chumps.
 
-    game = chump_game(limit_holdem(), responder=0)
-    policy = functools.partial(by_chump, game.game, chump)
-    response = ResponseGame(
-        game=game,
-        opponent=ByHand(game=game.game, policy_of_hands=policy),
-        belief=RangeBelief(game=game.game, policy_of_hands=None, responder=jnp.int32(0)),
-        responder=jnp.int32(0),
-    )
+    game = StrengthPoker(**limit_holdem().parameters())
+    response = against_chump(game, chumps(game)["always call"], responder=0)
 
 Policies by hand are those of `local_best_response`: functions of what is public.
 """
@@ -15,6 +9,7 @@ Policies by hand are those of `local_best_response`: functions of what is public
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import flax.struct
@@ -25,14 +20,14 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jaxgames.core import TERMINAL, record
 from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
 from jaxgames.holdem.rules import NOTHING, Poker, PokerState
-from solvers.response.chumps import Chump
+from solvers.response.chumps import Chump, in_proportion, most_decisions
 from solvers.response.local_best_response import (
     HandPolicy,
     LocalBestResponse,
     all_hands,
     probabilities,
 )
-from solvers.response.response_game import Belief, Opponent
+from solvers.response.response_game import Belief, Opponent, ResponseGame
 from solvers.sampling.indexed_game import IndexedGame, hashed
 
 _ROWS = 2**31 - 1  # of hash values
@@ -42,6 +37,17 @@ def by_chump(game: Poker, chump: Chump, state: PokerState) -> Float[Array, "N A"
     """The policy of a chump with every hand."""
     row = chump.probabilities(state.legal)
     return jnp.broadcast_to(row[None], (len(all_hands(game)), len(row)))
+
+
+@record
+class ChumpOpponent(Opponent):
+    """Plays in proportion to weights of the actions, whatever it holds."""
+
+    weights: Array  # [A]
+
+    def policy(self, node: Any) -> Float[Array, " A"]:
+        """Of the legal actions."""
+        return in_proportion(self.weights, node.uniform > 0)
 
 
 @record
@@ -167,21 +173,35 @@ class ChumpGame(IndexedGame):
         return jnp.where(showdown, sides, place.returns.astype(jnp.float32))
 
 
-def chump_game(game: StrengthPoker, *, responder: int, longest: int) -> ChumpGame:
-    """A game played by its rules; `longest` is how many decisions a hand has at most.
+def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> ResponseGame:
+    """A game against a chump, played by its rules; other chumps and seats compile to the same.
 
     Raises:
-      ValueError: it is not for two players, or no such player.
+      ValueError: the game is not for two players, the chump is for another one, or there is no such
+        player.
     """
     if game.players != 2 or not 0 <= responder < 2:
         raise ValueError(f"responder={responder} must be a player of {game}, which must have two")
-    return ChumpGame(
+    chump.probabilities(jnp.ones(game.num_actions, bool))
+    seat = jnp.int32(responder)
+    playable = ChumpGame(
         game=game,
-        index=hashed(game, num_states=_ROWS),
+        index=_index(game),
         num_states=_ROWS,
-        longest=longest,
-        responder=jnp.int32(responder),
+        longest=most_decisions(game),
+        responder=seat,
     )
+    return ResponseGame(
+        game=playable,
+        opponent=ChumpOpponent(weights=jnp.array(chump.weights, jnp.float32)),
+        belief=RangeBelief(game=game, policy_of_hands=None, responder=seat),
+        responder=seat,
+    )
+
+
+@functools.cache
+def _index(game):
+    return hashed(game, num_states=_ROWS)
 
 
 def _strengths(
