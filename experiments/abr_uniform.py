@@ -48,7 +48,7 @@ PRESETS = {
             games=2000,
         ),
     ),
-    "cpu": Config(learning=Learning(measured_at=(0, 100, 400), measured_simulations=200)),
+    "cpu": Config(learning=Learning(measured_at=(0, 100, 400))),
     "paper": Config(
         learning=Learning(
             measured_at=(0, 1000, 10_000, 100_000),
