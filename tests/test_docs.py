@@ -93,13 +93,16 @@ def test_program_of_student_of_games_runs():
     assert output.getvalue().count("[") == 4  # three actions
 
 
-def test_program_of_depth_limited_solving_runs(capsys):
-    """The first player guarantees almost the value of Leduc hold'em."""
-    (program,) = re.findall(
+def test_programs_of_depth_limited_solving_run(capsys):
+    """The first player guarantees almost the value of Leduc hold'em; values of hold'em's leaves."""
+    leduc, holdem = re.findall(
         r"```python\n(.*?)```", (DOCS / "depth_limited.md").read_text(), re.DOTALL
     )
-    exec(program, {})
+    exec(leduc, {})
     assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(-0.0856, abs=0.005)
+    found: dict = {}
+    exec(holdem, found)
+    assert found["values"].shape == (len(found["cut"].leaves), 4, 4, 4)
 
 
 def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):

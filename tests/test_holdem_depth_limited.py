@@ -157,6 +157,25 @@ def test_more_strategies_are_never_worse_for_who_chooses():
     assert third_low > second_low - 0.1
 
 
+def test_weakened_strategies_do_not_beat_the_blueprint():
+    """Whatever they are: against the other's blueprint the first street's best choice is it."""
+    even = unpack(whole().public, uniform(whole().public))
+    street = random_policies(cut().public, 0)
+    policy = cut().embed(street, blueprint())  # the other's way to the leaves
+    response = evaluation.best_response(whole().public, policy)
+    strategies = jnp.stack([blueprint()[FIRST], response[FIRST], even[FIRST]])
+    below = leaf_values.below_leaves(cut())
+    values = nested.values_of(cut(), below, blueprint(), strategies)
+    lowered = nested.weakened(cut(), values, policy)
+    first_only = values[:, :1].repeat(CHOICES, 1)
+    least, weak, strong = (
+        per_pair(evaluation.best_response_value(cut().with_values(some), street)[FIRST])
+        for some in (first_only, lowered, values)
+    )
+    assert strong > least + 0.1
+    assert weak == pytest.approx(least, abs=1e-3)
+
+
 def test_solving_below_a_leaf_keeps_the_promise():
     """The blueprint is among what can be played there, so what is solved does not lose more."""
     leaf = int(cut().leaves[0])
