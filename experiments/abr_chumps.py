@@ -68,6 +68,7 @@ class Config:
     learned: dict[str, tuple[str, ...]]  # by ISMCTS-BR, by game
     learning: Learning
     scale: float = 2.0  # of payoffs in searches and networks, in big blinds
+    greedy: float = 0.9  # of the moves in training
 
 
 _ONE_CARD = "poker(board=0/1,first=1/0,raise_sizes=10/20,max_raises=1/1)"
@@ -203,13 +204,13 @@ def _computed(game: str, name: str) -> Iterator[Cell]:
     with status(f"responses to {name} in {game}"):
         found = responses(rules, chumps(rules)[name], tuple(plans.values()))
     for responder, response in zip(plans, found, strict=True):
-        seats = [_milli(rules, value) for value in response.values]
+        seats = [_milli(rules) * value for value in response.values]
         yield Cell(game=game, chump=name, responder=responder, seats=seats)
 
 
-def _milli(game: Poker, chips: float) -> float:
-    """Chips in thousandths of a big blind."""
-    return 1000 * chips / max(game.blinds)
+def _milli(game: Poker) -> float:
+    """How many thousandths of a big blind are a chip."""
+    return 1000 / max(game.blinds)
 
 
 def _played(config: Config, game: str, name: str) -> Iterator[Cell]:
@@ -220,7 +221,7 @@ def _played(config: Config, game: str, name: str) -> Iterator[Cell]:
         won = local_best_response.duplicate_deals(
             LocalBestResponse(rules), policy, key, num_deals=config.deals
         )
-    won = _milli(rules, np.asarray(won, np.float64))
+    won = _milli(rules) * np.asarray(won, np.float64)
     both = won.mean(axis=1)
     yield Cell(
         game=game,
@@ -270,7 +271,9 @@ class _Responder:
             self.environment, key, width=learning.width, depth=learning.depth
         )
         scale = config.scale * max(poker.blinds)
-        self.settings = training_settings(learning, NetworkEvaluator(graph), scale)
+        self.settings = dataclasses.replace(
+            training_settings(learning, NetworkEvaluator(graph), scale), greedy=config.greedy
+        )
         state = new_training(
             self.environment,
             self.response,
@@ -298,7 +301,7 @@ class _Responder:
                 settings=search,
                 num_games=self.learning.games,
             )
-        return _milli(self.poker, found)
+        return _milli(self.poker) * found
 
 
 def _last(cells: Sequence[Cell]) -> list[Cell]:
@@ -344,6 +347,7 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
                 place.plot(x, y, color="black", label="published", **plots.HOLLOW)
             place.set_yticks(range(len(names)), names)
             place.invert_yaxis()
+            place.set_axisbelow(True)
             place.set(xlabel="won, mb/h (mean over seats)", title=_title(game))
             place.legend(frameon=False, fontsize=7, loc="lower right")
 

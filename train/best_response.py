@@ -62,8 +62,11 @@ class ResponseTraining:
     learner: LearnerSettings
     episodes: int  # games side by side
     updates: int  # gradient updates per step
+    greedy: float = 0.0  # share of moves that are the most visited, the others drawn by visits
 
     def __post_init__(self):
+        if not 0 <= self.greedy <= 1:
+            raise ValueError(f"greedy={self.greedy} must be from 0 to 1")
         for name in ("episodes", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -255,7 +258,9 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     )
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
-    action = episodes.pick(visits, episodes.numbers(pick_key, (1,))[0])
+    luck = episodes.numbers(pick_key, (2,))
+    most = jnp.argmax(visits).astype(jnp.int32)
+    action = jnp.where(luck[1] < settings.greedy, most, episodes.pick(visits, luck[0]))
     standing = moved(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)
