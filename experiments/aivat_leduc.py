@@ -44,6 +44,8 @@ PUBLISHED = {
     ("payoff", "call or raise"): 5.761,
 }
 
+_LEAST = 1e-4  # that is drawn: 0 has no place on the axis
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
@@ -76,12 +78,12 @@ class Arguments(RunArguments):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One estimate, in chips, over both seats."""
+    """One estimate, in chips: means over both seats, of which the one taken is no luck."""
 
     opponent: str
     estimate: str
     value: float  # exact mean
-    deviation: float  # exact
+    deviation: float  # exact, within a seat
     mean: float  # of the hands that were played
     error: float  # standard error of that
 
@@ -102,8 +104,8 @@ def main(arguments: Arguments, *, command: str) -> None:
     run.finish(
         [number for cell in cells for number in _numbers(config, cell)],
         measure="what an equilibrium wins per hand in Leduc, both seats in turn: the exact standard"
-        " deviation of estimates, and their mean over the same hands (low and high: two standard"
-        " errors)",
+        " deviation of estimates within a seat, and their mean over the same hands (low and high:"
+        " two standard errors)",
     )
     _print(cells)
 
@@ -125,16 +127,15 @@ def compute(config: Config) -> Iterator[Cell]:
         for name, known in ESTIMATES.items():
             found = [match.estimate(values, known) for match in matches]
             exact = [match.moments(one) for match, one in zip(matches, found, strict=True)]
-            value = float(np.mean([mean for mean, _ in exact]))
-            square = float(np.mean([mean**2 + deviation**2 for mean, deviation in exact]))
-            played = np.concatenate([one[rows] for one, rows in zip(found, ends, strict=True)])
+            played = [one[rows] for one, rows in zip(found, ends, strict=True)]
+            errors = [hands.std(ddof=1) / len(hands) ** 0.5 for hands in played]
             yield Cell(
                 opponent=opponent,
                 estimate=name,
-                value=value,
-                deviation=max(square - value**2, 0.0) ** 0.5,
-                mean=float(played.mean()),
-                error=float(played.std(ddof=1) / len(played) ** 0.5),
+                value=float(np.mean([mean for mean, _ in exact])),
+                deviation=float(np.sqrt(np.mean([deviation**2 for _, deviation in exact]))),
+                mean=float(np.mean([hands.mean() for hands in played])),
+                error=float(np.linalg.norm(errors) / 2),
             )
 
 
@@ -182,28 +183,24 @@ def draw(path: pathlib.Path, cells: Sequence[Cell]) -> None:
         for place, opponent in zip(axes[0], OPPONENTS, strict=True):
             here = [cell for cell in cells if cell.opponent == opponent]
             rows = np.arange(len(here))
-            shown = [max(cell.deviation, 1e-4) for cell in here]  # 0 has no place on the axis
+            shown = [max(cell.deviation, _LEAST) for cell in here]
             place.barh(rows, shown, height=0.55, color=list(plots.COLOURS.values()))
             for row, cell in zip(rows, here, strict=True):
-                text = results.text(cell.deviation) if cell.deviation > 1e-4 else "0"
-                place.annotate(
-                    text,
-                    (max(cell.deviation, 1e-4), row),
-                    (4, -3),
-                    fontsize=8,
-                    textcoords="offset points",
-                )
+                text = f"{cell.deviation:.3g}" if cell.deviation > _LEAST else "0"
+                end = (max(cell.deviation, _LEAST), row)
+                place.annotate(text, end, (10, -3), fontsize=8, textcoords="offset points")
             known = [
                 (PUBLISHED[cell.estimate, opponent], row)
                 for row, cell in zip(rows, here, strict=True)
                 if (cell.estimate, opponent) in PUBLISHED
             ]
             place.plot(*zip(*known, strict=True), color="black", label="published", **plots.HOLLOW)
-            place.set(xscale="log", xlim=(1e-4, 60), title=f"against {opponent}")
+            place.set(xscale="log", xlim=(_LEAST, 60), title=f"against {opponent}")
             place.set_xlabel("standard deviation (chips)")
             place.set_yticks(rows, [cell.estimate for cell in here] if place is axes[0, 0] else [])
             place.invert_yaxis()
-        axes[0, -1].legend(frameon=False, fontsize=8, loc="lower right")
+            place.set_axisbelow(True)
+        axes[0, 0].legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def _numbers(config: Config, cell: Cell) -> Iterator[results.Number]:

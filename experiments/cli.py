@@ -20,14 +20,18 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from experiments import (
+    abr_alphazero,
     abr_cfr,
+    abr_chumps,
     abr_search_agents,
     abr_uniform,
+    aivat_leduc,
     approximate_best_response,
     cfr_convergence,
     depth_limited_leduc,
     depth_limited_nlfh,
     ismcts_leduc,
+    leaf_values_dnn,
     play,
     resolving_leduc,
     rl_baselines,
@@ -95,12 +99,16 @@ EXPERIMENTS = {
         rps_plus,
         depth_limited_leduc,
         depth_limited_nlfh,
+        leaf_values_dnn,
         resolving_leduc,
         translation_no_limit_leduc,
         approximate_best_response,
         abr_uniform,
         abr_cfr,
+        abr_chumps,
+        aivat_leduc,
         abr_search_agents,
+        abr_alphazero,
     )
 }
 COMMANDS = {

@@ -61,6 +61,7 @@ class Config:
     solving: int = 2000  # for the first street
     resolving: int = 1000  # for the flop
     storage: str = "full"  # of the large solves (see `cfr.init`)
+    form: str | None = None  # of showdowns (see `holdem_tree`)
     save_seconds: float = 300.0  # between two checkpoints of a solve
 
     @property
@@ -90,7 +91,7 @@ PRESETS = {
         resolving=50,
     ),
     "cpu": Config(ranks=4, blueprint=3000, reference=5000, resolving=500),
-    "paper": Config(storage="int16"),
+    "paper": Config(max_raises=(3, 1), storage="int16", form="ranks"),
 }
 
 
@@ -134,8 +135,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     config = PRESETS[arguments.preset]
     run = Run(arguments, config, experiment="depth_limited_nlfh", command=command)
-    bench = _Bench(config, run.checkpoint)
-    with progress("depth_limited_nlfh", bench.work) as report:
+    bench = Bench(config, run.checkpoint)
+    work = config.blueprint + config.reference + bench.work(len(config.values))
+    with progress("depth_limited_nlfh", work) as report:
         bench.count = counter(report)
         limits = run.kept("limits", Cell, bench.limits)
         (costs,) = run.kept("costs", Costs, lambda: [bench.costs()])
@@ -149,12 +151,12 @@ def main(arguments: Arguments, *, command: str) -> None:
     run.finish(
         [*map(_number, [*cells, *limits]), *_cost_numbers(costs)],
         measure=_MEASURE,
-        deviations=_deviations(config),
+        deviations=deviations(config),
     )
     _print([*limits, *cells])
 
 
-class _Bench:
+class Bench:
     """The trees, and what is solved of them. The opponent bets, the other one answers."""
 
     def __init__(self, config: Config, folder: pathlib.Path):
@@ -167,11 +169,12 @@ class _Bench:
         stakes = int(abstract.paid[0].max())
         bet = stakes + int(2 * stakes * config.off_tree)
         betting = with_bet(abstract, 0, bet)
-        self.tree = game_tree(config.game, betting=abstract)
-        self.whole = game_tree(config.game, betting=betting)
+        self.tree = game_tree(config.game, betting=abstract, form=config.form)
+        self.whole = game_tree(config.game, betting=betting, form=config.form)
         children = betting.child[0]
         (made,) = children[betting.paid[children, self.opponent] == bet]
-        self.answer = part_of(self.whole, int(made)).tree
+        self.made = int(made)
+        self.answer = part_of(self.whole, self.made).tree
         self.taken_for = {
             int(abstract.child[0, action]): float(share)
             for action, share in enumerate(translate_bet(abstract, 0, bet))
@@ -181,12 +184,9 @@ class _Bench:
         self.cut = cut_street(self.tree, choices=most, chooser=self.opponent)
         self.answer_cut = cut_street(self.answer, choices=most, chooser=self.opponent)
 
-    @property
-    def work(self) -> int:
-        """Iterations of large solves."""
-        config = self.config
-        leaves = len(self.answer_cut.leaves)
-        return config.blueprint + config.reference + leaves * len(config.values) * config.resolving
+    def work(self, answers: int) -> int:
+        """Iterations of so many answers."""
+        return len(self.answer_cut.leaves) * answers * self.config.resolving
 
     def limits(self) -> list[Cell]:
         """What does not depend on the number of values."""
@@ -231,8 +231,12 @@ class _Bench:
     @functools.cached_property
     def values(self) -> Float[Array, "L n C0 C1"]:
         """At the leaves after the bet: the mean of those after the bets it is taken for."""
+        return self.transferred(self._generated[0])
+
+    def transferred(self, values: Float[Array, "L n C0 C1"]) -> Float[Array, "_ n C0 C1"]:
+        """Values at the leaves after the bet, from those at the leaves of the abstraction."""
         even = dict.fromkeys(self.taken_for, 1 / len(self.taken_for))
-        return transferred(self.answer_cut, self.cut, self._generated[0], even)
+        return transferred(self.answer_cut, self.cut, values, even)
 
     @functools.cached_property
     def _generated(self):
@@ -260,10 +264,9 @@ class _Bench:
 
     def costs(self) -> Costs:
         """Seconds and sizes."""
-        most = max(self.config.values)
-        self._street(most)  # compiles
+        self._street(self.values)  # compiles
         begin = time.perf_counter()
-        jax.block_until_ready(self._street(most))
+        jax.block_until_ready(self._street(self.values))
         street_seconds = time.perf_counter() - begin
         return Costs(
             strategy_seconds=float(np.diff(self._generated[1]).min()),
@@ -274,9 +277,14 @@ class _Bench:
 
     def solved(self, count: int) -> list[Cell]:
         """The answer with so many values per leaf."""
-        street = self._street(count)
+        policy = self.answered(nested.first_values(self.values, count))
+        return [Cell(name=f"values={count}", exploitability=self._lost(policy))]
+
+    def answered(self, values: Float[Array, "L n C0 C1"]) -> Policy:
+        """The answer with these values at its leaves: the first street, then the flop after each
+        leaf."""
+        street = self._street(values)
         policy = self.answer_cut.embed(street, self.translation)
-        values = nested.first_values(self.values, count)
         for leaf in map(int, self.answer_cut.leaves):
             opt_out, reach = nested.promised(self.answer_cut, values, street, leaf)
             part = part_of(self.answer, leaf)
@@ -290,22 +298,27 @@ class _Bench:
             )
             policy = part.embed(below, policy)
             self.count(self.config.resolving)
-        return [Cell(name=f"values={count}", exploitability=self._lost(policy))]
+        return policy
 
-    def _street(self, count):
+    def _street(self, values):
         return nested.solve_street(
             self.answer_cut,
-            nested.first_values(self.values, count),
+            values,
             self.elsewhere,
             solver=_STREET,
             num_iterations=self.config.solving,
         )
 
     def _lost(self, policy) -> float:
-        """Of an answer, in chips: what the opponent gets with its best first action of all."""
-        after = evaluation.root_best_response_values(self.answer.public, policy)[self.opponent]
-        best = jnp.sum(jnp.maximum(after, self.elsewhere)) / self.tree.total
-        return float(best) - self.value[0]
+        """By an answer, in chips: what the opponent gets with its best first action of all, more
+        than the game is worth."""
+        before = float(jnp.sum(self.elsewhere)) / self.tree.total
+        return before + self.won_by_bet(policy) - self.value[0]
+
+    def won_by_bet(self, answer: Policy) -> float:
+        """What the opponent gets with the bet, in chips, more than with its best other action."""
+        after = evaluation.root_best_response_values(self.answer.public, answer)[self.opponent]
+        return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total
 
     def _solution(
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None
@@ -378,7 +391,8 @@ def _deck(config):
     return f"no-limit flop hold'em, {config.ranks * config.suits} cards"
 
 
-def _deviations(config: Config) -> list[str]:
+def deviations(config: Config) -> list[str]:
+    """From the published setting, in words."""
     found = [
         f"at most {config.max_raises[0]} raises before the flop and {config.max_raises[1]} after it"
     ]

@@ -17,9 +17,9 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxgames.public_game import PublicGame, PublicState
-from nets.torsos import Mlp, ResidualMlp
+from nets.torsos import Convolutional, Mlp, ResidualMlp
 
-TORSOS = {"mlp": Mlp, "residual": ResidualMlp}
+TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}
 
 
 class Cvpn(nnx.Module):
@@ -35,13 +35,15 @@ class Cvpn(nnx.Module):
         depth: int = 3,
         torso: str = "mlp",
         dtype: str = "float32",
+        board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
         rngs: nnx.Rngs,
     ):
         if torso not in TORSOS:
             raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
         self.num_rows, self.num_actions = num_rows, num_actions
+        more = {"board": board or ()} if torso == "convolutional" else {}
         self.torso = TORSOS[torso](
-            num_features + 2 * num_rows, width=width, depth=depth, rngs=rngs, dtype=dtype
+            num_features + 2 * num_rows, width=width, depth=depth, rngs=rngs, dtype=dtype, **more
         )
         self.values = nnx.Linear(width, 2 * num_rows, rngs=rngs)
         self.policy = nnx.Linear(width, num_actions * num_rows, rngs=rngs)
@@ -68,7 +70,7 @@ def new_cvpn(
     """A network of the shape that `game` asks for.
 
     Raises:
-      ValueError: unknown torso or a size below 1.
+      ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
     """
     features = jax.eval_shape(lambda: game.encode(game.root()))
     return Cvpn(
@@ -79,6 +81,7 @@ def new_cvpn(
         depth=depth,
         torso=torso,
         dtype=dtype,
+        board=getattr(game, "board", None),
         rngs=nnx.Rngs(seed),
     )
 

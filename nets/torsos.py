@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
+
+_LAST = 4  # channels of what convolutions hand to the last layer
 
 
 class Mlp(nnx.Module):
@@ -52,3 +55,53 @@ class ResidualMlp(nnx.Module):
             normal = norm(hidden.astype(jnp.float32))  # statistics in full precision
             hidden = hidden + layer(jax.nn.relu(normal))
         return hidden
+
+
+class Convolutional(nnx.Module):
+    """Residual blocks of two 3x3 convolutions with `width` channels, `depth` blocks, on a board.
+
+    The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a plane.
+    """
+
+    def __init__(
+        self,
+        num_inputs: int,
+        *,
+        width: int,
+        depth: int,
+        board: tuple[int, ...],
+        rngs: nnx.Rngs,
+        dtype: str = "float32",
+    ):
+        if width < 1 or depth < 1:
+            raise ValueError(f"width={width} and depth={depth} must be at least 1")
+        if len(board) != 3 or math.prod(board) > num_inputs:
+            raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
+
+        def convolution(before, after, size=3):
+            return nnx.Conv(before, after, kernel_size=(size, size), rngs=rngs, dtype=dtype)
+
+        height, length, channels = self.board = board
+        planes = channels + num_inputs - math.prod(board)
+        self.first = convolution(planes, width)
+        self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
+        self.layers = nnx.List(convolution(width, width) for _ in range(2 * depth))
+        self.narrow = convolution(width, _LAST, size=1)
+        self.last = nnx.Linear(height * length * _LAST, width, rngs=rngs, dtype=dtype)
+        self.width = width
+
+    def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        batch, size = inputs.shape[:-1], math.prod(self.board)
+        board = inputs[..., :size].reshape(*batch, *self.board)
+        others = inputs[..., None, None, size:]
+        others = jnp.broadcast_to(others, (*board.shape[:-1], others.shape[-1]))
+        hidden = self.first(jnp.concatenate([board, others], axis=-1))
+        for number in range(0, len(self.layers), 2):
+            change = hidden
+            for norm, layer in zip(
+                self.norms[number : number + 2], self.layers[number : number + 2], strict=True
+            ):
+                change = layer(jax.nn.relu(norm(change.astype(jnp.float32))))
+            hidden = hidden + change
+        narrow = jax.nn.relu(self.narrow(jax.nn.relu(hidden)))
+        return jax.nn.relu(self.last(narrow.reshape(*batch, -1)))

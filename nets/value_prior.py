@@ -20,11 +20,13 @@ class ValuePrior(nnx.Module):
         width: int = 128,
         depth: int = 2,
         torso: str = "mlp",
+        board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
         rngs: nnx.Rngs,
     ):
         if torso not in TORSOS:
             raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
-        self.torso = TORSOS[torso](num_features, width=width, depth=depth, rngs=rngs)
+        more = {"board": board or ()} if torso == "convolutional" else {}
+        self.torso = TORSOS[torso](num_features, width=width, depth=depth, rngs=rngs, **more)
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.prior = nnx.Linear(width, num_actions, rngs=rngs)
 

@@ -93,13 +93,16 @@ def test_program_of_student_of_games_runs():
     assert output.getvalue().count("[") == 4  # three actions
 
 
-def test_program_of_depth_limited_solving_runs(capsys):
-    """The first player guarantees almost the value of Leduc hold'em."""
-    (program,) = re.findall(
+def test_programs_of_depth_limited_solving_run(capsys):
+    """The first player guarantees almost the value of Leduc hold'em; values of hold'em's leaves."""
+    leduc, holdem = re.findall(
         r"```python\n(.*?)```", (DOCS / "depth_limited.md").read_text(), re.DOTALL
     )
-    exec(program, {})
+    exec(leduc, {})
     assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(-0.0856, abs=0.005)
+    found: dict = {}
+    exec(holdem, found)
+    assert found["values"].shape == (len(found["cut"].leaves), 4, 4, 4)
 
 
 def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
@@ -125,3 +128,13 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
     assert equity.startswith("0.627")
     assert float(spread.strip("[]")) >= 0
+
+
+@pytest.mark.slow  # its parts are tested in `test_alphazero`
+def test_program_of_alphazero_runs(capsys):
+    text = (DOCS / "approximate_best_response.md").read_text()
+    program = next(
+        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "duel" in one
+    )
+    exec(program, {})
+    assert -1 <= float(capsys.readouterr().out.split()[-1]) <= 1

@@ -101,6 +101,32 @@ def test_hands_play_by_classes():
     )
 
 
+def test_values_on_sampled_boards_are_right_on_average():
+    below = leaf_values.below_leaves(cut())
+    draws = 300
+
+    def rolled_out(key):
+        some = leaf_values.sampled(below, key, 2)
+        return leaf_values.values(some, whole().public, blueprint())
+
+    found = np.asarray(jax.lax.map(rolled_out, jax.random.split(jax.random.key(0), draws)))
+    error = found.std(axis=0) / draws**0.5
+    assert (error.max(axis=(1, 2)) > 0).all()
+    assert (np.abs(found.mean(axis=0) - blueprint_values()) < 5 * error + 1).all()
+
+
+def test_inclined_strategies():
+    """Ten times as likely to fold, to call, to raise."""
+    rows = unpack(whole().public, uniform(whole().public))
+    found = nested.inclined(whole(), rows, player=FIRST)
+    first = whole().layouts[FIRST].first_decision[0]
+    fold, call, _ = whole().betting.actions[0]
+    assert (fold, call) == ("fold", "call")
+    np.testing.assert_allclose(found[0], rows[FIRST])
+    likely = np.full((3, 3), 1 / 12) + np.eye(3) * 9 / 12
+    np.testing.assert_allclose(found[1:, first * 28], likely, rtol=1e-6)
+
+
 def test_a_part_plays_like_the_whole():
     """All that is below a leaf is put in its place again."""
     leaf = int(cut().leaves[1])
@@ -129,6 +155,25 @@ def test_more_strategies_are_never_worse_for_who_chooses():
     (_, first_high), (second_low, _), (third_low, _) = worth
     assert second_low > first_high + 0.1  # the first response does win something
     assert third_low > second_low - 0.1
+
+
+def test_weakened_strategies_do_not_beat_the_blueprint():
+    """Whatever they are: against the other's blueprint the first street's best choice is it."""
+    even = unpack(whole().public, uniform(whole().public))
+    street = random_policies(cut().public, 0)
+    policy = cut().embed(street, blueprint())  # the other's way to the leaves
+    response = evaluation.best_response(whole().public, policy)
+    strategies = jnp.stack([blueprint()[FIRST], response[FIRST], even[FIRST]])
+    below = leaf_values.below_leaves(cut())
+    values = nested.values_of(cut(), below, blueprint(), strategies)
+    lowered = nested.weakened(cut(), values, policy)
+    first_only = values[:, :1].repeat(CHOICES, 1)
+    least, weak, strong = (
+        per_pair(evaluation.best_response_value(cut().with_values(some), street)[FIRST])
+        for some in (first_only, lowered, values)
+    )
+    assert strong > least + 0.1
+    assert weak == pytest.approx(least, abs=1e-3)
 
 
 def test_solving_below_a_leaf_keeps_the_promise():

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,6 +34,9 @@ from train import replay, sharding
 from train.learner import Learner, LearnerSettings, learn, new_learner
 from train.rl.environment import Environment
 from train.sharding import DATA
+
+# network(features [B, F]) -> values [B], logits [B, A]
+Network = Callable[[Float[Array, "B F"]], tuple[Float[Array, " B"], Float[Array, "B A"]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +62,11 @@ class ResponseTraining:
     learner: LearnerSettings
     episodes: int  # games side by side
     updates: int  # gradient updates per step
+    greedy: float = 0.0  # share of moves that are the most visited, the others drawn by visits
 
     def __post_init__(self):
+        if not 0 <= self.greedy <= 1:
+            raise ValueError(f"greedy={self.greedy} must be from 0 to 1")
         for name in ("episodes", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -210,7 +217,7 @@ def train_step(
     )
     over = jnp.any(there, axis=1)
     count = jnp.sum(over)
-    won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1)
+    won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1).astype(payoffs.dtype)
     after = Training(
         learner=learner, replay=buffer, episodes=episodes, key=key, step=state.step + 1
     )
@@ -251,7 +258,9 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     )
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
-    action = episodes.pick(visits, episodes.numbers(pick_key, (1,))[0])
+    luck = episodes.numbers(pick_key, (2,))
+    most = jnp.argmax(visits).astype(jnp.int32)
+    action = jnp.where(luck[1] < settings.greedy, most, episodes.pick(visits, luck[0]))
     standing = moved(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)
@@ -267,7 +276,7 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
 
 
 def loss(
-    network: ValuePrior,
+    network: Network,
     batch: Example,
     value_weight: Float[Array, ""] | float,
     policy_weight: Float[Array, ""] | float,

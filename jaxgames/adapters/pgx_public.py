@@ -46,6 +46,11 @@ class PgxPublic(PublicGame):
     start: PgxPosition
     first: Array  # [] int32 what pgx calls player 0
 
+    @property
+    def board(self) -> tuple[int, ...]:
+        """The shape of what `encode` begins with."""
+        return tuple(self.env.observation_shape)
+
     def root(self) -> PgxPosition:
         return self.start
 

@@ -211,6 +211,7 @@ def part_of(tree: HoldemTree, node: int) -> Part:
         deck=tree.deck,
         dtype=tree.public.dtype.name,
         isomorphism=tree.isomorphism,
+        form=tree.form,
     )
     return Part(whole=tree, tree=found, node=node)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from jaxgames.core import record
 from jaxgames.holdem.betting import FOLD, SHOWDOWN
@@ -38,6 +38,7 @@ class Below:
     folds: tuple[LeafEnd, ...]  # by leaf
     showdowns: tuple[LeafEnd, ...]
     boards: Array  # [B, n] int32
+    place: Array  # [B] int32 of each among the tree's boards
     weight: Array  # [B] how many boards each stands for, times their probability
     hands: tuple[Array, Array]  # [N_p, k] int32
     apart: Array  # [N_0, N_1] 1 where hands share no card
@@ -75,6 +76,7 @@ def below_leaves(cut: Cut) -> Below:
         folds=ends(FOLD),
         showdowns=ends(SHOWDOWN),
         boards=jnp.asarray(street.boards, jnp.int32),
+        place=jnp.arange(len(street.boards), dtype=jnp.int32),
         weight=jnp.asarray(count * street.probability * tree.streets[0].probability, dtype),
         hands=tuple(jnp.asarray(hands, jnp.int32) for hands in tree.hands),
         apart=jnp.asarray(apart(*tree.hands), dtype),
@@ -83,6 +85,22 @@ def below_leaves(cut: Cut) -> Below:
             tuple(jnp.asarray(layout.street[first] == 0) for first, _ in layout.group_blocks)
             for layout in tree.layouts
         ),
+    )
+
+
+def sampled(below: Below, key: Key[Array, ""], count: int) -> Below:
+    """The same on so many boards only, drawn by their probability: rollouts, for all hands alike.
+
+    Values on them are those on all, on average.
+    """
+    drawn = jax.random.choice(
+        key, len(below.boards), (count,), p=below.weight / jnp.sum(below.weight)
+    )
+    total = jnp.sum(below.weight) / count
+    return below.replace(
+        boards=below.boards[drawn],
+        place=below.place[drawn],
+        weight=jnp.broadcast_to(total, (count,)),
     )
 
 
@@ -126,8 +144,7 @@ def values(below: Below, tree: PublicTree, policy: Policy) -> Float[Array, "L C0
 
     counts = [table.shape[1] for table in below.members]
     start = jnp.zeros((len(below.folds), *counts), tree.dtype)
-    places = jnp.arange(len(below.boards), dtype=jnp.int32)
-    return jax.lax.scan(on_board, start, (places, below.boards, below.weight))[0]
+    return jax.lax.scan(on_board, start, (below.place, below.boards, below.weight))[0]
 
 
 def _from_leaves(tables, first_street):

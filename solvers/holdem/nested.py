@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from solvers import cfr, evaluation, sweeps
 from solvers.cfr import Solver
+from solvers.depth_limited.continuations import bias_set
 from solvers.gadget import with_gadget, without_gadget
 from solvers.holdem import leaf_values
-from solvers.holdem.depth_limited import Cut, Part
+from solvers.holdem.boards import apart
+from solvers.holdem.depth_limited import Cut, Part, pair_sums
 from solvers.holdem.leaf_values import Below
+from solvers.holdem.tree import HoldemTree
 from solvers.public_tree import Policy, pack, uniform, unpack
 
 
@@ -34,6 +38,7 @@ def generated(
     *,
     solver: Solver,
     num_iterations: int,
+    weaken: bool = False,
     tremble: float = 1e-3,
     report: Callable[[int], None] = lambda count: None,
 ) -> Float[Array, "L n C0 C1"]:
@@ -43,24 +48,64 @@ def generated(
     The first strategy is the blueprint. Each next one is a best response, in the whole tree, to the
     resolver's solution of the cut with those so far, continued by the blueprint. The solution
     trembles: it plays uniformly with this probability, lest a response be arbitrary where the
-    solution never goes. `report` takes how many strategies are found, each time.
+    solution never goes. `weaken` solves with `weakened` values; what is returned is not weakened.
+    `report` takes how many strategies are found, each time.
     """
     tree, chooser = cut.tree.public, cut.chooser
     values = leaf_values.values(below, tree, blueprint)
     values = jnp.repeat(values[:, None], cut.choices, axis=1)
     for k in range(1, cut.choices):
         report(k)
-        game = cut.with_values(values)
+        game = cut.with_values(weakened(cut, values, blueprint) if weaken else values)
         solution = _solved(game, solver=solver, num_iterations=num_iterations)
         mixed = tuple(
             (1 - tremble) * rows + tremble * even
             for rows, even in zip(solution, unpack(game, uniform(game)), strict=True)
         )
         response = evaluation.best_response(tree, cut.embed(mixed, blueprint))
-        pair = tuple(response[p] if p == chooser else blueprint[p] for p in range(2))
-        values = values.at[:, k].set(leaf_values.values(below, tree, pair))
+        found = values_of(cut, below, blueprint, response[chooser][None])
+        values = values.at[:, k].set(found[:, 0])
     report(cut.choices)
     return values
+
+
+def values_of(
+    cut: Cut, below: Below, blueprint: Policy, strategies: Float[Array, "n D A"]
+) -> Float[Array, "L n C0 C1"]:
+    """Values of leaves under these strategies of the chooser; the resolver follows the
+    blueprint."""
+
+    def of_one(strategy):
+        pair = tuple(strategy if p == cut.chooser else blueprint[p] for p in range(2))
+        return leaf_values.values(below, cut.tree.public, pair)
+
+    return jax.lax.map(of_one, strategies).swapaxes(0, 1)
+
+
+def weakened(
+    cut: Cut, values: Float[Array, "L n C0 C1"], blueprint: Policy
+) -> Float[Array, "L n C0 C1"]:
+    """Values under which no strategy of the chooser beats its first one against the blueprint.
+
+    Where strategy k is worth more than the first to a hand of the chooser at a leaf, the other
+    player having come there by the blueprint, all values of k with it are lowered by the difference
+    (section 4).
+    """
+    tree, resolver = cut.tree, 1 - cut.chooser
+    player, layout = tree.public.players[resolver], tree.layouts[resolver]
+    ones = jnp.ones(player.num_roots, tree.public.dtype)
+    reach = sweeps.reach(player, pack(tree.public, blueprint)[resolver], ones)
+    rows = np.array(layout.row)[layout.block[cut.leaves]]
+    of_class = jax.vmap(lambda held: cut.of_classes(held, resolver))(reach[rows])
+    of_class = of_class / jnp.asarray(cut.sizes[resolver], reach.dtype)[None]  # [L, C]
+    met = jnp.asarray(pair_sums(apart(*tree.hands).astype(float), cut.classes), reach.dtype)
+    if resolver == 0:  # as if the chooser were player 0
+        values, met = -values.swapaxes(2, 3), met.T
+    worth = jnp.einsum("lkcd,ld->lkc", values, of_class, precision="highest")
+    mass = jnp.einsum("cd,ld->lc", met, of_class, precision="highest")[:, None]
+    excess = jnp.maximum(worth - worth[:, :1], 0) / jnp.where(mass > 0, mass, 1)
+    values = values - jnp.where(mass > 0, excess, 0)[..., None] * met[None, None]
+    return -values.swapaxes(2, 3) if resolver == 0 else values
 
 
 def first_values(values: Float[Array, "L n C0 C1"], count: int) -> Float[Array, "L n C0 C1"]:
@@ -127,3 +172,19 @@ def _solved(game, root_reach=None, *, solver, num_iterations):
     state = cfr.init(game, root_reach=root_reach)
     state = cfr.run(game, state, solver=solver, num_iterations=num_iterations)
     return cfr.average_policy(game, state)
+
+
+def inclined(
+    tree: HoldemTree, policy: Policy, *, player: int, factor: float = 10.0
+) -> Float[Array, "4 D A"]:
+    """A player's policy, and the same inclined to fold, to check or call, and to bet or raise: with
+    probabilities of that kind times `factor` (the paper's four strategies, section 4)."""
+    found = np.zeros((3, *policy[player].shape), bool)
+    layout, hands = tree.layouts[player], len(tree.hands[player])
+    for node in layout.nodes:
+        count = len(tree.streets[tree.betting.street[node]].boards) * hands
+        first = layout.first_decision[node] * hands
+        for action, name in enumerate(tree.betting.actions[node]):
+            kind = 0 if name == "fold" else 1 if name in ("call", "check") else 2
+            found[kind, first : first + count, action] = True
+    return bias_set(policy[player], found, factors=(factor,))

@@ -50,6 +50,7 @@ class HoldemTree:
     deck: tuple[int, ...]
     deals: tuple[int, ...]  # cards of each later street
     isomorphism: bool
+    form: str  # of showdowns, see `holdem_tree`
     all_hands: Int[np.ndarray, "N k"]  # that there are
     hands: tuple[Int[np.ndarray, "_ k"], Int[np.ndarray, "_ k"]]  # of each player, in this order
     ranges: tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]  # their weights
@@ -242,6 +243,7 @@ def tree_of(spot: Spot, *, form: str, axis: str | None = None) -> HoldemTree:
         deck=spot.deck,
         deals=spot.deals,
         isomorphism=spot.isomorphism,
+        form=form,
         all_hands=spot.all_hands,
         hands=spot.hands,
         ranges=spot.ranges,

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxgames.core import CHANCE, TERMINAL
-from jaxgames.game_tree import GameTree, levels
+from jaxgames.game_tree import GameTree, check_policies, levels
 
 PlayerPolicy = Float[np.ndarray, "_ _"] | Float[Array, "_ _"]
 
@@ -106,17 +106,14 @@ def moments(
 
 def _steps(tree, policies):
     """The chance of the move that leads to each history; 1 for moves of unknown players."""
-    if len(policies) != tree.num_players:
-        raise ValueError(f"{len(policies)} policies for {tree.num_players} players of {tree.game}")
+    legal = map(tree.legal_actions, range(tree.num_players))
+    uniform = [rows / rows.sum(axis=1, keepdims=True) for rows in legal]
+    given = [None if policy is None else np.asarray(policy, np.float64) for policy in policies]
+    check_policies(tree, [u if p is None else p for p, u in zip(given, uniform, strict=False)])
     found = tree.chance_prob.copy()
-    for player, policy in enumerate(policies):
-        if policy is None:
+    for player, table in enumerate(given):
+        if table is None:
             continue
-        table = np.asarray(policy, np.float64)
-        if table.shape != (shape := (tree.num_decisions[player], tree.num_actions)):
-            raise ValueError(
-                f"the policy of player {player} is {table.shape}, must be {shape} in {tree.game}"
-            )
         rows = np.flatnonzero(tree.actor[tree.parent[1:]] == player) + 1
         state = tree.information_state[tree.parent[rows], player]
         found[rows] = table[state, tree.parent_action[rows]]

@@ -267,6 +267,26 @@ def _value(node, after: Values, equity, rule):
     return sum(chance * value for chance, value in zip(node.chances, values, strict=True))
 
 
+def most_decisions(game: Poker) -> int:
+    """How many decisions a hand has at most.
+
+    Raises:
+      ValueError: a no-limit game without `bets`.
+    """
+    streets = _Walk(game, chumps(game)["uniform"], 0, None).streets
+
+    @functools.cache
+    def below(round, node):
+        if isinstance(node, _Decision):
+            return 1 + max(below(round, child) for child in node.children)
+        if isinstance(node, _End) and round + 1 < len(streets):
+            after = streets[round + 1].get(node.paid)
+            return 0 if after is None else below(round + 1, after)
+        return 0
+
+    return max(below(0, node) for node in streets[0].values())
+
+
 class _Walk:
     """The betting of a game, round by round, with a chump in one of the seats."""
 

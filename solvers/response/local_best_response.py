@@ -253,6 +253,27 @@ def probabilities(
     return found
 
 
+def checked_reach(
+    settings: LocalBestResponse,
+    policy: HandPolicy,
+    state: PokerState,
+    reach: Float[Array, " N"],
+    action: int,
+) -> Float[Array, " N"]:
+    """The opponent's reach with every hand after it acted at a state, from Python.
+
+    Raises:
+      ValueError: it would never have acted so, with any hand that it may hold.
+    """
+    found = reach * probabilities(settings, policy, state)[:, action]
+    if not jnp.any(found > 0):
+        raise ValueError(
+            f"{settings.game}: the opponent gives probability 0 to action {action} with every hand"
+            " that it may hold, so there is nothing to believe after it"
+        )
+    return found / jnp.max(found)
+
+
 def play(
     settings: LocalBestResponse,
     policy: HandPolicy,

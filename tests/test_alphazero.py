@@ -1,0 +1,287 @@
+"""AlphaZero: its search, also against a fixed opponent, games side by side, training."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from experiments import sog_tictactoe
+from jaxgames.adapters.pgx_public import public_pgx
+from jaxgames.registry import make
+from solvers import minimax
+from solvers.search import alphazero, side_by_side
+from solvers.search.alphazero import Agent, AlphaZero
+from solvers.search.side_by_side import Games
+from train import alphazero as training
+from train.alphazero import AlphaZeroTraining
+from train.learner import LearnerSettings
+
+GAME = public_pgx("tic_tac_toe")
+SEARCH = AlphaZero(alphazero.zero, simulations=200)
+TASTE = -1.5 * np.arange(9, dtype=np.float32)  # of a player who likes the first cells
+BIASED = Agent(settings=AlphaZero(lambda *_: (jnp.float32(0), jnp.asarray(TASTE)), simulations=1))
+
+
+@functools.cache
+def positions():
+    return minimax.enumerate_positions(GAME)
+
+
+@jax.jit
+def searches(agent, keys, states):
+    find = functools.partial(alphazero.search, GAME, agent)
+    return jax.vmap(find)(keys, states)
+
+
+def search_at(agent, numbers, seed=0):
+    """What the agent finds at these positions."""
+    states = jax.tree.map(lambda leaf: jnp.asarray(leaf[numbers]), positions().state)
+    return searches(agent, jax.random.split(jax.random.key(seed), len(numbers)), states)
+
+
+def decisions(depths, count):
+    """Some positions of these depths, and the exact values of their actions against the biased
+    player, to who acts."""
+    all_ = positions()
+    legal = all_.child != minimax.NOWHERE
+    policy = np.where(legal, np.exp(TASTE), 0)
+    policy /= np.maximum(policy.sum(axis=1, keepdims=True), 1e-9)
+    here = np.flatnonzero(np.isin(all_.depth, depths) & (all_.actor >= 0))
+    here = np.random.default_rng(0).choice(here, count, replace=False)
+    exact = np.zeros(all_.child.shape)
+    for player in range(2):
+        values = minimax.best_response_values(all_, policy, player=player)
+        sign = 1 if player == 0 else -1
+        mine = all_.actor == player
+        exact[mine] = sign * values[np.maximum(all_.child[mine], 0)]
+    return here, np.where(legal, exact, -np.inf)[here]
+
+
+def lost(exact, found):
+    """What the most visited actions lose against the best ones, on average."""
+    taken = np.asarray(found.visits).argmax(axis=1)
+    return float(np.mean(exact.max(axis=1) - exact[np.arange(len(exact)), taken]))
+
+
+def test_search_without_a_network_comes_to_the_best_response():
+    """The more simulations, the nearer; a search that takes its opponent for as good as itself
+    plays worse."""
+    numbers, exact = decisions((3, 4), 32)
+    agent = Agent(settings=SEARCH, opponent=BIASED)
+    losses = [
+        lost(exact, search_at(agent.replace(simulations=jnp.int32(count)), numbers))
+        for count in (4, 25, 200)
+    ]
+    assert losses[0] > losses[1] > losses[2]
+    assert losses[2] < 0.005
+    blind = lost(exact, search_at(Agent(settings=SEARCH, simulations=jnp.int32(200)), numbers))
+    assert blind > 0.02
+
+
+def test_values_are_those_of_the_best_response():
+    """Three moves before the end all is searched, many times."""
+    numbers, exact = decisions((6,), 32)
+    found = search_at(Agent(settings=SEARCH, opponent=BIASED), numbers)
+    errors = np.abs(found.value - exact.max(axis=1))
+    assert errors.mean() < 0.05  # by exploration, and by luck
+    assert lost(exact, found) < 0.01
+
+
+def test_fewer_simulations_than_there_is_room_for():
+    numbers, _ = decisions((0, 2), 8)
+    roomy = Agent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
+    tight = Agent(settings=AlphaZero(alphazero.zero, simulations=20), opponent=BIASED)
+    found = [search_at(agent, numbers) for agent in (roomy, tight)]
+    np.testing.assert_array_equal(found[0].visits, found[1].visits)
+    np.testing.assert_array_equal(found[0].visits.sum(axis=1), 20)
+    np.testing.assert_allclose(found[0].value, found[1].value, rtol=1e-6)
+
+
+def test_illegal_actions_are_never_visited():
+    numbers, exact = decisions((3, 5, 7), 32)
+    noisy = Agent(settings=AlphaZero(alphazero.zero, simulations=30, noise=1.0, concentration=0.1))
+    visits, others = (np.asarray(search_at(noisy, numbers, seed).visits) for seed in range(2))
+    assert (visits[np.isinf(exact)] == 0).all()
+    assert (visits.sum(axis=1) == 30).all()
+    assert (visits != others).any()  # noise
+
+
+def scripted(take):
+    """A player that takes the first or the last legal action, and notes which."""
+
+    def one(key, state):
+        action = take(GAME.child_mask(state)).astype(jnp.int32)
+        return action, {"action": action}
+
+    return jax.vmap(one)
+
+
+FIRST = scripted(jnp.argmax)
+LAST = scripted(lambda legal: 8 - jnp.argmax(legal[::-1]))
+
+
+def by_the_rules(pick_by_seat):
+    """Actions and payoff of a scripted game by the other implementation of the rules."""
+    game = make("tic_tac_toe")
+    state, actions = game.init(), []
+    while int(state.actor) >= 0:
+        legal = np.flatnonzero(state.legal)
+        actions.append(int(legal[pick_by_seat[int(state.actor)]]))
+        state = game.step(state, jnp.int32(actions[-1]))
+    return actions, float(state.returns[0])
+
+
+def test_games_side_by_side_are_those_of_the_rules():
+    keys, seats = jax.random.split(jax.random.key(0), 4), jnp.array([0, 1, 1, 0])
+    play = jax.jit(functools.partial(side_by_side.play, GAME, players=[FIRST, LAST]))
+    games = play(keys, seats)
+    for number, seat in enumerate(seats.tolist()):
+        actions, payoff = by_the_rules([0, -1] if seat == 0 else [-1, 0])
+        there = games.there[number]
+        assert games.notes["action"][number][there].tolist() == actions
+        assert not games.notes["action"][number][~there].any()
+        assert games.payoffs[number] == payoff
+        assert bool(there[0]) == (seat == 1)  # the second player has the even turns
+    alone = jax.jit(functools.partial(side_by_side.play, GAME, players=[FIRST]))(keys, seats)
+    actions, payoff = by_the_rules([0, 0])
+    for number in range(4):
+        assert alone.notes["action"][number][alone.there[number]].tolist() == actions
+    np.testing.assert_array_equal(alone.payoffs, payoff)
+
+
+def test_duels_are_told_from_the_first_agents_side():
+    """A search does well against random play, from either seat."""
+    strong = Agent(settings=AlphaZero(alphazero.zero, simulations=40))
+    won = side_by_side.duel(GAME, strong, Agent(), jax.random.key(0), num_games=48)
+    lost_ = side_by_side.duel(GAME, Agent(), strong, jax.random.key(0), num_games=48)
+    for seat in range(2):
+        assert won[seat::2].mean() > 0.4
+        assert lost_[seat::2].mean() < -0.4
+
+
+def test_value_targets():
+    """Against the definition, game by game."""
+    random = np.random.default_rng(0)
+    lengths, payoffs = np.array([5, 9, 3]), np.array([1.0, -1.0, 0.0], np.float32)
+    value = random.normal(size=(3, 9)).astype(np.float32)
+    there = np.arange(9) < lengths[:, None]
+    notes = training._Note(example=None, sign=None, value=jnp.asarray(value))
+    games = Games(payoffs=jnp.asarray(payoffs), there=jnp.asarray(there), notes=notes)
+    for steps in (None, 1, 4, 20):
+        found = np.asarray(training.value_targets(games, steps))
+        for game, length in enumerate(lengths):
+            for turn in range(length):
+                later = None if steps is None else turn + steps
+                goes_on = later is not None and later < length
+                assert found[game, turn] == (value[game, later] if goes_on else payoffs[game])
+
+
+def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8, mesh=None):
+    """A network's graph, and a run so many steps later."""
+    graph, params = nnx.split(training.new_network(GAME, seed=seed, width=64, depth=2))
+    settings = AlphaZeroTraining(
+        search=AlphaZero(
+            training.NetworkEvaluator(graph), simulations=simulations, noise=0.25, sampled_moves=9
+        ),
+        learner=LearnerSettings(
+            learning_rate=3e-3,
+            decay_rate=0.03,
+            decay_steps=steps * updates,
+            batch_size=128,
+            capacity=20_000,
+            max_uses=20,
+            policy_weight=1.0,
+            l2=1e-4,
+        ),
+        games=games,
+        updates=updates,
+    )
+    state = training.new_training(GAME, params, jax.random.key(seed), settings=settings, mesh=mesh)
+    for _ in range(steps):
+        state, metrics = training.train_step(
+            GAME, graph, state, settings=settings, opponent=opponent, mesh=mesh
+        )
+    return graph, state, metrics
+
+
+def composed(agent):
+    """What an agent that draws nothing plays at all positions that it can meet."""
+    find = functools.partial(_most_visited, agent)
+    return sog_tictactoe.composed(positions(), find, batch=64)
+
+
+def _most_visited(agent, numbers, states):
+    keys = jax.random.split(jax.random.key(0), len(numbers))
+    return np.asarray(searches(agent, keys, states).visits).argmax(axis=1)
+
+
+def gain_of_best_response(policy):
+    """NashConv / 2: the value of the game is 0."""
+    values = [
+        minimax.best_response_values(positions(), policy, player=player)[0] for player in (0, 1)
+    ]
+    return (values[0] - values[1]) / 2
+
+
+def test_training_teaches_to_win():
+    """What a policy head alone loses to random play, before training and after a little of it."""
+    graph, state, metrics = trained(25)
+    assert metrics["moves"] > 5
+    assert 0 < state.replay.size <= 25 * 32 * 9
+    np.testing.assert_array_equal(state.learner.step, 25 * 8)
+    head = AlphaZero(training.NetworkEvaluator(graph), simulations=1)
+    untrained = nnx.split(training.new_network(GAME, seed=0, width=64, depth=2))[1]
+    points = [
+        float(
+            side_by_side.duel(
+                GAME, Agent(params=params, settings=head), Agent(), jax.random.key(1), num_games=512
+            ).mean()
+        )
+        for params in (untrained, state.learner.params)
+    ]
+    assert points[1] > points[0] + 0.2
+
+
+@pytest.mark.slow
+def test_training_comes_to_perfect_play():
+    """Nothing beats the trained agent, in any of the positions that it can meet."""
+    graph, state, _ = trained(400, games=64)
+    agent = Agent(
+        params=state.learner.params,
+        settings=AlphaZero(training.NetworkEvaluator(graph), simulations=64),
+    )
+    assert gain_of_best_response(composed(agent)) == 0
+
+
+@pytest.mark.slow
+def test_learned_responses_come_to_the_exact_one():
+    """Against an agent of little training, and never above what is possible."""
+    graph, state, _ = trained(5)
+    evaluate = training.NetworkEvaluator(graph)
+    agent = Agent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
+    exact = gain_of_best_response(composed(agent))
+    assert exact > 0.5
+    _, state, _ = trained(150, opponent=agent, seed=1)
+    response = Agent(
+        params=state.learner.params, settings=AlphaZero(evaluate, simulations=64), opponent=agent
+    )
+    won = side_by_side.duel(GAME, response, agent, jax.random.key(2), num_games=256).mean()
+    assert 0.9 * exact <= won <= exact + 1e-6
+
+
+def test_bad_input():
+    for fields, message in (
+        ({"simulations": 0}, "simulations=0 must be at least 1"),
+        ({"simulations": 1, "noise": 1.5}, "noise=1.5 must be from 0 to 1"),
+        ({"simulations": 1, "exploration": 0.0}, "exploration=0.0 must be positive"),
+        ({"simulations": 1, "sampled_moves": -1}, "sampled_moves=-1 must be at least 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            AlphaZero(alphazero.zero, **fields)
+    fine = dict(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
+    for name, value in (("games", 0), ("updates", 0), ("td_steps", 0)):
+        with pytest.raises(ValueError, match=f"{name}=0 must be"):
+            AlphaZeroTraining(**fine | {name: value})

@@ -1,0 +1,33 @@
+"""The experiments `depth_limited_nlfh` and `leaf_values_dnn`."""
+
+import pytest
+
+from experiments import cli, results
+
+
+def test_a_run(tmp_path):
+    """No answer to the bet loses less than the blueprint does without it."""
+    out = str(tmp_path)
+    assert cli.main(["depth_limited_nlfh", "--preset", "smoke", "--out", out]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    uncertain = result.number("uncertainty of the game's value").value
+    assert 0 <= uncertain < 50
+    for name in ("translation", "in-abstraction", "values=1", "values=2"):
+        assert 0 < result.number(name).value < 500
+    assert result.number("translation").paper == 9.63
+    assert result.number("sequences:all after the bet, against the first street").value > 10
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_a_run_with_learned_values(tmp_path):
+    """More examples teach more."""
+    out = str(tmp_path)
+    assert cli.main(["leaf_values_dnn", "--preset", "smoke", "--out", out]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    few, many = (result.number(f"loss:{count:,} examples").value for count in (1000, 10_000))
+    assert many < 0.5 * few
+    for name in ("exact values", "network", "values on 1 boards"):
+        assert result.number(name).value >= 0

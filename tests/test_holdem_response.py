@@ -1,0 +1,122 @@
+"""Hold'em for learned best responses: features, beliefs by Bayes, payoffs by all hands."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_local_best_response import SMALL, always, any_policy
+
+from jaxgames import random_playouts
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.holdem.rules import CALL, FOLD, NOTHING
+from solvers.response import holdem
+from solvers.response import local_best_response as lbr
+
+POKER = holdem.StrengthPoker(**SMALL.parameters())
+
+
+def test_features_tell_what_the_player_knows():
+    """They are the same whatever the other player holds."""
+    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), playouts().states)
+    states = jax.tree.map(lambda x: x[states.num_dealt >= 2], states)
+    for player in range(2):
+        others = np.arange(2)[None, :, None] != player
+        hidden = states.replace(hole=np.where(others, np.int32(NOTHING), states.hole))
+        features = jax.jit(jax.vmap(functools.partial(POKER.features, player=player)))
+        np.testing.assert_array_equal(features(states), features(hidden))
+
+
+def test_strength_is_the_share_of_hands_that_are_beaten():
+    """With a pair, and the lowest card without one: of the other four cards."""
+    state = POKER.init()
+    for card in (4, 0, 5):  # an ace, the lowest card, and the other ace
+        state = POKER.step(state, jnp.int32(card))
+        while int(state.actor) >= 0:
+            state = POKER.step(state, jnp.int32(CALL))
+    features = np.stack([POKER.features(state, player) for player in range(2)])
+    np.testing.assert_allclose(features[:, 0], [1, 1 / 8], atol=1e-6)
+
+
+@functools.cache
+def playouts():
+    found = random_playouts(POKER, jax.random.key(0), num_playouts=64)
+    return jax.device_get(found)
+
+
+def test_the_belief_is_what_bayes_says():
+    """The product of the policy's probabilities, of hands that share no card with what is seen."""
+    policy = functools.partial(any_policy, POKER)
+    settings = lbr.LocalBestResponse(POKER)
+    for responder in range(2):
+        belief = holdem.RangeBelief(
+            game=POKER, policy_of_hands=policy, responder=jnp.int32(responder)
+        )
+        after = jax.jit(belief.after)
+        checked = 0
+        for game in range(8):
+            memory, expected = belief.start(), np.ones(6)
+            for step in range(playouts().moves.shape[1]):
+                state = jax.tree.map(lambda x, g=game, s=step: x[g, s], playouts().states)
+                if state.actor in (CHANCE, TERMINAL):
+                    continue
+                action = playouts().moves[game, step]
+                node = holdem.IndexedGame(
+                    game=POKER, index=lambda s, p: p, num_states=9, longest=9
+                ).at(jax.tree.map(jnp.asarray, state))
+                rows = np.asarray(lbr.probabilities(settings, policy, node.place))
+                memory = after(memory, node, jnp.int32(action))
+                if state.actor == 1 - responder:
+                    expected = expected * rows[:, action]
+                    checked += 1
+                weights = np.asarray(belief.weights(memory, node.place))
+                seen = {int(state.hole[responder, 0]), int(state.board[0])}
+                mine = np.where(np.isin(np.arange(6), list(seen)), 0, expected)
+                np.testing.assert_allclose(weights / weights.sum(), mine / mine.sum(), rtol=1e-5)
+        assert checked > 8
+
+
+def test_hands_are_drawn_in_proportion_to_their_weights():
+    belief = holdem.RangeBelief(game=POKER, policy_of_hands=None, responder=jnp.int32(1))
+    state = POKER.init()
+    for card in (2, 5):
+        state = POKER.step(state, jnp.int32(card))
+    luck = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
+    draw = jax.jit(jax.vmap(lambda luck: belief.sample((), state, None, luck)))
+    found = draw(luck).hole
+    np.testing.assert_array_equal(found[:, 1, 0], 5)
+    np.testing.assert_array_equal(np.bincount(found[:, 0, 0], minlength=6), [200] * 5 + [0])
+
+
+def test_showdowns_pay_the_mean_over_all_hands():
+    states = playouts().states
+    for responder in range(2):
+        game = holdem.chump_game(POKER, responder=responder, longest=8)
+        last = jax.tree.map(lambda x: x[:, -1], states)
+        found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
+        np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
+        for row in range(64):
+            state = jax.tree.map(lambda x, r=row: x[r], last)
+            if state.folded.any():
+                np.testing.assert_allclose(found[row], state.returns)
+                continue
+            own, board = int(state.hole[responder, 0]), int(state.board[0])
+            rank = lambda card, b=board: (card // 2 == b // 2, card // 2)  # noqa: E731
+            others = [card for card in range(6) if card not in (own, board)]
+            wins = [(rank(own) > rank(o)) - (rank(own) < rank(o)) for o in others]
+            expected = float(np.mean(wins)) * int(state.spent[0])
+            assert found[row, responder] == pytest.approx(expected, abs=1e-5)
+
+
+def test_bad_input():
+    with pytest.raises(ValueError, match="responder=2 must be a player"):
+        holdem.chump_game(POKER, responder=2, longest=8)
+    state = POKER.init()
+    for card in (2, 5):
+        state = POKER.step(state, jnp.int32(card))
+    calls = functools.partial(always, CALL, POKER)
+    reach, settings = jnp.ones(6), lbr.LocalBestResponse(POKER)
+    np.testing.assert_array_equal(lbr.checked_reach(settings, calls, state, reach, CALL), reach)
+    with pytest.raises(ValueError, match="probability 0 to action 0 with every hand"):
+        lbr.checked_reach(settings, calls, state, reach, FOLD)

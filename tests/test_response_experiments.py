@@ -1,0 +1,40 @@
+"""The experiments `aivat_leduc` and `abr_chumps`."""
+
+import pytest
+
+from experiments import abr_chumps, aivat_leduc, cli, results
+
+
+def test_a_run_of_aivat(tmp_path):
+    """The estimates agree; the more is known, the less luck is left."""
+    assert cli.main(["aivat_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    for opponent in aivat_leduc.OPPONENTS:
+        values = [result.number(f"won from {opponent}:{name}") for name in aivat_leduc.ESTIMATES]
+        for one in values:
+            assert one.low < values[-1].value + 0.5
+            assert one.high > values[-1].value - 0.5
+        raw, *_, both = (
+            result.number(f"deviation against {opponent}:{name}").value
+            for name in aivat_leduc.ESTIMATES
+        )
+        assert both < raw / 2
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_run_against_chumps(tmp_path):
+    """Local best response finds all there is to win from one that always calls."""
+    assert cli.main(["abr_chumps", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    fold = result.number("exact:always fold, one card").value
+    assert fold == pytest.approx(750, abs=0.01)
+    exact = result.number("exact:always call, one card").value
+    learned = result.number("ISMCTS-BR:always call, one card")
+    assert learned.low < exact
+    for name in ("always raise", "call or raise", "uniform"):
+        rule = result.number(f"LBR:{name}, one card").value
+        assert rule <= result.number(f"exact:{name}, one card").value + 0.01
+    played = result.number("LBR, played:always call, one card")
+    assert played.low < result.number("LBR:always call, one card").value < played.high
+    assert abr_chumps.PRESETS["smoke"].games[0] not in abr_chumps.PLANS
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

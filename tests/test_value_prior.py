@@ -1,0 +1,58 @@
+"""Networks of value and prior, and torsos of convolutions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from nets.torsos import Convolutional
+from nets.value_prior import ValuePrior
+
+BOARD = (4, 5, 2)
+SIZE = 4 * 5 * 2 + 1  # and one number more
+
+
+def network(**options):
+    options = dict(width=8, depth=1, torso="convolutional", board=BOARD) | options
+    return ValuePrior(SIZE, 3, rngs=nnx.Rngs(0), **options)
+
+
+def test_batches_of_any_shape():
+    features = jax.random.normal(jax.random.key(0), (2, 3, SIZE))
+    values, logits = network()(features)
+    assert (values.shape, logits.shape) == ((2, 3), (2, 3, 3))
+    value, row = network()(features[1, 2])
+    np.testing.assert_allclose(value, values[1, 2], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(row, logits[1, 2], rtol=1e-4, atol=1e-6)
+    other = network()(features.at[..., -1].add(1.0))[0]  # the number that is no part of the board
+    assert np.abs(other - values).min() > 1e-6
+
+
+def test_convolutions_see_neighbours_on_the_board():
+    """What a cell changes in front of the last layer is at most three cells away: by the first
+    convolution and the two of a block."""
+    torso, seen = Convolutional(SIZE, width=8, depth=1, board=BOARD, rngs=nnx.Rngs(0)), []
+    last = torso.last
+    torso.last = lambda hidden: seen.append(hidden) or last(hidden)
+    features = jax.random.normal(jax.random.key(1), (SIZE,))
+    torso(features)
+    torso(features.at[0].add(1.0))  # in the first cell
+    changed = np.abs(np.subtract(*seen)).reshape(4, 5, -1).max(axis=2) > 0
+    assert changed[0, 0]
+    assert not changed[:, 4].any()
+    assert changed[:, :4].any()
+
+
+@pytest.mark.parametrize("board", [None, (4, 5), (4, 5, 3)])
+def test_features_without_that_board(board):
+    with pytest.raises(ValueError, match=r"must be \(H, W, C\) within the 41 inputs"):
+        network(board=board)
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="unknown torso 'conv'"):
+        network(torso="conv")
+    with pytest.raises(ValueError, match="width=0 and depth=1 must be at least 1"):
+        network(width=0)
+    assert isinstance(network(torso="mlp")(jnp.zeros(SIZE))[0], jax.Array)
