@@ -23,6 +23,7 @@ class Config:
     learning: Learning
     curve: Learning  # of the figure
     games: tuple[str, ...]
+    more_simulations: dict[str, int] = dataclasses.field(default_factory=dict)  # when measured
     agent: str = "cfr_plus:10"
     curve_game: str = "leduc_poker"
     curve_agents: tuple[str, ...]
@@ -39,7 +40,6 @@ _LARGE = Learning(
     learning_rate=2e-4,
     batch_size=2048,
     capacity=1_000_000,
-    games=100_000,
 )
 _SMALL = Learning(
     measured_at=(0, 20),
@@ -48,7 +48,7 @@ _SMALL = Learning(
     episodes=32,
     width=32,
     depth=1,
-    games=200,
+    games=2000,
 )
 PRESETS = {
     "smoke": Config(
@@ -67,7 +67,8 @@ PRESETS = {
             "goofspiel(cards=5,points=descending)",
             "scotland_yard(map=glasses)",
         ),
-        learning=Learning(measured_at=(0, 400), measured_simulations=3000, games=200),
+        learning=Learning(measured_at=(400,), measured_simulations=20_000),
+        more_simulations={"kuhn_poker": 200_000},
         curve=_CURVE,
         curve_agents=("always_fold", "cfr_plus:7", "cfr_plus:50"),
     ),
@@ -102,7 +103,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     config = PRESETS[arguments.preset]
     run = Run(arguments, config, experiment="abr_cfr", command=command)
-    table = {game: points(run, game, config.agent, config.learning) for game in config.games}
+    table = {
+        game: points(run, game, config.agent, _learning(config, game)) for game in config.games
+    }
     curves = {
         agent: points(run, config.curve_game, agent, config.curve) for agent in config.curve_agents
     }
@@ -120,6 +123,12 @@ def main(arguments: Arguments, *, command: str) -> None:
         deviations=abr_uniform.DEVIATIONS,
     )
     abr_uniform.print_table("abr_cfr", found)
+
+
+def _learning(config: Config, game: str) -> Learning:
+    usual = config.learning.measured_simulations
+    simulations = config.more_simulations.get(game, usual)
+    return dataclasses.replace(config.learning, measured_simulations=simulations)
 
 
 def draw(path: pathlib.Path, config: Config, curves: dict[str, Sequence[Point]]) -> None:

@@ -49,7 +49,6 @@ PRESETS = {
             learning_rate=2e-4,
             batch_size=2048,
             capacity=1_000_000,
-            games=100_000,
         ),
         simulations=(10, 100, 1000),
     ),

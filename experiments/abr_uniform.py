@@ -45,10 +45,10 @@ PRESETS = {
             episodes=32,
             width=32,
             depth=1,
-            games=200,
+            games=2000,
         ),
     ),
-    "cpu": Config(learning=Learning(measured_at=(0, 100, 400), measured_simulations=200)),
+    "cpu": Config(learning=Learning(measured_at=(0, 100, 400))),
     "paper": Config(
         learning=Learning(
             measured_at=(0, 1000, 10_000, 100_000),
@@ -60,7 +60,6 @@ PRESETS = {
             learning_rate=2e-4,
             batch_size=2048,
             capacity=1_000_000,
-            games=100_000,
         )
     ),
 }
@@ -144,8 +143,8 @@ def draw(path: pathlib.Path, found: dict[str, Sequence[Point]]) -> None:
         ]
         plots.bands(place, lines, published={}, x_label="training steps", log_x=False)
         place.set(yscale="linear", ylabel="% of the exact NashConv")
-        plots.level(place, 100, "exact best response")
-        plots.level(place, 95, "95 %")
+        plots.level(place, 100.0, "exact best response")
+        plots.level(place, 95.0, "95 %")
 
 
 def print_table(title: str, found: dict[str, Sequence[Point]]) -> None:

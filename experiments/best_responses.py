@@ -59,7 +59,7 @@ class Learning:
     l2: float = 1e-5
     batch_size: int = 256
     capacity: int = 8192
-    games: int = 500  # in either seat, in the end
+    games: int = 100_000  # in either seat, in the end
     seed: int = 0
 
 
@@ -103,23 +103,27 @@ class Arena:
         found = evaluation.best_response_value(self.public, to_jax(policies))
         return np.asarray(found, float).tolist()
 
-    def won(
+    def composed(
         self,
         policies: TabularPolicy,
-        responses: Sequence[ResponseGame],
         params: Sequence[PyTree],
         settings: IsmctsBr,
         seed: int,
-    ) -> list[float]:
-        """The exact values of what searching responders play, by seat."""
+    ) -> list[TabularPolicy]:
+        """What both play when a searching responder has one seat and the agent the other: by seat
+        of the responder."""
         found = []
-        for player, (response, given) in enumerate(zip(responses, params, strict=True)):
+        for player, response in enumerate(self.against(policies)):
             key = jax.random.fold_in(jax.random.key(seed), player)
-            mine = games.composed(response, given, key, self.source, settings=settings)
-            both = tuple(mine if p == player else rows for p, rows in enumerate(policies))
-            values = evaluation.expected_value(self.public, to_jax(both))
-            found.append(float(values[player]))
+            mine = games.composed(response, params[player], key, self.source, settings=settings)
+            both = (mine if p == player else rows for p, rows in enumerate(policies))
+            found.append(tuple(both))
         return found
+
+    def won(self, pairs: Sequence[TabularPolicy]) -> list[float]:
+        """The exact values of what responders play, by seat."""
+        values = (evaluation.expected_value(self.public, to_jax(both)) for both in pairs)
+        return [float(value[player]) for player, value in enumerate(values)]
 
 
 arena = functools.cache(Arena)
@@ -145,7 +149,7 @@ def search_alone(game: str, agent: str, learning: Learning) -> Point:
         exploration=learning.exploration,
         scale=here.scale,
     )
-    won = here.won(policies, here.against(policies), (None, None), settings, learning.seed)
+    won = here.won(here.composed(policies, (None, None), settings, learning.seed))
     return Point(game=game, agent=agent, step=SEARCH_ALONE, exact=here.best(policies), won=won)
 
 
@@ -167,10 +171,10 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
         for trainee in trainees:
             trainee.train(step)
         given = [(here.environment, trainee.params) for trainee in trainees]
-        won = here.won(policies, responses, given, search, learning.seed)
-        point = Point(game=game, agent=agent, step=step, exact=exact, won=won)
+        pairs = here.composed(policies, given, search, learning.seed)
+        point = Point(game=game, agent=agent, step=step, exact=exact, won=here.won(pairs))
         if step == learning.measured_at[-1]:
-            point = _with_games(point, responses, given, search, learning)
+            point = _with_games(point, here, pairs, learning)
         yield point
 
 
@@ -209,11 +213,11 @@ def training_settings(learning: Learning, evaluate: Any, scale: float) -> Respon
     )
 
 
-def _with_games(point, responses, params, settings, learning) -> Point:
+def _with_games(point, here, pairs, learning) -> Point:
     means, errors = [], []
-    for player, (response, given) in enumerate(zip(responses, params, strict=True)):
+    for player, both in enumerate(pairs):
         key = jax.random.fold_in(jax.random.key(learning.seed), 10 + player)
-        won = games.play(response, given, key, settings=settings, num_games=learning.games)
+        won = games.sampled(here.tree, both, key, num_games=learning.games)[:, player]
         means.append(float(won.mean()))
         errors.append(float(won.std(ddof=1) / np.sqrt(len(won))))
     return dataclasses.replace(point, mean=means, error=errors)

@@ -241,7 +241,7 @@ class Bench:
     @functools.cached_property
     def _generated(self):
         """Values at the leaves of the abstraction; and the times when each strategy was found."""
-        folder, identity = self.folder / "leaf_values", {"config": dataclasses.asdict(self.config)}
+        folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
         shape = len(self.cut.leaves), self.cut.choices, *self.cut.num_classes
         template = (
             jax.ShapeDtypeStruct(shape, self.tree.public.dtype),

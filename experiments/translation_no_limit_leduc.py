@@ -342,7 +342,7 @@ def _numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
 
 def _print(cells: Sequence[Cell]) -> None:
     table = Table(title="translation_no_limit_leduc: exploitability, pots or antes")
-    table.add_column("game, stack or equilibrium", no_wrap=True)
+    table.add_column("game", no_wrap=True)
     for label in MAPPINGS.values():
         table.add_column(label, justify="right")
     lines: dict[str, list[str]] = {}

@@ -171,6 +171,14 @@ def test_games_against_the_opponent_are_worth_what_they_should_be():
         assert abs(won.mean() - best[player]) < 4 * error + 0.01
 
 
+def test_games_of_policies_are_worth_what_they_should_be():
+    policies = one_who_plays_its_cards()
+    won = games.sampled(compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000)
+    expected = value(KUHN, policies, 0, policies[0])
+    assert abs(won[:, 0].mean() - expected) < 4 * won[:, 0].std() / np.sqrt(len(won))
+    np.testing.assert_allclose(won.sum(axis=1), 0, atol=1e-6)
+
+
 @record
 class Cards(Belief):
     """What player 1's actions tell of its card, by the rules of Kuhn."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, own_sequence
 from solvers.response.ismcts_br import IsmctsBr, search
 from solvers.response.response_game import ResponseGame, Standing, begin, moved
+from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree
 
 
@@ -68,6 +69,34 @@ def _played(response, params, keys, settings):
         return game.payoffs_at(standing.place)[response.responder]
 
     return jax.vmap(one)(keys)
+
+
+def sampled(
+    tree: DecisionTree,
+    policies: Sequence[Float[np.ndarray | Array, "_ _"]],
+    key: Key[Array, ""],
+    *,
+    num_games: int,
+) -> Float[np.ndarray, "G P"]:
+    """All payoffs of so many games of a compiled game in which the players follow `policies`,
+    `[D_p, A]` each. `key` is consumed.
+
+    Raises:
+      ValueError: `num_games` is below 1.
+    """
+    if num_games < 1:
+        raise ValueError(f"num_games={num_games} must be at least 1")
+    table = jnp.concatenate([jnp.asarray(rows, jnp.float32) for rows in policies])
+    table = jnp.concatenate([table, jnp.zeros_like(table[:1])])
+    return np.asarray(_sampled(tree, table, jax.random.split(key, num_games)), np.float64)
+
+
+@jax.jit
+def _sampled(tree, table, keys):
+    def choose(carry, node, luck):
+        return carry, episodes.pick(table[node.state], luck[0]), None
+
+    return jax.vmap(lambda key: episodes.play(tree, key, choose, None).payoffs)(keys)
 
 
 def composed(

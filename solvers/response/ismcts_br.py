@@ -93,7 +93,7 @@ def search(
         lots = jnp.where(root.uniform > 0, lots, 0)
         lots = lots / jnp.maximum(sum_actions(lots), jnp.finfo(lots.dtype).tiny)
         weights = (1 - settings.noise) * weights + settings.noise * lots
-    tree = _empty(settings.simulations, weights)
+    tree = _empty(min(settings.simulations, response.game.num_states), weights)
     tree = _inserted(tree, root.state, value, weights)
 
     def one(number, tree):
@@ -117,8 +117,8 @@ def _evaluated(params, node, settings):
     return value, weights / jnp.maximum(sum_actions(weights), 1e-9)
 
 
-def _empty(simulations, weights) -> Tree:
-    size = 2 ** (2 * simulations).bit_length() + _NEAR  # at most half full
+def _empty(count, weights) -> Tree:
+    size = 2 ** (2 * count).bit_length() + _NEAR  # at most half full
     table = jnp.zeros((size, *weights.shape), weights.dtype)
     return Tree(
         state=jnp.full(size, -1, jnp.int32),
