@@ -5,6 +5,7 @@ import pytest
 from experiments import cli, results
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path):
     """No answer to the bet loses less than the blueprint does without it."""
     out = str(tmp_path)

@@ -39,7 +39,7 @@ def spread_run(out, *arguments):
         pytest.param(("two streets", "--storage", "int16"), marks=pytest.mark.slow),
         pytest.param(("two streets", "--isomorphism"), marks=pytest.mark.slow),
         pytest.param(("three streets",), marks=pytest.mark.slow),
-        ("three streets", "--isomorphism"),
+        pytest.param(("three streets", "--isomorphism"), marks=pytest.mark.slow),
     ],
     ids=" ".join,
 )
