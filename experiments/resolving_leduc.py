@@ -17,6 +17,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from rich.console import Console
 from rich.table import Table
 
@@ -28,7 +29,9 @@ from jaxgames.registry import make
 from solvers import cfr, evaluation, sweeps
 from solvers.depth_limited.subgame import ends_of_rounds
 from solvers.gadget import gifts, root_weights, with_gadget, with_margins, without_gadget
-from solvers.public_tree import Policy, PublicTree, build_public_tree, pack
+from solvers.public_tree import PublicTree, build_public_tree, pack
+
+Policies = tuple[Float[Array, "n _ A"], ...]
 
 BLUEPRINT = "blueprint"
 
@@ -144,7 +147,7 @@ class _Bench:
         }
 
     @functools.cached_property
-    def blueprints(self) -> Policy:
+    def blueprints(self) -> Policies:
         """Average policies [n, D, A]."""
         found, state, before = [], cfr.init(self.game), 0
         for count in self.config.blueprints:
@@ -162,7 +165,7 @@ class _Bench:
         for count, value in zip(self.config.blueprints, found.tolist(), strict=True):
             yield Cell(way=name, blueprint=count, exploitability=value)
 
-    def _composed(self, way: Way, resolver: int) -> Policy:
+    def _composed(self, way: Way, resolver: int) -> Policies:
         """Blueprints with what the re-solver does in all subgames."""
         composed = list(self.blueprints)
         for root, subgame in self.subgames.items():

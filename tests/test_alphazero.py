@@ -66,6 +66,7 @@ def lost(exact, found):
     return float(np.mean(exact.max(axis=1) - exact[np.arange(len(exact)), taken]))
 
 
+@pytest.mark.slow
 def test_search_without_a_network_comes_to_the_best_response():
     """The more simulations, the nearer; a search that takes its opponent for as good as itself
     plays worse."""
