@@ -31,7 +31,7 @@ from jaxgames.holdem.betting import betting_of_rules, with_bet
 from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.sizes import Sizes
 from jaxgames.holdem.translation import translate_bet
-from solvers import cfr, checkpoint, evaluation
+from solvers import cfr, evaluation
 from solvers.holdem import leaf_values, nested
 from solvers.holdem.depth_limited import cut_street, part_of, transferred
 from solvers.holdem.game import game_tree
@@ -241,6 +241,8 @@ class Bench:
     @functools.cached_property
     def _generated(self):
         """Values at the leaves of the abstraction; and the times when each strategy was found."""
+        from solvers import checkpoint  # imports Orbax
+
         folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
         shape = len(self.cut.leaves), self.cut.choices, *self.cut.num_classes
         template = (
@@ -325,6 +327,8 @@ class Bench:
     ) -> Policy:
         """Average policies after so many iterations of CFR+, from the last checkpoint on, or that
         after `since` iterations."""
+        from solvers import checkpoint  # imports Orbax
+
         folder, storage = self.folder / f"{name}_{num_iterations}", self.config.storage
         how = dict(tree=tree.public, solver=_BLUEPRINT)
         found = [at for at in (folder, self.folder / f"{name}_{since}") if at.exists()]
