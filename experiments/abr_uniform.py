@@ -144,13 +144,12 @@ def draw(path: pathlib.Path, found: dict[str, Sequence[Point]]) -> None:
         plots.bands(place, lines, published={}, x_label="training steps", log_x=False)
         place.set(yscale="linear", ylabel="% of the exact NashConv")
         plots.level(place, 100.0, "exact best response")
-        plots.level(place, 95.0, "95 %")
 
 
 def print_table(title: str, found: dict[str, Sequence[Point]]) -> None:
     """What was found, on the terminal."""
     table = Table(title=f"{title}: NashConv")
-    table.add_column("")
+    table.add_column("", overflow="fold")
     for heading in ("exact", "ISMCTS-BR", "% of exact", "by games", "95 % confidence"):
         table.add_column(heading, justify="right")
     for name, curve in found.items():

@@ -82,7 +82,7 @@ def goals(listing, player, count):
 @pytest.mark.parametrize(
     ("player", "own_decisions_only"),
     [
-        (0, False),
+        pytest.param(0, False, marks=pytest.mark.slow),
         (1, True),
         pytest.param(0, True, marks=pytest.mark.slow),
         pytest.param(1, False, marks=pytest.mark.slow),
@@ -109,6 +109,7 @@ def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_onl
     assert compared >= 3
 
 
+@pytest.mark.slow
 def test_thinking_again_finds_the_same():
     once, policy = thinking("leduc_poker", seeds(), 0, twice(started("leduc_poker", 0)))
     again, same = thinking("leduc_poker", seeds()[::-1], 1, once)

@@ -82,6 +82,7 @@ def test_search_without_a_network_comes_to_the_best_response():
     assert blind > 0.02
 
 
+@pytest.mark.slow
 def test_values_are_those_of_the_best_response():
     """Three moves before the end all is searched, many times."""
     numbers, exact = decisions((6,), 32)
@@ -91,6 +92,7 @@ def test_values_are_those_of_the_best_response():
     assert lost(exact, found) < 0.01
 
 
+@pytest.mark.slow
 def test_fewer_simulations_than_there_is_room_for():
     numbers, _ = decisions((0, 2), 8)
     roomy = Agent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
@@ -227,6 +229,7 @@ def gain_of_best_response(policy):
     return (values[0] - values[1]) / 2
 
 
+@pytest.mark.slow
 def test_training_teaches_to_win():
     """What a policy head alone loses to random play, before training and after a little of it."""
     graph, state, metrics = trained(25)

@@ -29,6 +29,7 @@ def test_a_run_of_rps_plus(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_in_leduc(tmp_path):
     """More values are better, and then the second round may be solved again."""
     assert cli.main(["depth_limited_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
@@ -45,6 +46,7 @@ def test_a_run_in_leduc(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_of_resolving(tmp_path):
     """What is safe makes no blueprint worse, and the bad one better."""
     assert cli.main(["resolving_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
@@ -56,6 +58,7 @@ def test_a_run_of_resolving(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_run_of_translation(tmp_path):
     """Published numbers of the randomised mappings in games of one bet; the strategy that is
     translated is an equilibrium of its abstraction."""

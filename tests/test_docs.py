@@ -93,6 +93,7 @@ def test_program_of_student_of_games_runs():
     assert output.getvalue().count("[") == 4  # three actions
 
 
+@pytest.mark.slow
 def test_programs_of_depth_limited_solving_run(capsys):
     """The first player guarantees almost the value of Leduc hold'em; values of hold'em's leaves."""
     leduc, holdem = re.findall(
@@ -105,6 +106,7 @@ def test_programs_of_depth_limited_solving_run(capsys):
     assert found["values"].shape == (len(found["cut"].leaves), 4, 4, 4)
 
 
+@pytest.mark.slow
 def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     """One reads the solution of the worked spot: here a rough one, of fewer hands."""
     monkeypatch.chdir(tmp_path)

@@ -86,12 +86,12 @@ ALL_IN = dataclasses.replace(POTS, bets=("allin",))
 slowly = functools.partial(pytest.param, marks=pytest.mark.slow)  # most of it is compilation
 CASES = [
     ("Leduc", "ranks", True),
-    ("Leduc", "products", False),
+    slowly("Leduc", "products", False),
     slowly("Leduc", "ranks", False),
     slowly("Leduc", "products", True),
     ("two streets", "products", True),
     slowly("two streets", "ranks", False),
-    ("three streets", "ranks", True),
+    slowly("three streets", "ranks", True),
     slowly("three streets", "products", False),
 ]
 
@@ -181,7 +181,7 @@ def test_three_streets_are_those_of_openspiel():
         (TWO_CARDS, "ranks", True),
         slowly(TWO_CARDS, "products", False),
         slowly(ALL_IN, "ranks", False),
-        (ALL_IN, "products", True),
+        slowly(ALL_IN, "products", True),
     ],
 )
 def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism):

@@ -96,6 +96,7 @@ def suits_that_notice_nothing(board, ranges):
     ]
 
 
+@pytest.mark.slow
 def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     """The last chunk has fewer boards; lists of the same length are not as many in every chunk."""
     board, *ranges = SUBGAMES["turn"]

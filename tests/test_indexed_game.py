@@ -31,6 +31,7 @@ def rows_of_tree(game, tree):
     return found
 
 
+@pytest.mark.slow
 def test_uct_learns_what_it_learns_from_tables():
     """Not the same episodes, so on average: visits of all actions, and how good the policy is."""
     tree, _, tables = compiled("kuhn_poker")

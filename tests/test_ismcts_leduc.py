@@ -1,8 +1,11 @@
 """The experiment `ismcts_leduc`."""
 
+import pytest
+
 from experiments import cli, ismcts_leduc, published, results, tables
 
 
+@pytest.mark.slow
 def test_results_and_resumption(tmp_path, monkeypatch):
     arguments = ["ismcts_leduc", "--preset", "smoke", "--out"]
     assert cli.main([*arguments, str(tmp_path / "whole")]) == 0

@@ -40,10 +40,11 @@ def learned(tree, key, *, settings, num_iterations):
             cfr.cfr_plus(alternating=False),
         ),
         # actions that the other does not see, and rows that change their numbers
-        (
+        pytest.param(
             "goofspiel(cards=3,points=descending)",
             PublicChanceSampling(),
             cfr.cfr(alternating=False),
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -59,6 +60,7 @@ def test_where_chance_shows_nothing_it_is_cfr(name, settings, solver):
         np.testing.assert_allclose(rows, others, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_sampled_regrets_are_the_exact_ones_where_walks_come():
     tree = chance_tree("goofspiel(cards=3)")
     weights = jax.random.uniform(jax.random.key(3), tree.uniform.shape, minval=0.1)
@@ -114,6 +116,7 @@ def test_averages_come_near_equilibrium():
     assert found.max() < 0.1  # uniform play: 2.37
 
 
+@pytest.mark.slow
 def test_learners_side_by_side_are_learners_one_by_one():
     tree = chance_tree("goofspiel(cards=3)")
     run = functools.partial(learned, tree, settings=PublicChanceSampling(), num_iterations=5)

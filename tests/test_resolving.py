@@ -70,6 +70,7 @@ def measured(name, simulations, *, chains=None, seeds=3):
     )
 
 
+@pytest.mark.slow
 def test_more_search_is_less_exploitable():
     """In Kuhn poker, with nothing known of the leaves."""
     assert measured("kuhn_poker", 4).mean() > 2 * measured("kuhn_poker", 200).mean()

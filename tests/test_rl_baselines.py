@@ -5,6 +5,7 @@ import pytest
 from experiments import cli, results, rl_baselines
 
 
+@pytest.mark.slow
 def test_results_of_a_run(tmp_path):
     assert cli.main(["rl_baselines", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")

@@ -581,6 +581,7 @@ def _look(public, state):
     return public.actor(state), public.legal(state), public.encode(state)
 
 
+@pytest.mark.slow
 def test_beliefs_follow_random_games_in_london(london_games):
     game, seen = make(LONDON), []
     for number in range(2):

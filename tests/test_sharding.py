@@ -72,6 +72,7 @@ def test_eight_devices_of_one_process_give_the_numbers_of_one(tmp_path, one_devi
     assert_spread(np.load(tmp_path / "found.npz"), one_device, devices=8)
 
 
+@pytest.mark.slow
 def test_eight_devices_of_two_processes_give_the_numbers_of_one(tmp_path, one_device):
     with socket.socket() as free:
         free.bind(("localhost", 0))

@@ -23,6 +23,7 @@ def small(monkeypatch):
     return part
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_resumed(tmp_path, small, monkeypatch, capfd):
     measure = sog_search._Bench.measure
 

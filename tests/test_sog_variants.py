@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import pytest
 from written_agent import write_agent
 
 from experiments import cli, results, sog_variants
 
 
+@pytest.mark.slow
 def test_variants_of_an_agent(tmp_path, monkeypatch, capfd):
     names = ("as the paper", "own decisions only")
     variants = (names[0], "the other's decisions too", names[1])  # the second is the agent itself

@@ -90,6 +90,7 @@ def small(monkeypatch):
     return part
 
 
+@pytest.mark.slow
 def test_results_of_a_run(tmp_path, small):
     assert cli.main(["sog_soundness", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")

@@ -56,6 +56,7 @@ def test_leduc_is_solved_as_in_full_precision(solver):
     assert found["int16"] < max(2 * found["full"], found["full"] + 0.001)
 
 
+@pytest.mark.slow
 def test_a_river_is_solved_in_half_the_bytes():
     tree, solver, found, size = river(), cfr.dcfr(gamma=3.0), {}, {}
     for storage in ("full", "int16"):

@@ -50,6 +50,7 @@ def test_tables_say_what_the_game_says(name):
     )
 
 
+@pytest.mark.slow
 def test_pairs_follow_as_in_the_game():
     game = public_scotland_yard(make(GLASSES))
     table = tabulate(game)

@@ -164,6 +164,7 @@ def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
         require_finite(metrics, 1)
 
 
+@pytest.mark.slow
 def test_episodes_go_on_to_states_where_somebody_acts():
     _, table, _ = compiled("leduc_poker")
     settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=2)
