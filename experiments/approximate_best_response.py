@@ -1,15 +1,20 @@
-"""How exploitable an agent is, by exact and by learned best responses, in one table."""
+"""How exploitable an agent is, by exact, local and learned best responses, in one table.
+
+In games that enumerate, agents of any kind; in hold'em, agents that do not look at their cards,
+to which exact best responses and the value of local best response can be computed.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+import functools
+from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments import abr_uniform, results
+from experiments import abr_uniform, holdem_responses, results
 from experiments.best_responses import (
     Learning,
     Point,
@@ -20,9 +25,15 @@ from experiments.best_responses import (
     row,
     search_alone,
 )
+from experiments.holdem_responses import Cell
+from experiments.model_free_responses import model_free
 from experiments.runs import Run, RunArguments
+from jaxgames.holdem.cards import NUM_CARDS
+from jaxgames.holdem.rules import Poker
+from jaxgames.registry import make, unknown
+from solvers.response.chumps import chumps
 
-_DEFAULT = Learning(measured_at=(0,))
+_DEFAULT = Learning(measured_at=(0, 400))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,28 +43,33 @@ class Config:
     game: str
     agent: str
     learning: Learning
+    without_search: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """Learn best responses to an agent of an enumerable two-player zero-sum game.
+    """Learn best responses to an agent of an enumerable two-player zero-sum game, or of hold'em.
 
-    Prints what an exact best response and ISMCTS-BR win against it, and writes the learning curve
-    as curve.csv and curve.png, and result.json, into --out. Ctrl-C leaves a checkpoint there, from
-    which --resume continues to the same numbers.
+    Prints what an exact best response, local best response (in hold'em) and ISMCTS-BR win against
+    it, and writes the learning curve as curve.csv (and curve.png, in games that enumerate), and
+    result.json, into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to the
+    same numbers.
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
-    """A name of `list`, such as leduc_poker. Hold'em: see `abr_chumps`."""
+    """A name of `list`, such as leduc_poker or limit_holdem."""
     agent: str = "uniform"
-    """uniform, SOLVER:ITERATIONS (such as cfr_plus:10), a file policy.npz of `solve`; in Leduc also
-    always_fold, always_call, always_raise."""
-    steps: int = 400
-    """Of training."""
-    simulations: int = _DEFAULT.simulations
-    """Of each search in training."""
-    measured_simulations: int = _DEFAULT.measured_simulations
-    """Of each search when the responder is measured."""
+    """uniform, SOLVER:ITERATIONS (such as cfr_plus:10), a file policy.npz of `solve`,
+    FOLDER:SIMULATIONS of a trained search agent; in Leduc and hold'em also always_fold,
+    always_call, always_raise; in hold'em call_or_raise."""
+    steps: int | None = None
+    """Of training (else 400; in hold'em 1,000)."""
+    simulations: int | None = None
+    """Of each search in training (else 32; in hold'em 16)."""
+    measured_simulations: int | None = None
+    """Of each search when the responder is measured (else 1,000; in hold'em 1)."""
+    without_search: tuple[Literal["dqn", "a2c"], ...] = ()
+    """Let these learn, too: responders that do not search, in games that enumerate."""
     seed: int = 0
     """Of everything that is drawn at random."""
 
@@ -72,6 +88,9 @@ def main(arguments: Arguments, *, command: str) -> None:
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
     config = _config(arguments)
+    if _in_holdem(config.game):
+        _respond_in_holdem(arguments, config, command)
+        return
     arena(config.game)  # bad names are refused before anything is written
     run = Run(arguments, config, experiment="approximate_best_response", command=command)
     alone = search_alone(config.game, config.agent, config.learning)
@@ -80,26 +99,74 @@ def main(arguments: Arguments, *, command: str) -> None:
     abr_uniform.draw(run.out / "curve.png", {f"{config.agent} in {config.game}": curve})
     name = f"{config.agent.replace(':', ' ')} in {config.game}"
     found = list(abr_uniform.numbers(name, curve))
-    found.append(results.Number(name=f"search alone:{name}", value=sum(alone.won), unit="NashConv"))
+    others = {f"search alone ({config.learning.measured_simulations} simulations)": alone}
+    for algorithm in config.without_search:
+        learn = functools.partial(
+            model_free, config.game, config.agent, algorithm, seed=arguments.seed
+        )
+        (others[algorithm.upper()],) = run.kept(algorithm, Point, lambda learn=learn: [learn()])
+    found += [
+        results.Number(name=f"{other}:{name}", value=sum(point.won), unit="NashConv")
+        for other, point in others.items()
+    ]
     run.finish(found, measure=abr_uniform.MEASURE)
-    _print(config, alone, last(curve))
+    _print(config, others, last(curve))
 
 
 def _config(arguments: Arguments) -> Config:
-    steps = arguments.steps
+    usual = holdem_responses.LEARNING if _in_holdem(arguments.game) else _DEFAULT
+    steps = usual.measured_at[-1] if arguments.steps is None else arguments.steps
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1")
+    given = {name: getattr(arguments, name) for name in ("simulations", "measured_simulations")}
     learning = dataclasses.replace(
-        _DEFAULT,
+        usual,
         measured_at=tuple(sorted({0, steps // 4, steps // 2, steps})),
-        simulations=arguments.simulations,
-        measured_simulations=arguments.measured_simulations,
         seed=arguments.seed,
+        **{name: number for name, number in given.items() if number is not None},
     )
-    return Config(game=arguments.game, agent=arguments.agent, learning=learning)
+    return Config(
+        game=arguments.game,
+        agent=arguments.agent,
+        learning=learning,
+        without_search=arguments.without_search,
+    )
 
 
-def _print(config: Config, alone: Point, end: Point) -> None:
+def _in_holdem(name: str) -> bool:
+    """Whether the game is poker with cards that are too many to enumerate."""
+    game = make(name)
+    return isinstance(game, Poker) and game.ranks * game.suits == NUM_CARDS
+
+
+def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> None:
+    agents = {name.replace(" ", "_").replace("-", "_"): name for name in chumps(make(config.game))}
+    if config.agent not in agents:
+        raise ValueError(unknown(f"agent of {config.game}", config.agent, agents))
+    if config.without_search:
+        raise ValueError(
+            f"without_search={config.without_search}: these learn in games that enumerate, which"
+            f" {config.game} does not"
+        )
+    chump = agents[config.agent]
+    run = Run(arguments, config, experiment="approximate_best_response", command=command)
+    cells: list[Cell] = run.kept(
+        "computed", Cell, lambda: holdem_responses.computed(config.game, chump)
+    )
+    cells += run.kept(
+        "learned", Cell, lambda: holdem_responses.learned(run, config.game, chump, config.learning)
+    )
+    results.write_csv(run.out / "curve.csv", list(map(holdem_responses.row, cells)))
+    run.finish(
+        [number for cell in cells for number in holdem_responses.numbers(cells, cell)],
+        measure=holdem_responses.MEASURE,
+        deviations=holdem_responses.DEVIATIONS,
+    )
+    heading = f"best responses to {config.agent} in {config.game}: mb/h"
+    holdem_responses.print_table(heading, config.game, cells)
+
+
+def _print(config: Config, others: dict[str, Point], end: Point) -> None:
     table = Table(title=f"best responses to {config.agent} in {config.game}")
     table.add_column("")
     for heading in ("player 0", "player 1", "sum (NashConv)", "% of exact"):
@@ -111,7 +178,8 @@ def _print(config: Config, alone: Point, end: Point) -> None:
         table.add_row(name, *map(results.text, (*seats, total, share)))
 
     add("exact best response", end.exact)
-    add(f"search alone ({config.learning.measured_simulations} simulations)", alone.won)
+    for name, point in others.items():
+        add(name, point.won)
     add(f"ISMCTS-BR after {end.step} steps", end.won)
     add(f"ISMCTS-BR, {config.learning.games} games in each seat", end.mean)
     console = Console()

@@ -1,5 +1,6 @@
 """Training of best responses: what is learned, from what, and on any number of devices."""
 
+import dataclasses
 import functools
 import os
 import pathlib
@@ -50,8 +51,9 @@ def case():
     return environment, graph, params, settings, responses, policies
 
 
-def trained(player, steps, mesh=None):
+def trained(player, steps, mesh=None, acts_by="visits"):
     environment, graph, params, settings, responses, _ = case()
+    settings = dataclasses.replace(settings, acts_by=acts_by)
     state = best_response.new_training(
         environment, responses[player], params, jax.random.key(1), settings=settings, mesh=mesh
     )
@@ -63,12 +65,13 @@ def trained(player, steps, mesh=None):
     return state, metrics
 
 
-def test_what_is_learned_is_a_best_response():
+@pytest.mark.parametrize("acts_by", ["visits", pytest.param("prior", marks=pytest.mark.slow)])
+def test_what_is_learned_is_a_best_response(acts_by):
     environment, graph, _, _, responses, policies = case()
     settings = IsmctsBr(evaluate=NetworkEvaluator(graph), simulations=100, scale=2.0)
     won = []
     for player, response in enumerate(responses):
-        state, _ = trained(player, 60)
+        state, _ = trained(player, 60, acts_by=acts_by)
         params = environment, state.learner.params
         found = games.composed(
             response, params, jax.random.key(0), compiled(KUHN)[0], settings=settings, batch=8
@@ -116,6 +119,8 @@ def test_bad_settings():
     for name in ("episodes", "updates"):
         with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
             ResponseTraining(**{**vars(settings), name: 0})
+    with pytest.raises(ValueError, match="acts_by='luck' must be 'visits' or 'prior'"):
+        dataclasses.replace(settings, acts_by="luck")
     with pytest.raises(ValueError, match="unknown torso 'none'"):
         best_response.new_network(case()[0], jax.random.key(0), torso="none")
 

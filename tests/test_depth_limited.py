@@ -119,9 +119,7 @@ def test_one_value_is_not_enough():
 
 
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(
-    "name", ["kuhn_poker", pytest.param(TINY_LEDUC, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", ["kuhn_poker", pytest.param(TINY_LEDUC, marks=pytest.mark.slow)])
 def test_another_value_is_never_better_for_the_player_without_choice(name, player):
     tree, *_ = game(name)
     blueprint = tuple(random_strategies(tree, p, 1, seed=p)[0] for p in range(2))

@@ -1,6 +1,7 @@
 """Hold'em for learned best responses: features, beliefs by Bayes, payoffs by all hands."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from test_local_best_response import SMALL, always, any_policy
 
-from jaxgames import random_playouts
+from jaxgames import make, random_playouts
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers.response import holdem
@@ -79,16 +80,36 @@ def test_the_belief_is_what_bayes_says():
         assert checked > 8
 
 
-def test_hands_are_drawn_in_proportion_to_their_weights():
-    belief = holdem.RangeBelief(game=POKER, policy_of_hands=None, responder=jnp.int32(1))
+@pytest.mark.parametrize("policy", [None, functools.partial(any_policy, POKER)])
+def test_hands_are_drawn_in_proportion_to_their_weights(policy):
+    belief = holdem.RangeBelief(game=POKER, policy_of_hands=policy, responder=jnp.int32(1))
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))
     luck = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
-    draw = jax.jit(jax.vmap(lambda luck: belief.sample((), state, None, luck)))
+    memory = belief.start()
+    draw = jax.jit(jax.vmap(lambda luck: belief.sample(memory, state, None, luck)))
     found = draw(luck).hole
     np.testing.assert_array_equal(found[:, 1, 0], 5)
     np.testing.assert_array_equal(np.bincount(found[:, 0, 0], minlength=6), [200] * 5 + [0])
+
+
+def test_any_two_cards_are_drawn_equally_often():
+    game = make(
+        "poker(hole=2,ranks=3,suits=2,board=0/1,raise_sizes=10/20,max_raises=1/1,first=1/0)"
+    )
+    belief = holdem.RangeBelief(game=game, policy_of_hands=None, responder=jnp.int32(0))
+    state = game.init()
+    for card in (1, 4, 0, 5):
+        state = game.step(state, jnp.int32(card))
+    luck = (jnp.arange(1200, dtype=jnp.float32) + 0.5) / 1200
+    found = jax.jit(jax.vmap(lambda luck: belief.sample((), state, None, luck)))(luck).hole
+    mine = found[:, 0]
+    assert (mine == mine[:1]).all()
+    pairs, counts = np.unique(np.asarray(found[:, 1]), axis=0, return_counts=True)
+    others = sorted(set(range(6)) - set(mine[0].tolist()))
+    assert pairs.tolist() == [list(pair) for pair in itertools.combinations(others, 2)]
+    np.testing.assert_array_equal(counts, 200)
 
 
 def test_showdowns_pay_the_mean_over_all_hands():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
 from nets.value_prior import ValuePrior
-from solvers.response.ismcts_br import IsmctsBr, search
+from solvers.response.ismcts_br import IsmctsBr, evaluated, search
 from solvers.response.response_game import ResponseGame, Standing, begin, moved
 from solvers.sampling import episodes
 from train import replay, sharding
@@ -62,9 +62,14 @@ class ResponseTraining:
     learner: LearnerSettings
     episodes: int  # games side by side
     updates: int  # gradient updates per step
-    greedy: float = 0.0  # share of moves that are the most visited, the others drawn by visits
+    # Visits of a short search tell what is better with much noise where chance is wide, as in
+    # hold'em; the prior has learned their mean.
+    acts_by: Literal["visits", "prior"] = "visits"
+    greedy: float = 0.0  # share of moves that are the first by these, the others drawn
 
     def __post_init__(self):
+        if self.acts_by not in ("visits", "prior"):
+            raise ValueError(f"acts_by={self.acts_by!r} must be 'visits' or 'prior'")
         if not 0 <= self.greedy <= 1:
             raise ValueError(f"greedy={self.greedy} must be from 0 to 1")
         for name in ("episodes", "updates"):
@@ -259,8 +264,11 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
     luck = episodes.numbers(pick_key, (2,))
-    most = jnp.argmax(visits).astype(jnp.int32)
-    action = jnp.where(luck[1] < settings.greedy, most, episodes.pick(visits, luck[0]))
+    weights = visits
+    if settings.acts_by == "prior":
+        _, weights = evaluated((environment, params), node, settings.search)
+    first = jnp.argmax(weights).astype(jnp.int32)
+    action = jnp.where(luck[1] < settings.greedy, first, episodes.pick(weights, luck[0]))
     standing = moved(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)

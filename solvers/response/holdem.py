@@ -93,12 +93,32 @@ class RangeBelief(Belief):
         self, memory: PyTree, place: PokerState, node: Any, luck: Float[Array, ""]
     ) -> PokerState:
         """The state with another hand for the opponent."""
-        weights = self.weights(memory, place)
-        bounds = jnp.cumsum(weights)
-        drawn = jnp.sum((bounds <= luck * bounds[-1]).astype(jnp.int32))
-        hand = jnp.asarray(all_hands(self.game))[jnp.minimum(drawn, len(weights) - 1)]
+        drawn = self._any_hand if self.policy_of_hands is None else self._drawn
+        hand = drawn(memory, place, luck)
         theirs = jnp.arange(2, dtype=jnp.int32)[:, None] != self.responder
         return place.replace(hole=jnp.where(theirs, hand[None], place.hole))
+
+    def _drawn(self, memory, place, luck):
+        weights = self.weights(memory, place)
+        bounds = jnp.cumsum(weights)
+        number = jnp.sum((bounds <= luck * bounds[-1]).astype(jnp.int32))
+        return jnp.asarray(all_hands(self.game))[jnp.minimum(number, len(weights) - 1)]
+
+    def _any_hand(self, memory, place, luck):
+        """Without a policy all hands are alike: unseen cards, one by one, at a fraction of the
+        cost."""
+        cards = jnp.arange(self.game.ranks * self.game.suits, dtype=jnp.int32)
+        seen = jnp.concatenate([place.hole[self.responder], place.board])
+        free, hand = ~jnp.any(cards[:, None] == seen[None, :], axis=1), []
+        for _ in range(self.game.hole):
+            place_of = jnp.cumsum(free, dtype=jnp.int32)
+            count = place_of[-1]
+            luck = luck * count.astype(luck.dtype)
+            number = jnp.minimum(luck.astype(jnp.int32), count - 1)
+            luck = luck - number.astype(luck.dtype)  # what is left is luck again
+            hand.append(jnp.sum((place_of <= number).astype(jnp.int32)))
+            free = free & (cards != hand[-1])
+        return jnp.sort(jnp.stack(hand))
 
     def weights(self, memory: PyTree, place: PokerState) -> Float[Array, " N"]:
         """Of each hand of the opponent, where the responder knows its own and the board."""

@@ -87,7 +87,7 @@ def search(
     """
     noise_key, key = jax.random.split(key)
     root = response.game.at(standing.place)
-    value, weights = _evaluated(params, root, settings)
+    value, weights = evaluated(params, root, settings)
     if settings.noise:
         lots = -jnp.log1p(-episodes.numbers(noise_key, weights.shape))
         lots = jnp.where(root.uniform > 0, lots, 0)
@@ -107,8 +107,10 @@ def search(
     return Found(visits=visits.astype(jnp.int32), values=values)
 
 
-def _evaluated(params, node, settings):
-    """Value, and prior of the legal actions."""
+def evaluated(
+    params: PyTree, node: Any, settings: IsmctsBr
+) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+    """Value of the responder's information state at a node, and prior of its legal actions."""
     value, logits = settings.evaluate(params, node)
     legal = node.uniform > 0
     highest = jnp.max(jnp.where(legal, logits, -jnp.inf))
@@ -202,7 +204,7 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
         actions=jnp.zeros(longest, jnp.int32),
     )
     walk = jax.lax.while_loop(inside, step, walk)
-    value, weights = _evaluated(params, walk.node, settings)
+    value, weights = evaluated(params, walk.node, settings)
     over = walk.node.actor == TERMINAL
     payoff = game.payoffs_at(walk.place)[responder].astype(value.dtype) / settings.scale
     value = jnp.where(over, payoff, value)

@@ -1,0 +1,293 @@
+"""Best responses to simple players of hold'em: exact, by the rule of local best response, learned.
+
+Chumps do not look at their cards, so exact values can be computed, and that of local best response
+too (`solvers.response.chumps`). ISMCTS-BR learns in both seats, by the rules of the game.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from experiments import results
+from experiments.best_responses import Learning, training_settings
+from experiments.progress import status
+from experiments.runs import Run
+from experiments.training import Trainee
+from jaxgames.holdem.rules import Poker
+from jaxgames.registry import make
+from solvers.response import games, holdem, local_best_response
+from solvers.response.chumps import Plan, chumps, local, responses
+from solvers.response.local_best_response import LocalBestResponse
+from train.best_response import NetworkEvaluator, new_network, new_training, train_step
+from train.rl.environment import Environment
+
+LIMIT, NO_LIMIT = "limit_holdem", "hunl(bets=1/allin)"
+EXACT, LEARNED, PLAYED = "exact", "ISMCTS-BR", "LBR, played"
+# what local best response may choose among in each round
+FCPA, FC = (0, 1, 2, 3), (0, 1)
+PLANS = {
+    LIMIT: {EXACT: Plan(), "LBR": Plan(rule=local)},
+    NO_LIMIT: {
+        EXACT: Plan(),
+        "LBR": Plan(rule=local),
+        "LBR, bets from the turn on": Plan(rule=local, allowed=(FC, FC, FCPA, FCPA)),
+        "LBR, no bets": Plan(rule=local, allowed=(FC, FC, FC, FC)),
+    },
+}
+
+
+# Exact values by Johanson et al. (2011), LBR's by Lisy and Bowling (2016); mb/h
+PUBLISHED = {
+    (LIMIT, "always fold", EXACT): 750.0,
+    (LIMIT, "always call", EXACT): 1163.48,
+    (LIMIT, "always raise", EXACT): 3697.69,
+    (NO_LIMIT, "always call", "LBR"): 34_000.0,
+    (NO_LIMIT, "always call", "LBR, bets from the turn on"): 49_000.0,
+    (NO_LIMIT, "always call", "LBR, no bets"): 0.0,
+}
+
+
+MEASURE = (
+    "what best responses win on average over both seats, in mb/h, thousandths of a big blind per"
+    " hand (half of NashConv): exact, by the rule of LBR (exact too), by LBR in duplicate deals and"
+    " by ISMCTS-BR (low and high: two standard errors)"
+)
+DEVIATIONS = (
+    "ISMCTS-BR sees a hand's strength instead of its cards, and gets the mean over the opponent's"
+    " hands at showdown",
+    "the paper trains a larger network for 100,000 steps; its percentages were not available",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HoldemLearning(Learning):
+    """How responders learn and search in hold'em."""
+
+    scale: float = 2.0  # of payoffs in searches and networks, in big blinds
+    greedy: float = 0.95  # of the moves in training
+
+
+# The next cards are worth more than an action: what looks bad after a few of them must be tried
+# again, so exploration and noise are large, and the prior, which learns the mean of what many
+# searches do, is what the responder acts by. One simulation takes what it likes best.
+LEARNING = HoldemLearning(
+    measured_at=(0, 500, 1000),
+    simulations=16,
+    measured_simulations=1,
+    exploration=1.0,
+    noise=0.5,
+    episodes=256,
+    width=64,
+    learning_rate=3e-3,
+    decay=0.03,
+    batch_size=1024,
+    capacity=2**14,
+    games=20_000,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What a responder wins, in thousandths of a big blind per hand."""
+
+    game: str
+    chump: str
+    responder: str
+    step: int = 0  # of training
+    seats: list[float]
+    error: float = 0.0  # standard error of the mean over seats; 0: exact
+    gain: float | None = None  # variance of deals in one seat each, over that of duplicate deals
+
+    @property
+    def value(self) -> float:
+        """The mean over both seats."""
+        return float(np.mean(self.seats))
+
+
+def computed(game: str, name: str) -> Iterator[Cell]:
+    """What an exact best response to a chump wins, and the rule of local best response.
+
+    Raises:
+      ValueError: the game has no such chump, or is not hold'em of two players.
+    """
+    rules, plans = make(game), PLANS.get(game, PLANS[LIMIT])
+    with status(f"responses to {name} in {game}"):
+        found = responses(rules, chumps(rules)[name], tuple(plans.values()))
+    for responder, response in zip(plans, found, strict=True):
+        seats = [milli(rules) * value for value in response.values]
+        yield Cell(game=game, chump=name, responder=responder, seats=seats)
+
+
+def milli(game: Poker) -> float:
+    """How many thousandths of a big blind are a chip."""
+    return 1000 / max(game.blinds)
+
+
+def played(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cell]:
+    """What local best response wins in hands that are played, each deal in both seats."""
+    rules = make(game)
+    policy = functools.partial(holdem.by_chump, rules, chumps(rules)[name])
+    key = jax.random.key(seed)
+    with status(f"local best response to {name} in {game}"):
+        won = local_best_response.duplicate_deals(
+            LocalBestResponse(rules), policy, key, num_deals=deals
+        )
+    won = milli(rules) * np.asarray(won, np.float64)
+    both = won.mean(axis=1)
+    yield Cell(
+        game=game,
+        chump=name,
+        responder=PLAYED,
+        seats=won.mean(axis=0).tolist(),
+        error=float(both.std(ddof=1) / len(both) ** 0.5),
+        gain=float(won.var(axis=0).sum() / 4 / both.var()),
+    )
+
+
+def learned(run: Run, game: str, name: str, learning: HoldemLearning) -> Iterator[Cell]:
+    """What ISMCTS-BR wins, by steps of training.
+
+    Raises:
+      FloatingPointError: a number in training is not finite.
+    """
+    rules = make(game)
+    poker = holdem.StrengthPoker(**rules.parameters())
+    trainees = [_Responder(run, learning, poker, f"{game}-{name}", name, seat) for seat in range(2)]
+    for step in learning.measured_at:
+        won = [trainee.won(step) for trainee in trainees]
+        errors = [rows.std(ddof=1) / len(rows) ** 0.5 for rows in won]
+        yield Cell(
+            game=game,
+            chump=name,
+            responder=LEARNED,
+            step=step,
+            seats=[float(rows.mean()) for rows in won],
+            error=float(np.linalg.norm(errors) / 2),
+        )
+
+
+class _Responder:
+    """ISMCTS-BR in one seat."""
+
+    def __init__(
+        self, run: Run, learning: HoldemLearning, poker, label: str, chump: str, seat: int
+    ):
+        self.learning, self.poker, self.seat = learning, poker, seat
+        self.response = holdem.against_chump(poker, chumps(poker)[chump], responder=seat)
+        self.environment = Environment(game=self.response.game, features=None, legal=None)
+        key = jax.random.key(learning.seed)
+        graph, params = new_network(
+            self.environment, key, width=learning.width, depth=learning.depth
+        )
+        scale = learning.scale * max(poker.blinds)
+        self.settings = dataclasses.replace(
+            training_settings(learning, NetworkEvaluator(graph), scale),
+            greedy=learning.greedy,
+            acts_by="prior",
+        )
+        state = new_training(
+            self.environment,
+            self.response,
+            params,
+            jax.random.fold_in(key, 1 + seat),
+            settings=self.settings,
+        )
+
+        def step(state):
+            return train_step(self.environment, self.response, graph, state, settings=self.settings)
+
+        self.trainee = Trainee(state, step, run, name=f"{label}-{seat}")
+
+    def won(self, step: int) -> np.ndarray:
+        """Of every game after so many steps of training."""
+        self.trainee.train(step)
+        search = dataclasses.replace(
+            self.settings.search, simulations=self.learning.measured_simulations, noise=0.0
+        )
+        with status(f"{self.learning.games:,} games after {step} steps"):
+            found = games.play(
+                self.response,
+                (self.environment, self.trainee.params),
+                jax.random.fold_in(jax.random.key(self.learning.seed), 10 + self.seat),
+                settings=search,
+                num_games=self.learning.games,
+            )
+        return milli(self.poker) * found
+
+
+def last(cells: Sequence[Cell]) -> list[Cell]:
+    """Without what was measured before the end of training."""
+    end = {(cell.game, cell.chump, cell.responder): cell for cell in cells}
+    return list(end.values())
+
+
+def exact(cells: Sequence[Cell], cell: Cell) -> Cell:
+    """That of the exact best response to the same chump."""
+    return next(
+        other
+        for other in cells
+        if (other.game, other.chump, other.responder) == (cell.game, cell.chump, EXACT)
+    )
+
+
+def title(game: str) -> str:
+    """What a game is called in plots."""
+    return {LIMIT: "limit hold'em", NO_LIMIT: "no-limit, bets of the pot and all-in"}.get(
+        game, "hold'em with a board of one card"
+    )
+
+
+def row(cell: Cell) -> dict[str, object]:
+    """A line of a CSV."""
+    first, second = (f"{value:.7g}" for value in cell.seats)
+    where = dict(game=cell.game, chump=cell.chump, responder=cell.responder, step=cell.step)
+    return where | dict(player_0=first, player_1=second, error=f"{cell.error:.4g}")
+
+
+def numbers(cells: Sequence[Cell], cell: Cell) -> Iterator[results.Number]:
+    """Lines of the tables, of one of the cells; none of what was measured in training."""
+    if cell not in last(cells):
+        return
+    kind = {LIMIT: "limit", NO_LIMIT: "no limit"}.get(cell.game, "one card")
+    row = f"{cell.responder}:{cell.chump}, {kind}"
+    span = {}
+    if cell.error:
+        span = dict(low=cell.value - 2 * cell.error, high=cell.value + 2 * cell.error)
+    yield results.Number(
+        name=row,
+        value=cell.value,
+        unit="mb/h, mean over seats",
+        paper=PUBLISHED.get((cell.game, cell.chump, cell.responder)),
+        **span,
+    )
+    best = exact(cells, cell)
+    if cell is not best:
+        scale = 100 / best.value
+        span = {name: scale * value for name, value in span.items()}
+        yield results.Number(name=row, value=scale * cell.value, unit="% of exact", **span)
+    if cell.gain is not None:
+        yield results.Number(
+            name=f"one seat / both:{cell.chump}, {kind}",
+            value=cell.gain,
+            unit="variance of as many hands",
+        )
+
+
+def print_table(heading: str, game: str, cells: Sequence[Cell]) -> None:
+    """What was found in a game, on the terminal."""
+    table = Table(title=heading)
+    for name in ("against", "responder", "player 0", "player 1", "mean", "+-", "% of exact"):
+        table.add_column(name)
+    for cell in last(cells):
+        if cell.game == game:
+            share = 100 * cell.value / exact(cells, cell).value
+            texts = (f"{x:,.2f}" for x in (*cell.seats, cell.value, 2 * cell.error))
+            table.add_row(cell.chump, cell.responder, *texts, f"{share:.1f}")
+    Console().print(table)
