@@ -155,6 +155,7 @@ def test_games_side_by_side_are_those_of_the_rules():
     np.testing.assert_array_equal(alone.payoffs, payoff)
 
 
+@pytest.mark.slow
 def test_duels_are_told_from_the_first_agents_side():
     """A search does well against random play, from either seat."""
     strong = Agent(settings=AlphaZero(alphazero.zero, simulations=40))

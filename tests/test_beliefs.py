@@ -20,7 +20,7 @@ GAMES = (
     "rps_plus",
     "coin_toss",
     "kuhn_poker",
-    "leduc_poker(ranks=2)",
+    pytest.param("leduc_poker(ranks=2)", marks=pytest.mark.slow),
     "liars_dice(dice=1,sides=3)",
     "goofspiel(cards=3)",
     "scotland_yard(map=glasses,rounds=2)",

@@ -35,6 +35,7 @@ def _always(tree, player):
     return jnp.stack([jnp.eye(2)[jnp.full(tree.num_decisions[player], a)] for a in range(2)])
 
 
+@pytest.mark.slow
 def test_agents_play_near_equilibrium():
     public, value, nested = kuhn()
     policy = tuple(agent.composed_policy(nested, player)[player] for player in range(2))

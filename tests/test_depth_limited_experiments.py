@@ -10,6 +10,7 @@ from solvers import evaluation, linear_program
 from solvers.public_tree import build_public_tree
 
 
+@pytest.mark.slow
 def test_a_run_of_rps_plus(tmp_path):
     """One value leaves the first player without a clue; four recover the equilibrium."""
     assert cli.main(["rps_plus", "--preset", "smoke", "--out", str(tmp_path)]) == 0

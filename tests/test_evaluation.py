@@ -118,7 +118,7 @@ def evaluate(tree, policy):
 RANDOM = [
     "random(seed=35)",
     "random(seed=3)",  # player 0 never acts
-    "random(seed=6,players=3)",
+    pytest.param("random(seed=6,players=3)", marks=pytest.mark.slow),
     "random(seed=10,players=1)",
 ]
 

@@ -141,6 +141,7 @@ def test_a_part_plays_like_the_whole():
         part_of(whole(), len(whole().betting.actor) - 1)
 
 
+@pytest.mark.slow
 def test_more_strategies_are_never_worse_for_who_chooses():
     below = leaf_values.below_leaves(cut())
     values = nested.generated(cut(), below, blueprint(), solver=cfr.pcfr_plus(), num_iterations=100)

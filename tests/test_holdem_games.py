@@ -89,7 +89,7 @@ CASES = [
     slowly("Leduc", "products", False),
     slowly("Leduc", "ranks", False),
     slowly("Leduc", "products", True),
-    ("two streets", "products", True),
+    slowly("two streets", "products", True),
     slowly("two streets", "ranks", False),
     slowly("three streets", "ranks", True),
     slowly("three streets", "products", False),

@@ -137,6 +137,7 @@ def test_payoffs_after_a_bet_that_was_put_in():
         assert_values_by_hand(tree, policy, subgame, tree.ranges, BOARD)
 
 
+@pytest.mark.slow
 def test_solves_side_by_side_are_solves_one_by_one():
     tree = holdem_tree(BOARD, (parse_range("QQ+, T9s"), parse_range("AJs+, 66")), betting())
     ranges = tuple(

@@ -182,6 +182,7 @@ def best_value(tree, theirs, player):
     return weighed[0]
 
 
+@pytest.mark.slow
 def test_duplicate_deals_keep_the_mean_and_cut_the_variance():
     """Both players' cards are the same in both games of a deal; the mean is the policy's value."""
     game, tree = SMALL, explicit("limit")[0]

@@ -93,6 +93,7 @@ def match(folder, opponent, capsys):
     return (float(number.replace(",", "")) for number in row.groups())
 
 
+@pytest.mark.slow
 def test_agent_wins_against_uniform_play(folder, capsys):
     mean, half = match(folder, "uniform", capsys)
     assert mean > half > 0

@@ -34,10 +34,11 @@ def learned(tree, key, *, settings, num_iterations):
     ("name", "settings", "solver"),
     [
         ("kuhn_poker", PublicChanceSampling(), cfr.cfr(alternating=False)),
-        (
+        pytest.param(
             "liars_dice(dice=1,sides=3)",
             PublicChanceSampling(minimizer=RegretMatchingPlus(), averaging_power=1.0),
             cfr.cfr_plus(alternating=False),
+            marks=pytest.mark.slow,
         ),
         # actions that the other does not see, and rows that change their numbers
         pytest.param(
@@ -100,6 +101,7 @@ def _exact_regrets(tree, policy):
     return found
 
 
+@pytest.mark.slow
 def test_averages_come_near_equilibrium():
     name = "leduc_poker(suit_isomorphism=true)"
     _, public, _ = compiled(name)

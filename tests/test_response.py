@@ -203,6 +203,7 @@ def plays_its_cards(params, state):
     return jnp.where(state.actor >= 0, jnp.stack([1 - bet, bet]), 0)
 
 
+@pytest.mark.slow
 def test_games_by_their_rules():
     """A belief with a memory, a policy of states, states found by hash: as good as tables."""
     game = indexed_game(make(KUHN), num_states=2**31 - 1)

@@ -528,6 +528,7 @@ def assert_transposed(public, states):
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_x64")
 def test_up_is_down_transposed():
     assert_transposed(walk(FULL).public, walk(FULL).states)

@@ -1,6 +1,7 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
 import jax.numpy as jnp
+import pytest
 
 from experiments import cli, results, training
 from train import learner
@@ -10,6 +11,7 @@ def run(arguments, folder):
     return cli.main(["sog_leduc", *arguments.split(), "--out", str(folder)])
 
 
+@pytest.mark.slow
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(training, "_SAVE_EVERY", 5)
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -64,7 +64,7 @@ class ResponseTraining:
     updates: int  # gradient updates per step
     # Visits of a short search tell what is better with much noise where chance is wide, as in
     # hold'em; the prior has learned their mean.
-    acts_by: Literal["visits", "prior"] = "visits"
+    acts_by: str = "visits"
     greedy: float = 0.0  # share of moves that are the first by these, the others drawn
 
     def __post_init__(self):
