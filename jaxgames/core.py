@@ -99,6 +99,11 @@ class Game(abc.ABC):
     def features(self, state: State, player: int) -> Float[Array, " F"]:
         """Encoding for networks of what `player` knows; a function of the information state."""
 
+    def features_of_actor(self, state: State) -> Float[Array, " F"]:
+        """Those of what the actor knows; where nobody acts, of anything."""
+        known = [self.features(state, player) for player in range(self.num_players)]
+        return jnp.stack(known)[jnp.maximum(state.actor, 0)]
+
     @abc.abstractmethod
     def render(self, state: State) -> str:
         """Human-readable picture of a concrete state, all cards open."""

@@ -78,15 +78,10 @@ def goals(listing, player, count):
     return mine[np.unique(np.linspace(0, len(mine) - 1, count).astype(int))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kuhn_poker", LEDUC])
 @pytest.mark.parametrize(
-    ("player", "own_decisions_only"),
-    [
-        pytest.param(0, False, marks=pytest.mark.slow),
-        (1, True),
-        pytest.param(0, True, marks=pytest.mark.slow),
-        pytest.param(1, False, marks=pytest.mark.slow),
-    ],
+    ("player", "own_decisions_only"), [(0, False), (1, True), (0, True), (1, False)]
 )
 def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_only):
     """At every public state on the way to several decisions, for several seeds."""

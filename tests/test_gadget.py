@@ -324,6 +324,7 @@ def resolved(tree, reach, before, *, resolver, safe):
     return without_gadget(tree, policy, resolver=resolver)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
     """All rivers after two checks at once: a gadget does not trust the opponent's range."""

@@ -178,7 +178,7 @@ def test_three_streets_are_those_of_openspiel():
 @pytest.mark.parametrize(
     ("game", "form", "isomorphism"),
     [
-        (TWO_CARDS, "ranks", True),
+        slowly(TWO_CARDS, "ranks", True),
         slowly(TWO_CARDS, "products", False),
         slowly(ALL_IN, "ranks", False),
         slowly(ALL_IN, "products", True),

@@ -112,6 +112,31 @@ def test_any_two_cards_are_drawn_equally_often():
     np.testing.assert_array_equal(counts, 200)
 
 
+def test_cards_are_dealt_as_by_the_rules():
+    """Round by round, every card equally often, none of them twice."""
+    game = holdem.StrengthPoker(**make("limit_holdem").parameters())
+    play = holdem.against_chump(game, CALLS, responder=0).game
+
+    def run(key):
+        def call(state, key):
+            luck = jax.random.uniform(key, (2,))
+            return play.after(play.at(state), jnp.int32(CALL), luck), state.num_dealt
+
+        key, start_key = jax.random.split(key)
+        start = play.start(jax.random.uniform(start_key, (2,)))
+        last, found = jax.lax.scan(call, start, jax.random.split(key, 8))
+        return found, last
+
+    found, last = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 4096))
+    assert (np.asarray(found) == [4, 4, 7, 7, 8, 8, 9, 9]).all()
+    assert (np.asarray(last.actor) == TERMINAL).all()
+    cards = np.concatenate([last.hole.reshape(-1, 4), last.board], axis=1)
+    assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
+    for place in range(9):
+        counts = np.bincount(cards[:, place], minlength=52)
+        assert ((counts - 4096 / 52) ** 2 / (4096 / 52)).sum() < 100  # 51 on average
+
+
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
     for responder in range(2):
@@ -135,6 +160,9 @@ def test_showdowns_pay_the_mean_over_all_hands():
 def test_bad_input():
     with pytest.raises(ValueError, match="responder=2 must be a player"):
         holdem.against_chump(POKER, CALLS, responder=2)
+    drawn = holdem.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
+    with pytest.raises(ValueError, match="must not be drawn by chance"):
+        holdem.against_chump(drawn, CALLS, responder=0)
     with pytest.raises(ValueError, match="must be of 3 actions"):
         holdem.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()

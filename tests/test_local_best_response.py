@@ -125,7 +125,8 @@ def utilities(settings, policy, states, reaches, hands, boards):
     return jax.lax.map(lambda given: one(*given), (states, reaches, hands, boards), batch_size=64)
 
 
-@pytest.mark.parametrize("name", ["limit", pytest.param("no limit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["limit", "no limit"])
 def test_utilities_are_those_of_all_histories(name):
     """Against a policy that tells much about the hand; ranges by Bayes over histories."""
     game, (tree, states) = GAMES[name], explicit(name)

@@ -93,7 +93,8 @@ def test_every_policy_is_a_distribution():
     assert not totals[:, ~acting].any()
 
 
-@pytest.mark.parametrize("own_decisions_only", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("own_decisions_only", [False, True])
 def test_trees_that_grow_whole_need_no_values(own_decisions_only):
     """In Kuhn, for both readings of where an agent searches: both begin at the root, or else what
     the first search does not grow below would keep its wrong value."""

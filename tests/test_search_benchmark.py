@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in FLAGS.items():  # compile sooner
             patch.setenv(name, value)
-        tiny = {"tasks": (TASK,), "split": (), "growth": ()}
+        tiny = {"tasks": (TASK,), "split": (), "growth": (), "responses": ()}
         benchmarks.run("search", out, preset="smoke", command="the command", **tiny)
     return out
 
@@ -134,6 +134,7 @@ def test_linear_growth_has_exponent_1():
     [
         ({"preset": "paper"}, "unknown preset 'paper'"),
         ({"tasks": ("Kuhn",)}, "unknown task 'Kuhn'"),
+        ({"responses": ("Kuhn",)}, "unknown response 'Kuhn'"),
     ],
 )
 def test_unknown_names_are_refused(options, message, tmp_path):
@@ -166,3 +167,5 @@ def test_all_programs_agree(tmp_path):
     assert found == expected
     points = results.read_result(tmp_path / "result.json")
     assert points.number("32 nodes:leduc_poker, twice the capacity").value > 0
+    searches = points.number("ISMCTS-BR:Kuhn (8), zero").value
+    assert 0 < points.number("ISMCTS-BR, games:Kuhn (8), zero").value < searches

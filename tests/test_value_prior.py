@@ -20,12 +20,13 @@ def network(**options):
 
 def test_batches_of_any_shape():
     features = jax.random.normal(jax.random.key(0), (2, 3, SIZE))
-    values, logits = network()(features)
+    asked = jax.jit(network())
+    values, logits = asked(features)
     assert (values.shape, logits.shape) == ((2, 3), (2, 3, 3))
-    value, row = network()(features[1, 2])
+    value, row = asked(features[1, 2])
     np.testing.assert_allclose(value, values[1, 2], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(row, logits[1, 2], rtol=1e-4, atol=1e-6)
-    other = network()(features.at[..., -1].add(1.0))[0]  # the number that is no part of the board
+    other = asked(features.at[..., -1].add(1.0))[0]  # the number that is no part of the board
     assert np.abs(other - values).min() > 1e-6
 
 

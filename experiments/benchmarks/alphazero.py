@@ -41,7 +41,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         calls=task.simulations + 1,
     )
     _, samples = sampled(
-        lambda number: run(setting.game, setting.params, jax.random.key(number)), task, job
+        lambda number: run(setting.game, setting.params, jax.random.key(number)), task.batch, job
     )
     report(samples=samples)
 

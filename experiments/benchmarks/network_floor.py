@@ -45,7 +45,7 @@ def seconds_per_turn(
 ) -> float:
     """Seconds of each of the turns that `run(count)` makes, what it costs to make none apart.
 
-    The least of three measurements, each of about `seconds` or of `most` turns.
+    The least of three measurements, each of `seconds` or about half of that, or of `most` turns.
     """
 
     def measured(count):
@@ -54,7 +54,11 @@ def seconds_per_turn(
         return clock.seconds()
 
     measured(0)  # compiles
-    none, count = min(measured(0) for _ in range(3)), 1
-    while measured(count) - none < seconds / 2 and (most is None or 2 * count <= most):
+
+    def least(count):
+        return min(measured(count) for _ in range(3))
+
+    none, count = least(0), 1
+    while (spent := least(count) - none) < seconds / 2 and (most is None or 2 * count <= most):
         count *= 2
-    return (min(measured(count) for _ in range(3)) - none) / count
+    return spent / count

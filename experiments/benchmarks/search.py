@@ -4,7 +4,8 @@ Every task is measured in a process of its own at steady state, compiling apart:
 device of JAX and, where told, on as many as there are cores; AlphaZero's search by mctx on games of
 perfect information, with the same network and as many simulations, which must find the same move.
 The floor is what the matrix products of the network calls would take at the rate that the machine
-reaches on layers of their shape. Last, the cost of an iteration of CFR against the tree's size.
+reaches on layers of their shape. Besides, the cost of an iteration of CFR against the tree's size,
+and searches and games per second of ISMCTS-BR.
 """
 
 from __future__ import annotations
@@ -30,13 +31,15 @@ from experiments.benchmarks import (
     measure_apart,
     preset_config,
     rounded,
+    speeds,
 )
+from experiments.benchmarks import responses as ismcts_br
 from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.results import Number
 from jaxgames.registry import unknown
 
-OURS, RIVAL = "ours", "AlphaZero (mctx)"
+OURS, RIVAL, RESPONDER = "ours", "AlphaZero (mctx)", "ISMCTS-BR"
 _FILES = (results.RESULT_FILE, "benchmark.csv", "growth.csv", "table.md", "benchmark.png")
 _PROGRAM = "from experiments.benchmarks import search_pieces; search_pieces.main()"
 _SHARES = ("network", "regret phase", "expansion")
@@ -52,6 +55,7 @@ class Config:
     growth: tuple[str, ...]  # games whose trees are grown
     nodes: tuple[int, ...]  # to these sizes, as far as the game goes
     growth_batch: int
+    responses: tuple[str, ...]  # tasks of ISMCTS-BR
     repeats: int  # samples
     sampling_seconds: float  # after which two samples are enough
     seconds: float  # that timing a part of a search takes about
@@ -66,6 +70,7 @@ PRESETS = {
         growth=("leduc_poker",),
         nodes=(16, 32),
         growth_batch=2,
+        responses=("Kuhn (8), zero",),
         repeats=2,
         sampling_seconds=60.0,
         seconds=0.02,
@@ -78,6 +83,7 @@ PRESETS = {
         growth=("leduc_poker", "scotland_yard(map=glasses)"),
         nodes=(16, 32, 64, 128, 256, 512, 1024),
         growth_batch=64,
+        responses=tuple(ismcts_br.TASKS)[:3],
         repeats=7,
         sampling_seconds=30.0,
         seconds=1.0,
@@ -105,12 +111,13 @@ def benchmark(
     begin = time.perf_counter()
     config = make_config(preset, **changes)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    rows, growth = measure_all(config)
+    rows, growth, responses = measure_all(config)
     remarks = _remarks(config, rows)
     numbers = [number for row in rows for number in _speeds(row)]
     numbers += [number for row in rows for number in _ratio(row, rows)]
     numbers += [number for row in _of_ours(rows) for number in _parts(row)]
     numbers += [number for game, points in growth.items() for number in _growth(game, points)]
+    numbers += [number for row in responses for number in _response(row)]
     result = results.make_result(
         experiment="benchmark_search",
         preset=preset,
@@ -122,10 +129,10 @@ def benchmark(
     )
     results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
     results.write_csv(out / "growth.csv", _growth_rows(growth))
-    results.write_file(out / "table.md", _markdown(rows, growth, result))
+    results.write_file(out / "table.md", _markdown(rows, growth, responses, result))
     draw(out / "benchmark.png", rows, growth, shares={r.task: shares(r) for r in _of_ours(rows)})
     results.write_result(out, result)
-    _print(rows)
+    _print([*rows, *responses])
 
 
 def make_config(preset: str, **changes: Any) -> Config:
@@ -134,16 +141,21 @@ def make_config(preset: str, **changes: Any) -> Config:
     for task in (*config.tasks, *config.split):
         if task not in TASKS:
             raise ValueError(unknown("task", task, TASKS))
+    for task in config.responses:
+        if task not in ismcts_br.TASKS:
+            raise ValueError(unknown("response", task, ismcts_br.TASKS))
     return config
 
 
-def measure_all(config: Config) -> tuple[list[Row], dict[str, list]]:
-    """All measurements: rows by task and program, and the points of growth by game."""
+def measure_all(config: Config) -> tuple[list[Row], dict[str, list], list[Row]]:
+    """All measurements: rows by task and program, the points of growth by game, rows of ISMCTS-BR
+    (searches, then games)."""
     jobs = [job for task in config.tasks for job in _jobs(config, task)]
     growth: dict[str, list] = {}
     rows: list[Row] = []
+    responses: list[Row] = []
     with Progress(console=Console(stderr=True)) as bar:
-        shown = bar.add_task("", total=len(jobs) + len(config.growth))
+        shown = bar.add_task("", total=len(jobs) + len(config.growth) + len(config.responses))
         for task, program, job in jobs:
             bar.update(shown, description=f"{task} {program}")
             run = _measure(config, job, name=f"{program} on {task}")
@@ -156,7 +168,14 @@ def measure_all(config: Config) -> tuple[list[Row], dict[str, list]]:
             run = _measure(config, job | {"batch": config.growth_batch}, name=f"growth of {game}")
             growth[game] = run.get("points", [])
             bar.advance(shown)
-    return rows, growth
+        for task in config.responses:
+            bar.update(shown, description=f"{RESPONDER} {task}")
+            run = _measure(config, {"program": "response", "task": task}, name=task)
+            games = {"failure": run["failure"], "samples": run.pop("games", [])}
+            responses.append(Row(task=task, program=RESPONDER, runs=[run]))
+            responses.append(Row(task=task, program=f"{RESPONDER}, games", runs=[games]))
+            bar.advance(shown)
+    return rows, growth, responses
 
 
 def _jobs(config, task) -> Iterator[tuple[str, str, dict[str, Any]]]:
@@ -243,6 +262,14 @@ def _parts(row: Row) -> Iterator[Number]:
         yield Number(name=f"{name}:{row.task}", value=share, unit="share of our time")
 
 
+def _response(row: Row) -> Iterator[Number]:
+    if row.rates:
+        low, high = min(row.rates), max(row.rates)
+        unit = "searches or games/s (median of the samples)"
+        name = f"{row.program}:{row.task}"
+        yield Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+
+
 def _growth(game: str, points: Sequence[Sequence[float]]) -> Iterator[Number]:
     unit = "microseconds per iteration of CFR of one search"
     for nodes, one, twice in points:
@@ -327,8 +354,8 @@ def _of_ours(rows):
     return [row for row in rows if row.program == OURS and "iterate_seconds" in row.runs[0]]
 
 
-def _markdown(rows, growth, result) -> str:
-    """The tables for people: speeds, parts, growth, remarks."""
+def _markdown(rows, growth, responses, result) -> str:
+    """The tables for people: speeds, parts, growth, ISMCTS-BR, remarks."""
     numbers = [number for row in _of_ours(rows) for number in _parts(row)]
     names = list(dict.fromkeys(number.name.partition(":")[0] for number in numbers))
     cells = {number.name: number.value for number in numbers}
@@ -341,6 +368,7 @@ def _markdown(rows, growth, result) -> str:
         markdown_table(list(details[0]), [list(line.values()) for line in details]),
         markdown_table(["ours", *names], parts),
         markdown_table(list(grown[0]), [list(line.values()) for line in grown]),
+        markdown_table(*speeds(responses)),
         "\n".join(f"- {remark}" for remark in result.deviations),
     ]
     return "\n\n".join(filter(None, tables)) + "\n"

@@ -17,7 +17,7 @@ from experiments.benchmarks.network_floor import (
     operations,
     seconds_per_turn,
 )
-from experiments.benchmarks.search_tasks import TASKS, Setting, Task, before_mate, build
+from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.public_game import PublicGame
 from solvers.search import gt_cfr
 from solvers.search.gt_cfr import GrowingTreeCfr, Search
@@ -36,6 +36,10 @@ def main() -> None:
         from experiments.benchmarks.alphazero import measure as measure_alphazero
 
         measure_alphazero(job, report)
+    elif job["program"] == "response":
+        from experiments.benchmarks.responses import measure as measure_response
+
+        measure_response(job, report)
     else:
         jax.config.update("jax_num_cpu_devices", job["devices"])
         measure(job, report)
@@ -58,7 +62,9 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     run = jax.jit(searcher(setting, job["devices"]))
     run = run.lower(*arguments_of(setting.game, 0)).compile()
     report(compile_seconds=round(clock.seconds(), 3))
-    found, samples = sampled(lambda number: run(*arguments_of(setting.game, number)), task, job)
+    found, samples = sampled(
+        lambda number: run(*arguments_of(setting.game, number)), task.batch, job
+    )
     report(samples=samples, answer=np.asarray(jax.vmap(gt_cfr.average_policy)(found)).tolist())
     if task.mate is not None:
         there = before_mate(task, setting.game)
@@ -71,9 +77,9 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 
 
 def sampled(
-    search: Callable[[int], Any], task: Task, job: dict[str, Any]
+    search: Callable[[int], Any], batch: int, job: dict[str, Any]
 ) -> tuple[Any, list[dict[str, float]]]:
-    """What `search(0)` finds, and samples of `search(0)`, `search(1)`, ...
+    """What `search(0)` finds, and samples of `search(0)`, `search(1)`, ...: `batch` searches each.
 
     There are as many as told, or fewer, but two, once they have taken long enough.
     """
@@ -83,7 +89,7 @@ def sampled(
     def sample(number):
         clock = Clock()
         found = jax.block_until_ready(search(number))
-        samples.append(clock.sample(task.batch))
+        samples.append(clock.sample(batch))
         return found
 
     first = sample(0)

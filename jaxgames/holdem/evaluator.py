@@ -78,14 +78,36 @@ def _sets(cards):
 def _strength(sets, num_cards):
     if not 1 <= num_cards <= 7:
         raise ValueError(f"a hand has {num_cards} cards; must be 1 to 7")
+    spare = max(num_cards - 5, 0)
+    found = strength_by_ranks(*counted(sets), spare)
+    if num_cards >= 5:
+        flush = functools.reduce(jnp.maximum, [_flush(suit, spare) for suit in sets])
+        runs = functools.reduce(jnp.maximum, [_straights(suit) for suit in sets])
+        found = jnp.maximum(found, _suited(flush, runs))
+    return found.astype(jnp.int32)
+
+
+def counted(
+    sets: UInt32[Array, "4 ..."] | tuple[UInt32[Array, "..."], ...],
+) -> tuple[UInt32[Array, "..."], ...]:
+    """From the ranks held by each of four suits: ranks of which there is a card, or at least two,
+    three, four."""
     a, b, c, d = sets
-    some, even_ab, even_cd = a | b | c | d, a & b, c & d
+    even_ab, even_cd = a & b, c & d
     twice = even_ab | even_cd | ((a | b) & (c | d))
     thrice = (even_ab & (c | d)) | (even_cd & (a | b))
-    quads = even_ab & even_cd
-    trips, pairs = thrice & ~quads, twice & ~thrice
-    spare = max(num_cards - 5, 0)
+    return a | b | c | d, twice, thrice, even_ab & even_cd
 
+
+def strength_by_ranks(
+    some: UInt32[Array, "..."],
+    twice: UInt32[Array, "..."],
+    thrice: UInt32[Array, "..."],
+    quads: UInt32[Array, "..."],
+    spare: int | Int[Array, ""],
+) -> UInt32[Array, "..."]:
+    """Strength by ranks alone, which are `counted`; `spare` is how many cards are over five."""
+    trips, pairs = thrice & ~quads, twice & ~thrice
     found = _value(HIGH_CARD, 0, _without_lowest(some, spare))
     found = _better(pairs != 0, PAIR, pairs, _without_lowest(some & ~pairs, spare), found)
     upper = _highest_two(pairs)
@@ -93,18 +115,21 @@ def _strength(sets, num_cards):
     found = _better(two, TWO_PAIR, upper, _highest(some & ~upper), found)
     top = _highest(trips)
     found = _better(trips != 0, TRIPS, top, _without_lowest(some & ~top, spare), found)
-    if num_cards >= 5:
-        run = _straights(some)
-        found = _better(run != 0, STRAIGHT, 0, _highest(run), found)
-        flush = functools.reduce(jnp.maximum, [_flush(suit, spare) for suit in (a, b, c, d)])
-        found = _better(flush != 0, FLUSH, 0, flush, found)
-        below = _highest((trips | pairs) & ~top)
-        found = _better((trips != 0) & (below != 0), FULL_HOUSE, top, below, found)
-    found = _better(quads != 0, QUADS, quads, _highest(some & ~quads), found)
-    if num_cards >= 5:
-        runs = functools.reduce(jnp.maximum, [_straights(suit) for suit in (a, b, c, d)])
-        found = _better(runs != 0, STRAIGHT_FLUSH, 0, _highest(runs), found)
-    return found.astype(jnp.int32)
+    run = _straights(some)
+    found = _better(run != 0, STRAIGHT, 0, _highest(run), found)
+    below = _highest((trips | pairs) & ~top)
+    found = _better((trips != 0) & (below != 0), FULL_HOUSE, top, below, found)
+    return _better(quads != 0, QUADS, quads, _highest(some & ~quads), found)
+
+
+def flush_strength(ranks: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
+    """Strength of up to seven cards of one suit as a flush; 0 if there is none."""
+    return _suited(_flush(ranks, 2), _straights(ranks))
+
+
+def _suited(flush, runs):
+    found = _better(flush != 0, FLUSH, 0, flush, jnp.uint32(0))
+    return _better(runs != 0, STRAIGHT_FLUSH, 0, _highest(runs), found)
 
 
 def _value(kind, first, then):
@@ -116,9 +141,9 @@ def _better(there, kind, first, then, found):
 
 
 def _without_lowest(ranks, count):
-    """A set without its lowest members."""
-    for _ in range(count):
-        ranks = ranks & (ranks - 1)
+    """A set without its lowest members, of which `count` is at most 2."""
+    for have in range(count if isinstance(count, int) else 2):
+        ranks = jnp.where(count > have, ranks & (ranks - 1), ranks)
     return ranks
 
 

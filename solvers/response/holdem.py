@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
-from jaxgames.core import TERMINAL, record
-from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
+from jaxgames.core import CHANCE, TERMINAL, record
+from jaxgames.holdem.beaten import share_beaten
+from jaxgames.holdem.evaluator import suit_sets
 from jaxgames.holdem.rules import NOTHING, Poker, PokerState
 from solvers.response.chumps import Chump, in_proportion, most_decisions
 from solvers.response.local_best_response import (
@@ -28,6 +30,7 @@ from solvers.response.local_best_response import (
     probabilities,
 )
 from solvers.response.response_game import Belief, Opponent, ResponseGame
+from solvers.sampling.episodes import uniform
 from solvers.sampling.indexed_game import IndexedGame, hashed
 
 _ROWS = 2**31 - 1  # of hash values
@@ -107,17 +110,11 @@ class RangeBelief(Belief):
     def _any_hand(self, memory, place, luck):
         """Without a policy all hands are alike: unseen cards, one by one, at a fraction of the
         cost."""
-        cards = jnp.arange(self.game.ranks * self.game.suits, dtype=jnp.int32)
-        seen = jnp.concatenate([place.hole[self.responder], place.board])
-        free, hand = ~jnp.any(cards[:, None] == seen[None, :], axis=1), []
+        seen, hand = jnp.concatenate([place.hole[self.responder], place.board]), []
         for _ in range(self.game.hole):
-            place_of = jnp.cumsum(free, dtype=jnp.int32)
-            count = place_of[-1]
-            luck = luck * count.astype(luck.dtype)
-            number = jnp.minimum(luck.astype(jnp.int32), count - 1)
-            luck = luck - number.astype(luck.dtype)  # what is left is luck again
-            hand.append(jnp.sum((place_of <= number).astype(jnp.int32)))
-            free = free & (cards != hand[-1])
+            card, luck = _drawn(self.game, seen, luck)
+            hand.append(card)
+            seen = jnp.append(seen, card)
         return jnp.sort(jnp.stack(hand))
 
     def weights(self, memory: PyTree, place: PokerState) -> Float[Array, " N"]:
@@ -132,15 +129,34 @@ class RangeBelief(Belief):
 class StrengthPoker(Poker):
     """Two-player poker whose features are few: a hand's strength instead of its cards."""
 
-    def features(self, state: PokerState, player: int) -> Float[Array, " F"]:
+    def dealt(self, state: PokerState, luck: Float[Array, "2"]) -> PokerState:
+        """All cards that come now: the last by the rules, those before it placed without them."""
+        words = (luck * 2**23).astype(jnp.uint32)
+        ends = tuple(itertools.accumulate(self.board, initial=self._num_hole))
+        needed = self._at_round(ends[1:], state.round)
+
+        def card(state):
+            seen = jnp.concatenate([state.hole.ravel(), state.board])
+            return _drawn(self, seen, uniform(words, state.num_dealt.astype(jnp.uint32)))[0]
+
+        def more(state):
+            return (state.actor == CHANCE) & (state.num_dealt < needed - 1)
+
+        before = jax.lax.while_loop(more, lambda state: self._deal(state, card(state)), state)
+        after = self.step(before, card(before))
+        dealing = state.actor == CHANCE
+        return jax.tree.map(lambda new, old: jnp.where(dealing, new, old), after, state)
+
+    def features_of_actor(self, state: PokerState) -> Float[Array, " F"]:
+        """Those of what the actor knows, without the others'."""
+        return self.features(state, jnp.maximum(state.actor, 0))
+
+    def features(self, state: PokerState, player: int | Int[Array, ""]) -> Float[Array, " F"]:
         """How many hands the own one beats as it is; ranks of the own cards, suited, a pair; cards
         of the own best suit, and of the best five ranks in a row; board cards, round, raises, seat,
         and what both have spent."""
         hole, board = jnp.maximum(state.hole[player], 0), state.board
-        strengths, mine, apart = _strengths(self, hole, board, num_cards=5)
-        met = jnp.maximum(jnp.sum(apart, dtype=jnp.int32), 1).astype(jnp.float32)
-        wins = (mine > strengths).astype(jnp.float32) + (mine == strengths).astype(jnp.float32) / 2
-        share = jnp.sum(jnp.where(apart, wins, 0)) / met
+        share = share_beaten(hole, board, ranks=self.ranks, suits=self.suits)
         ranks, suits = hole // self.suits, hole % self.suits
         own = _sets(self, hole)
         held = own | _board_sets(self, board)
@@ -161,7 +177,7 @@ class StrengthPoker(Poker):
             flush / 5,
             straight / 5,
             state.num_raises.astype(jnp.float32) / 4,
-            jnp.float32(player),
+            jnp.asarray(player, jnp.float32),
             jnp.log1p(spent[player]),
             jnp.log1p(spent[1 - player]),
             (spent[1 - player] - spent[player]) / 2,
@@ -179,15 +195,15 @@ class ChumpGame(IndexedGame):
 
     responder: Array  # [] int32
 
+    def _dealt(self, state, luck):
+        return self.game.dealt(state, luck)
+
     def payoffs_at(self, place: PokerState) -> Float[Array, " P"]:
         """By all hands of the opponent, if the hand is over; else 0."""
         hole, board = place.hole[self.responder], place.board
-        cards = self.game.hole + sum(self.game.board)
-        strengths, mine, apart = _strengths(self.game, hole, board, num_cards=cards)
-        less = (mine > strengths).astype(jnp.float32) - (mine < strengths).astype(jnp.float32)
-        met = jnp.maximum(jnp.sum(apart, dtype=jnp.int32), 1).astype(jnp.float32)
-        mean = jnp.sum(jnp.where(apart, less, 0)) / met
-        won = mean * jnp.min(place.spent).astype(jnp.float32)
+        ranks, suits = self.game.ranks, self.game.suits
+        more = 2 * share_beaten(hole, board, ranks=ranks, suits=suits) - 1  # wins less losses
+        won = more * jnp.min(place.spent).astype(jnp.float32)
         sides = jnp.where(jnp.arange(2, dtype=jnp.int32) == self.responder, won, -won)
         showdown = (place.actor == TERMINAL) & ~jnp.any(place.folded)
         return jnp.where(showdown, sides, place.returns.astype(jnp.float32))
@@ -197,11 +213,13 @@ def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> Respo
     """A game against a chump, played by its rules; other chumps and seats compile to the same.
 
     Raises:
-      ValueError: the game is not for two players, the chump is for another one, or there is no such
-        player.
+      ValueError: the game is not for two players, or draws the size of bets; the chump is for
+        another game; there is no such player.
     """
     if game.players != 2 or not 0 <= responder < 2:
         raise ValueError(f"responder={responder} must be a player of {game}, which must have two")
+    if game.draws_size:
+        raise ValueError(f"bets={game.bets} of {game} must not be drawn by chance")
     chump.probabilities(jnp.ones(game.num_actions, bool))
     seat = jnp.int32(responder)
     playable = ChumpGame(
@@ -224,15 +242,17 @@ def _index(game):
     return hashed(game, num_states=_ROWS)
 
 
-def _strengths(
-    game: Poker, hole: Int[Array, " k"], board: Int[Array, " B"], *, num_cards: int
-) -> tuple[Int[Array, " N"], Int[Array, ""], Bool[Array, " N"]]:
-    """Of all hands, of one, and which hands share no card with it nor with the board so far."""
-    hands, there = jnp.asarray(all_hands(game)), _board_sets(game, board)
-    found = strength_of_sets(_sets(game, hands) | there[:, None], num_cards=num_cards)
-    mine = strength_of_sets(_sets(game, hole) | there, num_cards=num_cards)
-    seen = jnp.concatenate([hole, board])
-    return found, mine, ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
+def _drawn(game, seen, luck):
+    """One of the cards that are not seen, and what is left of the luck: it is luck again."""
+    cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
+    same = cards[:, None] == seen[None, :]
+    below = (seen[None, :] >= 0) & (seen[None, :] < cards[:, None])
+    place = cards - jnp.sum(below, axis=1, dtype=jnp.int32)
+    count = len(cards) - jnp.sum(seen >= 0, dtype=jnp.int32)
+    luck = luck * count.astype(luck.dtype)
+    number = jnp.minimum(luck.astype(jnp.int32), count - 1)
+    found = ~jnp.any(same, axis=1) & (place == number)
+    return jnp.sum(jnp.where(found, cards, 0), dtype=jnp.int32), luck - number.astype(luck.dtype)
 
 
 def _sets(game, cards):

@@ -66,9 +66,7 @@ class Environment:
         return observation.features, observation.legal
 
     def _features(self, state: State) -> Float[Array, " F"]:
-        game = self.game.game
-        known = [game.features(state, player) for player in range(game.num_players)]
-        return jnp.stack(known)[jnp.maximum(state.actor, 0)].astype(jnp.float32)
+        return self.game.game.features_of_actor(state).astype(jnp.float32)
 
 
 @record
