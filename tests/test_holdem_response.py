@@ -117,17 +117,14 @@ def test_cards_are_dealt_as_by_the_rules():
     game = holdem.StrengthPoker(**make("limit_holdem").parameters())
     play = holdem.against_chump(game, CALLS, responder=0).game
 
-    def run(key):
-        def call(state, key):
-            luck = jax.random.uniform(key, (2,))
+    def run(luck):
+        def call(state, luck):
             return play.after(play.at(state), jnp.int32(CALL), luck), state.num_dealt
 
-        key, start_key = jax.random.split(key)
-        start = play.start(jax.random.uniform(start_key, (2,)))
-        last, found = jax.lax.scan(call, start, jax.random.split(key, 8))
-        return found, last
+        return jax.lax.scan(call, play.start(luck[0]), luck[1:])
 
-    found, last = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 4096))
+    luck = jax.random.uniform(jax.random.key(0), (4096, 9, 2))
+    last, found = jax.jit(jax.vmap(run))(luck)
     assert (np.asarray(found) == [4, 4, 7, 7, 8, 8, 9, 9]).all()
     assert (np.asarray(last.actor) == TERMINAL).all()
     cards = np.concatenate([last.hole.reshape(-1, 4), last.board], axis=1)
