@@ -59,6 +59,7 @@ class Learning:
     l2: float = 1e-5
     batch_size: int = 256
     capacity: int = 8192
+    max_uses: int = 20  # updates per example
     games: int = 100_000  # in either seat, in the end
     seed: int = 0
 
@@ -204,7 +205,7 @@ def training_settings(learning: Learning, evaluate: Any, scale: float) -> Respon
             decay_steps=max(1, learning.measured_at[-1] * learning.updates),
             batch_size=learning.batch_size,
             capacity=learning.capacity,
-            max_uses=20,
+            max_uses=learning.max_uses,
             policy_weight=1.0,
             l2=learning.l2,
         ),
