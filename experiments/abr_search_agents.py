@@ -8,11 +8,13 @@ for an exact one.)
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 from typing import Annotated, Literal
 
 import tyro
 
 from experiments import abr_uniform, results
+from experiments.agents import game_of
 from experiments.best_responses import Learning, points, row
 from experiments.runs import Run, RunArguments
 
@@ -23,8 +25,9 @@ class Config:
 
     learning: Learning
     simulations: tuple[int, ...]  # of the agents
-    game: str = "leduc_poker"
-    agent: str = "experiments/results/sog_leduc/cpu"  # the folder of its training
+    agents: tuple[str, ...] = tuple(  # the folders of their training
+        f"experiments/results/{name}/cpu" for name in ("sog_leduc", "sog_glasses")
+    )
 
 
 PRESETS = {
@@ -57,7 +60,7 @@ PRESETS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments(RunArguments):
-    """Learn best responses to a trained search agent, and compare them with exact ones.
+    """Learn best responses to trained search agents, and compare them with exact ones.
 
     Writes what responders win by training steps as curve.csv and curve.png, and result.json, into
     --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
@@ -65,8 +68,8 @@ class Arguments(RunArguments):
 
     preset: Literal["smoke", "cpu", "paper"] = "cpu"
     """smoke: a minute; cpu: minutes; paper: larger searches and networks, for an accelerator."""
-    agent: Annotated[str, tyro.conf.arg(metavar="FOLDER")] = Config.agent
-    """The folder that its training left, of an enumerable game (not Scotland Yard)."""
+    agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FOLDER ...")] = Config.agents
+    """Folders that trainings left, of enumerable games."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:
@@ -77,12 +80,12 @@ def main(arguments: Arguments, *, command: str) -> None:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
-    config = dataclasses.replace(PRESETS[arguments.preset], agent=arguments.agent)
+    config = dataclasses.replace(PRESETS[arguments.preset], agents=arguments.agents)
+    games = {agent: game_of(pathlib.Path(agent)) for agent in config.agents}
     run = Run(arguments, config, experiment="abr_search_agents", command=command)
     found = {
-        f"SoG({count},1) in {config.game}": points(
-            run, config.game, f"{config.agent}:{count}", config.learning
-        )
+        f"SoG({count},1) in {game}": points(run, game, f"{agent}:{count}", config.learning)
+        for agent, game in games.items()
         for count in config.simulations
     }
     results.write_csv(run.out / "curve.csv", [row(p) for curve in found.values() for p in curve])

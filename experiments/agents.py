@@ -92,6 +92,16 @@ def load_agent(
     )
 
 
+def game_of(folder: pathlib.Path) -> str:
+    """The game of the agent in `folder`, as it was given when it was trained.
+
+    Raises:
+      ValueError: `folder` holds no trained agent.
+      OSError: the files cannot be read.
+    """
+    return _config(folder)["game"]
+
+
 table_of = functools.cache(belief_table)  # the same object for the same name: it compiles once
 _tree = functools.cache(lambda game: enumerate_game(make(game)))
 

@@ -63,7 +63,7 @@ class Arguments(RunArguments):
     FOLDER:SIMULATIONS of a trained search agent; in Leduc and hold'em also always_fold,
     always_call, always_raise; in hold'em call_or_raise."""
     steps: int | None = None
-    """Of training (else 400; in hold'em 1,000)."""
+    """Of training (else 400; in hold'em 2,000)."""
     simulations: int | None = None
     """Of each search in training (else 32; in hold'em 16)."""
     measured_simulations: int | None = None

@@ -5,18 +5,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from experiments.agents import load_agent
 from experiments.policy_file import TabularPolicy, read_policy
 from experiments.progress import counter, progress
-from jaxgames.game_tree import GameTree, check_policies
+from jaxgames.core import Game
+from jaxgames.game_tree import GameTree, check_policies, enumerate_game
 from jaxgames.public_states import list_public_states
-from jaxgames.public_table import NOWHERE
+from jaxgames.public_table import NOWHERE, PublicTable
 from jaxgames.registry import unknown
+from jaxgames.scotland_yard import ScotlandYard
+from jaxgames.tabulate import places
 from solvers import cfr
 from solvers.cfr import SOLVERS
 from solvers.public_tree import PublicTree
@@ -91,7 +96,7 @@ def _count(agent, count) -> int:
 def _searched(folder, simulations, game) -> TabularPolicy:
     """What a search agent does in either seat, from its searches at all public states."""
     agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
-    table, tree = agent.table, agent.tree
+    table, tree = agent.table, enumerate_game(agent.game)
     listing = list_public_states(table)
     chains = agents(own_decisions_only=agent.own_decisions_only)
     settings = dataclasses.replace(agent.settings, max_path=max(1, longest_path(listing, chains)))
@@ -110,21 +115,42 @@ def _searched(folder, simulations, game) -> TabularPolicy:
                 chain=chain,
                 report=count,
             )
-            policies.append(_rows_of(table, listing, tree, player, found[0]))
-    return tuple(policies)
+            policies.append(found[0])
+    return by_information_state(agent.game, tree, table, policies)
 
 
-def _rows_of(table, listing, tree, player, found):
-    """One player's policy `[D, A]`, of one at public states and rows `[S, A, N]`."""
-    actor, state = np.asarray(listing.actor), np.asarray(listing.state)
-    numbers = np.asarray(table.information_states)[state, player]
-    place, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
-    legal = tree.legal_actions(player)
-    weights = np.zeros(legal.shape)
-    weights[numbers[place, row]] = found[place, :, row]
-    weights = np.where(legal, weights, 0)
+def by_information_state(
+    game: Game, tree: GameTree, table: PublicTable, policies: Sequence[Float[np.ndarray, "S A N"]]
+) -> TabularPolicy:
+    """What is played in `table`, of every player at public states and rows, by information states
+    `[D_p, A]` of the game's histories; uniform where nothing is played."""
+    return tuple(
+        _by_information_state(_rows(game, tree, table, player), tree.legal_actions(player), rows)
+        for player, rows in enumerate(policies)
+    )
+
+
+def _by_information_state(where, legal, found):
+    state, row = where
+    weights = np.where(legal, found[state, :, row], 0)
     weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
     return weights / weights.sum(axis=1, keepdims=True)
+
+
+def _rows(game, tree, table, player):
+    """Public state and row of every information state where a player acts."""
+    histories = tree.representative(player)[: tree.num_decisions[player]]
+    listing = list_public_states(table)
+    states = np.asarray(listing.state)
+    if isinstance(game, ScotlandYard):
+        state, row = (each[histories] for each in places(game, tree, table))
+        return np.argsort(states)[state], row if player == 0 else np.zeros_like(row)
+    numbers = np.asarray(table.information_states)[states, player]
+    acts = (np.asarray(listing.actor) == player)[:, None] & (numbers != NOWHERE)
+    place, row = np.nonzero(acts)
+    found = np.zeros((2, len(histories)), int)
+    found[:, numbers[place, row]] = place, row
+    return found
 
 
 def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:

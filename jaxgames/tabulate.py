@@ -9,8 +9,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
-from jaxgames.core import TERMINAL
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import GameTree, levels
 from jaxgames.public_game import PublicGame
 from jaxgames.public_states import NO_STATE, in_blocks, list_public_states
 from jaxgames.public_table import NOWHERE, PublicTable, SteadyTable, public_table, trimmed
@@ -75,6 +77,40 @@ def tabulate(game: PublicGame, *, max_entries: int = MAX_ENTRIES) -> PublicTable
         features=jnp.asarray(tables["features"], dtype),
         **maps,
     )
+
+
+def places(
+    game: ScotlandYard, tree: GameTree, table: PublicTable
+) -> tuple[Int[np.ndarray, " H"], Int[np.ndarray, " H"]]:
+    """Where the histories of `enumerate_game(game)` are in `belief_table(game)`: the public state,
+    and Mr X's row (the detectives have one). -1 before the deal.
+
+    The table forgets how a station was reached: many information states share a row.
+    """
+    follow = jax.jit(jax.vmap(lambda s, row, a: table.follow(s, jnp.stack([row, 0]), a)))
+    successors, actors = np.asarray(table.successors), np.asarray(table.actors)
+    starts = np.searchsorted(game.layout.numbers, game.mr_x_starts)
+    state, row = np.full((2, tree.num_histories), -1)
+    if tree.actor[0] != CHANCE:
+        state[0], row[0] = int(table.first), starts[0]
+    for level in levels(tree.parent):
+        above, action = tree.parent[level], tree.parent_action[level]
+        if (tree.actor[above] == CHANCE).any():  # the deal
+            state[level], row[level] = int(table.first), starts[action]
+            continue
+        here, station = state[above], row[above]
+        moving = np.ones(len(here), bool)
+        while moving.any():  # on through states in which Mr X shows himself
+            pairs = np.asarray(
+                follow(*(jnp.asarray(x, jnp.int32) for x in (here, station, action)))
+            )
+            k = (pairs >= 0).all(axis=2).argmax(axis=1)
+            one = np.arange(len(k))
+            station = np.where(moving, pairs[one, k, 0], station)
+            here = np.where(moving, successors[here, k], here)
+            moving = actors[here] == CHANCE
+        state[level], row[level] = here, station
+    return state, row
 
 
 def _view(game, state):
