@@ -112,7 +112,7 @@ class RangeBelief(Belief):
         cost."""
         seen, hand = jnp.concatenate([place.hole[self.responder], place.board]), []
         for _ in range(self.game.hole):
-            card, luck = _drawn(self.game, seen, luck)
+            card, luck = _unseen_card(self.game, seen, luck)
             hand.append(card)
             seen = jnp.append(seen, card)
         return jnp.sort(jnp.stack(hand))
@@ -137,7 +137,7 @@ class StrengthPoker(Poker):
 
         def card(state):
             seen = jnp.concatenate([state.hole.ravel(), state.board])
-            return _drawn(self, seen, uniform(words, state.num_dealt.astype(jnp.uint32)))[0]
+            return _unseen_card(self, seen, uniform(words, state.num_dealt.astype(jnp.uint32)))[0]
 
         def more(state):
             return (state.actor == CHANCE) & (state.num_dealt < needed - 1)
@@ -242,7 +242,7 @@ def _index(game):
     return hashed(game, num_states=_ROWS)
 
 
-def _drawn(game, seen, luck):
+def _unseen_card(game, seen, luck):
     """One of the cards that are not seen, and what is left of the luck: it is luck again."""
     cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
     same = cards[:, None] == seen[None, :]
