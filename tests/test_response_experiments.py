@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments import abr_chumps, aivat_leduc, cli, results
+from experiments import abr_chumps, aivat_leduc, cli, holdem_responses, results
 
 
 def test_a_run_of_aivat(tmp_path):
@@ -37,5 +37,5 @@ def test_a_run_against_chumps(tmp_path):
         assert rule <= result.number(f"exact:{name}, one card").value + 0.01
     played = result.number("LBR, played:always call, one card")
     assert played.low < result.number("LBR:always call, one card").value < played.high
-    assert abr_chumps.PRESETS["smoke"].games[0] not in abr_chumps.PLANS
+    assert abr_chumps.PRESETS["smoke"].games[0] not in holdem_responses.PLANS
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
