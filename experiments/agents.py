@@ -47,7 +47,7 @@ class TrainedAgent:
                 f"{self.game}: its agents forget how a station was reached, so they can be measured"
                 " but not followed through a game; allowed: agents of other games"
             )
-        return _tree(str(self.game))
+        return tree_of(str(self.game))
 
 
 def load_agent(
@@ -103,7 +103,7 @@ def game_of(folder: pathlib.Path) -> str:
 
 
 table_of = functools.cache(belief_table)  # the same object for the same name: it compiles once
-_tree = functools.cache(lambda game: enumerate_game(make(game)))
+tree_of = functools.cache(lambda game: enumerate_game(make(game)))
 
 
 @functools.cache

@@ -243,7 +243,7 @@ def exact(cells: Sequence[Cell], cell: Cell) -> Cell:
 def title(game: str) -> str:
     """What a game is called in plots."""
     return {LIMIT: "limit hold'em", NO_LIMIT: "no-limit, bets of the pot and all-in"}.get(
-        game, "hold'em with a board of one card"
+        game, game
     )
 
 
@@ -258,7 +258,7 @@ def numbers(cells: Sequence[Cell], cell: Cell) -> Iterator[results.Number]:
     """Lines of the tables, of one of the cells; none of what was measured in training."""
     if cell not in last(cells):
         return
-    kind = {LIMIT: "limit", NO_LIMIT: "no limit"}.get(cell.game, "one card")
+    kind = {LIMIT: "limit", NO_LIMIT: "no limit"}.get(cell.game, cell.game)
     row = f"{cell.responder}:{cell.chump}, {kind}"
     span = {}
     if cell.error:

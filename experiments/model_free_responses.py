@@ -79,4 +79,3 @@ def _a2c(here, rounds) -> Learn:
 
 
 _ALGORITHMS = {"dqn": _dqn, "a2c": _a2c}
-ALGORITHMS = tuple(_ALGORITHMS)

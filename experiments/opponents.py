@@ -12,16 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from experiments.agents import load_agent
+from experiments.agents import load_agent, tree_of
 from experiments.policy_file import TabularPolicy, read_policy
 from experiments.progress import counter, progress
 from jaxgames.core import Game
-from jaxgames.game_tree import GameTree, check_policies, enumerate_game
+from jaxgames.game_tree import GameTree, check_policies
 from jaxgames.public_states import list_public_states
 from jaxgames.public_table import NOWHERE, PublicTable
 from jaxgames.registry import unknown
 from jaxgames.scotland_yard import ScotlandYard
-from jaxgames.tabulate import places
+from jaxgames.tabulate import histories_in_table
 from solvers import cfr
 from solvers.cfr import SOLVERS
 from solvers.public_tree import PublicTree
@@ -96,7 +96,7 @@ def _count(agent, count) -> int:
 def _searched(folder, simulations, game) -> TabularPolicy:
     """What a search agent does in either seat, from its searches at all public states."""
     agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
-    table, tree = agent.table, enumerate_game(agent.game)
+    table, tree = agent.table, tree_of(str(agent.game))
     listing = list_public_states(table)
     chains = agents(own_decisions_only=agent.own_decisions_only)
     settings = dataclasses.replace(agent.settings, max_path=max(1, longest_path(listing, chains)))
@@ -124,33 +124,35 @@ def by_information_state(
 ) -> TabularPolicy:
     """What is played in `table`, of every player at public states and rows, by information states
     `[D_p, A]` of the game's histories; uniform where nothing is played."""
-    return tuple(
-        _by_information_state(_rows(game, tree, table, player), tree.legal_actions(player), rows)
-        for player, rows in enumerate(policies)
-    )
-
-
-def _by_information_state(where, legal, found):
-    state, row = where
-    weights = np.where(legal, found[state, :, row], 0)
-    weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def _rows(game, tree, table, player):
-    """Public state and row of every information state where a player acts."""
-    histories = tree.representative(player)[: tree.num_decisions[player]]
     listing = list_public_states(table)
-    states = np.asarray(listing.state)
-    if isinstance(game, ScotlandYard):
-        state, row = (each[histories] for each in places(game, tree, table))
-        return np.argsort(states)[state], row if player == 0 else np.zeros_like(row)
-    numbers = np.asarray(table.information_states)[states, player]
-    acts = (np.asarray(listing.actor) == player)[:, None] & (numbers != NOWHERE)
-    place, row = np.nonzero(acts)
-    found = np.zeros((2, len(histories)), int)
-    found[:, numbers[place, row]] = place, row
-    return found
+    rows = _merged_rows if isinstance(game, ScotlandYard) else _own_rows
+    places = rows(game, tree, table, np.asarray(listing.actor), np.asarray(listing.state))
+    found = []
+    for player, ((state, row), policy) in enumerate(zip(places, policies, strict=True)):
+        legal = tree.legal_actions(player)
+        weights = np.where(legal, policy[state, :, row], 0)
+        weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
+        found.append(weights / weights.sum(axis=1, keepdims=True))
+    return tuple(found)
+
+
+def _own_rows(game, tree, table, actor, states):
+    """Public state and row of every information state where a player acts, for both."""
+    for player in range(2):
+        numbers = np.asarray(table.information_states)[states, player]
+        place, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
+        found = np.zeros((2, tree.num_decisions[player]), int)
+        found[:, numbers[place, row]] = place, row
+        yield found
+
+
+def _merged_rows(game, tree, table, actor, states):
+    """The same in Scotland Yard, where rows are shared; the detectives have one."""
+    state, row = histories_in_table(game, tree, table)
+    number = np.argsort(states)  # of every public state of the table
+    for player in range(2):
+        here = tree.representative(player)[: tree.num_decisions[player]]
+        yield number[state[here]], row[here] if player == 0 else np.zeros_like(here)
 
 
 def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:

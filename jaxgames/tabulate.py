@@ -79,7 +79,7 @@ def tabulate(game: PublicGame, *, max_entries: int = MAX_ENTRIES) -> PublicTable
     )
 
 
-def places(
+def histories_in_table(
     game: ScotlandYard, tree: GameTree, table: PublicTable
 ) -> tuple[Int[np.ndarray, " H"], Int[np.ndarray, " H"]]:
     """Where the histories of `enumerate_game(game)` are in `belief_table(game)`: the public state,

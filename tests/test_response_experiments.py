@@ -27,15 +27,16 @@ def test_a_run_against_chumps(tmp_path):
     """Local best response finds all there is to win from one that always calls."""
     assert cli.main(["abr_chumps", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
-    fold = result.number("exact:always fold, one card").value
+    (game,) = abr_chumps.PRESETS["smoke"].games
+    fold = result.number(f"exact:always fold, {game}").value
     assert fold == pytest.approx(750, abs=0.01)
-    exact = result.number("exact:always call, one card").value
-    learned = result.number("ISMCTS-BR:always call, one card")
+    exact = result.number(f"exact:always call, {game}").value
+    learned = result.number(f"ISMCTS-BR:always call, {game}")
     assert learned.low < exact
     for name in ("always raise", "call or raise", "uniform"):
-        rule = result.number(f"LBR:{name}, one card").value
-        assert rule <= result.number(f"exact:{name}, one card").value + 0.01
-    played = result.number("LBR, played:always call, one card")
-    assert played.low < result.number("LBR:always call, one card").value < played.high
-    assert abr_chumps.PRESETS["smoke"].games[0] not in holdem_responses.PLANS
+        rule = result.number(f"LBR:{name}, {game}").value
+        assert rule <= result.number(f"exact:{name}, {game}").value + 0.01
+    played = result.number(f"LBR, played:always call, {game}")
+    assert played.low < result.number(f"LBR:always call, {game}").value < played.high
+    assert game not in holdem_responses.PLANS
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
