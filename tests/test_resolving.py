@@ -15,7 +15,7 @@ from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.public_tree import build_public_tree
-from solvers.search import evaluators, exploitability, gt_cfr
+from solvers.search import evaluators, exploitability, gt_cfr, regret_phase, resolving
 from solvers.search.exploitability import Chain, agents, longest_path
 from solvers.search.gt_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.listing import exploitability as exploitability_of
@@ -120,6 +120,44 @@ def test_paths_from_search_to_search():
     assert longest_path(kuhn, agents(own_decisions_only=True)) == 2
     assert longest_path(leduc, agents()) == 2
     assert longest_path(leduc, agents(own_decisions_only=True)) == 4
+
+
+@pytest.mark.parametrize("by_policies", [False, True])
+def test_range_that_goes_on(by_policies):
+    """Behind a search with a gadget: what the opponent had there on average, which was the gadget's
+    in part, or what the search began with; times its average policy in either case. Then it is
+    mixed with the next gadget's at one sum, or as a probability."""
+    _, table, _ = compiled("kuhn_poker")
+    settings = GrowingTreeCfr(
+        evaluators.zero,
+        simulations=8,
+        max_path=1,
+        follow_share=0.25,
+        range_by_policies=by_policies,
+    )
+    begin = resolving.first_problem(table, max_path=1)
+    reach = begin.reach.at[0].set(jnp.array([0.4, 0.2, 0.1]))
+    problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=jnp.array([-0.2, 0.0, 0.2]))
+    found = gt_cfr.search(table, None, jax.random.key(0), problem=problem, settings=settings)
+    child = int(np.argmax(np.asarray(table.child_mask(problem.state))))
+    after, _ = resolving.next_problem(
+        table,
+        found,
+        reach,
+        jnp.array([child], jnp.int32),
+        resolver=jnp.int32(1),
+        by_policies=by_policies,
+    )
+    there = resolving.reach_within(table, found)
+    assert not np.allclose(there[0] / there[0, 0], reach[0] / reach[0, 0], rtol=0.01)
+    began = reach if by_policies else there
+    expected = table.down(problem.state, child, began, gt_cfr.average_policy(found))
+    np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
+
+    start = gt_cfr.start(table, None, problem=problem, settings=settings)
+    mixed = regret_phase.root_reach(table, start, settings=settings)[0]
+    follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
+    np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)
 
 
 def test_path_must_fit():

@@ -209,7 +209,12 @@ def _search(shared, batch, *, settings):
 
     every = jax.vmap(one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
     searches, query, asks = jax.tree.map(lambda x: x[: len(play_keys)], every)
-    go_on = functools.partial(self_play.go_on, game, settings=settings.self_play)
+    go_on = functools.partial(
+        self_play.go_on,
+        game,
+        settings=settings.self_play,
+        range_by_policies=settings.search.range_by_policies,
+    )
     episodes, examples, there = jax.vmap(go_on)(move_keys, episodes, searches)
     played = _Played(episodes=episodes, examples=examples, there=there, query=query, asks=asks)
     searches, query, asks = jax.tree.map(lambda x: x[len(play_keys) :], every)

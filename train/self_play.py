@@ -87,8 +87,10 @@ def go_on(
     found: Search,
     *,
     settings: SelfPlaySettings,
+    range_by_policies: bool = False,
 ) -> tuple[Episode, Example, Bool[Array, " T"]]:
     """Moves on after `found`, the search of `episode.problem`; starts anew after the end.
+    `range_by_policies` is that of the searches' settings.
 
     Returns the examples that are ready too (fields [T, ...]), and which of them are there. They
     have the searches' policies, and some the outcome of the game as value target: then they come
@@ -99,7 +101,12 @@ def go_on(
     move = _move(game, move_key, found, episode, settings, max_path)
     waiting, examples, there = _recorded(game, coin_key, found, episode, move, settings)
     problem, played = resolving.next_problem(
-        game, found, episode.played, move.path, resolver=episode.resolver
+        game,
+        found,
+        episode.played,
+        move.path,
+        resolver=episode.resolver,
+        by_policies=range_by_policies,
     )
     later = episode.replace(
         problem=problem,

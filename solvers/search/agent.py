@@ -110,7 +110,12 @@ def think(
     again = state.searched & (_steps(state) == 0)
     first = resolving.first_problem(game, max_path=len(state.path), dtype=state.played.dtype.name)
     later = resolving.next_problem(
-        game, state.search, state.played, state.path, resolver=state.player
+        game,
+        state.search,
+        state.played,
+        state.path,
+        resolver=state.player,
+        by_policies=settings.range_by_policies,
     )
     problem, played = choose(state.searched, later, (first, first.reach))
     found = gt_cfr.search(game, params, key, problem=problem, settings=settings)

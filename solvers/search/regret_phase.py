@@ -36,21 +36,24 @@ def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: Growin
 
 def root_reach(game: PublicGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
     """Own reaches at the root: in a re-solved subgame the opponent's is what the gadget follows
-    with, mixed with what the search before had, both to one sum."""
+    with, mixed with what the search before had, both to one sum; if that is by policies alone,
+    as probabilities, the highest of which becomes 1."""
     problem = state.problem
     opponent = 1 - jnp.maximum(problem.resolver, 0)
-    before = _normalised(problem.reach[opponent])
-    rows = game.rows(problem.state)[opponent]
+    rows, before = game.rows(problem.state)[opponent], problem.reach[opponent]
     follow = jnp.where(rows, state.gadget.follow, 0)
-    share = jnp.where(jnp.sum(follow) > 0, settings.follow_share, 0).astype(before.dtype)
-    mixed = share * _normalised(follow) + (1 - share) * before
+    if settings.range_by_policies:
+        share, before = settings.follow_share, _divided(before, jnp.max(before))
+    else:
+        share = jnp.where(jnp.sum(follow) > 0, settings.follow_share, 0).astype(before.dtype)
+        follow, before = (_divided(x, jnp.sum(x)) for x in (follow, before))
+    mixed = share * follow + (1 - share) * before
     resolved = problem.reach.at[opponent].set(mixed)
     return jnp.where(problem.resolver == NO_RESOLVER, problem.reach, resolved)
 
 
-def _normalised(reach):
-    total = jnp.sum(reach)
-    return reach / jnp.where(total > 0, total, 1)
+def _divided(reach, by):
+    return reach / jnp.where(by > 0, by, 1)
 
 
 def _reaches(game, tree, root, nodes):

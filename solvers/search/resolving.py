@@ -10,6 +10,7 @@ search starts at its closest ancestor that is.
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -21,7 +22,14 @@ from solvers.search.gt_cfr import (
     Search,
     average_policy,
 )
-from solvers.search.search_tree import LEAF, at, choose, columns, slot_reach
+from solvers.search.search_tree import (
+    LEAF,
+    at,
+    choose,
+    columns,
+    reach_below,
+    with_columns,
+)
 
 
 def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -48,6 +56,7 @@ def next_problem(
     path: Int[Array, " L"],
     *,
     resolver: Int[Array, ""],
+    by_policies: bool = False,
 ) -> tuple[Problem, Float[Array, "2 N"]]:
     """The search after this one, `path` below the state this one acted at.
 
@@ -55,8 +64,13 @@ def next_problem(
     this search acted, by the policies that searches made; those where the next one acts are
     returned too. A `resolver` of NO_RESOLVER makes the next search trust them for both players,
     without a gadget (which is not safe).
+
+    The opponent's range, which the next gadget's is mixed with, is what it was on average in this
+    search, the gadget's work included; or, `by_policies`, what this search began with, times the
+    opponent's average policies.
     """
     policy = average_policy(search)
+    before = _reach_by_policies(game, search) if by_policies else None
     state = at(search.tree.state, search.target)
     node, problem = search.target, None
     for step in range(path.shape[0]):
@@ -64,7 +78,7 @@ def next_problem(
         played, state = _advance(game, state, played, policy if step == 0 else None, child, there)
         rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
         slot = jnp.maximum(node, 0) * game.num_children + child
-        found = _problem_at(game, search, slot, state, rest, played, resolver)
+        found = _problem_at(game, search, slot, state, rest, played, resolver, before)
         known = there & (node != LEAF)
         problem = found if problem is None else choose(known, found, problem)
         node = jnp.where(known, search.tree.node[slot], LEAF)
@@ -81,20 +95,34 @@ def reach_within(game: PublicGame, search: Search) -> Float[Array, "2 N"]:
     return total / jnp.where(weight > 0, weight, 1)
 
 
-def _problem_at(game, search, slot, state, path, played, resolver):
-    """The problem whose tree starts at a slot of this search's tree."""
+def _problem_at(game, search, slot, state, path, played, resolver, before):
+    """The problem whose tree starts at a slot of this search's tree; `before` are the reaches of
+    its nodes by policies, or None."""
     tree, trusted = search.tree, resolver == NO_RESOLVER
     weight = search.total - tree.since[slot // game.num_children]
     scale = 1 / jnp.where(weight > 0, weight, 1)
     own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
     values = columns(tree.slot_total, slot, 1, game.num_rows)
+    if before is None:
+        before = scale * tree.reach_total
     return Problem(
         state=state,
         path=path,
-        reach=jnp.where(own | trusted, played, scale * slot_reach(game, tree, slot)),
+        reach=jnp.where(own | trusted, played, reach_below(game, tree, slot, before)),
         resolver=jnp.asarray(resolver, jnp.int32),
         opt_out=scale * values[1 - jnp.maximum(resolver, 0)],
     )
+
+
+def _reach_by_policies(game, search):
+    """Own reaches of all nodes `[2, E * N]`: those of the problem, times average policies."""
+    tree = search.tree
+    begin = with_columns(tree.reach, search.problem.reach, 0, game.num_rows)
+
+    def down(e, reach):
+        return with_columns(reach, reach_below(game, tree, tree.parent[e], reach), e, game.num_rows)
+
+    return jax.lax.fori_loop(1, tree.count, down, begin)
 
 
 def _advance(game, state, played, policy, child, there):

@@ -32,6 +32,8 @@ class GrowingTreeCfr:
     exploration: float = 1.0  # of PUCT
     cfr_share: float = 0.5  # of simulations' actions from CFR's average policy, the rest from PUCT
     follow_share: float = 0.5  # alpha: of the gadget's in the opponent's range, the rest as before
+    # what it was before: on average in the search before, gadget and all; or by policies alone
+    range_by_policies: bool = False
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
     averaging_power: float = 1.0  # iteration t counts t**power
     max_path: int = 4  # public states between a re-solved state and the one searched at

@@ -195,9 +195,16 @@ def node_policy(tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
 
 def slot_reach(game: PublicGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
     """Own reaches in a slot: their weighted sum since its node joined."""
-    node, child = slot // game.num_children, slot % game.num_children
-    total = columns(tree.reach_total, node, 1, game.num_rows)
-    return game.down(at(tree.state, node), child, total, node_policy(tree, node))
+    return reach_below(game, tree, slot, tree.reach_total)
+
+
+def reach_below(
+    game: PublicGame, tree: SearchTree, slot: Int[Array, ""], reach: Float[Array, "2 EN"]
+) -> Float[Array, "2 N"]:
+    """Own reaches in a slot from those of all nodes, by the average policy of its node."""
+    node = jnp.minimum(slot // game.num_children, len(tree.parent) - 1)
+    here, policy = columns(reach, node, 1, game.num_rows), node_policy(tree, node)
+    return game.down(at(tree.state, node), slot % game.num_children, here, policy)
 
 
 def average_policy_of(
