@@ -115,7 +115,7 @@ PRESETS = {
         },
         batch=16,
     ),
-    "cpu": Config(parts={"leduc": _leduc(_SIMULATIONS, 6), "glasses": _glasses((33, 100, 300), 4)}),
+    "cpu": Config(parts={"leduc": _leduc(_SIMULATIONS, 6), "glasses": _glasses(_SIMULATIONS, 3)}),
     "paper": Config(
         parts={
             "leduc": _leduc((*_SIMULATIONS, 4000), 50),
