@@ -59,6 +59,8 @@ PRESETS = {
         learning=dataclasses.replace(
             LEARNING,
             measured_at=(0, 4),
+            easier=("always raise",),
+            easier_share=0.5,
             simulations=4,
             measured_simulations=4,
             episodes=8,

@@ -72,18 +72,20 @@ class HoldemLearning(Learning):
 
     scale: float = 2.0  # of payoffs in searches and networks, in big blinds
     greedy: float = 0.95  # of the moves in training
+    easier: tuple[str, ...] = ("always call", "call or raise")  # learned against first
+    easier_share: float = 0.1  # of the steps, against each of them
 
 
-# Found by trials against always raise in the first seat. Less exploration learned to fold hands
-# that are worth playing, 10 to fold all of them. It may be that the next cards, which differ from
-# one of few simulations to the next, hide what an action is worth, and that the prior, by which the
-# responder acts also when it is measured, learns what many searches agree about.
+# Found by trials against always raise. What goes wrong there is folding before the flop: as long as
+# the responder does not play the later rounds well, it is right to fold, and then the later rounds
+# are not learned. Against easier chumps it learns to play them first. Much noise, and a large
+# constant of PUCB, keep searches looking behind calls.
 LEARNING = HoldemLearning(
     measured_at=(0, 1000, 2000),
     simulations=16,
     measured_simulations=1,
     exploration=3.0,
-    noise=0.05,
+    noise=0.3,
     episodes=512,
     updates=16,
     width=128,
@@ -183,30 +185,37 @@ class _Responder:
         self, run: Run, learning: HoldemLearning, poker, label: str, chump: str, seat: int
     ):
         self.learning, self.poker, self.seat = learning, poker, seat
-        self.response = holdem.against_chump(poker, chumps(poker)[chump], responder=seat)
+        self.response = self._against(chump)
         self.environment = Environment(game=self.response.game, features=None, legal=None)
         key = jax.random.key(learning.seed)
-        graph, params = new_network(
+        self.graph, params = new_network(
             self.environment, key, width=learning.width, depth=learning.depth
         )
         scale = learning.scale * max(poker.blinds)
         self.settings = dataclasses.replace(
-            training_settings(learning, NetworkEvaluator(graph), scale),
+            training_settings(learning, NetworkEvaluator(self.graph), scale),
             greedy=learning.greedy,
             acts_by="prior",
         )
-        state = new_training(
-            self.environment,
-            self.response,
-            params,
-            jax.random.fold_in(key, 1 + seat),
-            settings=self.settings,
-        )
+        for easier in learning.easier:
+            if easier != chump:
+                name = f"{label}-{seat}-{easier}"
+                trainee = self._trainee(run, self._against(easier), params, name)
+                trainee.train(round(learning.easier_share * learning.measured_at[-1]))
+                params = trainee.params
+        self.trainee = self._trainee(run, self.response, params, f"{label}-{seat}")
+
+    def _against(self, chump):
+        return holdem.against_chump(self.poker, chumps(self.poker)[chump], responder=self.seat)
+
+    def _trainee(self, run, response, params, name):
+        key = jax.random.fold_in(jax.random.key(self.learning.seed), 1 + self.seat)
+        state = new_training(self.environment, response, params, key, settings=self.settings)
 
         def step(state):
-            return train_step(self.environment, self.response, graph, state, settings=self.settings)
+            return train_step(self.environment, response, self.graph, state, settings=self.settings)
 
-        self.trainee = Trainee(state, step, run, name=f"{label}-{seat}")
+        return Trainee(state, step, run, name=name)
 
     def won(self, step: int) -> np.ndarray:
         """Of every game after so many steps of training."""
