@@ -44,7 +44,8 @@ class Agent:
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
-    "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0),
+    # on glasses only, where the reference's gadget was at one sum
+    "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0, range_by_policies=False),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
     "uniform": Agent(agents(), "uniform"),
     "equilibrium": Agent(agents(), "equilibrium"),
