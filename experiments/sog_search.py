@@ -36,10 +36,8 @@ class Agent:
     leaves: Literal["zero", "uniform", "equilibrium"]
     follow_share: float = 0.5
     averaging_power: float = 1.0
-    # As the reference: of the readings that were tried, the one that comes to its numbers. Its
-    # constant of PUCT is 1, in units that are not known: they were so that values hardly count.
-    exploration: float = 100.0
-    range_by_policies: bool = True
+    exploration: float | None = None  # of PUCT; None: the part's
+    range_by_policies: bool = True  # of the readings that were tried, the one of the reference
 
 
 AGENTS = {
@@ -80,6 +78,9 @@ class Part:
     agents: tuple[str, ...]
     simulations: tuple[int, ...]
     seeds: int
+    # of PUCT. The reference's is 1, but where chance deals hands values must have counted much less
+    # there than here; its numbers come out if they hardly count.
+    exploration: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,13 @@ class Config:
 
 
 def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
-    return Part(game="leduc_poker", agents=_IN_LEDUC, simulations=simulations, seeds=seeds)
+    return Part(
+        game="leduc_poker",
+        agents=_IN_LEDUC,
+        simulations=simulations,
+        seeds=seeds,
+        exploration=100.0,
+    )
 
 
 def _glasses(simulations: tuple[int, ...], seeds: int) -> Part:
@@ -225,7 +232,7 @@ class _Bench:
             simulations=simulations,
             follow_share=agent.follow_share,
             averaging_power=agent.averaging_power,
-            exploration=agent.exploration,
+            exploration=part.exploration if agent.exploration is None else agent.exploration,
             range_by_policies=agent.range_by_policies,
         )
         title = f"{name}, {simulations}"
