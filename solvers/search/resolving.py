@@ -103,12 +103,11 @@ def _problem_at(game, search, slot, state, path, played, resolver, before):
     scale = 1 / jnp.where(weight > 0, weight, 1)
     own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
     values = columns(tree.slot_total, slot, 1, game.num_rows)
-    if before is None:
-        before = scale * tree.reach_total
+    nodes, share = (tree.reach_total, scale) if before is None else (before, 1)
     return Problem(
         state=state,
         path=path,
-        reach=jnp.where(own | trusted, played, reach_below(game, tree, slot, before)),
+        reach=jnp.where(own | trusted, played, share * reach_below(game, tree, slot, nodes)),
         resolver=jnp.asarray(resolver, jnp.int32),
         opt_out=scale * values[1 - jnp.maximum(resolver, 0)],
     )
