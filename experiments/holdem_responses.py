@@ -76,10 +76,10 @@ class HoldemLearning(Learning):
     easier_share: float = 0.1  # of the steps, against each of them
 
 
-# Found by trials against always raise. What goes wrong there is folding before the flop: as long as
-# the responder does not play the later rounds well, it is right to fold, and then the later rounds
-# are not learned. Against easier chumps it learns to play them first. Much noise, and a large
-# constant of PUCB, keep searches looking behind calls.
+# Found by trials against always raise, where responders folded too much before the flop. It may be
+# that, as long as they do not play the later rounds well, it is right to fold, and then the later
+# rounds are not learned. Against easier chumps they learn to play them first; much noise, and a
+# large constant of PUCB, keep searches looking behind calls.
 LEARNING = HoldemLearning(
     measured_at=(0, 1000, 2000),
     simulations=16,

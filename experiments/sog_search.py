@@ -37,12 +37,12 @@ class Agent:
     follow_share: float = 0.5
     averaging_power: float = 1.0
     exploration: float | None = None  # of PUCT; None: the part's
-    range_by_policies: bool = True  # of the readings that were tried, the one of the reference
+    range_by_policies: bool = True  # of the readings that were tried, nearest to the reference
 
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
-    # on glasses only, where the reference's gadget was at one sum
+    # on glasses only, where the gadget at one sum comes nearer the reference
     "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0, range_by_policies=False),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
     "uniform": Agent(agents(), "uniform"),
@@ -78,8 +78,8 @@ class Part:
     agents: tuple[str, ...]
     simulations: tuple[int, ...]
     seeds: int
-    # of PUCT. The reference's is 1, but where chance deals hands values must have counted much less
-    # there than here; its numbers come out if they hardly count.
+    # of PUCT. The reference's is 1, in units that are not known: where chance deals hands, we come
+    # near its numbers if values hardly count.
     exploration: float = 1.0
 
 

@@ -22,14 +22,7 @@ from solvers.search.gt_cfr import (
     Search,
     average_policy,
 )
-from solvers.search.search_tree import (
-    LEAF,
-    at,
-    choose,
-    columns,
-    reach_below,
-    with_columns,
-)
+from solvers.search.search_tree import LEAF, at, choose, columns, reach_below, with_columns
 
 
 def first_problem(game: PublicGame, *, max_path: int, dtype: str = "float32") -> Problem:
