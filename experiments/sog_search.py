@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import jax
+import numpy as np
+import scipy.stats
 from rich.console import Console
 from rich.table import Table
 
@@ -133,8 +135,8 @@ PRESETS = {
     ),
 }
 
-# Means of a few seeds, measured with a separate implementation of the same searches (a compiled
-# scalar loop), not by the paper; by game and agent, in the game's payoffs.
+# Means of a few seeds (on `glasses` of two), measured with a separate implementation of the same
+# searches (a compiled scalar loop), not by the paper; by game and agent, in the game's payoffs.
 REFERENCE: dict[str, dict[str, dict[int, float]]] = {
     "leduc_poker": {
         "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
@@ -158,6 +160,9 @@ REFERENCE: dict[str, dict[str, dict[int, float]]] = {
         "equilibrium, no gadget (unsound)": {33: 0.44, 100: 0.37, 300: 0.36, 1000: 0.41},
     },
 }
+
+
+_REFERENCE_SEEDS = 2  # the fewest that its means are of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -197,7 +202,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
     draw(run.out / "curve.png", config, cells)
     numbers = [number for cell in cells for number in _numbers(config, cell)]
-    run.finish(numbers, measure=_MEASURE)
+    run.finish([*numbers, *_agreement(config, cells)], measure=_MEASURE)
     _print(config, cells)
 
 
@@ -304,6 +309,36 @@ def _numbers(config: Config, cell: Cell) -> list[results.Number]:
     unit, scale = published.measured_in(game)
     value = scale * known[cell.simulations]
     return [found, results.Number(name=f"reference {search}:{row}", value=value, unit=unit)]
+
+
+def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
+    """How many numbers the reference has, and how many of them lie in our seeds' spread."""
+    games = {name: REFERENCE.get(part.game, {}) for name, part in config.parts.items()}
+    both = [
+        (cell.exploitability, games[cell.part][cell.agent][cell.simulations])
+        for cell in cells
+        if cell.simulations in games[cell.part].get(cell.agent, {})
+    ]
+    ranges = sum(min(ours) <= known <= max(ours) for ours, known in both)
+    intervals = sum(within_spread(ours, known, seeds=_REFERENCE_SEEDS) for ours, known in both)
+    counted = {
+        "in all": len(both),
+        "between our least and most exploitable seed": ranges,
+        "in our 95 % prediction interval of two more seeds": intervals,
+    }
+    return [
+        results.Number(name=f"of the reference's numbers:{name}", value=count, unit="numbers")
+        for name, count in counted.items()
+        if both
+    ]
+
+
+def within_spread(samples: Sequence[float], value: float, *, seeds: int) -> bool:
+    """Whether a mean of so many further seeds would come out so far from the samples' mean in at
+    least 5 % of cases, if seeds are normally distributed (Student's t)."""
+    count = len(samples)
+    width = scipy.stats.t.ppf(0.975, count - 1) * np.std(samples, ddof=1)
+    return bool(abs(value - np.mean(samples)) <= width * np.sqrt(1 / count + 1 / seeds))
 
 
 def _print(config: Config, cells: Sequence[Cell]) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from experiments import cli, results, sog_search
@@ -74,3 +75,14 @@ def test_references_are_of_agents_that_are_measured():
     for part in parts:
         assert sog_search.REFERENCE[part.game].keys() <= set(part.agents)
         assert set(part.agents) <= sog_search.AGENTS.keys()
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+def test_means_of_further_seeds_lie_in_the_spread_in_95_percent_of_cases(seeds):
+    rng = np.random.default_rng(0)
+    samples, further = rng.normal(3, 2, (4000, 6)), rng.normal(3, 2, (4000, seeds)).mean(axis=1)
+    inside = [
+        sog_search.within_spread(ours, float(value), seeds=seeds)
+        for ours, value in zip(samples, further, strict=True)
+    ]
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.011)
