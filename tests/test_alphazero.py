@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import other_devices
 import pytest
 from flax import nnx
 
@@ -16,6 +17,7 @@ from solvers.search import alphazero, side_by_side
 from solvers.search.alphazero import Agent, AlphaZero
 from solvers.search.side_by_side import Games
 from train import alphazero as training
+from train import sharding
 from train.alphazero import AlphaZeroTraining
 from train.learner import LearnerSettings
 
@@ -275,6 +277,18 @@ def test_learned_responses_come_to_the_exact_one():
     )
     won = side_by_side.duel(GAME, response, agent, jax.random.key(2), num_games=256).mean()
     assert 0.9 * exact <= won <= exact + 1e-6
+
+
+def numbers():
+    """Of two steps on all devices there are, for the test below."""
+    _, state, _ = trained(2, mesh=sharding.data_mesh())
+    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
+
+
+@pytest.mark.slow
+def test_two_devices_learn_what_one_does(tmp_path):
+    found = other_devices.numbers("test_alphazero", tmp_path, devices=2)
+    np.testing.assert_allclose(found, numbers(), rtol=1e-3, atol=1e-5)
 
 
 def test_bad_input():

@@ -2,14 +2,11 @@
 
 import dataclasses
 import functools
-import os
-import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import other_devices
 import pytest
 from response_cases import best_values, solved, value
 from sampling_cases import compiled
@@ -133,11 +130,5 @@ def numbers():
 
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
-    here = pathlib.Path(__file__).parent
-    program = f"import numpy, test_best_response as t; numpy.save('{tmp_path}/it', t.numbers())"
-    environment = os.environ | {
-        "PYTHONPATH": f"{here.parent}:{here}",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
-    }
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=600)
-    np.testing.assert_allclose(np.load(tmp_path / "it.npy"), numbers(), rtol=1e-3, atol=1e-5)
+    found = other_devices.numbers("test_best_response", tmp_path, devices=2)
+    np.testing.assert_allclose(found, numbers(), rtol=1e-3, atol=1e-5)
