@@ -119,7 +119,7 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "holdem.md").read_text(), re.DOTALL)
     for program in programs:
         exec(program, {})
-    walked, asked, exploitability, known, taken, put_in, equity, spread = (
+    walked, asked, exploitability, known, taken, put_in, equity, rivers, spread = (
         capsys.readouterr().out.strip().split("\n")
     )
     assert walked.startswith("('check', 'bet 600')")
@@ -129,6 +129,7 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     assert taken.startswith("[0.")
     assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
     assert equity.startswith("0.627")
+    assert rivers == "(8,)"
     assert float(spread.strip("[]")) >= 0
 
 

@@ -106,6 +106,12 @@ def arguments() -> tuple[dict[str, Any], Callable[..., None]]:
     return job, report
 
 
+def even_devices() -> int:
+    """Devices of JAX that XLA is to share this machine's cores out to: one for each, or as many
+    below that as share batches evenly."""
+    return 2 ** max((os.cpu_count() or 1).bit_length() - 1, 1)
+
+
 def preset_config(presets: dict[str, Config], preset: str, **changes: Any) -> Config:
     """The config of a preset with some fields replaced.
 

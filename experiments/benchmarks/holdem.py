@@ -11,8 +11,10 @@ import dataclasses
 import pathlib
 import statistics
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
@@ -20,6 +22,7 @@ from experiments import results, runs
 from experiments.benchmarks import (
     arguments,
     bandwidth,
+    even_devices,
     markdown_table,
     measure_apart,
     peak_memory,
@@ -31,7 +34,8 @@ from jaxgames.registry import unknown
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 _PROGRAM = "from experiments.benchmarks import holdem; holdem.main()"
 _PASSES = 4  # regrets and average reach, each read and written once: no solver can do with less
-_HANDS = 2**20  # of the evaluator, at once
+_HANDS, _EVALUATOR = 2**20, "hands"  # of the evaluator, at once; its job
+_ITERATIONS = 50  # after which rivers must be alike on all devices
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,6 +44,7 @@ class Config:
 
     spots: tuple[str, ...]
     batch: int  # rivers side by side, with ranges of their own
+    devices: int  # that these are spread over, too: XLA shares the cores out to them
     rounds: int
     seconds: float  # that iterations are timed for, at least
     checked: bool  # whether spots are solved to the end, and compared
@@ -48,11 +53,18 @@ class Config:
 
 PRESETS = {
     "smoke": Config(
-        spots=("river",), batch=4, rounds=1, seconds=0.2, checked=False, time_limit=300.0
+        spots=("river",),
+        batch=4,
+        devices=2,
+        rounds=1,
+        seconds=0.2,
+        checked=False,
+        time_limit=300.0,
     ),
     "cpu": Config(
         spots=("river", "turn", "turn, all hands"),
         batch=64,
+        devices=even_devices(),
         rounds=3,
         seconds=2.0,
         checked=True,
@@ -83,17 +95,19 @@ def benchmark(
         if spot not in SPOTS:
             raise ValueError(unknown("spot", spot, SPOTS))
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    jobs = [(spot, 1) for spot in config.spots] + [("river", config.batch), ("hands", 1)]
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {job: [] for job in jobs}
+    jobs = [_Job(spot) for spot in (*config.spots, _EVALUATOR)]
+    jobs += [_Job("river", config.batch, devices) for devices in (1, config.devices)]
+    found: dict[_Job, list[dict[str, Any]]] = {job: [] for job in jobs}
     with Progress(console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=len(jobs) * config.rounds)
         for number in range(config.rounds):
-            for spot, batch in jobs:
-                bar.update(task, description=spot)
-                found[spot, batch].append(_measured(config, spot, batch, check=number == 0))
+            for job in jobs:
+                bar.update(task, description=job.name)
+                found[job].append(_measured(config, job, check=number == 0))
                 bar.advance(task)
-    rows = [_row(spot, batch, each) for (spot, batch), each in found.items() if spot in SPOTS]
-    rates = [run["hands_per_second"] for run in found["hands", 1]]
+    rates = [run["hands_per_second"] for run in found.pop(_Job(_EVALUATOR))]
+    check_equal(*(found[job][0]["answers"] for job in jobs if job.batch > 1))
+    rows = [_row(job, each) for job, each in found.items()]
     numbers = [
         results.Number(
             name=f"{name}:{row['spot']}",
@@ -142,16 +156,28 @@ _SHOWN = (
 )
 
 
-def _measured(config, spot, batch, *, check):
-    job = {
-        "spot": spot,
-        "batch": batch,
+class _Job(NamedTuple):
+    """What a process measures."""
+
+    spot: str
+    batch: int = 1
+    devices: int = 1
+
+    @property
+    def name(self) -> str:
+        among = f", each of {self.batch}" if self.batch > 1 else ""
+        return self.spot + among + (f", {self.devices} devices" if self.devices > 1 else "")
+
+
+def _measured(config, job, *, check):
+    spot = job.spot
+    given = job._asdict() | {
         "seconds": config.seconds,
-        "check": check and config.checked and batch == 1,
+        "check": check and config.checked and job.batch == 1,
     }
-    run = measure_apart(_PROGRAM, job, time_limit=config.time_limit)
+    run = measure_apart(_PROGRAM, given, time_limit=config.time_limit)
     if run["failure"]:
-        raise ValueError(f"{spot}: {run['failure']}")
+        raise ValueError(f"{job.name}: {run['failure']}")
     if "ev" in run:
         known = SPOTS[spot]
         if abs(run["ev"] - known.ev) > 0.05 or run["exploitability"] > 1.25 * known.exploitability:
@@ -162,16 +188,23 @@ def _measured(config, spot, batch, *, check):
     return run
 
 
-def _row(spot, batch, measured):
+def check_equal(one: Sequence[float], other: Sequence[float]) -> None:
+    """Raises `ValueError` if rivers are solved differently on several devices."""
+    if not np.allclose(one, other, rtol=1e-3):
+        worst = np.abs(np.subtract(one, other)).max()
+        raise ValueError(f"several devices change the rivers' exploitability by {worst:g}")
+
+
+def _row(job, measured):
     times = [1000 * run["seconds"] for run in measured]
     floor = _PASSES * statistics.median(1000 * r["bytes"] / r["bandwidth"] for r in measured)
     first = measured[0]
     return {
-        "spot": spot if batch == 1 else f"{spot}, each of {batch}",
+        "spot": job.name,
         "milliseconds": statistics.median(times),
         "milliseconds_low": min(times),
         "milliseconds_high": max(times),
-        "milliseconds_other": 1000 * SPOTS[spot].seconds,
+        "milliseconds_other": 1000 * SPOTS[job.spot].seconds,
         "to_target": first.get("to_target"),
         "sequences": first["sequences"],
         "compile_seconds": statistics.median(run["compile_seconds"] for run in measured),
@@ -191,13 +224,16 @@ def _markdown(rows):
 def main() -> None:
     """One measurement, in a process of its own."""
     job, report = arguments()
-    if job["spot"] == "hands":
+    if job["spot"] == _EVALUATOR:
         report(hands_per_second=_hands_per_second(job["seconds"]))
         return
     import jax
 
+    jax.config.update("jax_num_cpu_devices", job["devices"])
+
     from solvers import cfr, evaluation
     from solvers.holdem.tree import holdem_tree
+    from train.sharding import data_mesh
 
     spot, batch = SPOTS[job["spot"]], job["batch"]
     tree = holdem_tree(spot.cards, spot.ranges, spot.betting)
@@ -208,15 +244,21 @@ def main() -> None:
             held * jax.random.uniform(key, (batch, len(held)), minval=0.2)
             for held, key in zip(reach, keys, strict=True)
         )
-        start = jax.vmap(lambda *reach: cfr.init(tree.public, root_reach=reach))(*reach)
-    else:
-        start = cfr.init(tree.public, root_reach=reach)
+
+    def started(public, reach):
+        return cfr.init(public, root_reach=reach)
+
+    def continued(shared, state):
+        public, count = shared
+        return cfr.run(public, state, solver=solver, num_iterations=count)
+
+    if batch > 1:
+        mesh = data_mesh() if job["devices"] > 1 else None
+        started, continued = (_side_by_side(function, mesh) for function in (started, continued))
+    start = started(tree.public, reach)
 
     def advanced(state, count):
-        def one(state):
-            return cfr.run(tree.public, state, solver=solver, num_iterations=count)
-
-        return jax.block_until_ready(jax.vmap(one)(state) if batch > 1 else one(state))
+        return jax.block_until_ready(continued((tree.public, count), state))
 
     begin = time.perf_counter()
     state = advanced(start, 1)
@@ -235,22 +277,38 @@ def main() -> None:
         bandwidth=bandwidth(2 * kept),
         peak=peak_memory(),
     )
+
+    def exploitability(state, reach=reach):
+        policy = cfr.average_policy(tree.public, state)
+        return evaluation.exploitability(tree.public, policy, reach) / tree.total
+
+    if batch > 1:
+        found = jax.vmap(exploitability)(advanced(start, _ITERATIONS), reach)
+        report(answers=found.tolist())
     if not job["check"]:
         return
     target = 0.001 * spot.pot
 
-    def exploitability(state):
-        policy = cfr.average_policy(tree.public, state)
-        return float(evaluation.exploitability(tree.public, policy, reach)) / tree.total
-
     state = advanced(start, spot.iterations)
     policy = cfr.average_policy(tree.public, state)
     value = float(evaluation.expected_value(tree.public, policy, reach)[0])
-    report(ev=value / tree.total + spot.pot / 2, exploitability=exploitability(state))
+    report(ev=value / tree.total + spot.pot / 2, exploitability=float(exploitability(state)))
     done = spot.iterations
     while exploitability(state) > target:
         state, done = advanced(state, 10), done + 10
     report(to_target=done * seconds, target_iterations=done)
+
+
+def _side_by_side(function, mesh):
+    """`function(shared, one)` of a batch, on the devices of a mesh."""
+    import jax
+
+    from train.sharding import split_calls
+
+    def share(shared, batch):
+        return jax.vmap(lambda one: function(shared, one))(batch)
+
+    return jax.jit(split_calls(share, mesh))
 
 
 def _hands_per_second(wanted):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import os
 import pathlib
 import time
 from collections.abc import Iterator, Sequence
@@ -27,6 +26,7 @@ from experiments import results, runs
 from experiments.benchmarks import (
     Row,
     alphazero,
+    even_devices,
     markdown_table,
     measure_apart,
     preset_config,
@@ -79,7 +79,7 @@ PRESETS = {
     "cpu": Config(
         tasks=tuple(TASKS)[:5],
         split=tuple(TASKS)[:2],
-        devices=2 ** max((os.cpu_count() or 1).bit_length() - 1, 1),  # shares batches evenly
+        devices=even_devices(),
         growth=("leduc_poker", "scotland_yard(map=glasses)"),
         nodes=(16, 32, 64, 128, 256, 512, 1024),
         growth_batch=64,
