@@ -145,7 +145,7 @@ def write_file(path: pathlib.Path, content: str | bytes) -> None:
 
 def text(value: float) -> str:
     """A number for people: counts with separators, the rest with four digits."""
-    if abs(value) >= 1000 or value.is_integer():
+    if abs(value) >= 1000 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.4g}"
 

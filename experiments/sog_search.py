@@ -327,7 +327,9 @@ def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
         "in our 95 % prediction interval of two more seeds": intervals,
     }
     return [
-        results.Number(name=f"of the reference's numbers:{name}", value=count, unit="numbers")
+        results.Number(
+            name=f"of the reference's numbers:{name}", value=float(count), unit="numbers"
+        )
         for name, count in counted.items()
         if both
     ]
