@@ -109,7 +109,8 @@ def benchmark(
                 bar.advance(task)
     rates = [run["hands_per_second"] for run in found.pop(_Job(_EVALUATOR))]
     check_equal(*(found[job][0]["answers"] for job in jobs if job.batch > 1))
-    rows = [_row(job, each) for job, each in found.items()]
+    # where there is an accelerator, cores are no devices
+    rows = [_row(job, each) for job, each in found.items() if each[0]["devices"] == job.devices]
     numbers = [
         results.Number(
             name=f"{name}:{row['spot']}",
@@ -273,6 +274,7 @@ def main() -> None:
         seconds, count = elapsed / count, count * 2
     kept = sum(leaf.nbytes for leaf in jax.tree.leaves(start.average_reach))
     report(
+        devices=jax.device_count(),
         seconds=seconds / batch,
         sequences=sum(player.num_sequences for player in tree.public.players),
         bytes=kept / batch,
