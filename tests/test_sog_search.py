@@ -82,7 +82,7 @@ def test_means_of_further_seeds_lie_in_the_spread_in_95_percent_of_cases(seeds):
     rng = np.random.default_rng(0)
     samples, further = rng.normal(3, 2, (4000, 6)), rng.normal(3, 2, (4000, seeds)).mean(axis=1)
     inside = [
-        sog_search.within_spread(ours, float(value), seeds=seeds)
+        sog_search.within_spread(ours.tolist(), float(value), seeds=seeds)
         for ours, value in zip(samples, further, strict=True)
     ]
     assert np.mean(inside) == pytest.approx(0.95, abs=0.011)
