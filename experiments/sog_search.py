@@ -137,6 +137,7 @@ PRESETS = {
 
 # Means of a few seeds (on `glasses` of two), measured with a separate implementation of the same
 # searches (a compiled scalar loop), not by the paper; by game and agent, in the game's payoffs.
+_REFERENCE_SEEDS = 2  # the fewest
 REFERENCE: dict[str, dict[str, dict[int, float]]] = {
     "leduc_poker": {
         "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
@@ -160,9 +161,6 @@ REFERENCE: dict[str, dict[str, dict[int, float]]] = {
         "equilibrium, no gadget (unsound)": {33: 0.44, 100: 0.37, 300: 0.36, 1000: 0.41},
     },
 }
-
-
-_REFERENCE_SEEDS = 2  # the fewest that its means are of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
