@@ -4,8 +4,8 @@ Sandholm and Amos 2018, section 6.1 and Figure 2): no-limit flop hold'em.
 The first player opens with a bet that the blueprint's abstraction does not have. The second one
 solves the rest of the first street anew, up to leaves at which the first one chooses among
 strategies for the flop, which were generated for the abstraction; after the flop it solves again,
-safely, to the end. Beside it stand action translation, and having had the bet in the abstraction.
-What the second player loses is measured exactly, over all that the first one may do.
+safely, to the end, in three ways. Beside it stand action translation, and having had the bet in the
+abstraction. What the second player loses is measured exactly, over all that the first one may do.
 """
 
 from __future__ import annotations
@@ -42,6 +42,13 @@ from solvers.public_tree import Policy
 _CHUNK = 25  # iterations between two movements of the bar
 _BLUEPRINT = cfr.cfr_plus()
 _STREET = cfr.pcfr_plus()  # the cut street is small: what converges best
+
+# How the flop is solved (see `nested.promised`). The opponent may opt out of it for what the leaf
+# was worth in the first street; for less where the bet would then be better than other first
+# actions; and for more where it would be worse.
+PLAIN, CAPPED, GIFTS = "plain", "capped", "with gifts"
+FLOPS = (CAPPED, PLAIN, GIFTS)
+CONCEDED = "conceded by leaves"  # what the first street allows the bet to win
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,7 +97,7 @@ PRESETS = {
         solving=100,
         resolving=50,
     ),
-    "cpu": Config(ranks=4, blueprint=3000, reference=5000, resolving=500),
+    "cpu": Config(ranks=6, max_raises=(2, 1), reference=2000, generating=500, solving=1000),
     "paper": Config(max_raises=(3, 1), storage="int16", form="ranks"),
 }
 
@@ -136,7 +143,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     config = PRESETS[arguments.preset]
     run = Run(arguments, config, experiment="depth_limited_nlfh", command=command)
     bench = Bench(config, run.checkpoint)
-    work = config.blueprint + config.reference + bench.work(len(config.values))
+    work = config.blueprint + config.reference + bench.work(len(FLOPS) * len(config.values))
     with progress("depth_limited_nlfh", work) as report:
         bench.count = counter(report)
         limits = run.kept("limits", Cell, bench.limits)
@@ -266,9 +273,9 @@ class Bench:
 
     def costs(self) -> Costs:
         """Seconds and sizes."""
-        self._street(self.values)  # compiles
+        self.street(self.values)  # compiles
         begin = time.perf_counter()
-        jax.block_until_ready(self._street(self.values))
+        jax.block_until_ready(self.street(self.values))
         street_seconds = time.perf_counter() - begin
         return Costs(
             strategy_seconds=float(np.diff(self._generated[1]).min()),
@@ -278,17 +285,33 @@ class Bench:
         )
 
     def solved(self, count: int) -> list[Cell]:
-        """The answer with so many values per leaf."""
-        policy = self.answered(nested.first_values(self.values, count))
-        return [Cell(name=f"values={count}", exploitability=self._lost(policy))]
+        """The answers with so many values per leaf."""
+        values = nested.first_values(self.values, count)
+        street = self.street(values)
+        game = self.answer_cut.with_values(values)
+        after = evaluation.root_best_response_values(game, street)[self.opponent]
+        after = self.answer_cut.of_hands(after, self.opponent)
+        found = [Cell(name=f"{CONCEDED}:values={count}", exploitability=self._gain(after))]
+        for flop in FLOPS:
+            policy = self.answered(values, street, flop=flop)
+            found.append(Cell(name=_name(flop, count), exploitability=self._lost(policy)))
+        return found
 
-    def answered(self, values: Float[Array, "L n C0 C1"]) -> Policy:
-        """The answer with these values at its leaves: the first street, then the flop after each
-        leaf."""
-        street = self._street(values)
+    def answered(
+        self, values: Float[Array, "L n C0 C1"], street: Policy, *, flop: str = CAPPED
+    ) -> Policy:
+        """The answer with these values at its leaves: `street` until there, then the flop solved
+        after each leaf."""
         policy = self.answer_cut.embed(street, self.translation)
         for leaf in map(int, self.answer_cut.leaves):
-            opt_out, reach = nested.promised(self.answer_cut, values, street, leaf)
+            opt_out, reach = nested.promised(
+                self.answer_cut,
+                values,
+                street,
+                leaf,
+                opt_out=None if flop == PLAIN else self.elsewhere,
+                gifts=flop == GIFTS,
+            )
             part = part_of(self.answer, leaf)
             below = nested.solve_below(
                 part,
@@ -302,7 +325,8 @@ class Bench:
             self.count(self.config.resolving)
         return policy
 
-    def _street(self, values):
+    def street(self, values: Float[Array, "L n C0 C1"]) -> Policy:
+        """The first street, up to leaves with these values."""
         return nested.solve_street(
             self.answer_cut,
             values,
@@ -319,7 +343,10 @@ class Bench:
 
     def won_by_bet(self, answer: Policy) -> float:
         """What the opponent gets with the bet, in chips, more than with its best other action."""
-        after = evaluation.root_best_response_values(self.answer.public, answer)[self.opponent]
+        found = evaluation.root_best_response_values(self.answer.public, answer)[self.opponent]
+        return self._gain(found)
+
+    def _gain(self, after):
         return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total
 
     def _solution(
@@ -348,6 +375,10 @@ class Bench:
         return cfr.average_policy(tree.public, state)
 
 
+def _name(flop, count):
+    return f"values={count}" if flop == CAPPED else f"{flop}:values={count}"
+
+
 def _resolving(num_iterations):
     """CFR+ of the paper's appendix."""
     return cfr.cfr_plus(delay=num_iterations // 2, discounted=min(30, num_iterations // 2))
@@ -360,16 +391,20 @@ def _sequences(tree):
 def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequence[Cell]) -> None:
     """Ours and the paper's, by the number of values."""
     level = {cell.name: _milli(cell) for cell in limits}
-    ours = plots.Band(
-        name="depth-limited solving",
-        x=config.values,
-        samples=[[_milli(cell)] for cell in cells],
-    )
+    found = {cell.name: _milli(cell) for cell in cells}
+    ours = [
+        plots.Band(
+            name=f"flop solved safely, {flop}",
+            x=config.values,
+            samples=[[found[_name(flop, count)]] for count in config.values],
+        )
+        for flop in FLOPS
+    ]
     known = published.depth_limited_nlfh()
     with plots.figure(path, rows=1, columns=2, size=(9.0, 3.2)) as axes:
         for place, title in zip(axes[0], (_deck(config), "the paper (another game)"), strict=True):
             if place is axes[0, 0]:
-                plots.bands(place, [ours], published={}, x_label="values per leaf")
+                plots.bands(place, ours, published={}, x_label="values per leaf")
                 heights = level
             else:
                 points = {count: known[f"values={count}"] for count in PRESETS["paper"].values}

@@ -223,7 +223,8 @@ class _Lesson:
         return nested.values_of(bench.cut, boards, bench.blueprint, strategies)
 
     def _answered(self, name, values):
-        return Cell(name=name, won=self.bench.won_by_bet(self.bench.answered(values)))
+        answer = self.bench.answered(values, self.bench.street(values))
+        return Cell(name=name, won=self.bench.won_by_bet(answer))
 
 
 def draw(path: pathlib.Path, points: Sequence[Point]) -> None:

@@ -14,7 +14,8 @@ from jaxgames.holdem.sizes import Sizes
 from jaxgames.holdem.translation import action_matrix, counterparts
 from solvers import cfr, evaluation
 from solvers.holdem import leaf_values, nested
-from solvers.holdem.depth_limited import cut_street, part_of, transferred
+from solvers.holdem.boards import apart
+from solvers.holdem.depth_limited import cut_street, pair_sums, part_of, transferred
 from solvers.holdem.game import game_tree
 from solvers.holdem.translated import mixed, translated
 from solvers.public_tree import uniform, unpack
@@ -207,6 +208,39 @@ def test_what_is_promised_is_what_the_leaf_is_worth():
     played = evaluation.expected_value(part.tree.public, below, reaches)
     np.testing.assert_allclose(per_pair(opt_out.sum()), per_pair(played)[FIRST], atol=1e-3)
     assert 0 < reach.min() < reach.max() <= 1
+
+
+@pytest.mark.parametrize("chooser", [FIRST, SECOND])
+def test_promises_are_less_where_the_street_concedes(chooser):
+    """By what it concedes times the chance of coming to the leaf, which is what the chooser gets
+    where that leaf pays 1 and all else nothing."""
+    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    here, leaf = cut(chooser), int(cut(chooser).leaves[1])
+    game = here.with_values(values)
+    street = random_policies(game, 0)
+    pairs = jnp.asarray(pair_sums(apart(*whole().hands).astype(float), here.classes), jnp.float32)
+    sign = 1 if chooser == 0 else -1
+    pays = jnp.where((here.node[here.terminals] == leaf)[:, None, None], sign * pairs, 0)
+    counting = game.replace(terminals=tuple(ends.replace(payoffs=pays) for ends in game.terminals))
+
+    def at_root(game):
+        found = evaluation.root_best_response_values(game, street)[chooser]
+        return here.of_hands(found, chooser)
+
+    others = (
+        apart(*whole().hands).sum(axis=1).astype(np.float32)
+    )  # hands that the other player may have
+    chance = at_root(counting) / others
+    assert 0 < chance.min() < chance.max() < 1
+    more = jnp.arange(len(others), dtype=jnp.float32) - 10  # chips, of some hands less
+    plain, reach = nested.promised(here, values, street, leaf)
+    for gifts in (False, True):
+        found, same = nested.promised(
+            here, values, street, leaf, opt_out=at_root(game) + more, gifts=gifts
+        )
+        change = chance * (more if gifts else jnp.minimum(more, 0))
+        np.testing.assert_allclose(found - plain, change, atol=5e-3)
+        np.testing.assert_array_equal(same, reach)
 
 
 def test_bets_that_are_known_are_taken_for_themselves():

@@ -130,10 +130,24 @@ def solve_street(
 
 
 def promised(
-    cut: Cut, values: Float[Array, "L n C0 C1"], policy: Policy, leaf: int
+    cut: Cut,
+    values: Float[Array, "L n C0 C1"],
+    policy: Policy,
+    leaf: int,
+    *,
+    opt_out: Float[Array, " N"] | None = None,
+    gifts: bool = False,
 ) -> tuple[Float[Array, " N"], Float[Array, " M"]]:
     """What the chooser's hands are worth at a leaf, a node of the tree's betting, if it chooses
-    best; and the resolver's own reach of it with each hand."""
+    best; and the resolver's own reach of it with each hand.
+
+    With the `opt_out` of `solve_street`, hands that are worth more in the cut than what they could
+    have had instead are promised less, so much that they gain nothing if all leaves keep what they
+    promise: values for which the resolver plays on as before may be too much for it to allow. With
+    `gifts`, too, hands that are worth less are promised more (Brown and Sandholm 2017, "Safe and
+    nested subgame solving", section 5), so that they lose nothing. Either is spread over the leaves
+    by the chance that the resolver and the deal lead there.
+    """
     game, resolver = cut.with_values(values), 1 - cut.chooser
     player, layout = game.players[resolver], cut.layouts[resolver]
     ones = jnp.ones(player.num_roots, game.dtype)
@@ -144,7 +158,15 @@ def promised(
         worth = jnp.einsum("kcd,d->kc", table, reach[row], precision="highest")
     else:
         worth = -jnp.einsum("kcd,c->kd", table, reach[row], precision="highest")
-    return cut.of_hands(worth.max(axis=0), cut.chooser), reach[row][cut.classes[resolver]]
+    worth = cut.of_hands(worth.max(axis=0), cut.chooser)
+    own = reach[row][cut.classes[resolver]]
+    if opt_out is not None:
+        found = evaluation.root_best_response_values(game, policy)[cut.chooser]
+        lost = opt_out - cut.of_hands(found, cut.chooser)
+        met = jnp.asarray(apart(*cut.tree.hands), game.dtype)
+        met = met if resolver == 1 else met.T
+        worth = worth + (met @ own) / met.sum(axis=1) * (lost if gifts else jnp.minimum(lost, 0))
+    return worth, own
 
 
 def solve_below(
