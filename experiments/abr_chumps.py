@@ -45,22 +45,30 @@ class Config:
     games: tuple[str, ...] = (LIMIT, NO_LIMIT)
     played: tuple[str, ...] = ("call or raise",)  # by local best response, in the first game
     deals: int
-    learned: dict[str, tuple[str, ...]]  # by ISMCTS-BR, by game
+    # By ISMCTS-BR, by game: steps of training against one chump after another.
+    learned: dict[str, dict[str, int]]
     learning: HoldemLearning
 
 
+# Those who never fold come first: what is folded teaches nothing of later rounds.
+_LIMIT = ("always call", "call or raise", "always raise", "uniform", "always fold")
+_NO_LIMIT = (
+    "always call",
+    "always pot",
+    "call or raise",
+    "uniform",
+    "always all-in",
+    "always fold",
+)
 _ONE_CARD = "poker(board=0/1,first=1/0,raise_sizes=10/20,max_raises=1/1)"
 PRESETS = {
     "smoke": Config(
         games=(_ONE_CARD,),
         played=("always call",),
         deals=32,
-        learned={_ONE_CARD: ("always call",)},
+        learned={_ONE_CARD: {"always call": 4, "always raise": 2}},
         learning=dataclasses.replace(
             LEARNING,
-            measured_at=(0, 4),
-            easier=("always raise",),
-            easier_share=0.5,
             simulations=4,
             measured_simulations=4,
             episodes=8,
@@ -71,16 +79,22 @@ PRESETS = {
             games=64,
         ),
     ),
-    "cpu": Config(deals=2000, learned={LIMIT: ("always call", "always raise")}, learning=LEARNING),
+    "cpu": Config(
+        deals=2000,
+        learned={
+            LIMIT: dict.fromkeys(_LIMIT, 600) | {"always raise": 2000, "always fold": 200},
+            NO_LIMIT: dict.fromkeys(_NO_LIMIT, 600) | {"always fold": 200},
+        },
+        learning=LEARNING,
+    ),
     "paper": Config(
         deals=100_000,
         learned={
-            game: tuple(name for name in chumps(make(game)) if name != "always fold")
-            for game in (LIMIT, NO_LIMIT)
+            LIMIT: dict.fromkeys(_LIMIT, 100_000),
+            NO_LIMIT: dict.fromkeys(_NO_LIMIT, 100_000),
         },
         learning=dataclasses.replace(
             LEARNING,
-            measured_at=(0, 10_000, 100_000),
             simulations=100,
             measured_simulations=400,
             episodes=2048,
@@ -128,10 +142,10 @@ def main(arguments: Arguments, *, command: str) -> None:
             played, config.games[0], name, deals=config.deals, seed=config.learning.seed
         )
         cells += run.kept(f"played-{name}", Cell, compute)
-    for game, names in config.learned.items():
-        for name in names:
-            learn = functools.partial(learned, run, game, name, config.learning)
-            cells += run.kept(f"learned-{game}-{name}", Cell, learn)
+    for game, steps in config.learned.items():
+        lessons = {name: (count,) for name, count in steps.items()}
+        learn = functools.partial(learned, run, game, lessons, config.learning)
+        cells += run.kept(f"learned-{game}", Cell, learn)
     results.write_csv(run.out / "curve.csv", list(map(row, cells)))
     draw(run.out / "curve.png", config, cells)
     run.finish(

@@ -153,9 +153,13 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
     cells: list[Cell] = run.kept(
         "computed", Cell, lambda: holdem_responses.computed(config.game, chump)
     )
-    cells += run.kept(
-        "learned", Cell, lambda: holdem_responses.learned(run, config.game, chump, config.learning)
-    )
+    steps = config.learning.measured_at
+    lessons = {name: (-(-steps[-1] // 10),) for name in holdem_responses.EASIER} | {chump: steps}
+
+    def learn():
+        return holdem_responses.learned(run, config.game, lessons, config.learning)
+
+    cells += [cell for cell in run.kept("learned", Cell, learn) if cell.chump == chump]
     results.write_csv(run.out / "curve.csv", list(map(holdem_responses.row, cells)))
     run.finish(
         [number for cell in cells for number in holdem_responses.numbers(cells, cell)],

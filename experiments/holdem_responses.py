@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 import numpy as np
@@ -70,16 +70,16 @@ DEVIATIONS = (
 class HoldemLearning(Learning):
     """How responders learn and search in hold'em."""
 
-    scale: float = 2.0  # of payoffs in searches and networks, in big blinds
+    scale: float = 2.0  # of payoffs in searches and networks with limits, in big blinds
+    no_limit_scale: float = 100.0  # and without
     greedy: float = 0.95  # of the moves in training
-    easier: tuple[str, ...] = ("always call", "call or raise")  # learned against first
-    easier_share: float = 0.1  # of the steps, against each of them
 
 
 # Found by trials against always raise, where responders folded too much before the flop. It may be
 # that, as long as they do not play the later rounds well, it is right to fold, and then the later
 # rounds are not learned. Against easier chumps they learn to play them first; much noise, and a
 # large constant of PUCB, keep searches looking behind calls.
+EASIER = ("always call", "call or raise")
 LEARNING = HoldemLearning(
     measured_at=(0, 1000, 2000),
     simulations=16,
@@ -156,77 +156,87 @@ def played(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cell]:
     )
 
 
-def learned(run: Run, game: str, name: str, learning: HoldemLearning) -> Iterator[Cell]:
-    """What ISMCTS-BR wins, by steps of training.
+def learned(
+    run: Run, game: str, lessons: Mapping[str, Sequence[int]], learning: HoldemLearning
+) -> Iterator[Cell]:
+    """What ISMCTS-BR wins from one chump after another: `lessons` are the steps of training against
+    each after which it is measured.
+
+    Against each it goes on with what it learned against the one before.
 
     Raises:
       FloatingPointError: a number in training is not finite.
     """
     rules = make(game)
     poker = holdem.StrengthPoker(**rules.parameters())
-    trainees = [_Responder(run, learning, poker, f"{game}-{name}", name, seat) for seat in range(2)]
-    for step in learning.measured_at:
-        won = [trainee.won(step) for trainee in trainees]
-        errors = [rows.std(ddof=1) / len(rows) ** 0.5 for rows in won]
-        yield Cell(
-            game=game,
-            chump=name,
-            responder=LEARNED,
-            step=step,
-            seats=[float(rows.mean()) for rows in won],
-            error=float(np.linalg.norm(errors) / 2),
-        )
+    longest = max(lessons.values(), key=lambda steps: steps[-1])
+    learning = dataclasses.replace(learning, measured_at=tuple(longest))  # one rate for all lessons
+    seats = [_Responder(run, learning, poker, game, seat) for seat in range(2)]
+    for name, steps in lessons.items():
+        for responder in seats:
+            responder.face(name)
+        for step in steps:
+            won = [responder.won(step) for responder in seats]
+            errors = [rows.std(ddof=1) / len(rows) ** 0.5 for rows in won]
+            yield Cell(
+                game=game,
+                chump=name,
+                responder=LEARNED,
+                step=step,
+                seats=[float(rows.mean()) for rows in won],
+                error=float(np.linalg.norm(errors) / 2),
+            )
 
 
 class _Responder:
     """ISMCTS-BR in one seat."""
 
-    def __init__(
-        self, run: Run, learning: HoldemLearning, poker, label: str, chump: str, seat: int
-    ):
-        self.learning, self.poker, self.seat = learning, poker, seat
-        self.response = self._against(chump)
-        self.environment = Environment(game=self.response.game, features=None, legal=None)
+    def __init__(self, run: Run, learning: HoldemLearning, poker, label: str, seat: int):
+        self.run, self.learning, self.poker = run, learning, poker
+        self.label, self.seat = label, seat
+        self.environment = Environment(
+            game=self._against(EASIER[0]).game, features=None, legal=None
+        )
         key = jax.random.key(learning.seed)
-        self.graph, params = new_network(
+        self.graph, self.params = new_network(
             self.environment, key, width=learning.width, depth=learning.depth
         )
-        scale = learning.scale * max(poker.blinds)
+        scale = (learning.scale if poker.limit else learning.no_limit_scale) * max(poker.blinds)
         self.settings = dataclasses.replace(
             training_settings(learning, NetworkEvaluator(self.graph), scale),
             greedy=learning.greedy,
             acts_by="prior",
         )
-        for easier in learning.easier:
-            if easier != chump:
-                name = f"{label}-{seat}-{easier}"
-                trainee = self._trainee(run, self._against(easier), params, name)
-                trainee.train(round(learning.easier_share * learning.measured_at[-1]))
-                params = trainee.params
-        self.trainee = self._trainee(run, self.response, params, f"{label}-{seat}")
 
     def _against(self, chump):
         return holdem.against_chump(self.poker, chumps(self.poker)[chump], responder=self.seat)
 
-    def _trainee(self, run, response, params, name):
+    def face(self, chump: str) -> None:
+        """Begins to learn against another one."""
+        self.response = self._against(chump)
         key = jax.random.fold_in(jax.random.key(self.learning.seed), 1 + self.seat)
-        state = new_training(self.environment, response, params, key, settings=self.settings)
+        state = new_training(
+            self.environment, self.response, self.params, key, settings=self.settings
+        )
 
         def step(state):
-            return train_step(self.environment, response, self.graph, state, settings=self.settings)
+            return train_step(
+                self.environment, self.response, self.graph, state, settings=self.settings
+            )
 
-        return Trainee(state, step, run, name=name)
+        self.trainee = Trainee(state, step, self.run, name=f"{self.label}-{chump}-{self.seat}")
 
     def won(self, step: int) -> np.ndarray:
         """Of every game after so many steps of training."""
         self.trainee.train(step)
+        self.params = self.trainee.params
         search = dataclasses.replace(
             self.settings.search, simulations=self.learning.measured_simulations, noise=0.0
         )
         with status(f"{self.learning.games:,} games after {step} steps"):
             found = games.play(
                 self.response,
-                (self.environment, self.trainee.params),
+                (self.environment, self.params),
                 jax.random.fold_in(jax.random.key(self.learning.seed), 10 + self.seat),
                 settings=search,
                 num_games=self.learning.games,

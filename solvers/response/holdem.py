@@ -153,8 +153,8 @@ class StrengthPoker(Poker):
 
     def features(self, state: PokerState, player: int | Int[Array, ""]) -> Float[Array, " F"]:
         """How many hands the own one beats as it is; ranks of the own cards, suited, a pair; cards
-        of the own best suit, and of the best five ranks in a row; board cards, round, raises, seat,
-        and what both have spent."""
+        of the own best suit, and of the best five ranks in a row; raises, seat, what both have
+        spent, and how much more of it the other has; round."""
         hole, board = jnp.maximum(state.hole[player], 0), state.board
         share = share_beaten(hole, board, ranks=self.ranks, suits=self.suits)
         ranks, suits = hole // self.suits, hole % self.suits
@@ -180,7 +180,7 @@ class StrengthPoker(Poker):
             jnp.asarray(player, jnp.float32),
             jnp.log1p(spent[player]),
             jnp.log1p(spent[1 - player]),
-            (spent[1 - player] - spent[player]) / 2,
+            (spent[1 - player] - spent[player]) / jnp.sum(spent),
         ]
         return jnp.concatenate([jnp.stack(numbers), rounds.astype(jnp.float32)])
 
