@@ -344,6 +344,50 @@ def test_promises_at_leaves_are_best_response_values(player):
     )
 
 
+@pytest.mark.parametrize("player", [0, 1])
+def test_promises_inside_a_subgame_are_best_response_values(player):
+    """In the whole game, if the rest of it is played as at the leaves."""
+    tree, public, _, blueprint = game("leduc_poker(suit_isomorphism=true)")
+    subgame = build_subgame(tree, ends_of_rounds(tree))
+    offered = tuple(rows[None] for rows in blueprint)
+    values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
+    even = unpack(subgame.tree, uniform(subgame.tree))
+    composed = embed(subgame, even, blueprint)
+    response = embed(
+        subgame, evaluation.best_response(with_values(subgame, values), even), blueprint
+    )
+    pair = tuple(response[p] if p == player else composed[p] for p in range(2))
+    _, known = evaluation.counterfactual_values(public, pair)
+    states = subgame.decisions[player][::-1]
+    ones = tuple(jnp.ones(len(roots)) for roots in subgame.root_states)
+    found = resolving.promised_inside(subgame, values, even, ones, player=player, states=states)
+    np.testing.assert_allclose(found, known[player][states], atol=1e-5)
+    assert float(jnp.abs(found).max()) > 0.1
+
+
+def test_subgames_without_some_actions():
+    """Leduc without raises to a raise is Leduc with one raise."""
+    tree, _, value, _ = game("leduc_poker(max_raises=1,suit_isomorphism=true)")
+    whole, *_ = game("leduc_poker(suit_isomorphism=true)")
+    above, raised = whole.parent[1:], np.append(False, whole.parent_action[1:] == 2)
+    raised[1:] &= whole.actor[above] >= 0
+    second = np.unique(whole.public_state[1:][raised[1:] & raised[above]])
+    subgame = build_subgame(whole, [], without=second)
+    assert subgame.tree.num_actions == tree.num_actions
+    found, policy = linear_program.solve(subgame.tree)
+    assert found == pytest.approx(value, abs=1e-6)
+    for decisions, rows in zip(subgame.decisions, policy, strict=True):
+        assert len(decisions) == len(rows)
+    with pytest.raises(ValueError, match="without: 0 must be what a player's action leads to"):
+        build_subgame(whole, [], without=[0])
+    first = int(whole.public_state[np.argmax(whole.actor >= 0)])
+    children = np.unique(whole.public_state[1:][whole.public_state[whole.parent[1:]] == first])
+    with pytest.raises(ValueError, match=f"without leaves no action at public state {first}"):
+        build_subgame(whole, [], without=children)
+    with pytest.raises(ValueError, match="without: 10000000 must be a public state"):
+        build_subgame(whole, [], without=[10_000_000])
+
+
 def test_values_may_be_batched():
     tree, _, _, blueprint = game("kuhn_poker")
     subgame = build_subgame(tree, after_decisions(tree, 1), choices=(1, 2))

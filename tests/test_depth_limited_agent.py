@@ -9,11 +9,15 @@ import pytest
 
 from jaxgames import make
 from jaxgames.game_tree import enumerate_game
+from jaxgames.holdem.betting import build_betting_tree, with_bet
+from jaxgames.holdem.sizes import Sizes
+from jaxgames.holdem.small import build_small_poker, known_actions
 from solvers import evaluation, linear_program
 from solvers.depth_limited import agent, continuations
 from solvers.depth_limited.agent import Nested
-from solvers.depth_limited.subgame import after_decisions
+from solvers.depth_limited.subgame import after_decisions, ends_of_rounds
 from solvers.public_tree import build_public_tree
+from solvers.translated import translated
 
 
 def two_more(tree, root):
@@ -76,3 +80,83 @@ def test_acting_and_errors():
     state, action, policy = agent.act(nested, jax.random.key(0), state, 0)
     assert policy[int(action)] > 0
     assert policy.sum() == pytest.approx(1.0, abs=1e-5)
+
+
+def off_tree(betting, to, **cards):
+    """A game with one more opening bet, and how its abstraction plays there by translation."""
+    abstract = build_small_poker(betting, **cards)
+    game = build_small_poker(with_bet(betting, 0, to), **cards)
+    _, policy = linear_program.solve(build_public_tree(abstract.tree))
+    blueprint = tuple(
+        jnp.asarray(translated(game, abstract, np.asarray(policy[p]), player=p), jnp.float32)
+        for p in range(2)
+    )
+    return game, blueprint, known_actions(game, abstract)
+
+
+def lost_by_second(game, policy):
+    """To a best response, beyond the value of the game."""
+    public = build_public_tree(game.tree)
+    value, _ = linear_program.solve(public)
+    return float(evaluation.best_response_value(public, policy)[0]) - value
+
+
+@functools.cache
+def kuhn_with_a_bet():
+    """The pot of ten chips is bet at by four chips, or all thirty; eleven are not known."""
+    sizes = Sizes.parse("40%, allin", ""), Sizes.parse("", "")
+    return off_tree(build_betting_tree(pot=10, stack=30, streets=1, sizes=(sizes,)), 11, ranks=3)
+
+
+def to_the_end(tree, root):
+    return []
+
+
+@pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
+def test_a_bet_that_is_not_known_is_answered_by_solving_again(constraint):
+    game, blueprint, known = kuhn_with_a_bet()
+    offered = tuple(rows[None] for rows in blueprint)
+    nested = Nested(game.tree, blueprint, offered, to_the_end, constraint=constraint, known=known)
+    (public,) = nested.off_tree
+    assert lost_by_second(game, blueprint) > 0.09
+    policy = agent.composed_policy(nested, 1)
+    assert lost_by_second(game, (blueprint[0], policy[1])) < 0.002
+    state = agent.observe(nested, agent.init(nested, 1), 1)
+    before, _ = agent.think(nested, state)
+    after, rows = agent.think(nested, agent.observe(nested, before, public))
+    assert (before.taken, after.taken) == (frozenset(), {public})
+    assert after.root == before.public  # where the bet was made
+    found = np.flatnonzero(game.tree.public_state == public)
+    numbers = np.unique(game.tree.information_state[found, 1])
+    np.testing.assert_allclose(rows, policy[1][numbers], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_bets_that_are_not_known_in_a_game_of_two_streets():
+    """No-limit Leduc: the next subgame begins at the board, and goes on from what was solved."""
+    sizes = Sizes.parse("50%, allin", "allin")
+    betting = build_betting_tree(pot=2, stack=8, streets=2, sizes=((sizes, sizes),) * 2)
+    game, blueprint, known = off_tree(betting, 3, ranks=3, suits=2)
+    kinds = np.eye(game.tree.num_actions, dtype=bool)
+    offered = tuple(continuations.bias_set(rows, kinds, factors=(10.0, 1e4)) for rows in blueprint)
+    nested = Nested(
+        game.tree, blueprint, offered, lambda tree, _: ends_of_rounds(tree), known=known
+    )
+    policy = agent.composed_policy(nested, 1)
+    assert lost_by_second(game, blueprint) > 0.1
+    assert lost_by_second(game, (blueprint[0], policy[1])) < 0.02
+
+
+def test_what_is_known_must_be_seen_by_both():
+    game, blueprint, (first, second) = kuhn_with_a_bet()
+    first = first.copy()
+    first[0, 1] = False  # of one card only
+    nested = Nested(
+        game.tree,
+        blueprint,
+        tuple(rows[None] for rows in blueprint),
+        to_the_end,
+        known=(first, second),
+    )
+    with pytest.raises(ValueError, match="does not see what is known"):
+        agent.composed_policy(nested, 1)

@@ -11,7 +11,7 @@ from jaxgames.core import TERMINAL
 from jaxgames.holdem.betting import betting_of_rules, build_betting_tree
 from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.sizes import Sizes
-from jaxgames.holdem.small import build_small_poker
+from jaxgames.holdem.small import build_small_poker, known_actions
 from solvers import evaluation, linear_program
 from solvers.public_tree import build_public_tree
 from solvers.translated import translated
@@ -55,6 +55,19 @@ def test_all_in_before_the_board_is_what_all_boards_are_on_average():
     whole = enumerate_game(no_limit_leduc(3))
     assert whole.num_histories > 5 * game.tree.num_histories
     assert linear_program.solve(build_public_tree(whole))[0] == pytest.approx(value, abs=1e-6)
+
+
+def test_actions_that_an_abstraction_has():
+    """All but the bets of other sizes; after them, all."""
+    game, abstract = one_bet(2, "any"), one_bet(2, "40%, allin")
+    first, second = known_actions(game, abstract)
+    np.testing.assert_array_equal(second, game.tree.legal_actions(1))
+    sizes = game.betting.paid[game.betting.child[0], 0]
+    np.testing.assert_array_equal(first, np.isin(sizes, (0, 4, 20))[None].repeat(3, axis=0))
+    with pytest.raises(ValueError, match="lacks actions of the abstraction at node=0"):
+        known_actions(abstract, game)
+    with pytest.raises(ValueError, match="differ in deals"):
+        known_actions(game, leduc(3, "any"))
 
 
 @pytest.mark.parametrize("stack", [1, 4, 20])

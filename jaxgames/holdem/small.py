@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree, make_game_tree
@@ -87,6 +87,45 @@ def build_small_poker(
         board = np.maximum(rows["board"][acts], 0)
         states[rows["node"][acts], own, board] = tree.information_state[acts, player]
     return SmallPoker(betting=betting, tree=tree, states=states, deals=deals)
+
+
+def known_actions(
+    game: SmallPoker, abstract: SmallPoker
+) -> tuple[Bool[np.ndarray, "D0 A"], Bool[np.ndarray, "D1 A"]]:
+    """Which actions of a game an abstraction of it has, too: by player, in each information state.
+
+    After an action that it does not have, all count as known.
+
+    Raises:
+      ValueError: the games have different cards, or the abstraction an action that the game lacks.
+    """
+    if not np.array_equal(game.deals, abstract.deals):
+        raise ValueError(f"the games differ in deals: {game.deals} and {abstract.deals}")
+    found = tuple(game.tree.legal_actions(player) for player in range(2))
+    waiting = [(0, 0)]
+    while waiting:
+        node, there = waiting.pop()
+        same = {_reached(abstract.betting, child): child for child in _children(abstract, there)}
+        for action, child in enumerate(_children(game, node)):
+            after = same.pop(_reached(game.betting, child), None)
+            if after is not None:
+                waiting.append((child, after))
+            else:
+                states = game.states[node]
+                found[game.betting.actor[node]][states[states != NO_STATE], action] = False
+        if same:
+            raise ValueError(f"{game} lacks actions of the abstraction at node={there}")
+    return found
+
+
+def _children(game, node):
+    children = game.betting.child[node]
+    return children[children != NO_NODE].tolist()
+
+
+def _reached(betting, node):
+    """What an action leads to, as both games tell it."""
+    return int(betting.actor[node]) == FOLD, *betting.paid[node].tolist()
 
 
 def _levels(betting, deals, boards):

@@ -2,26 +2,29 @@
 2018, section 5), in games small enough for explicit trees.
 
 It solves a subgame from the start of the game to a limit, and plays by that; where the game goes
-on beyond a leaf, it solves the next subgame from there. The functions are those of
-`solvers.search.agent`: an agent hears which public state was entered, thinks, and draws an action.
-`composed_policy` is all that it would do, to be measured exactly.
+on beyond a leaf, or the opponent acts outside of an abstraction, it solves the next subgame. The
+functions are those of `solvers.search.agent`: an agent hears which public state was entered,
+thinks, and draws an action. `composed_policy` is all that it would do, to be measured exactly.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree
 from solvers import cfr
 from solvers.cfr import Solver
 from solvers.depth_limited import leaf_values, resolving
-from solvers.depth_limited.leaf_values import Continuations, Paths
+from solvers.depth_limited.leaf_values import Continuations
 from solvers.depth_limited.resolving import Constraint
 from solvers.depth_limited.subgame import Subgame, SubgamePolicy, build_subgame, embed
 from solvers.public_tree import Policy
@@ -32,7 +35,9 @@ class Nested:
     """What agents know, and how they solve.
 
     `limit` tells the public states to which a subgame from a public state goes, such as
-    `ends_of_rounds`; states that are not below it do not count.
+    `ends_of_rounds`; states that are not below it do not count. Of the actions, subgames have those
+    that the abstraction knows. When the opponent has taken another one, the agent goes back to
+    where it did, and solves a subgame in which that action is known, too.
     """
 
     tree: GameTree
@@ -43,6 +48,28 @@ class Nested:
     constraint: Constraint = "resolve"  # at the roots of later subgames
     solver: Solver = dataclasses.field(default_factory=cfr.pcfr_plus)
     num_iterations: int = 1000
+    known: tuple[Bool[np.ndarray, "D0 A"], Bool[np.ndarray, "D1 A"]] | None = None  # all
+
+    @functools.cached_property
+    def off_tree(self) -> frozenset[int]:
+        """Public states to which actions lead that the abstraction does not know.
+
+        Raises:
+          ValueError: others lead there, too.
+        """
+        if self.known is None:
+            return frozenset()
+        tree, rows = self.tree, np.arange(1, self.tree.num_histories)
+        above, unknown = tree.parent[rows], np.zeros(len(rows), bool)
+        for player, known in enumerate(self.known):
+            acts = tree.actor[above] == player
+            states = tree.information_state[above[acts], player]
+            unknown[acts] = ~known[states, tree.parent_action[rows[acts]]]
+        public = tree.public_state[rows]
+        found = np.unique(public[unknown])
+        if np.isin(found, public[~unknown]).any():
+            raise ValueError(f"known: the other player of {tree.game} does not see what is known")
+        return frozenset(found.tolist())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,8 +80,8 @@ class AgentState:
     public: int  # state where the game stands
     policy: Policy  # of the game: as far as it was solved, the blueprint beyond
     root: int = -1  # public state of the last subgame; -1 before the first
+    taken: frozenset[int] = frozenset()  # of `Nested.off_tree`, what the last subgame has
     subgame: Subgame | None = None
-    to_leaves: Paths | None = None
     leaf_values: Array | None = None  # [L, c_0, c_1]
     solution: SubgamePolicy | None = None
 
@@ -70,8 +97,7 @@ def observe(nested: Nested, state: AgentState, public: int) -> AgentState:
     Raises:
       ValueError: that is not next to where the game stands.
     """
-    tree = nested.tree
-    there = np.unique(tree.public_state[1:][tree.public_state[tree.parent[1:]] == state.public])
+    there = _next(nested.tree, state.public)
     if public not in there:
         next_ones = ", ".join(map(str, there)) or "none, the game is over"
         raise ValueError(f"public={public} is not next (there: {next_ones})")
@@ -91,8 +117,7 @@ def think(nested: Nested, state: AgentState) -> tuple[AgentState, Float[np.ndarr
     actor = int(tree.actor[rows[0]])
     if actor < 0:
         raise ValueError(f"no player is to act at public state {state.public}")
-    for root in _roots(nested, state):
-        state = _solved(nested, state, root)
+    state = _prepared(nested, state)
     numbers = np.unique(tree.information_state[rows, actor])
     return state, np.asarray(state.policy[actor])[numbers]
 
@@ -113,61 +138,67 @@ def act(
 def composed_policy(nested: Nested, player: int) -> Policy:
     """All that the agent of `player` does, wherever a game goes; the other player's rows are what
     it is believed to do."""
-    waiting = [_solved(nested, init(nested, player), 0)]
-    policy = waiting[0].policy
+    tree, policy = nested.tree, [np.array(rows) for rows in nested.blueprint]
+    waiting = [init(nested, player)]
     while waiting:
-        state = waiting.pop()
-        for root in np.unique(nested.tree.public_state[np.asarray(state.subgame.leaf_history)]):
-            after = _solved(nested, state, int(root))
-            policy = embed(after.subgame, after.solution, policy)
-            waiting.append(after)
-    return policy
+        state = _prepared(nested, waiting.pop())
+        rows = np.flatnonzero(tree.public_state == state.public)
+        actor = int(tree.actor[rows[0]])
+        if actor >= 0:
+            numbers = np.unique(tree.information_state[rows, actor])
+            policy[actor][numbers] = np.asarray(state.policy[actor])[numbers]
+        waiting += [observe(nested, state, int(public)) for public in _next(tree, state.public)]
+    return tuple(map(jnp.asarray, policy))
 
 
-def _roots(nested, state):
-    """Public states to solve from until the last subgame holds where the game stands."""
+def _next(tree, public):
+    """Public states right after one of them."""
+    return np.unique(tree.public_state[1:][tree.public_state[tree.parent[1:]] == public])
+
+
+def _prepared(nested, state):
+    """The agent whose last subgame, solved as all those before it, holds where the game stands."""
     tree, path, row = nested.tree, [], int(np.argmax(nested.tree.public_state == state.public))
     while row >= 0:
         path.insert(0, int(tree.public_state[row]))
         row = int(tree.parent[row])
-    root, found = state.root, []
-    if root < 0:
-        root = 0
-        found.append(root)
-    while True:
-        limit = set(map(int, nested.limit(tree, root))) - {root}
-        below = path[path.index(root) :]
-        root = next((place for place in below if place in limit), None)
-        if root is None:
-            return found
-        found.append(root)
+    if tree.actor[np.argmax(tree.public_state == state.public)] == TERMINAL:
+        return state
+    if state.root < 0:
+        state = _solved(nested, state, 0, state.taken)
+    for before, place in itertools.pairwise(path[path.index(state.root) :]):
+        if place in nested.off_tree and place not in state.taken:
+            state = _solved(nested, state, before, state.taken | {place})
+        if place != state.root and place in nested.limit(tree, state.root):
+            state = _solved(nested, state, place, state.taken)
+    return state
 
 
-def _solved(nested: Nested, before: AgentState, root: int) -> AgentState:
-    """The agent after solving the subgame from `root`, which is a leaf of the last one."""
+def _solved(nested: Nested, before: AgentState, root: int, taken: frozenset[int]) -> AgentState:
+    """The agent after solving the subgame from `root`, a public state of the last one, with those
+    actions outside of the abstraction that were `taken`."""
     tree, player, other = nested.tree, before.player, 1 - before.player
     offered = tuple(
         rows if nested.both or p == other else rows[:1] for p, rows in enumerate(nested.offered)
     )
     leaves = [int(leaf) for leaf in nested.limit(tree, root) if leaf != root]
     constraint = nested.constraint if root > 0 else "unsafe"
-    subgame = build_subgame(tree, leaves, choices=tuple(map(len, offered)), root=root)
+    subgame = build_subgame(
+        tree,
+        leaves,
+        choices=tuple(map(len, offered)),
+        root=root,
+        without=nested.off_tree - taken,
+    )
     values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
+    reach = resolving.ranges(resolving.to_root(tree, subgame), before.policy)
     promises = None
     if constraint != "unsafe":
-        promises = resolving.promised(
-            before.subgame,
-            before.to_leaves,
-            before.leaf_values,
-            before.solution,
-            before.policy,
-            player=other,
-            states=subgame.root_states[other],
-        )
+        promises = _promises(nested, before, subgame)
     solution = resolving.resolve(
         subgame,
         values,
-        resolving.ranges(resolving.to_root(tree, subgame), before.policy),
+        reach,
         promises,
         resolver=player,
         constraint=constraint,
@@ -179,8 +210,28 @@ def _solved(nested: Nested, before: AgentState, root: int) -> AgentState:
         public=before.public,
         policy=embed(subgame, solution, before.policy),
         root=root,
+        taken=taken,
         subgame=subgame,
-        to_leaves=leaf_values.to_leaves(tree, subgame),
         leaf_values=values,
         solution=solution,
+    )
+
+
+def _promises(nested, before, subgame):
+    """What the last subgame gives the opponent where the next one begins."""
+    tree, other, known = nested.tree, 1 - before.player, before.subgame
+    states = subgame.root_states[other]
+    if np.isin(states, known.leaf_states[other]).all():
+        return resolving.promised(
+            known,
+            leaf_values.to_leaves(tree, known),
+            before.leaf_values,
+            before.solution,
+            before.policy,
+            player=other,
+            states=states,
+        )
+    reach = resolving.ranges(resolving.to_root(tree, known), before.policy)
+    return resolving.promised_inside(
+        known, before.leaf_values, before.solution, reach, player=other, states=states
     )

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import unknown
-from solvers import cfr
+from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.depth_limited.leaf_values import Paths, own_reach, paths
 from solvers.depth_limited.subgame import Subgame, SubgamePolicy, with_values
@@ -66,6 +66,24 @@ def promised(
     belongs = states[:, None] == subgame.leaf_states[player][None, :]
     weighed = weight[:, None] * own
     return jnp.max(belongs.astype(own.dtype) @ weighed, axis=1, initial=-jnp.inf)
+
+
+def promised_inside(
+    subgame: Subgame,
+    leaf_values: Float[Array, "L c0 c1"],
+    solution: SubgamePolicy,
+    reach: RootReach,
+    *,
+    player: int,
+    states: Int[Array, " R"],
+) -> Float[Array, " R"]:
+    """As `promised`, where `player` acts within the subgame; `reach` is the other's of its root."""
+    tree = with_values(subgame, leaf_values)
+    response = evaluation.best_response(tree, solution, reach)
+    pair = tuple(response[p] if p == player else solution[p] for p in range(2))
+    _, values = evaluation.counterfactual_values(tree, pair, reach)
+    same = states[:, None] == subgame.decisions[player][None, :]
+    return jnp.sum(jnp.where(same, values[player], 0), axis=1)
 
 
 def resolve(

@@ -10,7 +10,7 @@ begin with a gadget, as any public tree (see `solvers.gadget`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import flax.struct
 import jax.numpy as jnp
@@ -51,6 +51,7 @@ def build_subgame(
     *,
     choices: tuple[int, int] = (1, 1),
     root: int = 0,
+    without: Iterable[int] | Int[np.ndarray, " m"] = (),
     dtype: str = "float32",
 ) -> Subgame:
     """The piece of a two-player zero-sum game from public state `root` to the public states
@@ -58,22 +59,29 @@ def build_subgame(
 
     It ends at the first of `leaves` on each path, and where the game does. `choices` are how many
     strategies each player chooses from at the leaves: `(1, n)` lets the second one choose, against
-    whom the first is then safe (the paper), `(n, n)` both (Pluribus).
+    whom the first is then safe (the paper), `(n, n)` both (Pluribus). Actions that lead to the
+    public states `without` are no part of it.
 
     Raises:
       ValueError: the game is not for two players and zero-sum; no such public state; `root` is
-        among the leaves; `choices` below 1.
+        among the leaves; what is left out is the root, or no player's action leads there, or
+        another has none left; `choices` below 1.
     """
-    _check(tree, leaves, choices, root)
+    out = np.unique(np.fromiter(iter(without), int))
+    _check(tree, leaves, choices, root, out)
     inside = tree.public_state == root
     below = np.zeros(tree.num_histories, bool)  # strictly, a leaf
     leaf = np.isin(tree.public_state, np.asarray(leaves, int)) & (tree.actor != TERMINAL)
+    left_out = np.isin(tree.public_state, out)
     for rows in levels(tree.parent):
         above = tree.parent[rows]
         inside[rows] |= inside[above]
+        inside[rows] &= ~left_out[rows]
         below[rows] = below[above] | (leaf[above] & inside[above])
     leaf &= inside & ~below
     table = _Table(tree, np.flatnonzero(inside & ~below), max(choices))
+    gone = np.flatnonzero(left_out & (tree.parent >= 0))
+    _forbid(table, table.rows_of(tree.parent[gone]), tree.parent_action[gone])
     starts = np.flatnonzero(tree.public_state == root)
     _add_root(table, table.rows_of(starts), tree.chance_reach()[starts])
     _add_choices(table, table.rows_of(np.flatnonzero(leaf)), choices)
@@ -191,6 +199,11 @@ class _Table:
         return found | dict(parent=np.where(found["parent"] < 0, -1, place[found["parent"]]))
 
 
+def _forbid(table, rows, actions):
+    """Takes actions from rows, those of -1 but for."""
+    table["legal"][rows[rows >= 0], actions[rows >= 0]] = False
+
+
 def _add_root(table, starts, reach):
     """Chance leads where the subgame begins, by its share in the reach of each history."""
     table["start"][starts] = np.arange(len(starts))
@@ -274,14 +287,28 @@ def _choices(found, leaf, player):
     return numbers
 
 
-def _check(tree, leaves, choices, root):
+def _check(tree, leaves, choices, root, out):
     if tree.num_players != 2 or np.abs(tree.returns.sum(axis=1)).max() > 1e-6:
         raise ValueError(f"{tree.game}: depth-limited solving is for two-player zero-sum games")
     last = tree.public_state.max()
-    for name, state in [("root", root), *(("leaves", leaf) for leaf in leaves)]:
+    named = dict(root=[root], leaves=leaves, without=out.tolist())
+    for name, state in ((name, state) for name, states in named.items() for state in states):
         if not 0 <= state <= last:
             raise ValueError(f"{name}: {state} must be a public state, 0 to {last}")
     if root in leaves:
         raise ValueError(f"root={root} must not be among the leaves")
+    rows = np.flatnonzero(np.isin(tree.public_state, out))
+    above = tree.parent[rows]
+    by_chance = (above < 0) | (tree.actor[above] < 0) | (tree.public_state[rows] == root)
+    if by_chance.any():
+        state = tree.public_state[rows[by_chance][0]]
+        raise ValueError(
+            f"without: {state} must be what a player's action leads to, below the root"
+        )
+    left = tree.legal.copy()
+    left[above, tree.parent_action[rows]] = False
+    if not (some := left[above].any(axis=1)).all():
+        state = tree.public_state[above[~some][0]]
+        raise ValueError(f"without leaves no action at public state {state}")
     if len(choices) != 2 or min(choices) < 1:
         raise ValueError(f"choices={choices} must be a number of at least 1 for either player")
