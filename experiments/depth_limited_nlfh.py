@@ -394,7 +394,7 @@ def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequ
     found = {cell.name: _milli(cell) for cell in cells}
     ours = [
         plots.Band(
-            name=f"flop solved safely, {flop}",
+            name=f"flop solved safely: {flop}",
             x=config.values,
             samples=[[found[_name(flop, count)]] for count in config.values],
         )
@@ -418,6 +418,7 @@ def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequ
             place.set(title=title)
             place.get_legend().remove()
         axes[0, 0].set_ylabel("exploitability (mb/g)")
+        axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 0.08), frameon=False, fontsize=7)
 
 
 _MEASURE = (
