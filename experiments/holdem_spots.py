@@ -38,6 +38,7 @@ class Spot:
     equity: float
     frequencies: tuple[float, ...] | None  # of the first actions, if they are known to 0.01
     seconds: float  # that an iteration took the other program
+    tolerance: float = 0.05  # of `ev`
 
     @property
     def cards(self) -> tuple[int, ...]:
@@ -108,5 +109,6 @@ SPOTS = {
         equity=0.53647,
         frequencies=None,
         seconds=0.8,
+        tolerance=0.1,
     ),
 }

@@ -39,7 +39,7 @@ def test_another_solver(name):
     spot = SPOTS[name]
     solution = solved(holdem_tree(spot.cards, spot.ranges, spot.betting), spot.iterations)
     expected = (spot.ev, spot.pot - spot.ev)
-    np.testing.assert_allclose(solution.ev, expected, atol=0.1 if name == "flop" else 0.05)
+    np.testing.assert_allclose(solution.ev, expected, atol=spot.tolerance)
     assert solution.exploitability < 1.25 * spot.exploitability
     ranges = map(whole_range, solution.tree.hands, solution.tree.ranges)
     assert range_equity(spot.cards, *ranges) == pytest.approx(spot.equity, abs=1e-4)

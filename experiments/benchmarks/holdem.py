@@ -64,7 +64,7 @@ PRESETS = {
         time_limit=300.0,
     ),
     "cpu": Config(
-        spots=("river", "turn", "turn, all hands"),
+        spots=("river", "turn", "turn, all hands", "flop"),
         batch=64,
         devices=even_devices(),
         rounds=3,
@@ -183,7 +183,9 @@ def _measured(config, job, *, check):
         raise ValueError(f"{job.name}: {run['failure']}")
     if "ev" in run:
         known = SPOTS[spot]
-        if abs(run["ev"] - known.ev) > 0.05 or run["exploitability"] > 1.25 * known.exploitability:
+        if abs(run["ev"] - known.ev) > known.tolerance or (
+            run["exploitability"] > 1.25 * known.exploitability
+        ):
             raise ValueError(
                 f"{spot}: value {run['ev']:.4f} and exploitability {run['exploitability']:.4f} are"
                 f" not those of the other solver, {known.ev:.4f} and {known.exploitability:.4f}"
