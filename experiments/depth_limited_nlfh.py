@@ -20,6 +20,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 from rich.console import Console
 from rich.table import Table
@@ -35,6 +37,7 @@ from solvers import cfr, evaluation
 from solvers.holdem import leaf_values, nested
 from solvers.holdem.depth_limited import cut_street, part_of, transferred
 from solvers.holdem.game import game_tree
+from solvers.holdem.sharding import BOARDS, spread
 from solvers.holdem.translated import translated
 from solvers.holdem.tree import HoldemTree
 from solvers.public_tree import Policy
@@ -353,26 +356,42 @@ class Bench:
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None
     ) -> Policy:
         """Average policies after so many iterations of CFR+, from the last checkpoint on, or that
-        after `since` iterations."""
+        after `since` iterations; solved by all devices, each of which has some of the flops."""
         from solvers import checkpoint  # imports Orbax
 
-        folder, storage = self.folder / f"{name}_{num_iterations}", self.config.storage
-        how = dict(tree=tree.public, solver=_BLUEPRINT)
+        mesh = Mesh(np.array(jax.devices()), (BOARDS,))
+        call, devices, placed = functools.partial(_alone, tree.public), (), lambda state: state
+        if mesh.size > 1:
+            parts = spread(tree, mesh=mesh, storage=self.config.storage)
+            call, devices = parts.call, (mesh.size,)
+            placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
+        start = functools.partial(cfr.init, storage=self.config.storage)
+        folder = self.folder / f"{name}_{num_iterations}"
+        identity = {"config": repr(self.config), "devices": mesh.size}
         found = [at for at in (folder, self.folder / f"{name}_{since}") if at.exists()]
         if found:
-            state = checkpoint.restore(found[0], **how, storage=storage)
+            template = jax.eval_shape(lambda: call(start))
+            state = placed(checkpoint.read(found[0], template, identity=identity))
         else:
-            state = cfr.init(tree.public, storage=storage)
+            state = call(start)
         saved = time.monotonic()
-        while (done := int(state.step)) < num_iterations:
+        while (done := int(state.step.ravel()[0])) < num_iterations:
             more = min(_CHUNK, num_iterations - done)
-            state = cfr.run(tree.public, state, solver=_BLUEPRINT, num_iterations=more)
-            jax.block_until_ready(state)
+            state = jax.block_until_ready(call(_advanced, state, jnp.full(devices, more)))
             self.count(more)
             if done + more == num_iterations or time.monotonic() > saved + self.config.save_seconds:
-                checkpoint.save(folder, state, **how)
+                checkpoint.write(folder, state, identity=identity)
                 saved = time.monotonic()
-        return cfr.average_policy(tree.public, state)
+        policy = call(cfr.average_policy, state)
+        return tuple(map(jnp.asarray, parts.gathered(policy, tree))) if devices else policy
+
+
+def _alone(tree, function, *arguments):
+    return function(tree, *arguments)
+
+
+def _advanced(tree, state, count):
+    return cfr.run(tree, state, solver=_BLUEPRINT, num_iterations=count)
 
 
 def _name(flop, count):

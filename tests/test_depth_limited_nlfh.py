@@ -1,5 +1,10 @@
 """The experiments `depth_limited_nlfh` and `leaf_values_dnn`."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 
 from experiments import cli, results
@@ -26,6 +31,24 @@ def test_a_run(tmp_path):
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 4
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "checkpoint").exists()
+
+
+@pytest.mark.slow
+def test_a_run_on_two_devices(tmp_path):
+    """The large solves are spread over them; in so small a deck rounding decides between hands."""
+    out = tmp_path / "out"
+    run = "-m experiments depth_limited_nlfh --preset smoke --out"
+    subprocess.run(
+        [sys.executable, *run.split(), out],
+        env=os.environ
+        | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(pathlib.Path(__file__).parent.parent)}
+        | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+        check=True,
+        timeout=600,
+    )
+    result = results.read_result(out / "result.json")
+    assert 0 < result.number("blueprint in its abstraction").value < 25
+    assert 0 <= result.number("uncertainty of the game's value").value < 25
 
 
 @pytest.mark.slow

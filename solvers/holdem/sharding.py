@@ -15,6 +15,7 @@ dealt: they add it up. So all that works on a tree works here, inside `call`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ BOARDS = "boards"  # the axis of the mesh
 NO_BOARD = -1
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class SpreadTree:
     """A subgame over D devices; arrays of `public` are theirs one after the other, [D, ...]."""
 
@@ -53,21 +54,14 @@ class SpreadTree:
         return tuple(jnp.asarray(held) for held in self.ranges)
 
     def call(self, function: Callable[..., PyTree], *arguments: PyTree) -> Any:
-        """`function(tree, *arguments)` on all devices at once, compiled.
+        """`function(tree, *arguments)` on all devices at once, compiled once for each function.
 
         Each gets its part of the tree and of the arguments, whose arrays have a leading axis of
         devices, as has what is returned. What does not depend on boards, such as exploitability, is
         the same on all.
         """
 
-        def on_one(*parts):
-            found = function(*jax.tree.map(lambda x: x[0], parts))
-            return jax.tree.map(lambda x: x[None], found)
-
-        spread = jax.shard_map(
-            on_one, mesh=self.mesh, in_specs=P(BOARDS), out_specs=P(BOARDS), check_vma=False
-        )
-        return jax.jit(spread)(self.public, *arguments)
+        return _on_all(self.mesh, function)(self.public, *arguments)
 
     def gathered(self, policy: Policy, whole: HoldemTree) -> tuple[np.ndarray, ...]:
         """Policies of the devices `[D, _, A]` as policies of the `whole` tree `[D_p, A]`."""
@@ -84,6 +78,39 @@ class SpreadTree:
                     table[layout.first_decision[node] + here[there]] = part[first + there]
             found.append(table.reshape(-1, rows.shape[2]))
         return tuple(found)
+
+
+@functools.lru_cache(maxsize=32)
+def _on_all(mesh, function):
+    def on_one(*parts):
+        found = function(*jax.tree.map(lambda x: x[0], parts))
+        return jax.tree.map(lambda x: x[None], found)
+
+    specs = dict(in_specs=P(BOARDS), out_specs=P(BOARDS))
+    return jax.jit(jax.shard_map(on_one, mesh=mesh, **specs, check_vma=False))
+
+
+def spread(tree: HoldemTree, *, mesh: Mesh, storage: str = "full") -> SpreadTree:
+    """A tree that is built, over the devices of a mesh: see `spread_holdem_tree`.
+
+    Raises:
+      ValueError: no card is dealt any more, or a player cannot hold some hands.
+      TreeTooLargeError: a device's part does not fit on it.
+    """
+    if any(len(hands) < len(tree.all_hands) for hands in tree.hands):
+        raise ValueError(f"{tree.public.game}: all players must be able to hold all hands")
+    return spread_holdem_tree(
+        tree.board,
+        tree.ranges,
+        tree.betting,
+        mesh=mesh,
+        hands=tree.all_hands,
+        deals=tree.deals,
+        deck=tree.deck,
+        dtype=tree.public.dtype.name,
+        isomorphism=tree.isomorphism,
+        storage=storage,
+    )
 
 
 def spread_holdem_tree(
