@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
@@ -171,7 +172,8 @@ def learned(
     poker = holdem.StrengthPoker(**rules.parameters())
     longest = max(lessons.values(), key=lambda steps: steps[-1])
     learning = dataclasses.replace(learning, measured_at=tuple(longest))  # one rate for all lessons
-    seats = [_Responder(run, learning, poker, game, seat) for seat in range(2)]
+    label = re.sub(r"[^\w.]+", "_", game)
+    seats = [_Responder(run, learning, poker, label, seat) for seat in range(2)]
     for name, steps in lessons.items():
         for responder in seats:
             responder.face(name)
