@@ -154,7 +154,8 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
         "computed", Cell, lambda: holdem_responses.computed(config.game, chump)
     )
     steps = config.learning.measured_at
-    lessons = {name: (-(-steps[-1] // 10),) for name in holdem_responses.EASIER} | {chump: steps}
+    easier = [name for name in holdem_responses.EASIER if name != chump]
+    lessons = dict.fromkeys(easier, (-(-steps[-1] // 10),)) | {chump: steps}
 
     def learn():
         return holdem_responses.learned(run, config.game, lessons, config.learning)
