@@ -188,5 +188,5 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             place.invert_yaxis()
             place.set_axisbelow(True)
             place.set(xlabel="won, mb/h (mean over seats)", title=title(game))
-            below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=5)
+            below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
             place.legend(frameon=False, fontsize=7, columnspacing=1, **below)
