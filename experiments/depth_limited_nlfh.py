@@ -35,7 +35,7 @@ from jaxgames.holdem.sizes import Sizes
 from jaxgames.holdem.translation import translate_bet
 from solvers import cfr, evaluation
 from solvers.holdem import leaf_values, nested
-from solvers.holdem.depth_limited import cut_street, part_of, transferred
+from solvers.holdem.depth_limited import PartPolicy, cut_street, part_of, transferred
 from solvers.holdem.game import game_tree
 from solvers.holdem.sharding import BOARDS, spread
 from solvers.holdem.translated import translated
@@ -301,7 +301,7 @@ class Bench:
         return found
 
     def answered(
-        self, values: Float[Array, "L n C0 C1"], street: Policy, *, flop: str = CAPPED
+        self, values: Float[Array, "L n C0 C1"], street: PartPolicy, *, flop: str = CAPPED
     ) -> Policy:
         """The answer with these values at its leaves: `street` until there, then the flop solved
         after each leaf."""
@@ -328,7 +328,7 @@ class Bench:
             self.count(self.config.resolving)
         return policy
 
-    def street(self, values: Float[Array, "L n C0 C1"]) -> Policy:
+    def street(self, values: Float[Array, "L n C0 C1"]) -> PartPolicy:
         """The first street, up to leaves with these values."""
         return nested.solve_street(
             self.answer_cut,
