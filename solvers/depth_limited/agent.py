@@ -159,18 +159,21 @@ def _next(tree, public):
 def _prepared(nested, state):
     """The agent whose last subgame, solved as all those before it, holds where the game stands."""
     tree, path, row = nested.tree, [], int(np.argmax(nested.tree.public_state == state.public))
+    if tree.actor[row] == TERMINAL:
+        return state
     while row >= 0:
         path.insert(0, int(tree.public_state[row]))
         row = int(tree.parent[row])
-    if tree.actor[np.argmax(tree.public_state == state.public)] == TERMINAL:
-        return state
     if state.root < 0:
         state = _solved(nested, state, 0, state.taken)
+    limit = nested.limit(tree, state.root)
     for before, place in itertools.pairwise(path[path.index(state.root) :]):
         if place in nested.off_tree and place not in state.taken:
             state = _solved(nested, state, before, state.taken | {place})
-        if place != state.root and place in nested.limit(tree, state.root):
+            limit = nested.limit(tree, before)
+        if place in limit:
             state = _solved(nested, state, place, state.taken)
+            limit = nested.limit(tree, place)
     return state
 
 
@@ -191,14 +194,13 @@ def _solved(nested: Nested, before: AgentState, root: int, taken: frozenset[int]
         without=nested.off_tree - taken,
     )
     values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-    reach = resolving.ranges(resolving.to_root(tree, subgame), before.policy)
     promises = None
     if constraint != "unsafe":
         promises = _promises(nested, before, subgame)
     solution = resolving.resolve(
         subgame,
         values,
-        reach,
+        resolving.ranges(resolving.to_root(tree, subgame), before.policy),
         promises,
         resolver=player,
         constraint=constraint,

@@ -80,8 +80,9 @@ def build_subgame(
         below[rows] = below[above] | (leaf[above] & inside[above])
     leaf &= inside & ~below
     table = _Table(tree, np.flatnonzero(inside & ~below), max(choices))
-    gone = np.flatnonzero(left_out & (tree.parent >= 0))
-    _forbid(table, table.rows_of(tree.parent[gone]), tree.parent_action[gone])
+    gone = np.flatnonzero(left_out)
+    gone = gone[inside[tree.parent[gone]] & ~below[tree.parent[gone]]]
+    table["legal"][table.rows_of(tree.parent[gone]), tree.parent_action[gone]] = False
     starts = np.flatnonzero(tree.public_state == root)
     _add_root(table, table.rows_of(starts), tree.chance_reach()[starts])
     _add_choices(table, table.rows_of(np.flatnonzero(leaf)), choices)
@@ -197,11 +198,6 @@ class _Table:
         place[rows] = np.arange(len(rows))
         found = {name: column[rows] for name, column in self.columns.items()}
         return found | dict(parent=np.where(found["parent"] < 0, -1, place[found["parent"]]))
-
-
-def _forbid(table, rows, actions):
-    """Takes actions from rows, those of -1 but for."""
-    table["legal"][rows[rows >= 0], actions[rows >= 0]] = False
 
 
 def _add_root(table, starts, reach):
