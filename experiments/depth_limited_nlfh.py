@@ -4,7 +4,7 @@ Sandholm and Amos 2018, section 6.1 and Figure 2): no-limit flop hold'em.
 The first player opens with a bet that the blueprint's abstraction does not have. The second one
 solves the rest of the first street anew, up to leaves at which the first one chooses among
 strategies for the flop, which were generated for the abstraction; after the flop it solves again,
-safely, to the end, in three ways. Beside it stand action translation, and having had the bet in the
+safely, to the end, in several ways. Beside it stand action translation, and the bet known to the
 abstraction. What the second player loses is measured exactly, over all that the first one may do.
 """
 
@@ -20,13 +20,12 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 from rich.console import Console
 from rich.table import Table
 
 from experiments import plots, published, results
+from experiments.large_solves import large_solve
 from experiments.progress import counter, progress
 from experiments.runs import Run, RunArguments
 from jaxgames.holdem.betting import betting_of_rules, with_bet
@@ -37,21 +36,32 @@ from solvers import cfr, evaluation
 from solvers.holdem import leaf_values, nested
 from solvers.holdem.depth_limited import PartPolicy, cut_street, part_of, transferred
 from solvers.holdem.game import game_tree
-from solvers.holdem.sharding import BOARDS, spread
 from solvers.holdem.translated import translated
 from solvers.holdem.tree import HoldemTree
 from solvers.public_tree import Policy
 
-_CHUNK = 25  # iterations between two movements of the bar
 _BLUEPRINT = cfr.cfr_plus()
 _STREET = cfr.pcfr_plus()  # the cut street is small: what converges best
 
-# How the flop is solved (see `nested.promised`). The opponent may opt out of it for what the leaf
-# was worth in the first street; for less where the bet would then be better than other first
-# actions; and for more where it would be worse.
-PLAIN, CAPPED, GIFTS = "plain", "capped", "with gifts"
-FLOPS = (CAPPED, PLAIN, GIFTS)
 CONCEDED = "conceded by leaves"  # what the first street allows the bet to win
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Way:
+    """To answer the bet. The opponent may opt out of the flop for what a leaf was worth before."""
+
+    capped: bool = True  # but for less where the bet would be better than other first actions
+    gifts: bool = False  # and for more where it would be worse (see `nested.promised`)
+    weaken: bool = False  # strategies to choose from do not beat the blueprint
+
+
+MAIN = "capped"  # the bet is no better than what is in the abstraction: the paper's section 5
+WAYS = {
+    MAIN: Way(),
+    "plain": Way(capped=False),
+    "with gifts": Way(gifts=True),
+    "weakened, with gifts": Way(gifts=True, weaken=True),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,7 +156,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     config = PRESETS[arguments.preset]
     run = Run(arguments, config, experiment="depth_limited_nlfh", command=command)
     bench = Bench(config, run.checkpoint)
-    work = config.blueprint + config.reference + bench.work(len(FLOPS) * len(config.values))
+    work = config.blueprint + config.reference + bench.work(len(WAYS) * len(config.values))
     with progress("depth_limited_nlfh", work) as report:
         bench.count = counter(report)
         limits = run.kept("limits", Cell, bench.limits)
@@ -191,8 +201,9 @@ class Bench:
             if share > 0
         }
         most = max(config.values)
-        self.cut = cut_street(self.tree, choices=most, chooser=self.opponent)
-        self.answer_cut = cut_street(self.answer, choices=most, chooser=self.opponent)
+        choices = (most, 1) if self.opponent == 0 else (1, most)
+        self.cut = cut_street(self.tree, choices=choices)
+        self.answer_cut = cut_street(self.answer, choices=choices)
 
     def work(self, answers: int) -> int:
         """Iterations of so many answers."""
@@ -239,11 +250,17 @@ class Bench:
         return found[self.opponent]
 
     @functools.cached_property
-    def values(self) -> Float[Array, "L n C0 C1"]:
+    def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
         """At the leaves after the bet: the mean of those after the bets it is taken for."""
         return self.transferred(self._generated[0])
 
-    def transferred(self, values: Float[Array, "L n C0 C1"]) -> Float[Array, "_ n C0 C1"]:
+    @functools.cached_property
+    def weakened(self) -> Float[Array, "L n0 n1 C0 C1"]:
+        """The same of strategies that do not beat the blueprint."""
+        values = nested.weakened(self.cut, self._generated[0], self.blueprint)
+        return self.transferred(values)
+
+    def transferred(self, values: Float[Array, "L n0 n1 C0 C1"]) -> Float[Array, "_ n0 n1 C0 C1"]:
         """Values at the leaves after the bet, from those at the leaves of the abstraction."""
         even = dict.fromkeys(self.taken_for, 1 / len(self.taken_for))
         return transferred(self.answer_cut, self.cut, values, even)
@@ -254,10 +271,10 @@ class Bench:
         from solvers import checkpoint  # imports Orbax
 
         folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
-        shape = len(self.cut.leaves), self.cut.choices, *self.cut.num_classes
+        shape = len(self.cut.leaves), *self.cut.choices, *self.cut.num_classes
         template = (
             jax.ShapeDtypeStruct(shape, self.tree.public.dtype),
-            jax.ShapeDtypeStruct((self.cut.choices,), np.float64),
+            jax.ShapeDtypeStruct((max(self.cut.choices),), np.float64),
         )
         if folder.exists():
             return checkpoint.read(folder, template, identity=identity)
@@ -289,32 +306,37 @@ class Bench:
 
     def solved(self, count: int) -> list[Cell]:
         """The answers with so many values per leaf."""
-        values = nested.first_values(self.values, count)
-        street = self.street(values)
-        game = self.answer_cut.with_values(values)
-        after = evaluation.root_best_response_values(game, street)[self.opponent]
-        after = self.answer_cut.of_hands(after, self.opponent)
-        found = [Cell(name=f"{CONCEDED}:values={count}", exploitability=self._gain(after))]
-        for flop in FLOPS:
-            policy = self.answered(values, street, flop=flop)
-            found.append(Cell(name=_name(flop, count), exploitability=self._lost(policy)))
+        found = []
+        for weaken in sorted({way.weaken for way in WAYS.values()}):
+            values = self.weakened if weaken else self.values
+            values = nested.first_values(values, (count, count))
+            street = self.street(values)
+            game = self.answer_cut.with_values(values)
+            after = evaluation.root_best_response_values(game, street)[self.opponent]
+            gain = self._gain(self.answer_cut.of_hands(after, self.opponent))
+            conceded = f"{CONCEDED}, weakened" if weaken else CONCEDED
+            found.append(Cell(name=f"{conceded}:values={count}", exploitability=gain))
+            for name, way in WAYS.items():
+                if way.weaken == weaken:
+                    lost = self._lost(self.answered(values, street, way))
+                    found.append(Cell(name=_name(name, count), exploitability=lost))
         return found
 
     def answered(
-        self, values: Float[Array, "L n C0 C1"], street: PartPolicy, *, flop: str = CAPPED
+        self, values: Float[Array, "L n0 n1 C0 C1"], street: PartPolicy, way: Way = WAYS[MAIN]
     ) -> Policy:
         """The answer with these values at its leaves: `street` until there, then the flop solved
         after each leaf."""
         policy = self.answer_cut.embed(street, self.translation)
-        for leaf in map(int, self.answer_cut.leaves):
-            opt_out, reach = nested.promised(
-                self.answer_cut,
-                values,
-                street,
-                leaf,
-                opt_out=None if flop == PLAIN else self.elsewhere,
-                gifts=flop == GIFTS,
-            )
+        promises = nested.promised(
+            self.answer_cut,
+            values,
+            street,
+            resolver=self.resolver,
+            opt_out=self.elsewhere if way.capped else None,
+            gifts=way.gifts,
+        )
+        for leaf, opt_out, reach in zip(self.answer_cut.leaves.tolist(), *promises, strict=True):
             part = part_of(self.answer, leaf)
             below = nested.solve_below(
                 part,
@@ -328,12 +350,13 @@ class Bench:
             self.count(self.config.resolving)
         return policy
 
-    def street(self, values: Float[Array, "L n C0 C1"]) -> PartPolicy:
+    def street(self, values: Float[Array, "L n0 n1 C0 C1"]) -> PartPolicy:
         """The first street, up to leaves with these values."""
         return nested.solve_street(
             self.answer_cut,
             values,
             self.elsewhere,
+            resolver=self.resolver,
             solver=_STREET,
             num_iterations=self.config.solving,
         )
@@ -355,47 +378,22 @@ class Bench:
     def _solution(
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None
     ) -> Policy:
-        """Average policies after so many iterations of CFR+, from the last checkpoint on, or that
-        after `since` iterations; solved by all devices, each of which has some of the flops."""
-        from solvers import checkpoint  # imports Orbax
-
-        mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-        call, devices, placed = functools.partial(_alone, tree.public), (), lambda state: state
-        if mesh.size > 1:
-            parts = spread(tree, mesh=mesh, storage=self.config.storage)
-            call, devices = parts.call, (mesh.size,)
-            placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
-        start = functools.partial(cfr.init, storage=self.config.storage)
-        folder = self.folder / f"{name}_{num_iterations}"
-        identity = {"config": repr(self.config), "devices": mesh.size}
-        found = [at for at in (folder, self.folder / f"{name}_{since}") if at.exists()]
-        if found:
-            template = jax.eval_shape(lambda: call(start))
-            state = placed(checkpoint.read(found[0], template, identity=identity))
-        else:
-            state = call(start)
-        saved = time.monotonic()
-        while (done := int(state.step.ravel()[0])) < num_iterations:
-            more = min(_CHUNK, num_iterations - done)
-            state = jax.block_until_ready(call(_advanced, state, jnp.full(devices, more)))
-            self.count(more)
-            if done + more == num_iterations or time.monotonic() > saved + self.config.save_seconds:
-                checkpoint.write(folder, state, identity=identity)
-                saved = time.monotonic()
-        policy = call(cfr.average_policy, state)
-        return tuple(map(jnp.asarray, parts.gathered(policy, tree))) if devices else policy
+        """By CFR+, from the last checkpoint on, or that after `since` iterations."""
+        return large_solve(
+            tree,
+            self.folder / f"{name}_{num_iterations}",
+            solver=_BLUEPRINT,
+            num_iterations=num_iterations,
+            identity=repr(self.config),
+            since=self.folder / f"{name}_{since}",
+            storage=self.config.storage,
+            save_seconds=self.config.save_seconds,
+            report=self.count,
+        )
 
 
-def _alone(tree, function, *arguments):
-    return function(tree, *arguments)
-
-
-def _advanced(tree, state, count):
-    return cfr.run(tree, state, solver=_BLUEPRINT, num_iterations=count)
-
-
-def _name(flop, count):
-    return f"values={count}" if flop == CAPPED else f"{flop}:values={count}"
+def _name(way, count):
+    return f"values={count}" if way == MAIN else f"{way}:values={count}"
 
 
 def _resolving(num_iterations):
@@ -413,11 +411,11 @@ def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequ
     found = {cell.name: _milli(cell) for cell in cells}
     ours = [
         plots.Band(
-            name=f"flop solved safely: {flop}",
+            name=way,
             x=config.values,
-            samples=[[found[_name(flop, count)]] for count in config.values],
+            samples=[[found[_name(way, count)]] for count in config.values],
         )
-        for flop in FLOPS
+        for way in WAYS
     ]
     known = published.depth_limited_nlfh()
     with plots.figure(path, rows=1, columns=2, size=(9.0, 3.2)) as axes:

@@ -133,7 +133,7 @@ class _Lesson:
         self.below = leaf_values.below_leaves(bench.cut)
 
     @functools.cached_property
-    def values(self) -> Float[Array, "L 4 C0 C1"]:
+    def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
         """Exact ones, of the abstraction."""
         return self._under(self.below)
 
@@ -156,6 +156,7 @@ class _Lesson:
         said = nnx.merge(graph, state.params)(features)
         pots = bench.whole.betting.pot + bench.whole.betting.paid[leaves].sum(axis=1)
         values = np.moveaxis(np.asarray(said), -1, 1) * pots[:, None, None, None] * self._pairs
+        values = values.reshape(len(leaves), *cut.choices, *cut.num_classes)
         return [self._answered("network", jnp.asarray(values, jnp.float32))]
 
     @property
@@ -207,8 +208,8 @@ class _Lesson:
         """[L, 4, C_0, C_1] fractions of the pot."""
         betting = self.bench.tree.betting
         pots = betting.pot + betting.paid[self.bench.cut.leaves].sum(axis=1)
-        each = np.asarray(self.values) / np.maximum(self._pairs, 1)
-        return each / pots[:, None, None, None]
+        values = np.asarray(self.values).reshape(len(pots), _STRATEGIES, *self._pairs.shape)
+        return values / np.maximum(self._pairs, 1) / pots[:, None, None, None]
 
     def _features(self, betting, leaves):
         hands = tuple(
@@ -219,8 +220,11 @@ class _Lesson:
 
     def _under(self, boards):
         bench = self.bench
-        strategies = nested.inclined(bench.tree, bench.blueprint, player=bench.opponent)
-        return nested.values_of(bench.cut, boards, bench.blueprint, strategies)
+        strategies = [rows[None] for rows in bench.blueprint]
+        strategies[bench.opponent] = nested.inclined(
+            bench.tree, bench.blueprint, player=bench.opponent
+        )
+        return nested.values_of(bench.cut, boards, tuple(strategies))
 
     def _answered(self, name, values):
         answer = self.bench.answered(values, self.bench.street(values))

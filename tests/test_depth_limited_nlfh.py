@@ -24,11 +24,12 @@ def test_a_run(tmp_path):
         "values=1",
         "plain:values=2",
         "with gifts:values=2",
+        "weakened, with gifts:values=2",
     ):
         assert 0 < result.number(name).value < 500
     assert result.number("translation").paper == 9.63
     assert result.number("sequences:all after the bet, against the first street").value > 10
-    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 4
+    assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 6
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "checkpoint").exists()
 

@@ -42,8 +42,8 @@ def whole():
 
 
 @functools.cache
-def cut(chooser=FIRST):
-    return cut_street(whole(), choices=CHOICES, chooser=chooser)
+def cut(choices=(1, CHOICES)):
+    return cut_street(whole(), choices=choices)
 
 
 @functools.cache
@@ -58,6 +58,12 @@ def blueprint():
 def blueprint_values():
     below = leaf_values.below_leaves(cut())
     return leaf_values.values(below, whole().public, blueprint())
+
+
+def as_blueprint(here):
+    """Values of leaves if all choices are the blueprint."""
+    values = blueprint_values()[:, None, None]
+    return jnp.broadcast_to(values, (len(values), *here.choices, *values.shape[3:]))
 
 
 def per_pair(value):
@@ -75,16 +81,14 @@ def random_policies(game, seed):
     return tuple(found)
 
 
-@pytest.mark.parametrize("chooser", [FIRST, SECOND])
-def test_values_of_leaves_are_those_of_the_whole_tree(chooser):
+@pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 1), (2, CHOICES)])
+def test_values_of_leaves_are_those_of_the_whole_tree(choices):
     """Whatever is done on the first street, if all choices are the blueprint."""
-    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
-    game = cut(chooser).with_values(values)
+    here = cut(choices)
+    game = here.with_values(as_blueprint(here))
     for seed in range(3):
         street = random_policies(game, seed)
-        of_whole = evaluation.expected_value(
-            whole().public, cut(chooser).embed(street, blueprint())
-        )
+        of_whole = evaluation.expected_value(whole().public, here.embed(street, blueprint()))
         of_cut = evaluation.expected_value(game, street)
         np.testing.assert_allclose(per_pair(of_cut), per_pair(of_whole), atol=1e-3)
     assert abs(per_pair(of_whole)[0]) > 1
@@ -142,36 +146,62 @@ def test_a_part_plays_like_the_whole():
         part_of(whole(), len(whole().betting.actor) - 1)
 
 
+def generated(choices):
+    below = leaf_values.below_leaves(cut(choices))
+    return nested.generated(
+        cut(choices), below, blueprint(), solver=cfr.pcfr_plus(), num_iterations=100
+    )
+
+
+def worth_of_street(values, counts):
+    """To the first player: a range, after 400 iterations."""
+    game = cut(values.shape[1:3]).with_values(nested.first_values(values, counts))
+    state = cfr.run(game, cfr.init(game), solver=cfr.pcfr_plus(), num_iterations=400)
+    best = per_pair(evaluation.best_response_value(game, cfr.average_policy(game, state)))
+    return -best[SECOND], best[FIRST]
+
+
 @pytest.mark.slow
 def test_more_strategies_are_never_worse_for_who_chooses():
-    below = leaf_values.below_leaves(cut())
-    values = nested.generated(cut(), below, blueprint(), solver=cfr.pcfr_plus(), num_iterations=100)
-    np.testing.assert_allclose(values[:, 0], blueprint_values())
-    worth = []
-    for count in range(1, CHOICES + 1):
-        game = cut().with_values(nested.first_values(values, count))
-        state = cfr.run(game, cfr.init(game), solver=cfr.pcfr_plus(), num_iterations=400)
-        best = evaluation.best_response_value(game, cfr.average_policy(game, state))
-        worth.append((-per_pair(best)[SECOND], per_pair(best)[FIRST]))  # between these
+    values = generated((1, CHOICES))
+    np.testing.assert_allclose(values[:, 0, 0], blueprint_values())
+    worth = [worth_of_street(values, (1, count)) for count in range(1, CHOICES + 1)]
     assert all(low <= high + 1e-3 for low, high in worth)
     (_, first_high), (second_low, _), (third_low, _) = worth
     assert second_low > first_high + 0.1  # the first response does win something
     assert third_low > second_low - 0.1
 
 
-def test_weakened_strategies_do_not_beat_the_blueprint():
+@pytest.mark.slow
+def test_both_generate_strategies():
+    """Beginning with what they do alone; each gains by its own."""
+    values = generated((2, 2))
+    np.testing.assert_allclose(values[:, :1], generated((1, 2)))
+    np.testing.assert_allclose(values[:, :, :1], generated((2, 1)))
+    none, first, second = (worth_of_street(values, (n, m)) for n, m in ((1, 1), (1, 2), (2, 1)))
+    both = worth_of_street(values, (2, 2))
+    assert first[0] > none[1] + 0.1
+    assert second[1] < none[0] - 0.1
+    assert second[0] - 1e-3 < both[1]
+    assert both[0] < first[1] + 1e-3
+
+
+@pytest.mark.parametrize("chooser", [FIRST, SECOND])
+def test_weakened_strategies_do_not_beat_the_blueprint(chooser):
     """Whatever they are: against the other's blueprint the first street's best choice is it."""
+    here = cut((1, CHOICES) if chooser == FIRST else (CHOICES, 1))
     even = unpack(whole().public, uniform(whole().public))
-    street = random_policies(cut().public, 0)
-    policy = cut().embed(street, blueprint())  # the other's way to the leaves
+    street = random_policies(here.public, 0)
+    policy = here.embed(street, blueprint())  # the other's way to the leaves
     response = evaluation.best_response(whole().public, policy)
-    strategies = jnp.stack([blueprint()[FIRST], response[FIRST], even[FIRST]])
-    below = leaf_values.below_leaves(cut())
-    values = nested.values_of(cut(), below, blueprint(), strategies)
-    lowered = nested.weakened(cut(), values, policy)
-    first_only = values[:, :1].repeat(CHOICES, 1)
+    strategies = [rows[None] for rows in blueprint()]
+    strategies[chooser] = jnp.stack([blueprint()[chooser], response[chooser], even[chooser]])
+    below = leaf_values.below_leaves(here)
+    values = nested.values_of(here, below, tuple(strategies))
+    lowered = nested.weakened(here, values, policy)
+    first_only = nested.first_values(values, (1, 1))
     least, weak, strong = (
-        per_pair(evaluation.best_response_value(cut().with_values(some), street)[FIRST])
+        per_pair(evaluation.best_response_value(here.with_values(some), street)[chooser])
         for some in (first_only, lowered, values)
     )
     assert strong > least + 0.1
@@ -182,9 +212,9 @@ def test_solving_below_a_leaf_keeps_the_promise():
     """The blueprint is among what can be played there, so what is solved does not lose more."""
     leaf = int(cut().leaves[0])
     part = part_of(whole(), leaf)
-    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    values = as_blueprint(cut())
     street = random_policies(cut().with_values(values), 0)
-    _, reach = nested.promised(cut(), values, street, leaf)
+    reach = nested.promised(cut(), values, street, resolver=SECOND)[1][0]
     reaches = tuple(jnp.ones_like(reach) if p == FIRST else reach for p in range(2))
     start = unpack(part.tree.public, uniform(part.tree.public))
     opt_out = evaluation.root_best_response_values(part.tree.public, start, reaches)[FIRST]
@@ -199,9 +229,10 @@ def test_solving_below_a_leaf_keeps_the_promise():
 
 def test_what_is_promised_is_what_the_leaf_is_worth():
     """To the chooser's hands, when the resolver comes there as the first street has it."""
-    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    values = as_blueprint(cut())
     leaf, game = int(cut().leaves[0]), cut().with_values(values)
-    opt_out, reach = nested.promised(cut(), values, random_policies(game, 0), leaf)
+    promises = nested.promised(cut(), values, random_policies(game, 0), resolver=SECOND)
+    opt_out, reach = (found[0] for found in promises)
     part = part_of(whole(), leaf)
     reaches = tuple(jnp.ones_like(opt_out) if p == FIRST else reach for p in range(2))
     below = translated(part.tree, whole(), blueprint(), {leaf: 1.0})
@@ -210,37 +241,43 @@ def test_what_is_promised_is_what_the_leaf_is_worth():
     assert 0 < reach.min() < reach.max() <= 1
 
 
-@pytest.mark.parametrize("chooser", [FIRST, SECOND])
-def test_promises_are_less_where_the_street_concedes(chooser):
-    """By what it concedes times the chance of coming to the leaf, which is what the chooser gets
-    where that leaf pays 1 and all else nothing."""
-    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
-    here, leaf = cut(chooser), int(cut(chooser).leaves[1])
-    game = here.with_values(values)
-    street = random_policies(game, 0)
-    pairs = jnp.asarray(pair_sums(apart(*whole().hands).astype(float), here.classes), jnp.float32)
-    sign = 1 if chooser == 0 else -1
-    pays = jnp.where((here.node[here.terminals] == leaf)[:, None, None], sign * pairs, 0)
-    counting = game.replace(terminals=tuple(ends.replace(payoffs=pays) for ends in game.terminals))
+# after a bet the other one folds or calls; after a call the other one checks or bets, too
+BET, CALL = 2, 1
 
-    def at_root(game):
+
+@pytest.mark.parametrize("gifts", [False, True])
+@pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 1), (2, CHOICES)])
+@pytest.mark.parametrize(("action", "chooser"), [(BET, FIRST), (CALL, SECOND)])
+def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices, gifts):
+    """If leaves are worth what they promise, the chooser gets at the root what it could have had
+    instead; without gifts at most."""
+    part = part_of(whole(), int(whole().betting.child[0, action]))
+    here = cut_street(part.tree, choices=choices)
+    pairs = jnp.asarray(pair_sums(apart(*whole().hands).astype(float), here.classes), jnp.float32)
+    shape = (len(here.leaves), *choices, *here.num_classes)
+    values = 300 * jax.random.normal(jax.random.key(0), shape)
+    values = values * jnp.broadcast_to(pairs, shape)
+    street = random_policies(here.public, 1)
+
+    def at_root(values):
+        game = here.with_values(values)
         found = evaluation.root_best_response_values(game, street)[chooser]
         return here.of_hands(found, chooser)
 
-    others = (
-        apart(*whole().hands).sum(axis=1).astype(np.float32)
-    )  # hands that the other player may have
-    chance = at_root(counting) / others
-    assert 0 < chance.min() < chance.max() < 1
-    more = jnp.arange(len(others), dtype=jnp.float32) - 10  # chips, of some hands less
-    plain, reach = nested.promised(here, values, street, leaf)
-    for gifts in (False, True):
-        found, same = nested.promised(
-            here, values, street, leaf, opt_out=at_root(game) + more, gifts=gifts
-        )
-        change = chance * (more if gifts else jnp.minimum(more, 0))
-        np.testing.assert_allclose(found - plain, change, atol=5e-3)
-        np.testing.assert_array_equal(same, reach)
+    before = at_root(values)
+    opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), chooser)
+    promises, reaches = nested.promised(
+        here, values, street, resolver=1 - chooser, opt_out=opt_out, gifts=gifts
+    )
+    first_hands = np.unique(here.classes[1 - chooser], return_index=True)[1]
+    met = (pairs if chooser == 0 else pairs.T)[None] * reaches[:, None, first_hands]
+    kept = here.of_classes(promises, chooser) / met.sum(axis=2)  # by hand of the other
+    kept = kept[:, :, None] if chooser == 0 else -kept[:, None]
+    kept = kept * pairs[None]
+    after = at_root(jnp.broadcast_to(kept[:, None, None], shape))
+    expected = opt_out if gifts else jnp.minimum(before, opt_out)
+    np.testing.assert_allclose(after, expected, atol=0.05)
+    assert float(jnp.abs(after - before).max()) > 20
 
 
 def test_bets_that_are_known_are_taken_for_themselves():
@@ -250,8 +287,8 @@ def test_bets_that_are_known_are_taken_for_themselves():
     policy = translated(part.tree, whole(), blueprint(), {made: 1.0})
     for found, expected in zip(part.embed(policy, blueprint()), blueprint(), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    street = cut_street(part.tree, choices=CHOICES, chooser=FIRST)
-    values = jnp.repeat(blueprint_values()[:, None], CHOICES, axis=1)
+    street = cut_street(part.tree, choices=(1, CHOICES))
+    values = as_blueprint(cut())
     leaves = counterparts(part.tree.betting, whole().betting, made)[street.leaves]
     np.testing.assert_allclose(
         transferred(street, cut(), values, {made: 1.0}),
@@ -306,10 +343,10 @@ def test_counterparts_by_size():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="choices=0 must be at least 1"):
-        cut_street(whole(), choices=0, chooser=0)
-    with pytest.raises(ValueError, match=r"values have shape \(1, 3, 4, 4\), must be"):
-        cut().with_values(jnp.zeros((1, 3, 4, 4)))
+    with pytest.raises(ValueError, match=r"choices=\(0, 1\) must be at least 1 each"):
+        cut_street(whole(), choices=(0, 1))
+    with pytest.raises(ValueError, match=r"values have shape \(1, 1, 3, 4, 4\), must be"):
+        cut().with_values(jnp.zeros((1, 1, 3, 4, 4)))
     with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
         translated(whole(), whole(), blueprint(), {0: 0.5})
     other = game_tree(

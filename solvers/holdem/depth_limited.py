@@ -1,24 +1,25 @@
 """Hold'em cut where the first street ends: depth-limited subgames (Brown, Sandholm, Amos 2018).
 
-    cut = cut_street(tree, choices=4, chooser=0)
-    game = cut.with_values(values)  # [L, 4, C_0, C_1] for each leaf, choice, and pair of classes
+    cut = cut_street(tree, choices=(4, 1))
+    game = cut.with_values(values)  # [L, 4, 1, C_0, C_1] by leaf, both choices, pair of classes
     policy = cfr.average_policy(game, cfr.run(game, cfr.init(game), ...))
     whole = cut.embed(policy, blueprint)
 
-A leaf is where cards would be dealt; there `chooser`, if it has more than one choice, decides among
-strategies for the rest of the hand, in each of its information states. Hands that become each other
-when suits are exchanged that nobody can tell apart play alike before the deal, so they are one
-*class*, and what a leaf is worth is a table of pairs of classes: sums over all pairs of hands.
+A leaf is where cards would be dealt; there each player with more than one choice decides among
+strategies for the rest of the hand, in each of its information states, unseen by the other. Hands
+that become each other when suits are exchanged that nobody can tell apart play alike before the
+deal, so they are one *class*, and what a leaf is worth is a table of pairs of classes: sums over
+all pairs of hands.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Mapping
 
 import flax.struct
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -69,16 +70,13 @@ class Cut:
     """The first street of a hold'em tree, with L leaves and C_p classes of hands of player p."""
 
     tree: HoldemTree
-    betting: BettingTree  # a choice among strategies is a decision like others
-    choices: int
-    chooser: int
-    node: Int[np.ndarray, " X"]  # of the tree's betting, for each node of the cut one
-    leaves: Int[np.ndarray, " L"]  # nodes of the tree's betting
+    choices: tuple[int, int]
+    nodes: Int[np.ndarray, " X"]  # of the tree's betting: those of the first street, in order
+    ends: Int[np.ndarray, " E"]  # of these, folds and showdowns
+    leaves: Int[np.ndarray, " L"]  # and where cards are dealt
     classes: tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]  # [N_p] of each hand
-    layouts: tuple[Layout, Layout]
+    layouts: tuple[Layout, Layout]  # nodes in the same order, then each player's own choices
     public: PublicTree  # payoffs of leaves are 0
-    terminals: Int[np.ndarray, " T"]  # nodes of the cut betting
-    leaf: Int[np.ndarray, " T"]  # place of each terminal among leaves times choices, or -1
 
     @property
     def num_classes(self) -> tuple[int, int]:
@@ -86,22 +84,23 @@ class Cut:
         first, second = (int(of_hand.max()) + 1 for of_hand in self.classes)
         return first, second
 
-    def with_values(self, values: Float[Array, "L n C0 C1"]) -> PublicTree:
+    def with_values(self, values: Float[Array, "L n0 n1 C0 C1"]) -> PublicTree:
         """The cut game with these payoffs to player 0 at its leaves; pure.
 
         Raises:
           ValueError: the shape of `values` does not fit.
         """
-        shape = (len(self.leaves), self.choices, *self.num_classes)
+        shape = (len(self.leaves), *self.choices, *self.num_classes)
         if values.shape != shape:
             raise ValueError(f"values have shape {values.shape}, must be {shape}")
         values = values.reshape(-1, *self.num_classes).astype(self.public.dtype)
-        at_leaf = np.flatnonzero(self.leaf >= 0)
-        payoffs = self.public.terminals[0].payoffs.at[at_leaf].set(values[self.leaf[at_leaf]])
+        payoffs = self.public.terminals[0].payoffs.at[len(self.ends) :].set(values)
         ends = tuple(found.replace(payoffs=payoffs) for found in self.public.terminals)
         return self.public.replace(terminals=ends)
 
-    def worth(self, node: int, values: Float[Array, "L n C0 C1"]) -> Float[Array, "n C0 C1"]:
+    def worth(
+        self, node: int, values: Float[Array, "L n0 n1 C0 C1"]
+    ) -> Float[Array, "n0 n1 C0 C1"]:
         """Of an end of the first street with all in, or of a leaf.
 
         Raises:
@@ -109,19 +108,26 @@ class Cut:
         """
         if node in self.leaves:
             return values[np.searchsorted(self.leaves, node)]
-        at = np.flatnonzero((self.node[self.terminals] == node) & (self.leaf < 0))
+        at = np.flatnonzero(self.ends == node)
         if not len(at):
             raise ValueError(f"node={node} is no end of the first street")
-        return jnp.repeat(self.public.terminals[0].payoffs[at], values.shape[1], axis=0)
+        return jnp.broadcast_to(self.public.terminals[0].payoffs[at[0]], values.shape[1:])
 
-    def of_classes(self, values: Float[Array, " N"], player: int) -> Float[Array, " C"]:
+    def leaf_rows(self, player: int) -> Int[np.ndarray, "L n"]:
+        """The row of a player's last action before each leaf, by its choice there."""
+        layout = self.layouts[player]
+        last = _chosen(self.nodes, self.leaves, self.choices[player])
+        return np.array(layout.row)[layout.block[last]]
+
+    def of_classes(self, values: Float[Array, "*B N"], player: int) -> Float[Array, "*B C"]:
         """Sums over the hands of each class."""
-        count = self.num_classes[player]
-        return jax.ops.segment_sum(values, self.classes[player], count)
+        sums = jnp.zeros((*values.shape[:-1], self.num_classes[player]), values.dtype)
+        return sums.at[..., self.classes[player]].add(values)
 
-    def of_hands(self, values: Float[Array, " C"], player: int) -> Float[Array, " N"]:
+    def of_hands(self, values: Float[Array, "*B C"], player: int) -> Float[Array, "*B N"]:
         """For each hand its share of what its class has."""
-        return (values / self.sizes[player])[self.classes[player]]
+        share = values / np.broadcast_to(self.sizes[player], values.shape)
+        return share[..., self.classes[player]]
 
     @functools.cached_property
     def sizes(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
@@ -141,10 +147,9 @@ class Cut:
             of_hand, count = self.classes[player], self.num_classes[player]
             inner, outer = self.layouts[player], self.tree.layouts[player]
             into, of = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-            for node in np.flatnonzero(self.betting.actor == player).tolist():
-                above = int(self.node[node])
-                if self.tree.betting.actor[above] != player:  # a choice
-                    continue
+            actor = self.tree.betting.actor[self.nodes]
+            for node in np.flatnonzero(actor == player).tolist():
+                above = int(self.nodes[node])
                 into.append(outer.first_decision[above] * len(of_hand) + np.arange(len(of_hand)))
                 of.append(inner.first_decision[node] * count + of_hand)
             found.append((np.concatenate(into), np.concatenate(of)))
@@ -216,28 +221,38 @@ def part_of(tree: HoldemTree, node: int) -> Part:
     return Part(whole=tree, tree=found, node=node)
 
 
-def cut_street(tree: HoldemTree, *, choices: int, chooser: int) -> Cut:
-    """The first street of a tree, at whose end `chooser` has so many strategies to choose from.
+def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> Cut:
+    """The first street of a tree, at whose end each player has so many strategies to choose from.
 
     Raises:
-      ValueError: there is no later street, fewer than one choice, or no such player.
+      ValueError: there is no later street, or fewer than one choice.
     """
     if not tree.deals:
         raise ValueError("the tree has one street: nothing is below the end of it")
-    if choices < 1 or chooser not in (0, 1):
-        raise ValueError(f"choices={choices} must be at least 1, chooser={chooser} 0 or 1")
+    if min(choices) < 1:
+        raise ValueError(f"choices={choices} must be at least 1 each")
     classes = tuple(hand_classes(hands, tree.streets[0].alike[0]) for hands in tree.hands)
-    betting, node, terminals, leaf = _cut_betting(tree.betting, choices, chooser)
+    nodes = np.flatnonzero(tree.betting.street == 0)  # cards are dealt on the street before
+    actor = tree.betting.actor[nodes]
+    ends, leaves = nodes[(actor == FOLD) | (actor == SHOWDOWN)], leaves_of(tree.betting)
     dtype, street = tree.public.dtype.name, _one_board(tree.streets[0].probability)
+    bettings = [_cut_betting(tree.betting, nodes, p, choices[p]) for p in range(2)]
     layouts = tuple(
         Layout(betting, (street,), p, np.arange(classes[p].max() + 1)[:, None], dtype)
+        for p, betting in enumerate(bettings)
+    )
+    payoffs = _payoffs(tree, classes, ends)
+    payoffs = np.pad(payoffs, ((0, len(leaves) * math.prod(choices)), (0, 0), (0, 0)))
+    # of each terminal the last node in either player's betting, which has only its own choices
+    leaf, *chosen = np.indices((len(leaves), *choices)).reshape(3, -1)
+    last = tuple(
+        np.append(np.searchsorted(nodes, ends), _chosen(nodes, leaves, choices[p])[leaf, chosen[p]])
         for p in range(2)
     )
-    payoffs = jnp.asarray(_payoffs(tree, classes, node[terminals], leaf), dtype)
     none = jnp.zeros(0, jnp.int32)
     public = PublicTree(
         players=tuple(layout.player for layout in layouts),
-        terminals=tuple(_ends(layouts, p, terminals, payoffs) for p in range(2)),
+        terminals=tuple(_ends(layouts, p, last, jnp.asarray(payoffs, dtype)) for p in range(2)),
         payoffs=jnp.zeros((0, 2), dtype),
         payoff_sequences=jnp.zeros((2, 0), jnp.int32),
         terminal_entry=none,
@@ -245,21 +260,18 @@ def cut_street(tree: HoldemTree, *, choices: int, chooser: int) -> Cut:
         public_states=PublicStates(
             parent=none, depth=none, actor=none, information_states=(), sequences=()
         ),
-        num_actions=betting.child.shape[1],
+        num_actions=max(betting.child.shape[1] for betting in bettings),
         game=f"first street of {tree.public.game}",
     )
     return Cut(
         tree=tree,
-        betting=betting,
         choices=choices,
-        chooser=chooser,
-        node=node,
-        leaves=leaves_of(tree.betting),
+        nodes=nodes,
+        ends=ends,
+        leaves=leaves,
         classes=classes,
         layouts=layouts,
         public=public,
-        terminals=terminals,
-        leaf=leaf,
     )
 
 
@@ -271,9 +283,9 @@ def leaves_of(betting: BettingTree) -> Int[np.ndarray, " L"]:
 def transferred(
     cut: Cut,
     known: Cut,
-    values: Float[Array, "L n C0 C1"],
+    values: Float[Array, "L n0 n1 C0 C1"],
     starts: Mapping[int, float],
-) -> Float[Array, "_ n C0 C1"]:
+) -> Float[Array, "_ n0 n1 C0 C1"]:
     """Values for the leaves of a cut, from those of another one: of the leaves where play would be
     if its root were taken for one of `starts`, on average (Brown, Sandholm, Amos 2018, section
     6.1).
@@ -299,37 +311,24 @@ def hand_classes(
     return number.ravel()
 
 
-def _cut_betting(betting, choices, chooser):
-    """The betting of the first street; of its nodes, those of the whole; its terminals, and of
-    these the places among leaves times choices."""
-    nodes = np.flatnonzero(betting.street == 0)  # cards are dealt on the street before
+def _cut_betting(betting, nodes, player, count):
+    """The betting of the first street, with the choices of one player where it ends."""
     number = np.full(len(betting.actor) + 1, NO_NODE)  # the last one is that of NO_NODE
     number[nodes] = np.arange(len(nodes))
-    actor, parent = betting.actor[nodes], number[betting.parent[nodes]]
-    leaf = np.full(len(nodes), -1)
+    actor, child = betting.actor[nodes], number[betting.child[nodes]]
     dealt = np.flatnonzero(actor == CHANCE)
-    leaf[dealt] = np.arange(len(dealt)) * choices
-    child = number[betting.child[nodes]]
-    actions = [betting.actions[node] for node in nodes.tolist()]
-    actor[dealt] = SHOWDOWN
-    child[dealt] = NO_NODE
-    whole = nodes
-    if choices > 1:
-        wide = max(child.shape[1], choices)
-        child = np.pad(child, ((0, 0), (0, wide - child.shape[1])), constant_values=NO_NODE)
-        added = len(nodes) + np.arange(len(dealt) * choices).reshape(len(dealt), choices)
-        actor[dealt] = chooser
-        child[dealt, :choices] = added
-        leaf[dealt] = -1
-        actor = np.concatenate([actor, np.full(added.size, SHOWDOWN)])
-        parent = np.concatenate([parent, np.repeat(dealt, choices)])
-        child = np.concatenate([child, np.full((added.size, wide), NO_NODE)])
-        leaf = np.concatenate([leaf, np.arange(added.size)])
-        whole = np.concatenate([nodes, np.repeat(nodes[dealt], choices)])
-        for node in dealt.tolist():
-            actions[node] = tuple(f"strategy {k}" for k in range(choices))
-        actions += [()] * added.size
-    found = BettingTree(
+    actor[dealt], child[dealt] = SHOWDOWN, NO_NODE
+    parent, whole = number[betting.parent[nodes]], nodes
+    if count > 1:
+        chosen = len(nodes) + np.arange(len(dealt) * count).reshape(-1, count)
+        wide = max(child.shape[1], count)
+        child = np.pad(child, ((0, chosen.size), (0, wide - child.shape[1])), constant_values=-1)
+        child[dealt, :count] = chosen
+        actor[dealt] = player
+        actor = np.append(actor, np.full(chosen.size, SHOWDOWN))
+        parent = np.append(parent, np.repeat(dealt, count))
+        whole = np.append(nodes, np.repeat(nodes[dealt], count))
+    return BettingTree(
         actor=actor,
         street=np.zeros(len(actor), int),
         parent=parent,
@@ -337,11 +336,16 @@ def _cut_betting(betting, choices, chooser):
         paid=betting.paid[whole],
         pot=betting.pot,
         num_streets=1,
-        actions=tuple(() if names == ("deal",) else names for names in actions),
+        actions=tuple(() for _ in actor),
         abstraction=None,
     )
-    ends = np.flatnonzero((actor == FOLD) | (actor == SHOWDOWN))
-    return found, whole, ends, leaf[ends]
+
+
+def _chosen(nodes, leaves, count):
+    """[L, n] of each leaf and choice, the node in the betting with these choices."""
+    if count == 1:
+        return np.searchsorted(nodes, leaves)[:, None]
+    return len(nodes) + np.arange(len(leaves) * count).reshape(-1, count)
 
 
 def _one_board(probability):
@@ -356,28 +360,27 @@ def _one_board(probability):
     )
 
 
-def _payoffs(tree, classes, nodes, leaf):
-    """[T, C_0, C_1] to player 0 at folds and where all is in, 0 at leaves."""
+def _payoffs(tree, classes, ends):
+    """[E, C_0, C_1] to player 0 at folds and where all is in."""
     betting, (first, second) = tree.betting, tree.hands
     met = pair_sums(apart(first, second).astype(float), classes)
+    shown = betting.actor[ends] == SHOWDOWN
     won = None
-    found = np.zeros((len(nodes), *met.shape))
-    for place, node in enumerate(nodes.tolist()):
-        if leaf[place] >= 0:
-            continue
-        if betting.actor[node] == SHOWDOWN and won is None:
-            matrix = expected_winners(
-                first,
-                second,
-                tree.streets[0].boards,
-                deck=tree.deck,
-                deals=tree.deals,
-                dtype=tree.public.dtype.name,
-            )
-            won = pair_sums(np.asarray(matrix[0], float).T, classes)
-        table = met if betting.actor[node] == FOLD else won
-        found[place] = chips_won(betting, node, 0) * tree.streets[0].probability * table
-    return found
+    if shown.any():
+        matrix = expected_winners(
+            first,
+            second,
+            tree.streets[0].boards,
+            deck=tree.deck,
+            deals=tree.deals,
+            dtype=tree.public.dtype.name,
+        )
+        won = pair_sums(np.asarray(matrix[0], float).T, classes)
+    chips = [chips_won(betting, node, 0) for node in ends.tolist()]
+    found = [
+        each * (won if show else met) for each, show in zip(chips, shown.tolist(), strict=True)
+    ]
+    return tree.streets[0].probability * np.array(found).reshape(len(ends), *met.shape)
 
 
 def pair_sums(
@@ -394,23 +397,24 @@ def member(of_hand: Int[np.ndarray, " N"]) -> Bool[np.ndarray, "N C"]:
     return of_hand[:, None] == np.arange(of_hand.max() + 1)
 
 
-def _ends(layouts, player, terminals, payoffs):
-    mine, others = layouts[player], layouts[1 - player]
-    row = np.array(mine.row)[mine.block[terminals]]
+def _ends(layouts, player, last, payoffs):
+    mine, others = (
+        np.array(layouts[p].row)[layouts[p].block[last[p]]] for p in (player, 1 - player)
+    )
     blocks = [(0, 1, 1)]
-    for level in mine.player.levels:
+    for level in layouts[player].player.levels:
         begin = level.begin
         for group in level.groups:
             blocks.append((begin, group.num_actions, group.num_decisions))
             begin += group.num_actions * group.num_decisions
     return Ends(
         payoffs=payoffs,
-        rows=jnp.asarray(np.array(others.row)[others.block[terminals]], jnp.int32),
+        rows=jnp.asarray(others, jnp.int32),
         followed=sparse_sum.build(
-            row=row,
-            columns=(np.arange(len(terminals)),),
-            num_rows=mine.player.num_sequences // mine.num_hands,
-            num_columns=len(terminals),
+            row=mine,
+            columns=(np.arange(len(mine)),),
+            num_rows=layouts[player].player.num_sequences // layouts[player].num_hands,
+            num_columns=len(mine),
         ),
         blocks=tuple(blocks),
         player=player,
