@@ -44,6 +44,7 @@ _BLUEPRINT = cfr.cfr_plus()
 _STREET = cfr.pcfr_plus()  # the cut street is small: what converges best
 
 CONCEDED = "conceded by leaves"  # what the first street allows the bet to win
+WITHOUT = "without values"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -216,11 +217,14 @@ class Bench:
         lost = evaluation.best_response_value(self.whole.public, had)[self.opponent]
         value, gap = self.value
         total = self.tree.total
+        found = {
+            "translation": self._lost(self.translation),
+            "in-abstraction": float(lost) / total - value,
+            "blueprint in its abstraction": own / total / 2,
+            "uncertainty of the game's value": gap,
+        }
         return [
-            Cell(name="translation", exploitability=self._lost(self.translation)),
-            Cell(name="in-abstraction", exploitability=float(lost) / total - value),
-            Cell(name="blueprint in its abstraction", exploitability=own / total / 2),
-            Cell(name="uncertainty of the game's value", exploitability=gap),
+            Cell(name=f"{WITHOUT}:{name}", exploitability=number) for name, number in found.items()
         ]
 
     @functools.cached_property
@@ -315,7 +319,7 @@ class Bench:
             after = evaluation.root_best_response_values(game, street)[self.opponent]
             gain = self._gain(self.answer_cut.of_hands(after, self.opponent))
             conceded = f"{CONCEDED}, weakened" if weaken else CONCEDED
-            found.append(Cell(name=f"{conceded}:values={count}", exploitability=gain))
+            found.append(Cell(name=_name(conceded, count), exploitability=gain))
             for name, way in WAYS.items():
                 if way.weaken == weaken:
                     lost = self._lost(self.answered(values, street, way))
@@ -392,8 +396,8 @@ class Bench:
         )
 
 
-def _name(way, count):
-    return f"values={count}" if way == MAIN else f"{way}:values={count}"
+def _name(row, count):
+    return f"values={count}:{row}"
 
 
 def _resolving(num_iterations):
@@ -407,7 +411,7 @@ def _sequences(tree):
 
 def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequence[Cell]) -> None:
     """Ours and the paper's, by the number of values."""
-    level = {cell.name: _milli(cell) for cell in limits}
+    level = {_published_name(cell): _milli(cell) for cell in limits}
     found = {cell.name: _milli(cell) for cell in cells}
     ours = [
         plots.Band(
@@ -460,6 +464,10 @@ def deviations(config: Config) -> list[str]:
     return found
 
 
+def _published_name(cell):
+    return cell.name.removesuffix(f":{MAIN}").removeprefix(f"{WITHOUT}:")
+
+
 def _milli(cell: Cell) -> float:
     """mb/g"""
     return 1000 * cell.exploitability / 100
@@ -470,7 +478,7 @@ def _row(cell: Cell) -> dict[str, object]:
 
 
 def _number(cell: Cell) -> results.Number:
-    paper = published.depth_limited_nlfh().get(cell.name)
+    paper = published.depth_limited_nlfh().get(_published_name(cell))
     return results.Number(name=cell.name, value=_milli(cell), unit="mb/g", paper=paper)
 
 

@@ -16,18 +16,19 @@ def test_a_run(tmp_path):
     out = str(tmp_path)
     assert cli.main(["depth_limited_nlfh", "--preset", "smoke", "--out", out]) == 0
     result = results.read_result(tmp_path / "result.json")
-    uncertain = result.number("uncertainty of the game's value").value
+    uncertain = result.number("without values:uncertainty of the game's value").value
     assert 0 <= uncertain < 50
     for name in (
-        "translation",
-        "in-abstraction",
-        "values=1",
-        "plain:values=2",
-        "with gifts:values=2",
-        "weakened, with gifts:values=2",
+        "without values:translation",
+        "without values:in-abstraction",
+        "values=1:capped",
+        "values=2:plain",
+        "values=2:with gifts",
+        "values=2:weakened, with gifts",
     ):
         assert 0 < result.number(name).value < 500
-    assert result.number("translation").paper == 9.63
+    assert result.number("without values:translation").paper == 9.63
+    assert result.number("values=2:capped").paper == 5.3
     assert result.number("sequences:all after the bet, against the first street").value > 10
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 6
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
@@ -48,8 +49,8 @@ def test_a_run_on_two_devices(tmp_path):
         timeout=600,
     )
     result = results.read_result(out / "result.json")
-    assert 0 < result.number("blueprint in its abstraction").value < 25
-    assert 0 <= result.number("uncertainty of the game's value").value < 25
+    assert 0 < result.number("without values:blueprint in its abstraction").value < 25
+    assert 0 <= result.number("without values:uncertainty of the game's value").value < 25
 
 
 @pytest.mark.slow

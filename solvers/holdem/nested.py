@@ -1,7 +1,7 @@
 """Nested depth-limited solving in hold'em (Brown, Sandholm, Amos 2018): strategies for leaves that
 generate themselves, the rest of a street solved safely up to its leaves, and what is below a leaf.
 
-    values = generated(cut, below, blueprint, count=10, solver=solver, num_iterations=1000)
+    values = generated(cut, below, blueprint, solver=solver, num_iterations=1000)
     policy = solve_street(answer, transferred(answer, cut, values, starts), opt_out, ...)
     promises, reaches = promised(answer, values, policy, opt_out=opt_out, ...)  # of every leaf
     policy = solve_below(part_of(answer.tree, leaf), promise, reach, ...)
