@@ -245,10 +245,9 @@ def test_what_is_promised_is_what_the_leaf_is_worth():
 BET, CALL = 2, 1
 
 
-@pytest.mark.parametrize("gifts", [False, True])
-@pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 1), (2, CHOICES)])
+@pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 2)])
 @pytest.mark.parametrize(("action", "chooser"), [(BET, FIRST), (CALL, SECOND)])
-def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices, gifts):
+def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices):
     """If leaves are worth what they promise, the chooser gets at the root what it could have had
     instead; without gifts at most."""
     part = part_of(whole(), int(whole().betting.child[0, action]))
@@ -266,18 +265,19 @@ def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices, g
 
     before = at_root(values)
     opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), chooser)
-    promises, reaches = nested.promised(
-        here, values, street, resolver=1 - chooser, opt_out=opt_out, gifts=gifts
-    )
     first_hands = np.unique(here.classes[1 - chooser], return_index=True)[1]
-    met = (pairs if chooser == 0 else pairs.T)[None] * reaches[:, None, first_hands]
-    kept = here.of_classes(promises, chooser) / met.sum(axis=2)  # by hand of the other
-    kept = kept[:, :, None] if chooser == 0 else -kept[:, None]
-    kept = kept * pairs[None]
-    after = at_root(jnp.broadcast_to(kept[:, None, None], shape))
-    expected = opt_out if gifts else jnp.minimum(before, opt_out)
-    np.testing.assert_allclose(after, expected, atol=0.05)
-    assert float(jnp.abs(after - before).max()) > 20
+    for gifts in (False, True):
+        promises, reaches = nested.promised(
+            here, values, street, resolver=1 - chooser, opt_out=opt_out, gifts=gifts
+        )
+        met = (pairs if chooser == 0 else pairs.T)[None] * reaches[:, None, first_hands]
+        kept = here.of_classes(promises, chooser) / met.sum(axis=2)  # by hand of the other
+        kept = kept[:, :, None] if chooser == 0 else -kept[:, None]
+        kept = kept * pairs[None]
+        after = at_root(jnp.broadcast_to(kept[:, None, None], shape))
+        expected = opt_out if gifts else jnp.minimum(before, opt_out)
+        np.testing.assert_allclose(after, expected, atol=0.05)
+        assert float(jnp.abs(after - before).max()) > 20
 
 
 def test_bets_that_are_known_are_taken_for_themselves():
