@@ -389,7 +389,7 @@ class Bench:
             solver=_BLUEPRINT,
             num_iterations=num_iterations,
             identity=repr(self.config),
-            since=self.folder / f"{name}_{since}",
+            since=None if since is None else self.folder / f"{name}_{since}",
             storage=self.config.storage,
             save_seconds=self.config.save_seconds,
             report=self.count,

@@ -103,7 +103,7 @@ def test_programs_of_depth_limited_solving_run(capsys):
     assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(-0.0856, abs=0.005)
     found: dict = {}
     exec(holdem, found)
-    assert found["values"].shape == (len(found["cut"].leaves), 4, 4, 4)
+    assert found["values"].shape == (len(found["cut"].leaves), 1, 4, 4, 4)
 
 
 @pytest.mark.slow

@@ -146,10 +146,15 @@ def test_a_part_plays_like_the_whole():
         part_of(whole(), len(whole().betting.actor) - 1)
 
 
-def generated(choices):
+def generated(choices, *, weaken=False):
     below = leaf_values.below_leaves(cut(choices))
     return nested.generated(
-        cut(choices), below, blueprint(), solver=cfr.pcfr_plus(), num_iterations=100
+        cut(choices),
+        below,
+        blueprint(),
+        solver=cfr.pcfr_plus(),
+        num_iterations=100,
+        weaken=weaken,
     )
 
 
@@ -170,6 +175,9 @@ def test_more_strategies_are_never_worse_for_who_chooses():
     (_, first_high), (second_low, _), (third_low, _) = worth
     assert second_low > first_high + 0.1  # the first response does win something
     assert third_low > second_low - 0.1
+    weaker = generated((1, CHOICES), weaken=True)  # what the first response is to is not
+    np.testing.assert_allclose(weaker[:, :, :2], values[:, :, :2])
+    assert float(jnp.abs(weaker[:, :, 2] - values[:, :, 2]).max()) > 1
 
 
 @pytest.mark.slow
@@ -184,6 +192,7 @@ def test_both_generate_strategies():
     assert second[1] < none[0] - 0.1
     assert second[0] - 1e-3 < both[1]
     assert both[0] < first[1] + 1e-3
+    np.testing.assert_allclose(generated((2, CHOICES))[:, :, :2], values)
 
 
 @pytest.mark.parametrize("chooser", [FIRST, SECOND])
@@ -228,7 +237,7 @@ def test_solving_below_a_leaf_keeps_the_promise():
 
 
 def test_what_is_promised_is_what_the_leaf_is_worth():
-    """To the chooser's hands, when the resolver comes there as the first street has it."""
+    """To the opponent's hands, when the resolver comes there as the first street has it."""
     values = as_blueprint(cut())
     leaf, game = int(cut().leaves[0]), cut().with_values(values)
     promises = nested.promised(cut(), values, random_policies(game, 0), resolver=SECOND)
@@ -246,9 +255,9 @@ BET, CALL = 2, 1
 
 
 @pytest.mark.parametrize("choices", [(1, CHOICES), (CHOICES, 2)])
-@pytest.mark.parametrize(("action", "chooser"), [(BET, FIRST), (CALL, SECOND)])
-def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices):
-    """If leaves are worth what they promise, the chooser gets at the root what it could have had
+@pytest.mark.parametrize(("action", "opponent"), [(BET, FIRST), (CALL, FIRST), (CALL, SECOND)])
+def test_promises_add_up_to_what_could_have_been_had(action, opponent, choices):
+    """If leaves are worth what they promise, the opponent gets at the root what it could have had
     instead; without gifts at most."""
     part = part_of(whole(), int(whole().betting.child[0, action]))
     here = cut_street(part.tree, choices=choices)
@@ -260,19 +269,19 @@ def test_promises_add_up_to_what_could_have_been_had(action, chooser, choices):
 
     def at_root(values):
         game = here.with_values(values)
-        found = evaluation.root_best_response_values(game, street)[chooser]
-        return here.of_hands(found, chooser)
+        found = evaluation.root_best_response_values(game, street)[opponent]
+        return here.of_hands(found, opponent)
 
     before = at_root(values)
-    opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), chooser)
-    first_hands = np.unique(here.classes[1 - chooser], return_index=True)[1]
+    opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), opponent)
+    first_hands = np.unique(here.classes[1 - opponent], return_index=True)[1]
     for gifts in (False, True):
         promises, reaches = nested.promised(
-            here, values, street, resolver=1 - chooser, opt_out=opt_out, gifts=gifts
+            here, values, street, resolver=1 - opponent, opt_out=opt_out, gifts=gifts
         )
-        met = (pairs if chooser == 0 else pairs.T)[None] * reaches[:, None, first_hands]
-        kept = here.of_classes(promises, chooser) / met.sum(axis=2)  # by hand of the other
-        kept = kept[:, :, None] if chooser == 0 else -kept[:, None]
+        met = (pairs if opponent == 0 else pairs.T)[None] * reaches[:, None, first_hands]
+        kept = here.of_classes(promises, opponent) / met.sum(axis=2)  # by hand of the other
+        kept = kept[:, :, None] if opponent == 0 else -kept[:, None]
         kept = kept * pairs[None]
         after = at_root(jnp.broadcast_to(kept[:, None, None], shape))
         expected = opt_out if gifts else jnp.minimum(before, opt_out)
@@ -347,6 +356,8 @@ def test_bad_input():
         cut_street(whole(), choices=(0, 1))
     with pytest.raises(ValueError, match=r"values have shape \(1, 1, 3, 4, 4\), must be"):
         cut().with_values(jnp.zeros((1, 1, 3, 4, 4)))
+    with pytest.raises(ValueError, match="gifts=True needs opt_out"):
+        nested.promised(cut(), as_blueprint(cut()), blueprint(), resolver=SECOND, gifts=True)
     with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
         translated(whole(), whole(), blueprint(), {0: 0.5})
     other = game_tree(

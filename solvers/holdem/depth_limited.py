@@ -101,7 +101,7 @@ class Cut:
     def worth(
         self, node: int, values: Float[Array, "L n0 n1 C0 C1"]
     ) -> Float[Array, "n0 n1 C0 C1"]:
-        """Of an end of the first street with all in, or of a leaf.
+        """Of an end of the first street, or of a leaf.
 
         Raises:
           ValueError: the node, of the tree's betting, is neither.
@@ -322,7 +322,9 @@ def _cut_betting(betting, nodes, player, count):
     if count > 1:
         chosen = len(nodes) + np.arange(len(dealt) * count).reshape(-1, count)
         wide = max(child.shape[1], count)
-        child = np.pad(child, ((0, chosen.size), (0, wide - child.shape[1])), constant_values=-1)
+        child = np.pad(
+            child, ((0, chosen.size), (0, wide - child.shape[1])), constant_values=NO_NODE
+        )
         child[dealt, :count] = chosen
         actor[dealt] = player
         actor = np.append(actor, np.full(chosen.size, SHOWDOWN))

@@ -2,7 +2,8 @@
 generate themselves, the rest of a street solved safely up to its leaves, and what is below a leaf.
 
     values = generated(cut, below, blueprint, solver=solver, num_iterations=1000)
-    policy = solve_street(answer, transferred(answer, cut, values, starts), opt_out, ...)
+    values = transferred(answer, cut, values, starts)
+    policy = solve_street(answer, values, opt_out, ...)
     promises, reaches = promised(answer, values, policy, opt_out=opt_out, ...)  # of every leaf
     policy = solve_below(part_of(answer.tree, leaf), promise, reach, ...)
 
@@ -71,9 +72,9 @@ def generated(
             if k >= cut.choices[player]:
                 continue
             for j, other in enumerate(strategies[1 - player]):
-                pair, at = (
-                    ((response, other), (k, j)) if player == 0 else ((other, response), (j, k))
-                )
+                pair, at = (response, other), (k, j)
+                if player == 1:
+                    pair, at = pair[::-1], at[::-1]
                 values = values.at[:, *at].set(leaf_values.values(below, tree, pair))
             if min(cut.choices) > 1:
                 strategies[player].append(response)
@@ -166,12 +167,17 @@ def promised(
     resolver's own reach of it with each hand.
 
     With the `opt_out` of `solve_street`, hands that are worth more in the cut than what they could
-    have had instead are promised less: if all leaves keep what they promise, and lower promises
-    make no hand fold, it gains nothing, whatever it does on the street. Values for which the
-    resolver plays on as before may be too much for it to allow. With `gifts`, too, hands that are
-    worth less are promised more (Brown and Sandholm 2017, "Safe and nested subgame solving",
-    section 5), so that they lose nothing.
+    have had instead are promised less: if all leaves keep what they promise, and lower promises do
+    not make it end the hand before them, it gains nothing, whatever it does on the street. Values
+    for which the resolver plays on as before may be too much for it to allow. With `gifts`, too,
+    hands that are worth less are promised more (Brown and Sandholm 2017, "Safe and nested subgame
+    solving", section 5), so that they lose nothing.
+
+    Raises:
+      ValueError: there are gifts, but no `opt_out`.
     """
+    if gifts and opt_out is None:
+        raise ValueError("gifts=True needs opt_out: what hands could have had instead")
     game, opponent = cut.with_values(values), 1 - resolver
     player = game.players[resolver]
     ones = jnp.ones(player.num_roots, game.dtype)
@@ -199,15 +205,15 @@ def _owed(cut, game, policy, reach, opt_out, resolver):
     response = evaluation.best_response(game, policy)[opponent]
     pair = tuple(response if p == opponent else policy[p] for p in range(2))
     actions, states = (found[opponent] for found in evaluation.counterfactual_values(game, pair))
+    lost = states[:, None] - actions
     met = jnp.asarray(apart(*cut.tree.hands), game.dtype)
     met = met.T if opponent == 1 else met
     mine, others = cut.layouts[resolver], cut.layouts[opponent]
     count = cut.num_classes[opponent]
 
-    def lost(place, action):
+    def lost_by(place, action):
         first = others.first_decision[place] * count
-        found = (states[:, None] - actions)[first : first + count, action]
-        return cut.of_hands(found, opponent)
+        return cut.of_hands(lost[first : first + count, action], opponent)
 
     def chance(node):
         row = mine.row[mine.block[np.searchsorted(cut.nodes, node)]]
@@ -229,7 +235,7 @@ def _owed(cut, game, policy, reach, opt_out, resolver):
             if child in above
         ]
         if betting.actor[node] == opponent:
-            owed |= {child: owed[node] - lost(place, action) for action, child in children}
+            owed |= {child: owed[node] - lost_by(place, action) for action, child in children}
         else:
             chances = jnp.stack([chance(child) for _, child in children])
             total = chances.sum(axis=0, keepdims=True)
