@@ -71,8 +71,8 @@ DEVIATIONS = (
 class HoldemLearning(Learning):
     """How responders learn and search in hold'em."""
 
-    scale: float = 2.0  # of payoffs in searches and networks with limits, in big blinds
-    no_limit_scale: float = 100.0  # and without
+    scale: float = 2.0  # of payoffs in searches and networks, in big blinds
+    no_limit_scale: float = 100.0  # without limits, but against who folds: only blinds can be won
     greedy: float = 0.95  # of the moves in training
 
 
@@ -203,20 +203,22 @@ class _Responder:
         self.graph, self.params = new_network(
             self.environment, key, width=learning.width, depth=learning.depth
         )
-        scale = (learning.scale if poker.limit else learning.no_limit_scale) * max(poker.blinds)
-        self.settings = dataclasses.replace(
-            training_settings(learning, NetworkEvaluator(self.graph), scale),
-            greedy=learning.greedy,
-            acts_by="prior",
-        )
 
     def _against(self, chump):
         return holdem.against_chump(self.poker, chumps(self.poker)[chump], responder=self.seat)
 
     def face(self, chump: str) -> None:
         """Begins to learn against another one."""
+        learning, poker = self.learning, self.poker
+        large = not poker.limit and chump != "always fold"
+        scale = (learning.no_limit_scale if large else learning.scale) * max(poker.blinds)
+        self.settings = dataclasses.replace(
+            training_settings(learning, NetworkEvaluator(self.graph), scale),
+            greedy=learning.greedy,
+            acts_by="prior",
+        )
         self.response = self._against(chump)
-        key = jax.random.fold_in(jax.random.key(self.learning.seed), 1 + self.seat)
+        key = jax.random.fold_in(jax.random.key(learning.seed), 1 + self.seat)
         state = new_training(
             self.environment, self.response, self.params, key, settings=self.settings
         )
