@@ -22,8 +22,8 @@ from jaxtyping import Array, Float
 from rich.console import Console
 from rich.table import Table
 
-from experiments import depth_limited_nlfh, plots, results
-from experiments.depth_limited_nlfh import Bench
+from experiments import off_tree_bet, plots, results
+from experiments.off_tree_bet import OffTreeBet
 from experiments.progress import counter, progress
 from experiments.runs import Run, RunArguments
 from jaxgames.holdem.betting import below
@@ -41,7 +41,7 @@ _HELD_OUT = 10  # one of so many examples is for the test
 class Config:
     """What is computed."""
 
-    nlfh: depth_limited_nlfh.Config
+    nlfh: off_tree_bet.Config
     examples: tuple[int, ...] = tuple(10**power for power in range(3, 8))  # that were seen
     batch: int = 256
     learning_rate: float = 1e-3
@@ -50,7 +50,7 @@ class Config:
 
 
 def _nlfh(preset):
-    return dataclasses.replace(depth_limited_nlfh.PRESETS[preset], values=(_STRATEGIES,))
+    return dataclasses.replace(off_tree_bet.PRESETS[preset], values=(_STRATEGIES,))
 
 
 PRESETS = {
@@ -102,11 +102,11 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     config = PRESETS[arguments.preset]
     run = Run(arguments, config, experiment="leaf_values_dnn", command=command)
-    bench = Bench(config.nlfh, run.checkpoint)
-    lesson = _Lesson(config, bench)
-    work = config.nlfh.blueprint + bench.work(2 + len(config.boards))
+    bet = OffTreeBet(config.nlfh, run.checkpoint)
+    lesson = _Lesson(config, bet)
+    work = config.nlfh.blueprint + bet.work(2 + len(config.boards))
     with progress("leaf_values_dnn", work) as report:
-        bench.count = counter(report)
+        bet.count = counter(report)
         points = run.kept("loss", Point, lambda: lesson.points)
         cells = run.kept("exact", Cell, lesson.exact)
         cells += run.kept("network", Cell, lesson.network)
@@ -118,7 +118,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         [*map(_loss_number, points), *map(_number, cells)],
         measure=_MEASURE,
         deviations=[
-            *depth_limited_nlfh.deviations(config.nlfh),
+            *off_tree_bet.deviations(config.nlfh),
             "features of our own: the paper's 34 are not published",
         ],
     )
@@ -128,9 +128,9 @@ def main(arguments: Arguments, *, command: str) -> None:
 class _Lesson:
     """Examples, and what is learned of them."""
 
-    def __init__(self, config: Config, bench: Bench):
-        self.config, self.bench = config, bench
-        self.below = leaf_values.below_leaves(bench.cut)
+    def __init__(self, config: Config, bet: OffTreeBet):
+        self.config, self.bet = config, bet
+        self.below = leaf_values.below_leaves(bet.cut)
 
     @functools.cached_property
     def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
@@ -139,22 +139,22 @@ class _Lesson:
 
     def exact(self) -> list[Cell]:
         """The answer with exact values."""
-        return [self._answered("exact values", self.bench.transferred(self.values))]
+        return [self._answered("exact values", self.bet.transferred(self.values))]
 
     def rolled(self, count: int) -> list[Cell]:
         """The answer with values on so many boards."""
         key = jax.random.fold_in(jax.random.key(self.config.seed), count)
         values = self._under(leaf_values.sampled(self.below, key, count))
-        return [self._answered(f"values on {count} boards", self.bench.transferred(values))]
+        return [self._answered(f"values on {count} boards", self.bet.transferred(values))]
 
     def network(self) -> list[Cell]:
         """The answer with what the network says of the leaves after the bet."""
-        bench, cut = self.bench, self.bench.answer_cut
-        leaves = below(bench.whole.betting, bench.made)[cut.leaves]
+        bet, cut = self.bet, self.bet.answer_cut
+        leaves = below(bet.whole.betting, bet.made)[cut.leaves]
         graph, state = self._learned[1]
-        features = self._features(bench.whole.betting, leaves)
+        features = self._features(bet.whole.betting, leaves)
         said = nnx.merge(graph, state.params)(features)
-        pots = bench.whole.betting.pot + bench.whole.betting.paid[leaves].sum(axis=1)
+        pots = bet.whole.betting.pot + bet.whole.betting.paid[leaves].sum(axis=1)
         values = np.moveaxis(np.asarray(said), -1, 1) * pots[:, None, None, None] * self._pairs
         values = values.reshape(len(leaves), *cut.choices, *cut.num_classes)
         return [self._answered("network", jnp.asarray(values, jnp.float32))]
@@ -167,8 +167,8 @@ class _Lesson:
     @functools.cached_property
     def _learned(self):
         """The curve, and the network with its training at the end."""
-        config, bench = self.config, self.bench
-        features = self._features(bench.tree.betting, bench.cut.leaves)
+        config, bet = self.config, self.bet
+        features = self._features(bet.tree.betting, bet.cut.leaves)
         features = features.reshape(-1, features.shape[-1])
         targets = np.moveaxis(self._targets, 1, -1).reshape(-1, _STRATEGIES)
         known = np.flatnonzero(np.broadcast_to(self._pairs, self._targets[:, 0].shape))
@@ -200,35 +200,33 @@ class _Lesson:
     @functools.cached_property
     def _pairs(self):
         """[C_0, C_1] pairs of hands."""
-        cut = self.bench.cut
-        return pair_sums(apart(*self.bench.tree.hands).astype(float), cut.classes)
+        cut = self.bet.cut
+        return pair_sums(apart(*self.bet.tree.hands).astype(float), cut.classes)
 
     @property
     def _targets(self):
         """[L, 4, C_0, C_1] fractions of the pot."""
-        betting = self.bench.tree.betting
-        pots = betting.pot + betting.paid[self.bench.cut.leaves].sum(axis=1)
+        betting = self.bet.tree.betting
+        pots = betting.pot + betting.paid[self.bet.cut.leaves].sum(axis=1)
         values = np.asarray(self.values).reshape(len(pots), _STRATEGIES, *self._pairs.shape)
         return values / np.maximum(self._pairs, 1) / pots[:, None, None, None]
 
     def _features(self, betting, leaves):
         hands = tuple(
             held[np.unique(of_hand, return_index=True)[1]]
-            for held, of_hand in zip(self.bench.tree.hands, self.bench.cut.classes, strict=True)
+            for held, of_hand in zip(self.bet.tree.hands, self.bet.cut.classes, strict=True)
         )
         return leaf_features(betting, leaves, hands, ranks=self.config.nlfh.ranks)
 
     def _under(self, boards):
-        bench = self.bench
-        strategies = [rows[None] for rows in bench.blueprint]
-        strategies[bench.opponent] = nested.inclined(
-            bench.tree, bench.blueprint, player=bench.opponent
-        )
-        return nested.values_of(bench.cut, boards, tuple(strategies))
+        bet = self.bet
+        strategies = [rows[None] for rows in bet.blueprint]
+        strategies[bet.opponent] = nested.inclined(bet.tree, bet.blueprint, player=bet.opponent)
+        return nested.values_of(bet.cut, boards, tuple(strategies))
 
     def _answered(self, name, values):
-        answer = self.bench.answered(values, self.bench.street(values))
-        return Cell(name=name, won=self.bench.won_by_bet(answer))
+        answer = self.bet.answered(values, self.bet.street(values))
+        return Cell(name=name, won=self.bet.won_by_bet(answer))
 
 
 def draw(path: pathlib.Path, points: Sequence[Point]) -> None:
