@@ -195,26 +195,32 @@ def test_both_generate_strategies():
     np.testing.assert_allclose(generated((2, CHOICES))[:, :, :2], values)
 
 
-@pytest.mark.parametrize("chooser", [FIRST, SECOND])
-def test_weakened_strategies_do_not_beat_the_blueprint(chooser):
+@pytest.mark.parametrize("choosers", [(FIRST,), (SECOND,), (FIRST, SECOND)])
+def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
     """Whatever they are: against the other's blueprint the first street's best choice is it."""
-    here = cut((1, CHOICES) if chooser == FIRST else (CHOICES, 1))
+    here = cut(tuple(CHOICES if player in choosers else 1 for player in range(2)))
     even = unpack(whole().public, uniform(whole().public))
     street = random_policies(here.public, 0)
     policy = here.embed(street, blueprint())  # the other's way to the leaves
     response = evaluation.best_response(whole().public, policy)
     strategies = [rows[None] for rows in blueprint()]
-    strategies[chooser] = jnp.stack([blueprint()[chooser], response[chooser], even[chooser]])
+    for player in choosers:
+        strategies[player] = jnp.stack([blueprint()[player], response[player], even[player]])
     below = leaf_values.below_leaves(here)
     values = nested.values_of(here, below, tuple(strategies))
     lowered = nested.weakened(here, values, policy)
-    first_only = nested.first_values(values, (1, 1))
-    least, weak, strong = (
-        per_pair(evaluation.best_response_value(here.with_values(some), street)[chooser])
-        for some in (first_only, lowered, values)
-    )
-    assert strong > least + 0.1
-    assert weak == pytest.approx(least, abs=1e-3)
+    for player in choosers:
+        alone = tuple(CHOICES if p == player else 1 for p in range(2))
+        least, weak, strong = (
+            per_pair(evaluation.best_response_value(here.with_values(some), street)[player])
+            for some in (
+                nested.first_values(values, (1, 1)),
+                nested.first_values(lowered, alone),
+                nested.first_values(values, alone),
+            )
+        )
+        assert strong > least + 0.1
+        assert weak == pytest.approx(least, abs=1e-3)
 
 
 def test_solving_below_a_leaf_keeps_the_promise():

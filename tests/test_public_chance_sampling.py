@@ -119,7 +119,7 @@ def test_averages_come_near_equilibrium():
         return jax.jit(jax.vmap(of_one))(jax.random.split(jax.random.key(1), 16))
 
     few, more, many = (exploitabilities(count) for count in (500, 2000, 8000))
-    assert more.mean() < 0.5 * few.mean()
+    assert more.mean() < min(0.1, 0.5 * few.mean())
     assert many.mean() < 0.5 * more.mean()
     assert many.max() < 0.1  # uniform play: 2.37
 
