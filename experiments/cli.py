@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Column, Table
 
-from experiments import (
+from experiments.best_response import (
     abr_alphazero,
     abr_cfr,
     abr_chumps,
@@ -27,28 +27,32 @@ from experiments import (
     abr_uniform,
     aivat_leduc,
     approximate_best_response,
-    cfr_convergence,
-    depth_limited_leduc,
-    depth_limited_nlfh,
-    ismcts_leduc,
-    leaf_values_dnn,
-    play,
-    resolving_leduc,
-    rl_baselines,
-    rps_plus,
-    smooth_uct_kuhn,
-    smooth_uct_leduc,
+)
+from experiments.commands import play_agent, solve, solve_holdem
+from experiments.harness.runs import RunArguments
+from experiments.student_of_games import (
     sog_glasses,
     sog_leduc,
     sog_search,
     sog_soundness,
     sog_tictactoe,
     sog_variants,
-    solve,
-    solve_holdem,
+)
+from experiments.subgame_solving import (
+    depth_limited_leduc,
+    depth_limited_nlfh,
+    leaf_values_dnn,
+    resolving_leduc,
+    rps_plus,
     translation_no_limit_leduc,
 )
-from experiments.runs import RunArguments
+from experiments.tabular import (
+    cfr_convergence,
+    ismcts_leduc,
+    rl_baselines,
+    smooth_uct_kuhn,
+    smooth_uct_leduc,
+)
 from jaxgames.registry import described, registered, unknown
 from solvers.cfr import SOLVERS
 
@@ -116,7 +120,7 @@ COMMANDS = {
     "solve": solve.Config,
     "solve_holdem": solve_holdem.Config,
     **{name: module.Arguments for name, module in EXPERIMENTS.items()},
-    "play": play.Arguments,
+    "play": play_agent.Arguments,
     "benchmark": Benchmark,
     "tables": Tables,
 }
@@ -173,15 +177,15 @@ def run(arguments: object, *, command: str) -> int:
         case RunArguments():
             module = next(m for m in EXPERIMENTS.values() if m.Arguments is type(arguments))
             module.main(arguments, command=command)
-        case play.Arguments():
-            play.main(arguments)
+        case play_agent.Arguments():
+            play_agent.main(arguments)
         case Benchmark():
             from experiments import benchmarks
 
             options = dataclasses.asdict(arguments)
             benchmarks.run(options.pop("name"), options.pop("out"), command=command, **options)
         case Tables():
-            from experiments import tables
+            from experiments.harness import tables
 
             tables.main(check=arguments.check)
     return 0

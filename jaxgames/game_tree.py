@@ -1,7 +1,8 @@
 """Explicit game trees: every history of a game as one row of a table, in breadth-first order.
 
 Built here from any game by a vectorised breadth-first search, and by the adapters from other
-libraries. Lives on the host as NumPy arrays; solvers compile it into a `solvers.public_tree`.
+libraries. Lives on the host as NumPy arrays; solvers compile it into a sequence form
+(`solvers.sequence_form`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Bool, Float, PyTree
 
-from jaxgames.public_game import PublicGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from nets.torsos import Convolutional, Mlp, ResidualMlp
 
 TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}
@@ -59,7 +59,7 @@ class Cvpn(nnx.Module):
 
 
 def new_cvpn(
-    game: PublicGame,
+    game: BeliefGame,
     *,
     seed: int,
     width: int = 128,
@@ -102,7 +102,7 @@ class NetworkEvaluator:
     def __call__(
         self,
         params: PyTree,
-        game: PublicGame,
+        game: BeliefGame,
         state: PublicState,
         reach: Float[Array, "2 N"],
     ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
@@ -120,7 +120,7 @@ def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
 
 
 def smoothed(
-    game: PublicGame, state: PublicState, reach: Float[Array, "2 N"], share: float
+    game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"], share: float
 ) -> Float[Array, "2 N"]:
     """Ranges of which a `share` is uniform over the rows that are there; 0: the reaches themselves.
 
@@ -134,7 +134,7 @@ def smoothed(
 
 
 def counterfactual(
-    game: PublicGame,
+    game: BeliefGame,
     state: PublicState,
     reach: Float[Array, "2 N"],
     values: Float[Array, "2 N"],

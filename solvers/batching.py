@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from solvers.public_tree import PublicTree
+from solvers.sequence_form import SequenceForm
 
 _CPU_BYTES = 2**24  # of states that are run at once
 _VECTOR = 16  # solves are run at once in multiples of this
@@ -53,7 +53,7 @@ def batch_last(function: Callable) -> Callable:
     return wrapped
 
 
-def _different_games(tree: PublicTree, batched: PublicTree) -> bool:
+def _different_games(tree: SequenceForm, batched: SequenceForm) -> bool:
     leaves = zip(jax.tree.leaves(tree), jax.tree.leaves(batched), strict=True)
     return any(is_batched and jnp.issubdtype(x.dtype, jnp.integer) for x, is_batched in leaves)
 

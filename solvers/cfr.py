@@ -1,6 +1,6 @@
 """Counterfactual regret minimisation on a public tree, any member of the family.
 
-    tree, solver = build_public_tree(make("leduc_poker")), cfr_plus()
+    tree, solver = build_sequence_form(make("leduc_poker")), cfr_plus()
     state = run(tree, init(tree), solver=solver, num_iterations=1000)
     policy = average_policy(tree, state)
 
@@ -21,18 +21,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
 from jaxgames.registry import call
-from solvers import sweeps
-from solvers.averaging import behaviour
 from solvers.batching import batch_last
-from solvers.public_tree import (
-    Policy,
-    PublicTree,
-    RootReach,
-    checked_root_reach,
-    pack,
-    uniform,
-    unpack,
-)
 from solvers.regret import (
     DiscountedRegretMatching,
     PredictiveRegretMatchingPlus,
@@ -41,8 +30,19 @@ from solvers.regret import (
     RegretMinimizer,
     RegretState,
 )
-from solvers.sparse_sum import stored
-from solvers.storage import Compressed, check_storage, compress, decompress
+from solvers.sequence_form import (
+    Policy,
+    RootReach,
+    SequenceForm,
+    checked_root_reach,
+    pack,
+    sweeps,
+    uniform,
+    unpack,
+)
+from solvers.sequence_form.averaging import behaviour
+from solvers.sequence_form.sparse_sum import stored
+from solvers.sequence_form.storage import Compressed, check_storage, compress, decompress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +137,7 @@ class CfrState:
 
 
 def init(
-    tree: PublicTree,
+    tree: SequenceForm,
     *,
     root_reach: RootReach | None = None,
     policy: Policy | None = None,
@@ -180,7 +180,7 @@ def _start(tree, root_reach, policy, policy_weight) -> CfrState:
 
 @functools.partial(jax.jit, static_argnames="solver")
 def run(
-    tree: PublicTree, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
+    tree: SequenceForm, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
 ) -> CfrState:
     """The state after `num_iterations` more iterations, in one compiled loop.
 
@@ -204,7 +204,7 @@ def _loop(solver: Solver):
 
 
 @jax.jit
-def average_policy(tree: PublicTree, state: CfrState) -> Policy:
+def average_policy(tree: SequenceForm, state: CfrState) -> Policy:
     """Average policies, which converge to equilibrium: by player `[D_p, A]`.
 
     Uniform in information states that the player itself has never reached.
@@ -214,13 +214,13 @@ def average_policy(tree: PublicTree, state: CfrState) -> Policy:
 
 
 @jax.jit
-def current_policy(tree: PublicTree, state: CfrState) -> Policy:
+def current_policy(tree: SequenceForm, state: CfrState) -> Policy:
     """The policies of the next iteration: by player `[D_p, A]`."""
     return unpack(tree, tuple(map(_policy, _whole(state).minimizers)))
 
 
 @jax.jit
-def _compressed(tree: PublicTree, state: CfrState) -> CfrState:
+def _compressed(tree: SequenceForm, state: CfrState) -> CfrState:
     """The state as it is kept between iterations."""
     if state.storage == "full":
         return state
@@ -251,7 +251,7 @@ def _policy(states: tuple[RegretState, ...]) -> sweeps.Table:
     return tuple(state.policy for state in states)
 
 
-def _iteration(tree: PublicTree, state: CfrState, solver: Solver) -> CfrState:
+def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
     step = state.step + 1
     weight_sum, share = _averaging(step, state.weight_sum, solver)
     count = step.astype(tree.dtype)

@@ -20,18 +20,18 @@ from jaxtyping import PyTree
 
 from solvers import cfr
 from solvers.cfr import CfrState, Solver
-from solvers.public_tree import PublicTree
+from solvers.sequence_form import SequenceForm
 
 _SPARE_BYTES = 2**20  # for what Orbax writes besides the state
 
 
-def save(path: Path | str, state: CfrState, *, tree: PublicTree, solver: Solver) -> None:
+def save(path: Path | str, state: CfrState, *, tree: SequenceForm, solver: Solver) -> None:
     """Writes `state` under the folder `path`; see `write`."""
     write(path, state, identity=_identity(tree, solver, state.storage))
 
 
 def restore(
-    path: Path | str, *, tree: PublicTree, solver: Solver, storage: str = "full"
+    path: Path | str, *, tree: SequenceForm, solver: Solver, storage: str = "full"
 ) -> CfrState:
     """The latest state saved under `path`; see `read`.
 
@@ -90,7 +90,7 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
         return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
 
 
-def _identity(tree: PublicTree, solver: Solver, storage: str) -> dict[str, object]:
+def _identity(tree: SequenceForm, solver: Solver, storage: str) -> dict[str, object]:
     return {
         "game": tree.game,
         "solver": repr(solver),
@@ -101,7 +101,7 @@ def _identity(tree: PublicTree, solver: Solver, storage: str) -> dict[str, objec
     }
 
 
-def _fingerprint(tree: PublicTree) -> int:
+def _fingerprint(tree: SequenceForm) -> int:
     """Tells apart subgames of one shape, payoffs, and layouts of other versions of this code."""
     checksum = 0
     ends = tree.terminals if not tree.payoffs.size else (tree.payoffs, tree.payoff_sequences)

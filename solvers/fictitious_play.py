@@ -1,6 +1,6 @@
 """Fictitious play in extensive-form games (Heinrich, Lanctot and Silver 2015, full width).
 
-    tree = build_public_tree(make("leduc_poker"))
+    tree = build_sequence_form(make("leduc_poker"))
     state = run(tree, init(tree), num_iterations=1000)
     policy = average_policy(tree, state)
 
@@ -16,17 +16,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from jaxgames.core import record
-from solvers import evaluation, sweeps
-from solvers.averaging import behaviour
-from solvers.public_tree import (
+from solvers import evaluation
+from solvers.sequence_form import (
     Policy,
-    PublicTree,
     RootReach,
+    SequenceForm,
     checked_root_reach,
     pack,
+    sweeps,
     uniform,
     unpack,
 )
+from solvers.sequence_form.averaging import behaviour
 
 
 @record
@@ -40,7 +41,7 @@ class FictitiousPlayState:
 
 @jax.jit
 def init(
-    tree: PublicTree, *, root_reach: RootReach | None = None, policy: Policy | None = None
+    tree: SequenceForm, *, root_reach: RootReach | None = None, policy: Policy | None = None
 ) -> FictitiousPlayState:
     """The state before the first iteration: all play `policy` (default: uniform), which counts as
     much as one response. `root_reach` is each player's own reach of its root sequences `[R_p]`.
@@ -59,7 +60,7 @@ def init(
 
 @jax.jit
 def run(
-    tree: PublicTree, state: FictitiousPlayState, *, num_iterations: int | Int[Array, ""]
+    tree: SequenceForm, state: FictitiousPlayState, *, num_iterations: int | Int[Array, ""]
 ) -> FictitiousPlayState:
     """The state after `num_iterations` more iterations, in one compiled loop."""
 
@@ -77,6 +78,6 @@ def run(
 
 
 @jax.jit
-def average_policy(tree: PublicTree, state: FictitiousPlayState) -> Policy:
+def average_policy(tree: SequenceForm, state: FictitiousPlayState) -> Policy:
     """Average policies, which converge to equilibrium: by player `[D_p, A]`."""
     return unpack(tree, tuple(map(behaviour, tree.players, state.average_reach)))

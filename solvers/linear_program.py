@@ -12,11 +12,11 @@ import scipy.optimize
 import scipy.sparse
 from jaxtyping import Float
 
-from solvers.public_tree import PublicTree
-from solvers.sequences import Player
+from solvers.sequence_form import SequenceForm
+from solvers.sequence_form.treeplex import Treeplex
 
 
-def solve(tree: PublicTree) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]]:
+def solve(tree: SequenceForm) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]]:
     """Value to player 0 and an equilibrium, by player `[D_p, A]`.
 
     The tree must start at a single root sequence per player (a whole game).
@@ -38,7 +38,7 @@ def solve(tree: PublicTree) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]
     return float((values[0] - values[1]) / 2), tuple(policies)
 
 
-def _check(tree: PublicTree) -> None:
+def _check(tree: SequenceForm) -> None:
     if tree.num_players != 2:
         raise ValueError(f"{tree.game} has {tree.num_players} players; the program needs 2")
     if any(player.num_roots != 1 for player in tree.players):
@@ -51,7 +51,7 @@ def _check(tree: PublicTree) -> None:
         )
 
 
-def _maximin(payoff, own: Player, other: Player) -> tuple[float, np.ndarray]:
+def _maximin(payoff, own: Treeplex, other: Treeplex) -> tuple[float, np.ndarray]:
     """max over own x, and values v of the other's information sets, of v[root] such that
     E x = e and F^T v <= payoff^T x, where E x = e and F y = e say what a sequence plan is."""
     (e, start), (f, _) = _plan_constraints(own), _plan_constraints(other)
@@ -72,7 +72,7 @@ def _maximin(payoff, own: Player, other: Player) -> tuple[float, np.ndarray]:
     return -found.fun, found.x[: sizes[0]]
 
 
-def _plan_constraints(player: Player):
+def _plan_constraints(player: Treeplex):
     """Rows: the root has weight 1; a decision's actions have together its parent's weight; padded
     sequences have none."""
     rows, columns, values = [np.zeros(1, int)], [np.zeros(1, int)], [np.ones(1)]
@@ -95,7 +95,7 @@ def _plan_constraints(player: Player):
     return scipy.sparse.csr_array(table, shape=(count, player.num_sequences)), start
 
 
-def _groups(player: Player):
+def _groups(player: Treeplex):
     """Every group with its first row and the first row of the level above."""
     above = 0
     for level in player.levels:

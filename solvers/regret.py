@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.core import record
-from solvers.sweeps import expand, sum_actions
+from solvers.sequence_form.sweeps import expand, sum_actions
 
 
 @record

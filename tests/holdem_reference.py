@@ -19,8 +19,8 @@ from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
 from jaxgames.holdem.evaluator import strength
 from jaxgames.holdem.rules import Poker
 from solvers import evaluation
-from solvers.holdem.tree import HoldemTree
-from solvers.public_tree import PublicTree
+from solvers.holdem.subgame_tree import HoldemTree
+from solvers.sequence_form import SequenceForm
 
 Cards = tuple[int, ...]
 Known = tuple[int, tuple[Cards, ...], Cards]  # betting node, board street by street, own hand
@@ -267,7 +267,7 @@ _strength = jax.jit(strength)
 
 
 @jax.jit
-def gains(tree: PublicTree, policy: tuple, root_reach: tuple | None = None) -> tuple:
+def gains(tree: SequenceForm, policy: tuple, root_reach: tuple | None = None) -> tuple:
     """Values and those of best responses, by player."""
     return (
         evaluation.expected_value(tree, policy, root_reach),

@@ -9,15 +9,15 @@ import numpy as np
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.public_tree import build_public_tree
 from solvers.sampling.decision_tree import build_decision_tree, policies
+from solvers.sequence_form import build_sequence_form
 
 
 @functools.cache
 def compiled(name):
     """A game's tree, for exact solving, for sampling."""
     tree = enumerate_game(make(name))
-    return tree, build_public_tree(tree), build_decision_tree(tree)
+    return tree, build_sequence_form(tree), build_decision_tree(tree)
 
 
 KUHN_STATES = 4 * 27  # rows of `kuhn_index`

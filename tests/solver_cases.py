@@ -14,7 +14,7 @@ from jaxgames import TERMINAL, enumerate_game, make, registry
 from jaxgames.adapters.gambit import parse_efg
 from jaxgames.game_tree import GameTree
 from solvers import evaluation
-from solvers.public_tree import PublicTree, build_public_tree
+from solvers.sequence_form import SequenceForm, build_sequence_form
 
 Policies = tuple[np.ndarray, ...]
 
@@ -57,11 +57,11 @@ def game_tree(name: str) -> GameTree:
 
 
 @functools.cache
-def public_tree(name: str, *, root: int = 0, dtype: str = "float64") -> PublicTree:
+def public_tree(name: str, *, root: int = 0, dtype: str = "float64") -> SequenceForm:
     """The public tree of a registered game, built once for all tests."""
     # not traced, though a test's jitted function be the first to ask for it
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
-        return build_public_tree(game_tree(name), root=root, dtype=dtype)
+        return build_sequence_form(game_tree(name), root=root, dtype=dtype)
 
 
 @functools.cache
@@ -124,7 +124,7 @@ def with_other_returns(tree: GameTree, seed: int) -> GameTree:
 
 
 @jax.jit
-def gains(tree: PublicTree, policies: Policies) -> tuple[jax.Array, jax.Array, jax.Array]:
+def gains(tree: SequenceForm, policies: Policies) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Values, best-response values and NashConv, in one compilation that all tests share."""
     value = evaluation.expected_value(tree, policies)
     best = evaluation.best_response_value(tree, policies)

@@ -8,12 +8,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree
-from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, evaluation
-from solvers.holdem.sharding import BOARDS, spread_holdem_tree
-from solvers.holdem.tree import build_holdem_tree
-from solvers.public_tree import uniform, unpack
+from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.subgame_tree import build_holdem_tree
+from solvers.sequence_form import uniform, unpack
 
 # by name: the deck, the board, cards of a hand, cards dealt before each later street
 GAMES = {

@@ -5,8 +5,18 @@ import itertools
 import numpy as np
 import pytest
 
-from experiments import abr_alphazero, cli, results
-from experiments.abr_alphazero import AGENTS, HEAD_TO_HEAD, PRESETS, RANDOM, WAYS, Rated, Response
+from experiments import cli
+from experiments.best_response import abr_alphazero
+from experiments.best_response.abr_alphazero import (
+    AGENTS,
+    HEAD_TO_HEAD,
+    PRESETS,
+    RANDOM,
+    WAYS,
+    Rated,
+    Response,
+)
+from experiments.harness import results
 
 CONFIG = PRESETS["smoke"]
 

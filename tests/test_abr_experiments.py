@@ -2,7 +2,9 @@
 
 import pytest
 
-from experiments import abr_cfr, abr_uniform, cli, results
+from experiments import cli
+from experiments.best_response import abr_cfr, abr_uniform
+from experiments.harness import results
 
 
 def test_a_run_against_uniform_play(tmp_path, capsys):

@@ -7,9 +7,8 @@ import pytest
 
 from jaxgames import enumerate_game, make
 from jaxgames.core import TERMINAL
-from solvers import cfr
-from solvers.public_tree import build_public_tree
-from solvers.response import aivat
+from solvers import aivat, cfr
+from solvers.sequence_form import build_sequence_form
 
 GAMES = (
     "kuhn_poker",
@@ -82,7 +81,7 @@ def test_all_known_and_true_values_leave_no_luck():
 def test_deviations_in_leduc_are_as_published():
     """Self-play of an equilibrium: 3.513 chips (of 100,000 hands), 0.006 with one player known."""
     tree = explicit("leduc_poker")
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     state = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=500)
     policies = [np.asarray(p, np.float64) for p in cfr.average_policy(public, state)]
     policies = [p / p.sum(axis=1, keepdims=True) for p in policies]

@@ -9,20 +9,19 @@ import other_devices
 import pytest
 from flax import nnx
 
-from experiments import sog_tictactoe
-from jaxgames.adapters.pgx_public import public_pgx
+from experiments.student_of_games import sog_tictactoe
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.registry import make
-from solvers import minimax
-from solvers.search import alphazero, side_by_side
-from solvers.search.alphazero import Agent, AlphaZero
-from solvers.search.side_by_side import Games
-from train import alphazero as training
-from train import sharding
-from train.alphazero import AlphaZeroTraining
+from solvers.perfect_information import alphazero_search, duels, minimax
+from solvers.perfect_information.alphazero_search import Agent, AlphaZero
+from solvers.perfect_information.duels import Games
+from train import alphazero_training as training
+from train import data_sharding
+from train.alphazero_training import AlphaZeroTraining
 from train.learner import LearnerSettings
 
-GAME = public_pgx("tic_tac_toe")
-SEARCH = AlphaZero(alphazero.zero, simulations=200)
+GAME = pgx_beliefs("tic_tac_toe")
+SEARCH = AlphaZero(alphazero_search.zero, simulations=200)
 TASTE = -1.5 * np.arange(9, dtype=np.float32)  # of a player who likes the first cells
 BIASED = Agent(settings=AlphaZero(lambda *_: (jnp.float32(0), jnp.asarray(TASTE)), simulations=1))
 
@@ -34,7 +33,7 @@ def positions():
 
 @jax.jit
 def searches(agent, keys, states):
-    find = functools.partial(alphazero.search, GAME, agent)
+    find = functools.partial(alphazero_search.search, GAME, agent)
     return jax.vmap(find)(keys, states)
 
 
@@ -98,7 +97,7 @@ def test_values_are_those_of_the_best_response():
 def test_fewer_simulations_than_there_is_room_for():
     numbers, _ = decisions((0, 2), 8)
     roomy = Agent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
-    tight = Agent(settings=AlphaZero(alphazero.zero, simulations=20), opponent=BIASED)
+    tight = Agent(settings=AlphaZero(alphazero_search.zero, simulations=20), opponent=BIASED)
     found = [search_at(agent, numbers) for agent in (roomy, tight)]
     np.testing.assert_array_equal(found[0].visits, found[1].visits)
     np.testing.assert_array_equal(found[0].visits.sum(axis=1), 20)
@@ -107,7 +106,9 @@ def test_fewer_simulations_than_there_is_room_for():
 
 def test_illegal_actions_are_never_visited():
     numbers, exact = decisions((3, 5, 7), 32)
-    noisy = Agent(settings=AlphaZero(alphazero.zero, simulations=30, noise=1.0, concentration=0.1))
+    noisy = Agent(
+        settings=AlphaZero(alphazero_search.zero, simulations=30, noise=1.0, concentration=0.1)
+    )
     visits, others = (np.asarray(search_at(noisy, numbers, seed).visits) for seed in range(2))
     assert (visits[np.isinf(exact)] == 0).all()
     assert (visits.sum(axis=1) == 30).all()
@@ -141,7 +142,7 @@ def by_the_rules(pick_by_seat):
 
 def test_games_side_by_side_are_those_of_the_rules():
     keys, seats = jax.random.split(jax.random.key(0), 4), jnp.array([0, 1, 1, 0])
-    play = jax.jit(functools.partial(side_by_side.play, GAME, players=[FIRST, LAST]))
+    play = jax.jit(functools.partial(duels.play, GAME, players=[FIRST, LAST]))
     games = play(keys, seats)
     for number, seat in enumerate(seats.tolist()):
         actions, payoff = by_the_rules([0, -1] if seat == 0 else [-1, 0])
@@ -150,7 +151,7 @@ def test_games_side_by_side_are_those_of_the_rules():
         assert not games.notes["action"][number][~there].any()
         assert games.payoffs[number] == payoff
         assert bool(there[0]) == (seat == 1)  # the second player has the even turns
-    alone = jax.jit(functools.partial(side_by_side.play, GAME, players=[FIRST]))(keys, seats)
+    alone = jax.jit(functools.partial(duels.play, GAME, players=[FIRST]))(keys, seats)
     actions, payoff = by_the_rules([0, 0])
     for number in range(4):
         assert alone.notes["action"][number][alone.there[number]].tolist() == actions
@@ -160,9 +161,9 @@ def test_games_side_by_side_are_those_of_the_rules():
 @pytest.mark.slow
 def test_duels_are_told_from_the_first_agents_side():
     """A search does well against random play, from either seat."""
-    strong = Agent(settings=AlphaZero(alphazero.zero, simulations=40))
-    won = side_by_side.duel(GAME, strong, Agent(), jax.random.key(0), num_games=48)
-    lost_ = side_by_side.duel(GAME, Agent(), strong, jax.random.key(0), num_games=48)
+    strong = Agent(settings=AlphaZero(alphazero_search.zero, simulations=40))
+    won = duels.duel(GAME, strong, Agent(), jax.random.key(0), num_games=48)
+    lost_ = duels.duel(GAME, Agent(), strong, jax.random.key(0), num_games=48)
     for seat in range(2):
         assert won[seat::2].mean() > 0.4
         assert lost_[seat::2].mean() < -0.4
@@ -243,7 +244,7 @@ def test_training_teaches_to_win():
     untrained = nnx.split(training.new_network(GAME, seed=0, width=64, depth=2))[1]
     points = [
         float(
-            side_by_side.duel(
+            duels.duel(
                 GAME, Agent(params=params, settings=head), Agent(), jax.random.key(1), num_games=512
             ).mean()
         )
@@ -275,13 +276,13 @@ def test_learned_responses_come_to_the_exact_one():
     response = Agent(
         params=state.learner.params, settings=AlphaZero(evaluate, simulations=64), opponent=agent
     )
-    won = side_by_side.duel(GAME, response, agent, jax.random.key(2), num_games=256).mean()
+    won = duels.duel(GAME, response, agent, jax.random.key(2), num_games=256).mean()
     assert 0.9 * exact <= won <= exact + 1e-6
 
 
 def numbers():
     """Of two steps on all devices there are, for the test below."""
-    _, state, _ = trained(2, mesh=sharding.data_mesh())
+    _, state, _ = trained(2, mesh=data_sharding.data_mesh())
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
 
 
@@ -299,7 +300,7 @@ def test_bad_input():
         ({"simulations": 1, "sampled_moves": -1}, "sampled_moves=-1 must be at least 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            AlphaZero(alphazero.zero, **fields)
+            AlphaZero(alphazero_search.zero, **fields)
     fine = dict(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
     for name, value in (("games", 0), ("updates", 0), ("td_steps", 0)):
         with pytest.raises(ValueError, match=f"{name}=0 must be"):

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from solver_reference import random_policies
 
+from jaxgames.beliefs.table import belief_table
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game, levels
-from jaxgames.public_table import public_table
 from jaxgames.registry import make
-from solvers.search import gt_cfr, whole
-from solvers.search.whole import Whole
+from solvers.search import exact_solver, growing_tree_cfr
+from solvers.search.exact_solver import Whole
 
 GAMES = (
     "matrix_mp",
@@ -31,7 +31,7 @@ GAMES = (
 def compiled(name):
     with jax.enable_x64(True):
         tree = enumerate_game(make(name))
-        return tree, public_table(tree, dtype="float64")
+        return tree, belief_table(tree, dtype="float64")
 
 
 def posteriors(tree, policy):
@@ -105,8 +105,8 @@ def test_permuting_suits_permutes_the_answer():
 
         @jax.jit
         def answer(reach):
-            found = whole.solve(table, root, reach, settings=settings)
-            return gt_cfr.average_values(found), gt_cfr.average_policy(found)
+            found = exact_solver.solve(table, root, reach, settings=settings)
+            return growing_tree_cfr.average_values(found), growing_tree_cfr.average_policy(found)
 
         values, policy = answer(jnp.asarray(reach))
         expected = np.take_along_axis(np.asarray(values), swap, axis=1)

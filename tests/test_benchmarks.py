@@ -7,14 +7,15 @@ import numpy as np
 import pyspiel
 import pytest
 
-from experiments import benchmarks, results
+from experiments import benchmarks
 from experiments.benchmarks import cfr as benchmark
 from experiments.benchmarks import ours
 from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
 from experiments.benchmarks.peers import GAMES, PEERS
+from experiments.harness import results
 from jaxgames.registry import make
 from solvers import cfr
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 TINY = {
     "games": ("kuhn_poker",),
@@ -78,7 +79,7 @@ def test_nash_conv_is_that_of_openspiel(folder):
 
 def test_layout_of_ours_is_told(folder):
     result = results.read_result(folder / "result.json")
-    tree = build_public_tree(make("kuhn_poker"))
+    tree = build_sequence_form(make("kuhn_poker"))
     states = len(tree.public_states.parent)
     held = sum(array.nbytes for array in jax.tree.leaves(tree))
     assert result.number("tree:kuhn_poker").value == pytest.approx(held / states)
@@ -173,7 +174,7 @@ def test_numpy_sequence_form_plays_as_openspiel(name):
 
 def test_bytes_per_iteration_are_no_more_than_the_compiler_counts():
     """XLA counts what its kernels read and write, copies included."""
-    tree = build_public_tree(make("leduc_poker"))
+    tree = build_sequence_form(make("leduc_poker"))
     loop = cfr.run.lower(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=0).compile()
     counted = loop.cost_analysis()["bytes accessed"]
     assert counted / 3 < ours.bytes_per_iteration(tree) < counted

@@ -10,6 +10,7 @@ from holdem_reference import NO_LIMIT
 
 from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.holdem.bet_sizes import Sizes, sizes_by_street
 from jaxgames.holdem.betting import (
     FOLD,
     NO_NODE,
@@ -20,7 +21,6 @@ from jaxgames.holdem.betting import (
     with_bet,
 )
 from jaxgames.holdem.rules import Poker, limit_holdem
-from jaxgames.holdem.sizes import Sizes, sizes_by_street
 
 
 def tree(*, bets, raises, streets=1, pot=200, stack=900, **more):

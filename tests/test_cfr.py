@@ -22,8 +22,8 @@ from solver_reference import RULES, random_policies, reference_solve, uniform_po
 from jaxgames import TERMINAL
 from jaxgames.matrix import MatrixGame
 from solvers import batching, cfr, evaluation
-from solvers.public_tree import build_public_tree, with_returns
 from solvers.regret import RegretMinimizer, RegretState
+from solvers.sequence_form import build_sequence_form, with_returns
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +197,7 @@ class EightByEight(MatrixGame):
 @pytest.fixture(scope="module")
 def indifferent():
     with jax.enable_x64(True):
-        return build_public_tree(EightByEight(), dtype="float64")
+        return build_sequence_form(EightByEight(), dtype="float64")
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_suits_do_not_matter():
 def test_players_may_be_swapped():
     """Updated simultaneously, players are alike."""
     name, solver = "untimed", cfr.cfr_plus(alternating=False)
-    tree = build_public_tree(swapped(game_tree(name)), dtype="float64")
+    tree = build_sequence_form(swapped(game_tree(name)), dtype="float64")
     found = cfr.average_policy(tree, solve(tree, solver, 9))
     expected = cfr.average_policy(public_tree(name), solve(public_tree(name), solver, 9))
     assert_policies_close(found[::-1], expected, atol=1e-10)
@@ -309,7 +309,7 @@ def test_trees_of_one_shape_share_a_compilation():
     before = cfr.run._cache_size()
     solve(tree, solver, 77)
     solve(tree, cfr.cfr(delay=1), jnp.int32(5).item())
-    other = build_public_tree(with_other_returns(explicit, 0), dtype="float64")
+    other = build_sequence_form(with_other_returns(explicit, 0), dtype="float64")
     solve(other, solver, 2)
     assert cfr.run._cache_size() == before
     solve(tree, cfr.cfr(delay=2), 2)
@@ -390,7 +390,7 @@ def test_batch_of_different_games():
     """Two subgames of one shape whose tables of indices differ."""
     states = public_tree("leduc_poker").public_states
     roots = np.flatnonzero((np.asarray(states.depth) == 5) & (np.asarray(states.actor) == 0))
-    trees = [build_public_tree(game_tree("leduc_poker"), root=int(r)) for r in roots[:2]]
+    trees = [build_sequence_form(game_tree("leduc_poker"), root=int(r)) for r in roots[:2]]
     assert_batch_is_loop(lambda tree: solve(tree, cfr.cfr_plus(), 5), trees, atol=1e-6)
 
 
@@ -453,7 +453,7 @@ def test_float32_is_close_to_float64():
     exact = public_tree("kuhn_poker")
     expected = cfr.average_policy(exact, solve(exact, cfr.cfr_plus(), 50))
     with jax.enable_x64(False):
-        tree = build_public_tree(explicit)
+        tree = build_sequence_form(explicit)
         state = solve(tree, cfr.cfr_plus(), 50)
         found = cfr.average_policy(tree, state)
     leaves = jax.tree.leaves((state, found))

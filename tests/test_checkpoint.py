@@ -9,7 +9,7 @@ import pytest
 from solver_cases import game_tree, public_tree, with_other_returns
 
 from solvers import cfr, checkpoint
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 NAME, SOLVER = "kuhn_poker", cfr.dcfr()
 
@@ -59,7 +59,7 @@ def test_ranges_are_kept(tmp_path):
 
 def test_single_precision_returns_as_it_was(tmp_path):
     with jax.enable_x64(False):
-        tree = build_public_tree(game_tree(NAME))
+        tree = build_sequence_form(game_tree(NAME))
         checkpoint.save(str(tmp_path), solved(tree, 7), tree=tree, solver=SOLVER)
         assert_same(checkpoint.restore(str(tmp_path), tree=tree, solver=SOLVER), solved(tree, 7))
 
@@ -79,7 +79,7 @@ def test_another_solve_may_take_the_place(saved, tree):
 
 
 def other_payoffs():
-    return build_public_tree(with_other_returns(game_tree(NAME), 0), dtype="float64")
+    return build_sequence_form(with_other_returns(game_tree(NAME), 0), dtype="float64")
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from jaxgames.holdem import all_boards, equity
 from jaxgames.holdem.rules import Poker, hunl, limit_holdem
 from solvers import evaluation
-from solvers.holdem.game import game_tree
-from solvers.response import chumps
-from solvers.response.chumps import Chump, Plan, responses
+from solvers.approximate_best_response import holdem_chumps
+from solvers.approximate_best_response.holdem_chumps import Chump, Plan, responses
+from solvers.holdem.whole_game import game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
-BOTH = (Plan(), Plan(rule=chumps.local))
+BOTH = (Plan(), Plan(rule=holdem_chumps.local))
 # Johanson et al. 2011, Table 1: means over seats, in thousandths of a big blind
 PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 3697.6929}
 
@@ -66,7 +66,7 @@ def test_values_of_another_solver():
     """A hold'em tree with all 52 cards and a board of one."""
     tree = game_tree(ONE_CARD)
     for name in ("always raise", "uniform"):
-        chump = chumps.chumps(ONE_CARD)[name]
+        chump = holdem_chumps.chumps(ONE_CARD)[name]
         expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
         best, local = responses(ONE_CARD, chump, BOTH)
         np.testing.assert_allclose(best.values, expected, rtol=1e-5)
@@ -78,7 +78,7 @@ def test_values_of_another_solver():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values_in_limit_holdem(name):
     game = limit_holdem()
-    chump = chumps.chumps(game)[name]
+    chump = holdem_chumps.chumps(game)[name]
     best, local = responses(game, chump, BOTH)
     value = 1000 * np.mean(best.values) / max(game.blinds)
     assert value == pytest.approx(PUBLISHED[name], abs=0.05)
@@ -100,7 +100,7 @@ def test_boards_and_equities():
 
 
 def test_chumps_fall_back_on_calling():
-    chump = chumps.chumps(hunl(bets=("1", "allin")))["always pot"]
+    chump = holdem_chumps.chumps(hunl(bets=("1", "allin")))["always pot"]
     row = chump.probabilities(jnp.array([True, True, False, True]))
     np.testing.assert_array_equal(row, [0, 1, 0, 0])
 
@@ -116,7 +116,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="allowed="):
         responses(ONE_CARD, chump, (Plan(allowed=((0, 2), (0, 1))),))
     with pytest.raises(ValueError, match="must have limits or bets"):
-        chumps.chumps(hunl())
+        holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
             all_boards.wins(num_cards)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jaxgames.public_table import public_table
+from jaxgames.beliefs.table import belief_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers.search import gt_cfr, resolving
+from solvers.search import continual_resolving, growing_tree_cfr
 
 
 @functools.cache
 def table():
-    return public_table(make("leduc_poker"))
+    return belief_table(make("leduc_poker"))
 
 
 def evaluator(**options):
@@ -115,12 +115,14 @@ def test_bad_options(options, message):
 
 def test_a_search_takes_it():
     graph, params = evaluator()
-    settings = gt_cfr.GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=5, max_path=1)
-    problem = resolving.first_problem(table(), max_path=1)
-    search = jax.jit(gt_cfr.search, static_argnames="settings")
+    settings = growing_tree_cfr.GrowingTreeCfr(
+        cvpn.NetworkEvaluator(graph), simulations=5, max_path=1
+    )
+    problem = continual_resolving.first_problem(table(), max_path=1)
+    search = jax.jit(growing_tree_cfr.search, static_argnames="settings")
     found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
     assert int(found.iterations) == 5
-    assert np.isfinite(gt_cfr.average_policy(found)).all()
+    assert np.isfinite(growing_tree_cfr.average_policy(found)).all()
 
 
 def test_networks_come_back_from_files():

@@ -12,9 +12,9 @@ from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.public_tree import build_public_tree
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import build_decision_tree, policies
+from solvers.sequence_form import build_sequence_form
 
 GAMES = ["kuhn_poker", "leduc_poker", "kuhn_poker(players=3)", "goofspiel(cards=3)"]
 
@@ -56,7 +56,7 @@ def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
         for action in legal:
             for below, chance in lottery(first[place, action], count[place, action]).items():
                 reach[below] += reach[place] * chance / len(legal)
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     policy = policies(compact, compact.uniform)
     np.testing.assert_allclose(earned, evaluation.expected_value(public, policy), atol=1e-5)
     assert reach[found.actor == TERMINAL].sum() == pytest.approx(1, abs=1e-6)

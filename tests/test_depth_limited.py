@@ -13,8 +13,9 @@ from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from solvers import cfr, evaluation, linear_program
-from solvers.depth_limited import continuations, leaf_values, resolving
-from solvers.depth_limited.subgame import (
+from solvers.sequence_form import build_sequence_form, uniform, unpack
+from solvers.subgames import continuations, leaf_values, nested_solving
+from solvers.subgames.depth_limited_subgame import (
     NOT_OF_GAME,
     after_decisions,
     build_subgame,
@@ -22,7 +23,6 @@ from solvers.depth_limited.subgame import (
     ends_of_rounds,
     with_values,
 )
-from solvers.public_tree import build_public_tree, uniform, unpack
 
 TINY_LEDUC = "leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)"
 FOLD, CALL, RAISE = np.eye(3, dtype=bool)
@@ -32,7 +32,7 @@ FOLD, CALL, RAISE = np.eye(3, dtype=bool)
 def game(name):
     """A game as histories, as sequences, and its equilibrium by linear programming."""
     tree = enumerate_game(make(name))
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     value, policy = linear_program.solve(public)
     return tree, public, value, tuple(jnp.asarray(rows, jnp.float32) for rows in policy)
 
@@ -246,7 +246,7 @@ def test_subgames_below_the_root():
     tree, _, _, _ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, p, 1, seed=8 + p)[0] for p in range(2))
     for root in map(int, ends_of_rounds(tree)):
-        known = build_public_tree(tree, root=root)
+        known = build_sequence_form(tree, root=root)
         subgame = build_subgame(tree, [], root=root)
         inside = with_values(subgame, jnp.zeros((0, 1, 1)))
         rows = tuple(jnp.asarray(p)[n] for p, n in zip(policy, subgame.decisions, strict=True))
@@ -263,8 +263,10 @@ def random_reach(count):
 
 def best_response_values(tree, policy, root, player, states):
     """Counterfactual best-response values of `player` at a public state, one state at a time."""
-    known = build_public_tree(tree, root=root)
-    reach = resolving.ranges(resolving.to_root(tree, build_subgame(tree, [], root=root)), policy)
+    known = build_sequence_form(tree, root=root)
+    reach = nested_solving.ranges(
+        nested_solving.to_root(tree, build_subgame(tree, [], root=root)), policy
+    )
     found = []
     for one in jnp.eye(len(states)):
         ranges = tuple(one if p == player else reach[p] for p in range(2))
@@ -274,10 +276,10 @@ def best_response_values(tree, policy, root, player, states):
 
 def resolved_below(tree, subgame, policy, promises, player, constraint):
     """The policy with that of a subgame without leaves in its place."""
-    found = resolving.resolve(
+    found = nested_solving.resolve(
         subgame,
         jnp.zeros((0, 1, 1)),
-        resolving.ranges(resolving.to_root(tree, subgame), policy),
+        nested_solving.ranges(nested_solving.to_root(tree, subgame), policy),
         promises,
         resolver=player,
         constraint=constraint,
@@ -333,7 +335,7 @@ def test_promises_at_leaves_are_best_response_values(player):
     for root in map(int, leaves):
         below = build_subgame(tree, [], root=root)
         states = below.root_states[1 - player]
-        promises = resolving.promised(
+        promises = nested_solving.promised(
             subgame, paths[0], values, solution, policy, player=1 - player, states=states
         )
         expected = best_response_values(tree, policy, root, 1 - player, states)
@@ -360,7 +362,9 @@ def test_promises_inside_a_subgame_are_best_response_values(player):
     _, known = evaluation.counterfactual_values(public, pair)
     states = subgame.decisions[player][::-1]
     ones = tuple(jnp.ones(len(roots)) for roots in subgame.root_states)
-    found = resolving.promised_inside(subgame, values, even, ones, player=player, states=states)
+    found = nested_solving.promised_inside(
+        subgame, values, even, ones, player=player, states=states
+    )
     np.testing.assert_allclose(found, known[player][states], atol=1e-5)
     assert float(jnp.abs(found).max()) > 0.1
 

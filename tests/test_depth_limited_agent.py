@@ -9,15 +9,15 @@ import pytest
 
 from jaxgames import make
 from jaxgames.game_tree import enumerate_game
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree, with_bet
-from jaxgames.holdem.sizes import Sizes
-from jaxgames.holdem.small import build_small_poker, known_actions
+from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
-from solvers.depth_limited import agent, continuations
-from solvers.depth_limited.agent import Nested
-from solvers.depth_limited.subgame import after_decisions, ends_of_rounds
-from solvers.public_tree import build_public_tree
-from solvers.translated import translated
+from solvers.sequence_form import build_sequence_form
+from solvers.subgames import continuations, depth_limited_agent
+from solvers.subgames.depth_limited_agent import Nested
+from solvers.subgames.depth_limited_subgame import after_decisions, ends_of_rounds
+from solvers.translated_strategy import translated
 
 
 def two_more(tree, root):
@@ -27,7 +27,7 @@ def two_more(tree, root):
 @functools.cache
 def kuhn():
     tree = enumerate_game(make("kuhn_poker"))
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     value, policy = linear_program.solve(public)
     blueprint = tuple(jnp.asarray(rows, jnp.float32) for rows in policy)
     pure = tuple(continuations.bias_set(rows, np.eye(2, dtype=bool)) for rows in blueprint)
@@ -42,7 +42,9 @@ def _always(tree, player):
 @pytest.mark.slow
 def test_agents_play_near_equilibrium():
     public, value, nested = kuhn()
-    policy = tuple(agent.composed_policy(nested, player)[player] for player in range(2))
+    policy = tuple(
+        depth_limited_agent.composed_policy(nested, player)[player] for player in range(2)
+    )
     assert float(evaluation.exploitability(public, policy)) < 0.005
     assert float(evaluation.expected_value(public, policy)[0]) == pytest.approx(value, abs=0.01)
 
@@ -51,33 +53,33 @@ def test_agents_play_near_equilibrium():
 def test_an_agent_does_what_its_composition_says(player):
     """Along every path of public states, thinking wherever somebody is to act."""
     _, _, nested = kuhn()
-    composed = agent.composed_policy(nested, player)
+    composed = depth_limited_agent.composed_policy(nested, player)
     tree, visited = nested.tree, 0
-    waiting = [agent.init(nested, player)]
+    waiting = [depth_limited_agent.init(nested, player)]
     while waiting:
         state = waiting.pop()
         rows = np.flatnonzero(tree.public_state == state.public)
         actor = int(tree.actor[rows[0]])
         if actor >= 0:
-            state, policy = agent.think(nested, state)
+            state, policy = depth_limited_agent.think(nested, state)
             numbers = np.unique(tree.information_state[rows, actor])
             np.testing.assert_allclose(policy, np.asarray(composed[actor])[numbers], atol=1e-5)
             visited += 1
         inner = tree.public_state[tree.parent[1:]] == state.public
         for child in np.unique(tree.public_state[1:][inner]):
-            waiting.append(agent.observe(nested, state, int(child)))
+            waiting.append(depth_limited_agent.observe(nested, state, int(child)))
     assert visited == 4
 
 
 def test_acting_and_errors():
     _, _, nested = kuhn()
-    state = agent.init(nested, 0)
+    state = depth_limited_agent.init(nested, 0)
     with pytest.raises(ValueError, match="public=9 is not next"):
-        agent.observe(nested, state, 9)
+        depth_limited_agent.observe(nested, state, 9)
     with pytest.raises(ValueError, match="no player is to act at public state 0"):
-        agent.think(nested, state)
-    state = agent.observe(nested, agent.observe(nested, state, 1), 2)
-    state, action, policy = agent.act(nested, jax.random.key(0), state, 0)
+        depth_limited_agent.think(nested, state)
+    state = depth_limited_agent.observe(nested, depth_limited_agent.observe(nested, state, 1), 2)
+    state, action, policy = depth_limited_agent.act(nested, jax.random.key(0), state, 0)
     assert policy[int(action)] > 0
     assert policy.sum() == pytest.approx(1.0, abs=1e-5)
 
@@ -86,7 +88,7 @@ def off_tree(betting, to, **cards):
     """A game with one more opening bet, and how its abstraction plays there by translation."""
     abstract = build_small_poker(betting, **cards)
     game = build_small_poker(with_bet(betting, 0, to), **cards)
-    _, policy = linear_program.solve(build_public_tree(abstract.tree))
+    _, policy = linear_program.solve(build_sequence_form(abstract.tree))
     blueprint = tuple(
         jnp.asarray(translated(game, abstract, np.asarray(policy[p]), player=p), jnp.float32)
         for p in range(2)
@@ -96,7 +98,7 @@ def off_tree(betting, to, **cards):
 
 def lost_by_second(game, policy):
     """To a best response, beyond the value of the game."""
-    public = build_public_tree(game.tree)
+    public = build_sequence_form(game.tree)
     value, _ = linear_program.solve(public)
     return float(evaluation.best_response_value(public, policy)[0]) - value
 
@@ -119,11 +121,13 @@ def test_a_bet_that_is_not_known_is_answered_by_solving_again(constraint):
     nested = Nested(game.tree, blueprint, offered, to_the_end, constraint=constraint, known=known)
     (public,) = nested.off_tree
     assert lost_by_second(game, blueprint) > 0.09
-    policy = agent.composed_policy(nested, 1)
+    policy = depth_limited_agent.composed_policy(nested, 1)
     assert lost_by_second(game, (blueprint[0], policy[1])) < 0.002
-    state = agent.observe(nested, agent.init(nested, 1), 1)
-    before, _ = agent.think(nested, state)
-    after, rows = agent.think(nested, agent.observe(nested, before, public))
+    state = depth_limited_agent.observe(nested, depth_limited_agent.init(nested, 1), 1)
+    before, _ = depth_limited_agent.think(nested, state)
+    after, rows = depth_limited_agent.think(
+        nested, depth_limited_agent.observe(nested, before, public)
+    )
     assert (before.taken, after.taken) == (frozenset(), {public})
     assert after.root == before.public  # where the bet was made
     found = np.flatnonzero(game.tree.public_state == public)
@@ -142,7 +146,7 @@ def test_bets_that_are_not_known_in_a_game_of_two_streets():
     nested = Nested(
         game.tree, blueprint, offered, lambda tree, _: ends_of_rounds(tree), known=known
     )
-    policy = agent.composed_policy(nested, 1)
+    policy = depth_limited_agent.composed_policy(nested, 1)
     assert lost_by_second(game, blueprint) > 0.1
     assert lost_by_second(game, (blueprint[0], policy[1])) < 0.02
 
@@ -159,4 +163,4 @@ def test_what_is_known_must_be_seen_by_both():
         known=(first, second),
     )
     with pytest.raises(ValueError, match="does not see what is known"):
-        agent.composed_policy(nested, 1)
+        depth_limited_agent.composed_policy(nested, 1)

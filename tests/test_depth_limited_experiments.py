@@ -4,10 +4,12 @@
 import numpy as np
 import pytest
 
-from experiments import cli, depth_limited_leduc, results, rps_plus
-from experiments import translation_no_limit_leduc as translation
+from experiments import cli
+from experiments.harness import results
+from experiments.subgame_solving import depth_limited_leduc, rps_plus
+from experiments.subgame_solving import translation_no_limit_leduc as translation
 from solvers import evaluation, linear_program
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 
 @pytest.mark.slow
@@ -81,7 +83,7 @@ def test_a_run_of_translation(tmp_path):
 @pytest.mark.parametrize("name", translation.ONE_BET)
 def test_defending_is_part_of_an_equilibrium(name):
     game = translation._one_bet(translation.ONE_BET[name], 5, "40%, 100%, allin")
-    tree = build_public_tree(game.tree)
+    tree = build_sequence_form(game.tree)
     value, _ = linear_program.solve(tree)
     first = np.zeros((tree.players[0].num_decisions, tree.num_actions), np.float32)
     policy = translation.defending(game).astype(np.float32)

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from experiments import cli, results
+from experiments import cli
+from experiments.harness import results
 
 
 @pytest.mark.slow

@@ -11,13 +11,13 @@ import pytest
 from normal_form import guaranteed, moves_before
 
 from jaxgames import enumerate_game
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from jaxgames.holdem.sizes import Sizes
 from solvers.holdem.solution import Solution
-from solvers.holdem.tree import holdem_tree
-from solvers.public_tree import uniform, unpack
+from solvers.holdem.subgame_tree import holdem_tree
+from solvers.sequence_form import uniform, unpack
 
 DOCS = pathlib.Path(__file__).parent.parent / "docs"
 GUIDE = (DOCS / "add_a_game.md").read_text()

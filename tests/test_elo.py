@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments import elo
+from experiments.student_of_games import elo
 
 
 def test_two_players_by_the_formula():

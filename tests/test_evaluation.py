@@ -18,7 +18,7 @@ from solver_cases import (
 )
 from solver_reference import random_policies, uniform_policies
 
-from jaxgames.adapters.policies import to_openspiel_policy
+from jaxgames.adapters.openspiel_policies import to_openspiel_policy
 from solvers import evaluation
 
 SLOW = {"tic_tac_toe", "liars_dice(sides=3)"}

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.adapters.pgx_public import public_pgx
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs.tabulate import tabulate
 from jaxgames.core import TERMINAL
-from jaxgames.public_table import public_table
 from jaxgames.registry import make
-from jaxgames.tabulate import tabulate
-from solvers import minimax
-from solvers.search import evaluators, gt_cfr, resolving
-from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.perfect_information import minimax
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 CELLS = 9
 
@@ -22,7 +22,7 @@ CELLS = 9
 @functools.cache
 def endgame():
     """Tic-tac-toe with six empty cells, as a table, and its positions."""
-    game = public_pgx("tic_tac_toe")
+    game = pgx_beliefs("tic_tac_toe")
     after = jax.jit(game.after)
     game = game.replace(start=functools.reduce(after, jnp.array([4, 1, 0]), game.root()))
     table = tabulate(game)
@@ -47,8 +47,8 @@ def search(**changes):
     table, positions = endgame()
     late = np.flatnonzero((positions.depth == 3) & (positions.actor >= 0))
     here = np.concatenate([[0], late[:40]])
-    problem = resolving.first_problem(table, max_path=1)
-    run = functools.partial(gt_cfr.search, table, None, settings=settings(**changes))
+    problem = continual_resolving.first_problem(table, max_path=1)
+    run = functools.partial(growing_tree_cfr.search, table, None, settings=settings(**changes))
 
     @jax.jit
     def one_by_one(states):  # compiles faster than a batch
@@ -112,8 +112,10 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
     here, found = search(expand=expand)
-    worth = np.asarray(jax.vmap(gt_cfr.average_values)(found))[1:, 0, 0]
-    likeliest = np.asarray(jax.vmap(gt_cfr.average_policy)(found))[1:, :, 0].argmax(axis=1)
+    worth = np.asarray(jax.vmap(growing_tree_cfr.average_values)(found))[1:, 0, 0]
+    likeliest = np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found))[1:, :, 0].argmax(
+        axis=1
+    )
     np.testing.assert_allclose(worth, minimax.perfect_values(positions)[here[1:]], atol=0.1)
     assert minimax.perfect_actions(positions)[here[1:], likeliest].all()
 
@@ -140,10 +142,10 @@ def test_steps_of_a_search(expand, asks):
     how = settings(evaluate=counting, expand=expand)
     start, iterate, simulate = (
         jax.jit(functools.partial(step, table, None, settings=how))
-        for step in (gt_cfr.start, gt_cfr.iterate, gt_cfr.simulate)
+        for step in (growing_tree_cfr.start, growing_tree_cfr.iterate, growing_tree_cfr.simulate)
     )
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
-    state = start(problem=resolving.first_problem(table, max_path=1))
+    state = start(problem=continual_resolving.first_problem(table, max_path=1))
     assert calls() == 1 + 2 * CELLS
     for number in range(12):
         before, state = state, iterate(state)
@@ -176,7 +178,7 @@ def check_leaves(table, before, after):
 def test_virtual_losses_spread_the_simulations_between_two_iterations():
     """All cells promise the same, and nothing else counts: without, all would take the first."""
     _, found = search(
-        evaluate=evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
+        evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
     assert found.tree.visits[0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
     assert int(found.iterations[0]) == 1
@@ -195,8 +197,8 @@ def test_bad_settings(changes, message):
 
 
 def test_games_in_which_children_are_not_actions_are_refused():
-    table = public_table(make("kuhn_poker"))
-    problem = resolving.first_problem(table, max_path=1)
-    how = settings(evaluate=evaluators.zero, expand=1)
+    table = belief_table(make("kuhn_poker"))
+    problem = continual_resolving.first_problem(table, max_path=1)
+    how = settings(evaluate=leaf_evaluators.zero, expand=1)
     with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_poker.* has num_rows=3"):
-        gt_cfr.start(table, None, problem=problem, settings=how)
+        growing_tree_cfr.start(table, None, problem=problem, settings=how)

@@ -16,7 +16,10 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import benchmarks, cfr_convergence, cli, measure, plots, results, solve, tables
+from experiments import benchmarks, cli
+from experiments.commands import solve
+from experiments.harness import plots, results, tables
+from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
 from solvers.cfr import SOLVERS
@@ -153,7 +156,9 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_numbers(kuhn, tmp_path, 
     assert f"stopped after {pressed[0]} iterations" in said[-2]
 
     path = out / "checkpoint" / "curve.json"  # is written first: may be ahead of the state
-    later = measure.Point(iteration=pressed[0] + 1, seconds=9.0, exploitability=9.0, nash_conv=9.0)
+    later = measured_solve.Point(
+        iteration=pressed[0] + 1, seconds=9.0, exploitability=9.0, nash_conv=9.0
+    )
     path.write_text(json.dumps([*json.loads(path.read_text()), dataclasses.asdict(later)]))
     assert cli.main(shlex.split(command)[3:]) == 0
     ours, our_curve = read(out)
@@ -376,7 +381,7 @@ def test_presets_evaluate_where_they_compare():
     for config in cfr_convergence.PRESETS.values():
         point = 0
         while point < config.compared_at:
-            point = measure.next_log_spaced(point)
+            point = measured_solve.next_log_spaced(point)
         assert point == config.compared_at <= config.iterations
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from experiments import benchmarks, results
+from experiments import benchmarks
 from experiments.benchmarks import holdem
+from experiments.harness import results
 
 
 @pytest.mark.slow

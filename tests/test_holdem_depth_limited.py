@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from jaxgames.core import CHANCE
+from jaxgames.holdem.action_translation import action_matrix, counterparts
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import SHOWDOWN, betting_of_rules, subtree, with_bet
 from jaxgames.holdem.rules import Poker
-from jaxgames.holdem.sizes import Sizes
-from jaxgames.holdem.translation import action_matrix, counterparts
 from solvers import cfr, evaluation
-from solvers.holdem import leaf_values, nested
+from solvers.holdem import nested_streets, street_leaf_values
 from solvers.holdem.boards import apart
-from solvers.holdem.depth_limited import cut_street, pair_sums, part_of, transferred
-from solvers.holdem.game import game_tree
-from solvers.holdem.translated import mixed, translated
-from solvers.public_tree import uniform, unpack
+from solvers.holdem.depth_limited_street import cut_street, pair_sums, part_of, transferred
+from solvers.holdem.translated_betting import mixed, translated
+from solvers.holdem.whole_game import game_tree
+from solvers.sequence_form import uniform, unpack
 
 # the first player bets, or checks and is bet at; hands of two of eight cards
 GAME = Poker(
@@ -56,8 +56,8 @@ def blueprint():
 
 @functools.cache
 def blueprint_values():
-    below = leaf_values.below_leaves(cut())
-    return leaf_values.values(below, whole().public, blueprint())
+    below = street_leaf_values.below_leaves(cut())
+    return street_leaf_values.values(below, whole().public, blueprint())
 
 
 def as_blueprint(here):
@@ -107,12 +107,12 @@ def test_hands_play_by_classes():
 
 
 def test_values_on_sampled_boards_are_right_on_average():
-    below = leaf_values.below_leaves(cut())
+    below = street_leaf_values.below_leaves(cut())
     draws = 300
 
     def rolled_out(key):
-        some = leaf_values.sampled(below, key, 2)
-        return leaf_values.values(some, whole().public, blueprint())
+        some = street_leaf_values.sampled(below, key, 2)
+        return street_leaf_values.values(some, whole().public, blueprint())
 
     found = np.asarray(jax.lax.map(rolled_out, jax.random.split(jax.random.key(0), draws)))
     error = found.std(axis=0) / draws**0.5
@@ -123,7 +123,7 @@ def test_values_on_sampled_boards_are_right_on_average():
 def test_inclined_strategies():
     """Ten times as likely to fold, to call, to raise."""
     rows = unpack(whole().public, uniform(whole().public))
-    found = nested.inclined(whole(), rows, player=FIRST)
+    found = nested_streets.inclined(whole(), rows, player=FIRST)
     first = whole().layouts[FIRST].first_decision[0]
     fold, call, _ = whole().betting.actions[0]
     assert (fold, call) == ("fold", "call")
@@ -147,8 +147,8 @@ def test_a_part_plays_like_the_whole():
 
 
 def generated(choices, *, weaken=False):
-    below = leaf_values.below_leaves(cut(choices))
-    return nested.generated(
+    below = street_leaf_values.below_leaves(cut(choices))
+    return nested_streets.generated(
         cut(choices),
         below,
         blueprint(),
@@ -160,7 +160,7 @@ def generated(choices, *, weaken=False):
 
 def worth_of_street(values, counts):
     """To the first player: a range, after 400 iterations."""
-    game = cut(values.shape[1:3]).with_values(nested.first_values(values, counts))
+    game = cut(values.shape[1:3]).with_values(nested_streets.first_values(values, counts))
     state = cfr.run(game, cfr.init(game), solver=cfr.pcfr_plus(), num_iterations=400)
     best = per_pair(evaluation.best_response_value(game, cfr.average_policy(game, state)))
     return -best[SECOND], best[FIRST]
@@ -206,17 +206,17 @@ def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
     strategies = [rows[None] for rows in blueprint()]
     for player in choosers:
         strategies[player] = jnp.stack([blueprint()[player], response[player], even[player]])
-    below = leaf_values.below_leaves(here)
-    values = nested.values_of(here, below, tuple(strategies))
-    lowered = nested.weakened(here, values, policy)
+    below = street_leaf_values.below_leaves(here)
+    values = nested_streets.values_of(here, below, tuple(strategies))
+    lowered = nested_streets.weakened(here, values, policy)
     for player in choosers:
         alone = tuple(CHOICES if p == player else 1 for p in range(2))
         least, weak, strong = (
             per_pair(evaluation.best_response_value(here.with_values(some), street)[player])
             for some in (
-                nested.first_values(values, (1, 1)),
-                nested.first_values(lowered, alone),
-                nested.first_values(values, alone),
+                nested_streets.first_values(values, (1, 1)),
+                nested_streets.first_values(lowered, alone),
+                nested_streets.first_values(values, alone),
             )
         )
         assert strong > least + 0.1
@@ -229,11 +229,11 @@ def test_solving_below_a_leaf_keeps_the_promise():
     part = part_of(whole(), leaf)
     values = as_blueprint(cut())
     street = random_policies(cut().with_values(values), 0)
-    reach = nested.promised(cut(), values, street, resolver=SECOND)[1][0]
+    reach = nested_streets.promised(cut(), values, street, resolver=SECOND)[1][0]
     reaches = tuple(jnp.ones_like(reach) if p == FIRST else reach for p in range(2))
     start = unpack(part.tree.public, uniform(part.tree.public))
     opt_out = evaluation.root_best_response_values(part.tree.public, start, reaches)[FIRST]
-    policy = nested.solve_below(
+    policy = nested_streets.solve_below(
         part, opt_out, reach, resolver=SECOND, solver=cfr.cfr_plus(), num_iterations=200
     )
     best = evaluation.root_best_response_values(part.tree.public, policy, reaches)[FIRST]
@@ -246,7 +246,7 @@ def test_what_is_promised_is_what_the_leaf_is_worth():
     """To the opponent's hands, when the resolver comes there as the first street has it."""
     values = as_blueprint(cut())
     leaf, game = int(cut().leaves[0]), cut().with_values(values)
-    promises = nested.promised(cut(), values, random_policies(game, 0), resolver=SECOND)
+    promises = nested_streets.promised(cut(), values, random_policies(game, 0), resolver=SECOND)
     opt_out, reach = (found[0] for found in promises)
     part = part_of(whole(), leaf)
     reaches = tuple(jnp.ones_like(opt_out) if p == FIRST else reach for p in range(2))
@@ -282,7 +282,7 @@ def test_promises_add_up_to_what_could_have_been_had(action, opponent, choices):
     opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), opponent)
     first_hands = np.unique(here.classes[1 - opponent], return_index=True)[1]
     for gifts in (False, True):
-        promises, reaches = nested.promised(
+        promises, reaches = nested_streets.promised(
             here, values, street, resolver=1 - opponent, opt_out=opt_out, gifts=gifts
         )
         met = (pairs if opponent == 0 else pairs.T)[None] * reaches[:, None, first_hands]
@@ -363,7 +363,9 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"values have shape \(1, 1, 3, 4, 4\), must be"):
         cut().with_values(jnp.zeros((1, 1, 3, 4, 4)))
     with pytest.raises(ValueError, match="gifts=True needs opt_out"):
-        nested.promised(cut(), as_blueprint(cut()), blueprint(), resolver=SECOND, gifts=True)
+        nested_streets.promised(
+            cut(), as_blueprint(cut()), blueprint(), resolver=SECOND, gifts=True
+        )
     with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
         translated(whole(), whole(), blueprint(), {0: 0.5})
     other = game_tree(

@@ -26,12 +26,12 @@ from openspiel_parity import assert_same_game, universal_poker
 from jaxgames import enumerate_game
 from jaxgames.core import CHANCE
 from jaxgames.holdem.acpc import parse_game
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import FOLD, SHOWDOWN, betting_of_rules
 from jaxgames.holdem.rules import Poker, hunl, limit_holdem
-from jaxgames.holdem.sizes import Sizes
 from solvers import cfr
-from solvers.holdem.game import game_tree
-from solvers.public_tree import build_public_tree
+from solvers.holdem.whole_game import game_tree
+from solvers.sequence_form import build_sequence_form
 
 # player 1 begins, and pays less
 TWO_STREETS = """GAMEDEF
@@ -108,7 +108,7 @@ def explicit(name):
     game = GAMES[name]
     tree, betting = enumerate_game(game), betting_of_rules(game)
     known = [known_to(game, tree, betting, player) for player in range(2)]
-    return tree, build_public_tree(tree, dtype="float64"), known
+    return tree, build_sequence_form(tree, dtype="float64"), known
 
 
 @functools.cache

@@ -12,12 +12,12 @@ from test_local_best_response import SMALL, always, any_policy
 from jaxgames import make, random_playouts
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
-from solvers.response import holdem
-from solvers.response import local_best_response as lbr
-from solvers.response.chumps import Chump
+from solvers.approximate_best_response import holdem_opponents
+from solvers.approximate_best_response import local_best_response as lbr
+from solvers.approximate_best_response.holdem_chumps import Chump
 
 CALLS = Chump((0.0, 1.0, 0.0))
-POKER = holdem.StrengthPoker(**SMALL.parameters())
+POKER = holdem_opponents.StrengthPoker(**SMALL.parameters())
 
 
 def test_features_tell_what_the_player_knows():
@@ -53,7 +53,7 @@ def test_the_belief_is_what_bayes_says():
     policy = functools.partial(any_policy, POKER)
     settings = lbr.LocalBestResponse(POKER)
     for responder in range(2):
-        belief = holdem.RangeBelief(
+        belief = holdem_opponents.RangeBelief(
             game=POKER, policy_of_hands=policy, responder=jnp.int32(responder)
         )
         after = jax.jit(belief.after)
@@ -65,7 +65,7 @@ def test_the_belief_is_what_bayes_says():
                 if state.actor in (CHANCE, TERMINAL):
                     continue
                 action = playouts().moves[game, step]
-                node = holdem.IndexedGame(
+                node = holdem_opponents.IndexedGame(
                     game=POKER, index=lambda s, p: p, num_states=9, longest=9
                 ).at(jax.tree.map(jnp.asarray, state))
                 rows = np.asarray(lbr.probabilities(settings, policy, node.place))
@@ -82,7 +82,9 @@ def test_the_belief_is_what_bayes_says():
 
 @pytest.mark.parametrize("policy", [None, functools.partial(any_policy, POKER)])
 def test_hands_are_drawn_in_proportion_to_their_weights(policy):
-    belief = holdem.RangeBelief(game=POKER, policy_of_hands=policy, responder=jnp.int32(1))
+    belief = holdem_opponents.RangeBelief(
+        game=POKER, policy_of_hands=policy, responder=jnp.int32(1)
+    )
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))
@@ -98,7 +100,7 @@ def test_any_two_cards_are_drawn_equally_often():
     game = make(
         "poker(hole=2,ranks=3,suits=2,board=0/1,raise_sizes=10/20,max_raises=1/1,first=1/0)"
     )
-    belief = holdem.RangeBelief(game=game, policy_of_hands=None, responder=jnp.int32(0))
+    belief = holdem_opponents.RangeBelief(game=game, policy_of_hands=None, responder=jnp.int32(0))
     state = game.init()
     for card in (1, 4, 0, 5):
         state = game.step(state, jnp.int32(card))
@@ -114,8 +116,8 @@ def test_any_two_cards_are_drawn_equally_often():
 
 def test_cards_are_dealt_as_by_the_rules():
     """Round by round, every card equally often, none of them twice."""
-    game = holdem.StrengthPoker(**make("limit_holdem").parameters())
-    play = holdem.against_chump(game, CALLS, responder=0).game
+    game = holdem_opponents.StrengthPoker(**make("limit_holdem").parameters())
+    play = holdem_opponents.against_chump(game, CALLS, responder=0).game
 
     def run(luck):
         def call(state, luck):
@@ -137,7 +139,7 @@ def test_cards_are_dealt_as_by_the_rules():
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
     for responder in range(2):
-        game = holdem.against_chump(POKER, CALLS, responder=responder).game
+        game = holdem_opponents.against_chump(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
         found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
         np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
@@ -156,12 +158,12 @@ def test_showdowns_pay_the_mean_over_all_hands():
 
 def test_bad_input():
     with pytest.raises(ValueError, match="responder=2 must be a player"):
-        holdem.against_chump(POKER, CALLS, responder=2)
-    drawn = holdem.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
+        holdem_opponents.against_chump(POKER, CALLS, responder=2)
+    drawn = holdem_opponents.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
     with pytest.raises(ValueError, match="must not be drawn by chance"):
-        holdem.against_chump(drawn, CALLS, responder=0)
+        holdem_opponents.against_chump(drawn, CALLS, responder=0)
     with pytest.raises(ValueError, match="must be of 3 actions"):
-        holdem.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
+        holdem_opponents.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from jaxgames.holdem.sizes import Sizes
-from solvers.holdem.sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
 
 TESTS = pathlib.Path(__file__).parent
 FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=8"

@@ -5,16 +5,16 @@ import functools
 import numpy as np
 import pytest
 
-from experiments.holdem_spots import SPOTS
+from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.game_tree import TreeTooLargeError
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
-from jaxgames.holdem.sizes import Sizes
 from solvers import cfr
 from solvers.holdem.solution import Solution
-from solvers.holdem.tree import estimated_bytes, holdem_tree
+from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
 
 
 def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):

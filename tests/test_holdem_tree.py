@@ -12,13 +12,14 @@ from holdem_reference import (
     suits_that_keep,
 )
 
-import solvers.holdem.ranks
+import solvers.holdem.showdown_by_ranks
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
-from jaxgames.holdem.sizes import Sizes
-from solvers import cfr, sweeps
-from solvers.holdem.tree import holdem_tree
+from solvers import cfr
+from solvers.holdem.subgame_tree import holdem_tree
+from solvers.sequence_form import sweeps
 
 BOARD = parse_cards("Td9d6hQc2s")
 SIZES = Sizes.parse("50%, 100%, allin", "3x")
@@ -112,8 +113,10 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
         return [sweeps.terminal_values(tree.public, reach, player) for player in range(2)]
 
     at_once = values()
-    monkeypatch.setattr(solvers.holdem.ranks, "_MANY", 1)
-    monkeypatch.setattr(solvers.holdem.ranks, "_CHUNK", 5 * 6 * len(np.flatnonzero(ranges[0])))
+    monkeypatch.setattr(solvers.holdem.showdown_by_ranks, "_MANY", 1)
+    monkeypatch.setattr(
+        solvers.holdem.showdown_by_ranks, "_CHUNK", 5 * 6 * len(np.flatnonzero(ranges[0]))
+    )
     jax.tree.map(
         lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-3), values(), at_once
     )

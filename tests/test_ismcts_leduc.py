@@ -2,7 +2,9 @@
 
 import pytest
 
-from experiments import cli, ismcts_leduc, published, results, tables
+from experiments import cli
+from experiments.harness import published, results, tables
+from experiments.tabular import ismcts_leduc
 
 
 @pytest.mark.slow

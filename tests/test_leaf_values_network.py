@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from jaxgames.core import CHANCE
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import betting_of_rules
 from jaxgames.holdem.rules import Poker
-from jaxgames.holdem.sizes import Sizes
-from nets.leaf_values import leaf_features
-from train.leaf_values import huber, new_training, train
+from nets.leaf_value_network import leaf_features
+from train.leaf_value_regression import huber, new_training, train
 
 GAME = Poker(
     limit=False,

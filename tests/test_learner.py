@@ -12,7 +12,7 @@ import pytest
 import scipy.stats
 from flax import nnx
 
-from jaxgames.public_table import public_table
+from jaxgames.beliefs.table import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from train import learner as learning
@@ -34,7 +34,7 @@ SETTINGS = LearnerSettings(
 
 @functools.cache
 def table():
-    return public_table(make("leduc_poker"))
+    return belief_table(make("leduc_poker"))
 
 
 @jax.jit

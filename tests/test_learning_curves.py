@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import learning_curves
-from experiments.learning_curves import Method, learned, log_spaced, of_seeds, told
+from experiments.tabular import learning_curves
+from experiments.tabular.learning_curves import Method, learned, log_spaced, of_seeds, told
 
 AT = (3, 10, 700)
 

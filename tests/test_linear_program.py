@@ -8,7 +8,7 @@ from normal_form import guaranteed, payoff_table
 from solver_cases import assert_policies_close, gains, game_tree, public_tree, swapped
 
 from solvers import linear_program
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 
 @pytest.fixture(autouse=True)
@@ -100,13 +100,13 @@ def test_agrees_with_the_table_of_pure_strategies(name):
 def test_swapped_players_have_the_opposite_value():
     name = "random(seed=35,zero_sum=true)"
     value, _ = linear_program.solve(public_tree(name))
-    other, _ = linear_program.solve(build_public_tree(swapped(game_tree(name)), dtype="float64"))
+    other, _ = linear_program.solve(build_sequence_form(swapped(game_tree(name)), dtype="float64"))
     np.testing.assert_allclose(other, -value, atol=1e-9)
     assert abs(value) > 1e-3
 
 
 def test_single_precision_trees_are_solved_in_double():
-    tree = build_public_tree(game_tree("kuhn_poker"), dtype="float32")
+    tree = build_sequence_form(game_tree("kuhn_poker"), dtype="float32")
     value, policies = linear_program.solve(tree)
     np.testing.assert_allclose(value, -1 / 18, atol=1e-7)
     assert policies[0].dtype == np.float64

@@ -15,9 +15,9 @@ from jaxgames.game_tree import levels
 from jaxgames.histories import states_at
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING, limit_holdem
-from solvers.response import aivat
-from solvers.response import local_best_response as lbr
-from solvers.response.local_best_response import LocalBestResponse
+from solvers import aivat
+from solvers.approximate_best_response import local_best_response as lbr
+from solvers.approximate_best_response.local_best_response import LocalBestResponse
 from solvers.sampling.episodes import mixed
 
 SMALL = dataclasses.replace(LEDUC, max_raises=(1, 1))

@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from test_tabulate import GLASSES, uniform_and_random
 
-from experiments.opponents import by_information_state
+from experiments.best_response.named_agents import by_information_state
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.game_tree import check_policies, enumerate_game
-from jaxgames.public_states import list_public_states
 from jaxgames.registry import make
-from jaxgames.tabulate import belief_table
 from solvers import evaluation
-from solvers.public_tree import build_public_tree
-from solvers.search.listing import exploitability
+from solvers.evaluation.belief_exploitability import exploitability
+from solvers.sequence_form import build_sequence_form
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", GLASSES])
 def test_policies_of_public_states_are_exploited_as_much_in_the_game(name):
     """In Scotland Yard they forget how a station was reached; a best response does not gain."""
-    game, table = make(name), belief_table(name)
+    game, table = make(name), belief_table_by_name(name)
     listing, tree = list_public_states(table), enumerate_game(game)
     policy = uniform_and_random(table, listing)
     found = by_information_state(game, tree, table, [np.asarray(policy)] * 2)
     check_policies(tree, found)
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     measured = evaluation.exploitability(public, tuple(map(jnp.asarray, found)))
     expected = jax.jit(exploitability)(table, listing, policy)
     assert float(jnp.ravel(measured)[0]) == pytest.approx(float(expected), abs=1e-5)

@@ -12,7 +12,7 @@ from openspiel_parity import assert_same_game
 from jaxgames import TERMINAL, check_game, make, random_playouts
 from jaxgames.adapters import load
 from jaxgames.adapters.pgx import from_pgx, make_env
-from jaxgames.adapters.simulator import Simulator
+from jaxgames.adapters.pgx_simulator import Simulator
 
 
 @pytest.fixture(scope="module")

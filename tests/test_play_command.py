@@ -14,14 +14,19 @@ import pytest
 import tyro
 from written_agent import write_agent
 
-from experiments import matches, play
-from experiments.agents import TrainedAgent, load_agent, table_of
+from experiments.commands import play_agent
+from experiments.student_of_games import matches
+from experiments.student_of_games.trained_agents import (
+    TrainedAgent,
+    load_agent,
+    table_of,
+)
+from jaxgames.beliefs.places import table_places
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
-from jaxgames.public_places import public_places
 from jaxgames.registry import make
-from solvers.search import evaluators
-from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search import leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
 
@@ -33,7 +38,7 @@ def folder(tmp_path_factory):
 
 def run(command, *folders):
     arguments = [str(folders[0]) if word == "DIR" else word for word in shlex.split(command)]
-    play.main(tyro.cli(play.Arguments, args=arguments, use_underscores=True))
+    play_agent.main(tyro.cli(play_agent.Arguments, args=arguments, use_underscores=True))
 
 
 def typed(monkeypatch, text):
@@ -157,7 +162,7 @@ def test_the_committed_agent_can_be_loaded():
 @functools.cache
 def places(name):
     tree, table = enumerate_game(make(name)), table_of(name)
-    return tree, public_places(tree, table)
+    return tree, table_places(tree, table)
 
 
 def uniform_games(name, cards, seed):
@@ -203,19 +208,19 @@ def test_both_games_of_a_deal_have_the_same_cards():
 
 def zero_agent(name):
     table = table_of(name)
-    settings = GrowingTreeCfr(evaluators.zero, simulations=4)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4)
     return TrainedAgent(game=make(name), table=table, params=None, settings=settings)
 
 
 def test_agents_with_merged_rows_cannot_be_followed():
     agent = dataclasses.replace(zero_agent("kuhn_poker"), game=make("scotland_yard(map=glasses)"))
     with pytest.raises(ValueError, match="forget how a station was reached"):
-        play._Room(agent)
+        play_agent._Room(agent)
 
 
 def test_what_is_seen_is_what_is_known():
     """The same in every history that the player cannot tell apart, and never the other's card."""
-    room = play._Room(zero_agent("leduc_poker"))
+    room = play_agent._Room(zero_agent("leduc_poker"))
     decisions = np.flatnonzero(room.tree.actor == 1)
     for history in map(int, decisions[:: len(decisions) // 12]):
         states = room.tree.information_state[:, 1]
@@ -230,7 +235,7 @@ def test_what_is_seen_is_what_is_known():
 
 
 def test_hidden_moves_stay_hidden():
-    room = play._Room(zero_agent("matrix_rps"))
+    room = play_agent._Room(zero_agent("matrix_rps"))
     decision = int(np.flatnonzero(room.tree.actor == 1)[2])
     assert room.last_move(decision) == room.seen(0, decision, room.last_move) == "scissors"
     assert room.seen(1, decision, room.last_move) == "?"
@@ -238,6 +243,6 @@ def test_hidden_moves_stay_hidden():
 
 
 def test_texts_of_different_shape_have_nothing_in_common():
-    assert play.common(["a b", "a  c"]) == "a ?"
-    assert play.common(["a b", "a"]) == "?"
-    assert play.common(["a b"]) == "a b"
+    assert play_agent.common(["a b", "a  c"]) == "a ?"
+    assert play_agent.common(["a b", "a"]) == "?"
+    assert play_agent.common(["a b"]) == "a b"

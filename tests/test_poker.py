@@ -15,7 +15,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.acpc import parse_game
 from jaxgames.holdem.rules import Poker, hunl, limit_holdem, nlfh
 from solvers.linear_program import solve
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 HEADS_UP = """GAMEDEF
 nolimit
@@ -206,7 +206,7 @@ def test_small_instances_are_known_games(game, same):
     assert ours.num_decisions == known.num_decisions
     assert ours.num_histories == known.num_histories
     np.testing.assert_array_equal(np.sort(ours.returns[:, 0]), np.sort(known.returns[:, 0]))
-    values = [solve(build_public_tree(tree))[0] for tree in (ours, known)]
+    values = [solve(build_sequence_form(tree))[0] for tree in (ours, known)]
     assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 

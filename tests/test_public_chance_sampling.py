@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from sampling_cases import assert_side_by_side_is_one_by_one, assert_unbiased, compiled
 
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
 from jaxgames.core import CHANCE
-from jaxgames.public_states import list_public_states
-from jaxgames.public_table import public_table
 from solvers import cfr, evaluation
+from solvers.evaluation.belief_exploitability import reach_and_values
 from solvers.regret import RegretMatchingPlus
 from solvers.sampling import public_chance_sampling
 from solvers.sampling.public_chance_sampling import PublicChanceSampling, build_chance_tree
-from solvers.search.listing import reach_and_values
 
 
 @functools.cache
 def chance_tree(name):
-    return build_chance_tree(public_table(compiled(name)[0]))
+    return build_chance_tree(belief_table(compiled(name)[0]))
 
 
 def learned(tree, key, *, settings, num_iterations):

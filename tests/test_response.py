@@ -14,11 +14,11 @@ from jaxgames.core import TERMINAL, record
 from jaxgames.histories import states_at
 from jaxgames.kuhn import BET, PASS
 from jaxgames.registry import make
-from solvers.response import games, opponents, posterior
-from solvers.response.ismcts_br import IsmctsBr, search
-from solvers.response.opponents import Tabular, Uniform, by_rules
-from solvers.response.posterior import PerfectInformation, against
-from solvers.response.response_game import Belief, ResponseGame, Standing, begin
+from solvers.approximate_best_response import opponents, posterior, response_matches
+from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
+from solvers.approximate_best_response.opponents import Tabular, Uniform, by_rules
+from solvers.approximate_best_response.posterior import PerfectInformation, against
+from solvers.approximate_best_response.response_game import Belief, ResponseGame, Standing, begin
 from solvers.sampling.indexed_game import indexed_game
 
 KUHN, SMALL = "kuhn_poker", "leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)"
@@ -81,7 +81,7 @@ def shares_of_the_best(name, policies, settings, *, belief=None):
     for player in range(2):
         response = against(source, tree, policies, responder=player)
         response = response if belief is None else response.replace(belief=belief)
-        found = games.composed(
+        found = response_matches.composed(
             response, None, jax.random.key(player), source, settings=settings, batch=16
         )
         won += value(name, policies, player, found)
@@ -166,14 +166,16 @@ def test_games_against_the_opponent_are_worth_what_they_should_be():
     for player in range(2):
         response = against(source, tree, policies, responder=player)
         settings = IsmctsBr(simulations=300, scale=2.0)
-        won = games.play(response, None, jax.random.key(3), settings=settings, num_games=2000)
+        won = response_matches.play(
+            response, None, jax.random.key(3), settings=settings, num_games=2000
+        )
         error = won.std() / np.sqrt(len(won))
         assert abs(won.mean() - best[player]) < 4 * error + 0.01
 
 
 def test_games_of_policies_are_worth_what_they_should_be():
     policies = one_who_plays_its_cards()
-    won = games.sampled(compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000)
+    won = response_matches.sampled(compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000)
     expected = value(KUHN, policies, 0, policies[0])
     assert abs(won[:, 0].mean() - expected) < 4 * won[:, 0].std() / np.sqrt(len(won))
     np.testing.assert_allclose(won.sum(axis=1), 0, atol=1e-6)
@@ -214,7 +216,9 @@ def test_games_by_their_rules():
         responder=jnp.int32(0),
     )
     settings = IsmctsBr(simulations=300, scale=2.0)
-    won = games.play(response, None, jax.random.key(5), settings=settings, num_games=2000)
+    won = response_matches.play(
+        response, None, jax.random.key(5), settings=settings, num_games=2000
+    )
     best = best_values(KUHN, one_who_plays_its_cards())[0]
     assert abs(won.mean() - best) < 4 * won.std() / np.sqrt(len(won)) + 0.01
 
@@ -298,7 +302,7 @@ def test_bad_opponents():
         game=game, opponent=Uniform(), belief=PerfectInformation(), responder=jnp.int32(0)
     )
     with pytest.raises(ValueError, match=r"only a game compiled from kuhn_poker.* can be composed"):
-        games.composed(response, None, jax.random.key(0), source, settings=SETTINGS)
+        response_matches.composed(response, None, jax.random.key(0), source, settings=SETTINGS)
     with pytest.raises(ValueError, match="num_games=0 must be at least 1"):
-        games.play(response, None, jax.random.key(0), settings=SETTINGS, num_games=0)
+        response_matches.play(response, None, jax.random.key(0), settings=SETTINGS, num_games=0)
     assert isinstance(against(source, tree, good, responder=0).opponent, Tabular)

@@ -2,7 +2,9 @@
 
 import pytest
 
-from experiments import abr_chumps, aivat_leduc, cli, holdem_responses, results
+from experiments import cli
+from experiments.best_response import abr_chumps, aivat_leduc, holdem_responses
+from experiments.harness import results
 
 
 def test_a_run_of_aivat(tmp_path):

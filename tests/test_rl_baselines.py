@@ -2,7 +2,9 @@
 
 import pytest
 
-from experiments import cli, results, rl_baselines
+from experiments import cli
+from experiments.harness import results
+from experiments.tabular import rl_baselines
 
 
 @pytest.mark.slow

@@ -2,9 +2,10 @@
 
 import pytest
 
-from experiments import benchmarks, results
+from experiments import benchmarks
 from experiments.benchmarks import sampling
 from experiments.benchmarks.sampling_programs import TASKS, program
+from experiments.harness import results
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ import pytest
 
 from jaxgames import CHANCE, TERMINAL, check_game, enumerate_game, make, random_playouts
 from jaxgames.game_tree import levels
-from jaxgames.scotland_yard import add_map, load_map, maps, public_scotland_yard
+from jaxgames.scotland_yard import add_map, load_map, maps, scotland_yard_beliefs
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers import cfr, evaluation
-from solvers.public_tree import build_public_tree
+from solvers.sequence_form import build_sequence_form
 
 GLASSES = "scotland_yard(map=glasses)"
 LONDON = "scotland_yard(map=london)"
@@ -319,7 +319,7 @@ class Walk:
 @functools.cache
 def walk(spec):
     with jax.enable_x64(True):
-        return _walk(public_scotland_yard(make(spec)))
+        return _walk(scotland_yard_beliefs(make(spec)))
 
 
 def _walk(public):
@@ -589,7 +589,7 @@ def test_beliefs_follow_random_games_in_london(london_games):
         states, moves = take(london_games.states, number), london_games.moves[number]
         first = game.num_deals
         starts = game.layout.numbers[states.board.detectives[first]].tolist()
-        public = public_scotland_yard(game, detective_starts=starts)
+        public = scotland_yard_beliefs(game, detective_starts=starts)
         state, pair = public.root(), jnp.array([states.mr_x[first], 0], jnp.int32)
         for time in range(first, len(moves) + 1):
             expected = take(states, time)
@@ -617,7 +617,7 @@ def test_beliefs_follow_random_games_in_london(london_games):
     assert sum(int(state.showing) > 0 for state in seen) >= 4
     with jax.enable_x64(True):
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *seen)
-        assert_transposed(public_scotland_yard(game, detective_starts=starts), stacked)
+        assert_transposed(scotland_yard_beliefs(game, detective_starts=starts), stacked)
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -629,11 +629,11 @@ def test_deals_are_checked_and_batched():
     game = make(LONDON)
     for starts in ((), (13, 26, 29, 34), (13, 26, 29, 34, 34), (13, 26, 29, 34, 51)):
         with pytest.raises(ValueError, match="must be 5 different stations of"):
-            public_scotland_yard(game, detective_starts=starts)
+            scotland_yard_beliefs(game, detective_starts=starts)
     with pytest.raises(ValueError, match=r"detective_starts=\(11, 1\) must be 2 exactly \(1, 11\)"):
-        public_scotland_yard(make(GLASSES), detective_starts=(11, 1))
+        scotland_yard_beliefs(make(GLASSES), detective_starts=(11, 1))
     publics = [
-        public_scotland_yard(game, detective_starts=s)
+        scotland_yard_beliefs(game, detective_starts=s)
         for s in ((13, 26, 29, 34, 50), (198, 197, 174, 155, 141))
     ]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *publics)
@@ -645,7 +645,7 @@ def test_deals_are_checked_and_batched():
 @pytest.mark.slow
 @pytest.mark.usefixtures("_x64")
 def test_glasses_is_worth_what_the_reference_solved():
-    tree = build_public_tree(histories(GLASSES)[0], dtype="float64")
+    tree = build_sequence_form(histories(GLASSES)[0], dtype="float64")
     solver = cfr.pcfr_plus()
     state = cfr.run(tree, cfr.init(tree), solver=solver, num_iterations=300)
     policy = cfr.average_policy(tree, state)

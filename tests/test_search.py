@@ -7,22 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.beliefs.table import belief_table
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
-from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from solvers import cfr
-from solvers.public_tree import build_public_tree
-from solvers.search import evaluators, gt_cfr, resolving
-from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.search.search_tree import expand
+from solvers.sequence_form import build_sequence_form
 
 
 @functools.cache
 def compiled(name, dtype="float32"):
     with jax.enable_x64(dtype == "float64"):
         tree = enumerate_game(make(name))
-        return tree, public_table(tree, dtype=dtype)
+        return tree, belief_table(tree, dtype=dtype)
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "goofspiel(cards=3)"])
@@ -31,9 +31,11 @@ def test_a_full_tree_is_plain_cfr(name):
     with jax.enable_x64(True):
         tree, table = compiled(name, "float64")
         inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
-        settings = GrowingTreeCfr(evaluators.zero, simulations=inner, max_path=1)
-        problem = resolving.first_problem(table, max_path=1, dtype="float64")
-        state = jax.jit(lambda: gt_cfr.start(table, None, problem=problem, settings=settings))()
+        settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=inner, max_path=1)
+        problem = continual_resolving.first_problem(table, max_path=1, dtype="float64")
+        state = jax.jit(
+            lambda: growing_tree_cfr.start(table, None, problem=problem, settings=settings)
+        )()
         none = jnp.zeros((table.num_actions, table.num_rows))
         grow = jax.jit(lambda t, slot: expand(table, t, slot, none, jnp.zeros(()), jnp.bool_(True)))
         grown, e = state.tree, 0
@@ -43,11 +45,11 @@ def test_a_full_tree_is_plain_cfr(name):
                     grown = grow(grown, jnp.int32(e * table.num_children + k))
             e += 1
         state = state.replace(tree=grown)
-        step = jax.jit(lambda s: gt_cfr.iterate(table, None, s, settings=settings))
-        public = build_public_tree(tree, dtype="float64")
+        step = jax.jit(lambda s: growing_tree_cfr.iterate(table, None, s, settings=settings))
+        public = build_sequence_form(tree, dtype="float64")
         solver = cfr.cfr_plus(alternating=False)
         plain = cfr.init(public)
-        policies = jax.jit(jax.vmap(gt_cfr.node_policy, (None, 0)))
+        policies = jax.jit(jax.vmap(growing_tree_cfr.node_policy, (None, 0)))
         where = np.asarray(grown.state[:inner])
         actor = np.asarray(table.actors)[where]
         numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
@@ -62,13 +64,13 @@ def test_a_full_tree_is_plain_cfr(name):
                 np.testing.assert_allclose(found[node, row], expected, atol=1e-9)
 
 
-SETTINGS = GrowingTreeCfr(evaluators.zero, simulations=30, max_path=1)
+SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, max_path=1)
 
 
 def searched(name, keys, settings=SETTINGS):
     _, table = compiled(name)
-    problem = resolving.first_problem(table, max_path=1)
-    run = lambda key: gt_cfr.search(  # noqa: E731
+    problem = continual_resolving.first_problem(table, max_path=1)
+    run = lambda key: growing_tree_cfr.search(  # noqa: E731
         table, None, key, problem=problem, settings=settings
     )
     return table, jax.jit(jax.vmap(run))(keys)
@@ -143,9 +145,9 @@ def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
     found = []
     for length in (1, 4):  # of one capacity
-        settings = GrowingTreeCfr(evaluators.zero, simulations=27, max_path=length)
-        problem = resolving.first_problem(table, max_path=length)
-        search = jax.jit(functools.partial(gt_cfr.search, settings=settings))
+        settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=27, max_path=length)
+        problem = continual_resolving.first_problem(table, max_path=length)
+        search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
         found.append(search(table, None, jax.random.key(3), problem=problem).tree)
     assert int(found[0].count) == int(found[1].count)
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
@@ -154,13 +156,13 @@ def test_padding_of_the_path_does_not_matter():
 
 def test_policies_are_distributions():
     _, batch = leduc_searches()
-    policies = jax.vmap(gt_cfr.average_policy)(batch)
+    policies = jax.vmap(growing_tree_cfr.average_policy)(batch)
     np.testing.assert_allclose(np.asarray(policies).sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("pace", "iterations"), [(1.0, 30), (0.5, 60), (3.0, 10)])
 def test_pace_is_simulations_per_iteration(pace, iterations):
-    settings = GrowingTreeCfr(evaluators.zero, simulations=30, pace=pace, max_path=1)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
     table, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
     rows = np.asarray(batch.tree.visits[0])[:, : table.num_rows]
@@ -169,26 +171,26 @@ def test_pace_is_simulations_per_iteration(pace, iterations):
 
 def test_walks_end_with_the_last_leaf():
     """They change nothing but visits then: the policy is that of walking on."""
-    settings = GrowingTreeCfr(evaluators.zero, simulations=60, max_path=1)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=60, max_path=1)
     table, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
-    problem = resolving.first_problem(table, max_path=1)
+    problem = continual_resolving.first_problem(table, max_path=1)
 
     @jax.jit
     def walking_on(key):
         def phase(i, state):
-            state = gt_cfr.iterate(table, None, state, settings=settings)
+            state = growing_tree_cfr.iterate(table, None, state, settings=settings)
             noise = jax.random.fold_in(key, i)
-            return gt_cfr.simulate(table, None, noise, state, settings=settings)
+            return growing_tree_cfr.simulate(table, None, noise, state, settings=settings)
 
-        start = gt_cfr.start(table, None, problem=problem, settings=settings)
+        start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
         return jax.lax.fori_loop(0, 60, phase, start)
 
     other = walking_on(jax.random.split(jax.random.key(0), 1)[0])
     assert int(batch.tree.leaves.count[0]) == 0
     assert int(batch.tree.visits[0][:, : table.num_rows].sum()) < 60
     assert int(other.tree.visits[:, : table.num_rows].sum()) == 60
-    found = gt_cfr.average_policy(jax.tree.map(lambda x: x[0], batch))
-    np.testing.assert_allclose(found, gt_cfr.average_policy(other), rtol=1e-6)
+    found = growing_tree_cfr.average_policy(jax.tree.map(lambda x: x[0], batch))
+    np.testing.assert_allclose(found, growing_tree_cfr.average_policy(other), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ def test_walks_end_with_the_last_leaf():
 )
 def test_bad_settings(changes, message):
     with pytest.raises(ValueError, match=message):
-        GrowingTreeCfr(**dict(dict(evaluate=evaluators.zero, simulations=1), **changes))
+        GrowingTreeCfr(**dict(dict(evaluate=leaf_evaluators.zero, simulations=1), **changes))
 
 
 def test_a_path_too_long():
     _, table = compiled("kuhn_poker")
-    problem = resolving.first_problem(table, max_path=3)
+    problem = continual_resolving.first_problem(table, max_path=3)
     with pytest.raises(ValueError, match="path has 3 steps, more than max_path=1"):
-        gt_cfr.start(table, None, problem=problem, settings=SETTINGS)
+        growing_tree_cfr.start(table, None, problem=problem, settings=SETTINGS)

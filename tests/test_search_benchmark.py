@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments import benchmarks, results
-from experiments.benchmarks import alphazero, network_floor, search, search_pieces, tree_growth
+from experiments import benchmarks
+from experiments.benchmarks import mctx_search, network_floor, search, search_pieces, tree_growth
 from experiments.benchmarks.search_tasks import TASKS, before_mate, build
+from experiments.harness import results
 from jaxgames.core import TERMINAL
-from solvers.search import gt_cfr
+from solvers.search import growing_tree_cfr
 
 TASK = "Kuhn (8,1), 1x8"
 CHILDREN = "tic-tac-toe (40,1), 1x8"
@@ -62,9 +63,11 @@ def test_leaves_are_counted_as_the_search_goes():
     game, settings = setting.game, setting.settings
     problem, keys = setting.problem, jax.random.split(jax.random.key(0), 2)
     args = {"settings": settings}
-    start = jax.jit(lambda: gt_cfr.start(game, setting.params, problem=problem, **args))
-    step = jax.jit(lambda state: gt_cfr.iterate(game, setting.params, state, **args))
-    grow = jax.jit(lambda key, state: gt_cfr.simulate(game, setting.params, key, state, **args))
+    start = jax.jit(lambda: growing_tree_cfr.start(game, setting.params, problem=problem, **args))
+    step = jax.jit(lambda state: growing_tree_cfr.iterate(game, setting.params, state, **args))
+    grow = jax.jit(
+        lambda key, state: growing_tree_cfr.simulate(game, setting.params, key, state, **args)
+    )
     states, expected = [], []
     for key in keys:
         state = start()
@@ -163,7 +166,7 @@ def test_all_programs_agree(tmp_path):
     with (tmp_path / "benchmark.csv").open() as file:
         found = [(row["task"], row["program"]) for row in csv.DictReader(file)]
     expected = [(TASK, "ours"), (TASK, "ours, 2 devices"), (CHILDREN, "ours")]
-    expected += [(CHILDREN, search.RIVAL)] * alphazero.is_installed()
+    expected += [(CHILDREN, search.RIVAL)] * mctx_search.is_installed()
     assert found == expected
     points = results.read_result(tmp_path / "result.json")
     assert points.number("32 nodes:leduc_poker, twice the capacity").value > 0

@@ -8,30 +8,33 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
 from jaxgames.core import TERMINAL
-from jaxgames.public_states import list_public_states
-from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers.search import evaluators, gt_cfr, listing
-from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.evaluation import belief_exploitability
+from solvers.search import growing_tree_cfr, leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.search.search_tree import uniform
 from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.presets import paper_settings
+from train.paper_settings import paper_settings
 from train.self_play import SelfPlaySettings, expected_payoff, go_on, new_episode
 
-SEARCH = GrowingTreeCfr(evaluators.zero, simulations=2, max_path=1)
+SEARCH = GrowingTreeCfr(leaf_evaluators.zero, simulations=2, max_path=1)
 GAMES = 256  # side by side
 
 
 @functools.cache
 def kuhn():
-    return public_table(make("kuhn_poker"))
+    return belief_table(make("kuhn_poker"))
 
 
 @functools.cache
 def search():
-    one = lambda key, problem: gt_cfr.search(kuhn(), None, key, problem=problem, settings=SEARCH)  # noqa: E731
+    def one(key, problem):
+        return growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=SEARCH)
+
     return jax.jit(jax.vmap(one))
 
 
@@ -68,7 +71,7 @@ def test_outcomes_are_on_average_the_values_of_the_policies():
     table, (examples, *_) = kuhn(), uniform_play()
     states = list_public_states(table)
     policy = jax.vmap(lambda state: uniform(table, state, jnp.dtype("float32")))(states.state)
-    reach, exact = listing.reach_and_values(table, states, policy)
+    reach, exact = belief_exploitability.reach_and_values(table, states, policy)
     each = lambda s, r: jnp.stack([table.compatible(s, p, r[1 - p]) for p in (0, 1)])  # noqa: E731
     mass, exact = np.asarray(jax.vmap(each)(states.state, reach)), np.asarray(exact)
     features, wanted = np.asarray(jax.vmap(table.encode)(states.state)), examples.value_weight > 0
@@ -98,14 +101,14 @@ def test_games_teach_once_and_each_move():
 
 def test_searches_expect_the_value_of_the_game():
     """The first player's expectation over the deals, after a thorough search."""
-    thorough = GrowingTreeCfr(evaluators.zero, simulations=100, pace=0.02, max_path=1)
+    thorough = GrowingTreeCfr(leaf_evaluators.zero, simulations=100, pace=0.02, max_path=1)
     problem = new_episode(
         kuhn(), jax.random.key(0), max_path=1, settings=SelfPlaySettings()
     ).problem
 
     @jax.jit
     def expectations(key):
-        found = gt_cfr.search(kuhn(), None, key, problem=problem, settings=thorough)
+        found = growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=thorough)
         pairs = jnp.stack(jnp.meshgrid(*[jnp.arange(3, dtype=jnp.int32)] * 2, indexing="ij"), -1)
         return jax.vmap(lambda rows: expected_payoff(kuhn(), found, rows))(pairs.reshape(-1, 2))
 
@@ -143,7 +146,7 @@ def test_greedy_moves_after_some_and_games_cut_off():
     assert (np.asarray(after.moves) == 0).all()
     assert there.all()
     table, pair = jax.tree.map(np.asarray, kuhn()), np.asarray(before.rows)
-    policy = np.asarray(jax.vmap(gt_cfr.average_policy)(found))
+    policy = np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found))
     likeliest = policy[np.arange(GAMES), :, pair[:, 1]].argmax(axis=1)
     end = table.successors[reached, likeliest]
     over = table.actors[end] == TERMINAL

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from train import sharding
+from train import data_sharding
 
 TESTS = pathlib.Path(__file__).parent
 TIMEOUT = 400  # seconds, on a busy machine
@@ -109,7 +109,7 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
 
 
 def test_sizes_that_devices_cannot_share():
-    mesh = sharding.data_mesh(jax.devices() * 3)
+    mesh = data_sharding.data_mesh(jax.devices() * 3)
     with pytest.raises(ValueError, match="episodes=8 must be a multiple of the 3 devices"):
-        sharding.check_even({"solves": 6, "episodes": 8}, mesh)
-    sharding.check_even({"episodes": 8}, None)
+        data_sharding.check_even({"solves": 6, "episodes": 8}, mesh)
+    data_sharding.check_even({"episodes": 8}, None)

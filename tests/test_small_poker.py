@@ -8,13 +8,13 @@ from holdem_reference import LEDUC
 
 from jaxgames import enumerate_game, make
 from jaxgames.core import TERMINAL
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import betting_of_rules, build_betting_tree
 from jaxgames.holdem.rules import Poker
-from jaxgames.holdem.sizes import Sizes
-from jaxgames.holdem.small import build_small_poker, known_actions
+from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
-from solvers.public_tree import build_public_tree
-from solvers.translated import translated
+from solvers.sequence_form import build_sequence_form
+from solvers.translated_strategy import translated
 
 
 def no_limit_leduc(stack):
@@ -44,17 +44,17 @@ def test_limit_leduc_is_the_leduc_that_is_known():
     assert game.tree.num_decisions == known.num_decisions
     for actor in (0, 1, TERMINAL):
         assert (game.tree.actor == actor).sum() == (known.actor == actor).sum()
-    value, _ = linear_program.solve(build_public_tree(game.tree))
+    value, _ = linear_program.solve(build_sequence_form(game.tree))
     assert value == pytest.approx(-0.085606424078, abs=1e-6)
 
 
 def test_all_in_before_the_board_is_what_all_boards_are_on_average():
     """No-limit Leduc for three chips, as enumerated by the rules, card by card."""
     game = leduc(3, "any")
-    value, _ = linear_program.solve(build_public_tree(game.tree))
+    value, _ = linear_program.solve(build_sequence_form(game.tree))
     whole = enumerate_game(no_limit_leduc(3))
     assert whole.num_histories > 5 * game.tree.num_histories
-    assert linear_program.solve(build_public_tree(whole))[0] == pytest.approx(value, abs=1e-6)
+    assert linear_program.solve(build_sequence_form(whole))[0] == pytest.approx(value, abs=1e-6)
 
 
 def test_actions_that_an_abstraction_has():
@@ -75,13 +75,13 @@ def test_values_of_games_of_one_bet(stack):
     """Published: clairvoyance n / 2 (1 + n) of the pot (Ankenman and Chen 2006), above the half
     that the first player has in it."""
     game = one_bet(stack, "any", kind="clairvoyance")
-    value, _ = linear_program.solve(build_public_tree(game.tree))
+    value, _ = linear_program.solve(build_sequence_form(game.tree))
     assert value / 10 == pytest.approx(stack / (2 * (1 + stack)), abs=1e-6)
 
 
 def exploited(real, abstract, policy, mapping):
     """What the second player loses in the `real` one-bet game beyond its value, in pots."""
-    tree = build_public_tree(real.tree)
+    tree = build_sequence_form(real.tree)
     rows = translated(real, abstract, policy, player=1, mapping=mapping)
     first = np.zeros((tree.players[0].num_decisions, tree.num_actions), np.float32)
     best = evaluation.best_response_value(tree, (first, rows.astype(np.float32)))
@@ -103,7 +103,7 @@ def exploited(real, abstract, policy, mapping):
 def test_published_exploitability_in_no_limit_kuhn(bets, stack, mapping, published):
     """Ganzfried and Sandholm 2013, Tables 3 and 4; the equilibrium is one of the abstraction."""
     abstract = one_bet(stack, bets)
-    _, equilibrium = linear_program.solve(build_public_tree(abstract.tree))
+    _, equilibrium = linear_program.solve(build_sequence_form(abstract.tree))
     found = exploited(one_bet(stack, "any"), abstract, equilibrium[1], mapping)
     assert found == pytest.approx(published, abs=6e-4)
 
@@ -112,7 +112,7 @@ def test_published_exploitability_in_no_limit_kuhn(bets, stack, mapping, publish
 def test_nothing_is_translated_in_the_game_itself(player):
     """What is reached stays as it is, all of two streets."""
     game = leduc(6, "100%, allin")
-    tree = build_public_tree(game.tree)
+    tree = build_sequence_form(game.tree)
     legal = game.tree.legal_actions(player)
     policy = np.random.default_rng(0).uniform(0.1, 1, legal.shape) * legal
     policy /= policy.sum(axis=1, keepdims=True)
@@ -135,7 +135,7 @@ def test_who_calls_everything_does_so_whatever_is_bet(player):
             mine = numbers[numbers >= 0]
             mine = mine[reached[mine]]
             np.testing.assert_array_equal(rows[mine, call(real, node)], 1.0)
-    tree = build_public_tree(real.tree)
+    tree = build_sequence_form(real.tree)
     best = evaluation.best_response_value(tree, both(tree, rows, player))[1 - player]
     assert float(best) > 1  # all-in with the best cards
 

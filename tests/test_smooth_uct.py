@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from sampling_cases import compiled
 
-from experiments import cli, results, smooth_uct_kuhn, smooth_uct_leduc
+from experiments import cli
+from experiments.harness import results
+from experiments.tabular import smooth_uct_kuhn, smooth_uct_leduc
 from solvers import cfr, evaluation
 from solvers.sampling.decision_tree import policies
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from experiments import cli, results
+from experiments import cli
+from experiments.harness import results
 
 
 @pytest.mark.slow

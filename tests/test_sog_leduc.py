@@ -3,7 +3,9 @@
 import jax.numpy as jnp
 import pytest
 
-from experiments import cli, results, training
+from experiments import cli
+from experiments.harness import results
+from experiments.student_of_games import training_run
 from train import learner
 
 
@@ -13,13 +15,13 @@ def run(arguments, folder):
 
 @pytest.mark.slow
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(training, "_SAVE_EVERY", 5)
+    monkeypatch.setattr(training_run, "_SAVE_EVERY", 5)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run("--preset smoke", whole) == 0
     numbers = results.read_result(whole / "result.json").numbers
     assert [number.name for number in numbers] == ["untrained SoG(4,1)", "SoG(4,1)"]
     assert all(number.low <= number.value <= number.high for number in numbers)
-    step, steps = training.loop.train_step, 0
+    step, steps = training_run.loop.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
@@ -29,7 +31,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
         return step(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.loop, "train_step", interrupted)
+        patch.setattr(training_run.loop, "train_step", interrupted)
         assert run("--preset smoke", parts) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert not (parts / "result.json").exists()
@@ -50,7 +52,7 @@ def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
         fine, wrong = dict.fromkeys(learner.CHECKED, jnp.float32(0)), jnp.float32(jnp.nan)
         return state, fine | {"total": wrong, "values": wrong}
 
-    monkeypatch.setattr(training.loop, "train_step", broken)
+    monkeypatch.setattr(training_run.loop, "train_step", broken)
     assert run("--preset smoke", tmp_path) == 2
     message = capfd.readouterr().err.splitlines()[-1]
     assert "step 0: not finite: " in message

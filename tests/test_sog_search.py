@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from experiments import cli, results, sog_search
+from experiments import cli
+from experiments.harness import results
+from experiments.student_of_games import sog_search
 
 
 def run(arguments, folder):

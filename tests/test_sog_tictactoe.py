@@ -5,14 +5,16 @@ import functools
 import numpy as np
 import pytest
 
-from experiments import cli, results, sog_tictactoe
-from jaxgames.adapters.pgx_public import public_pgx
-from solvers import minimax
+from experiments import cli
+from experiments.harness import results
+from experiments.student_of_games import sog_tictactoe
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from solvers.perfect_information import minimax
 
 
 @functools.cache
 def solved():
-    positions = minimax.enumerate_positions(public_pgx("tic_tac_toe"))
+    positions = minimax.enumerate_positions(pgx_beliefs("tic_tac_toe"))
     return positions, minimax.perfect_actions(positions)
 
 

@@ -5,7 +5,9 @@ import dataclasses
 import pytest
 from written_agent import write_agent
 
-from experiments import cli, results, sog_variants
+from experiments import cli
+from experiments.harness import results
+from experiments.student_of_games import sog_variants
 
 
 @pytest.mark.slow

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import tyro
 
-from experiments import cli, results, solve_holdem
-from experiments.hand_grid import of_classes
+from experiments import cli
+from experiments.commands import solve_holdem
+from experiments.commands.hand_grid import of_classes
+from experiments.harness import results
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import CLASSES
 from solvers.holdem.solution import Solution

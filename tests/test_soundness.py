@@ -8,22 +8,24 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import cli, results, sog_soundness
-from jaxgames.public_states import list_public_states
-from jaxgames.tabulate import belief_table
+from experiments import cli
+from experiments.harness import results
+from experiments.student_of_games import sog_soundness
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.tabulate import belief_table_by_name
 from solvers.regret import PredictiveRegretMatchingPlus
-from solvers.search import evaluators, whole
-from solvers.search.exploitability import agents, searched_exploitability
-from solvers.search.gt_cfr import GrowingTreeCfr
+from solvers.search import exact_solver, leaf_evaluators
+from solvers.search.agent_exploitability import agents, searched_exploitability
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 
 @functools.cache
 def exactly_solved(name, accuracy):
     """A game, its public states, and leaves that are solved in `accuracy` iterations."""
-    table = belief_table(name)
+    table = belief_table_by_name(name)
     states = list_public_states(table)
-    oracle = whole.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
-    return table, states, evaluators.Noisy(oracle)
+    oracle = exact_solver.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
+    return table, states, leaf_evaluators.Noisy(oracle)
 
 
 def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **changes):
@@ -109,7 +111,7 @@ def test_results_of_a_run(tmp_path, small):
 
 def test_constants_of_kuhn():
     """Counted by hand: four public states with decisions, check-bet being the only third one."""
-    table = belief_table("kuhn_poker")
+    table = belief_table_by_name("kuhn_poker")
     found = sog_soundness.constants_of(table, list_public_states(table))
     assert dataclasses.asdict(found) == {
         "resolves": 2,

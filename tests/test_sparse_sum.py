@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from solvers import sparse_sum
+from solvers.sequence_form import sparse_sum
 
 NUM_COLUMNS = 50
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from solver_cases import public_tree
 
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from jaxgames.holdem.sizes import Sizes
 from solvers import cfr, checkpoint, evaluation
-from solvers.holdem.tree import estimated_bytes, holdem_tree
-from solvers.storage import compress, decompress
+from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
+from solvers.sequence_form.storage import compress, decompress
 
 
 def num_bytes(state):

@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.public_states import list_public_states
-from jaxgames.public_table import public_table
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs.tabulate import belief_table_by_name, tabulate
 from jaxgames.registry import make
-from jaxgames.scotland_yard import public_scotland_yard
-from jaxgames.tabulate import belief_table, tabulate
-from solvers.search.listing import exploitability, reach_and_values
+from jaxgames.scotland_yard import scotland_yard_beliefs
+from solvers.evaluation.belief_exploitability import exploitability, reach_and_values
 
 
 def uniform_and_random(game, listing):
@@ -30,7 +30,7 @@ GLASSES = "scotland_yard(map=glasses,rounds=2)"
 def test_tables_say_what_the_game_says(name):
     """Goofspiel: rows split. Scotland Yard: rows merge."""
     rules = make(name)
-    game = public_scotland_yard(rules) if "scotland" in name else public_table(rules)
+    game = scotland_yard_beliefs(rules) if "scotland" in name else belief_table(rules)
     table = tabulate(game)
     listing, states = list_public_states(game), list_public_states(table)
     np.testing.assert_array_equal(listing.child, states.child)
@@ -52,7 +52,7 @@ def test_tables_say_what_the_game_says(name):
 
 @pytest.mark.slow
 def test_pairs_follow_as_in_the_game():
-    game = public_scotland_yard(make(GLASSES))
+    game = scotland_yard_beliefs(make(GLASSES))
     table = tabulate(game)
     states = list_public_states(game).state
     actor = np.asarray(jax.vmap(game.actor)(states))
@@ -77,8 +77,8 @@ def test_pairs_follow_as_in_the_game():
 
 def test_too_large_to_tabulate():
     with pytest.raises(ValueError, match=r"goofspiel.*public states need .* max_entries=10"):
-        tabulate(public_table(make("goofspiel(cards=3)")), max_entries=10)
+        tabulate(belief_table(make("goofspiel(cards=3)")), max_entries=10)
 
 
 def test_by_name():
-    assert belief_table("kuhn_poker").name == "kuhn_poker(players=2)"
+    assert belief_table_by_name("kuhn_poker").name == "kuhn_poker(players=2)"

@@ -8,23 +8,24 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
 from jaxgames.game_tree import enumerate_game
-from jaxgames.public_states import list_public_states
-from jaxgames.public_table import public_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers import cfr
-from solvers.public_tree import build_public_tree
-from solvers.search import evaluators, gt_cfr, listing, resolving
-from solvers.search.gt_cfr import GrowingTreeCfr
-from train import loop, queries, self_play
+from solvers.evaluation import belief_exploitability
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.sequence_form import build_sequence_form
+from train import queries, self_play, student_of_games
 from train.learner import LearnerSettings, require_finite
 
 
 @functools.cache
 def compiled(name):
     tree = enumerate_game(make(name))
-    table = public_table(tree)
+    table = belief_table(tree)
     return tree, table, list_public_states(table)
 
 
@@ -64,19 +65,21 @@ class TestQueue:
 
 
 def search_of(game, key, query, settings):
-    problem = resolving.fixed_problem(query.state, query.reach, max_path=settings.max_path)
-    found = gt_cfr.search(game, None, key, problem=problem, settings=settings)
+    problem = continual_resolving.fixed_problem(
+        query.state, query.reach, max_path=settings.max_path
+    )
+    found = growing_tree_cfr.search(game, None, key, problem=problem, settings=settings)
     return queries.answer(game, query, found), found
 
 
 def test_exact_solving_reproduces_exact_values():
     """At the equilibrium's own beliefs, a search of the whole rest finds the game's values."""
     tree, table, states = compiled("kuhn_poker")
-    public = build_public_tree(tree)
+    public = build_sequence_form(tree)
     solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
-    policy = listing.listed_policy(table, states, cfr.average_policy(public, solved))
-    reach, _ = listing.reach_and_values(table, states, policy)
-    settings = GrowingTreeCfr(evaluators.zero, simulations=100, pace=0.02, max_path=1)
+    policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
+    reach, _ = belief_exploitability.reach_and_values(table, states, policy)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=100, pace=0.02, max_path=1)
     root = queries.Query(state=states.state[0], reach=reach[0])
     example = jax.jit(search_of, static_argnums=3)(table, jax.random.key(0), root, settings)[0]
     worth = np.sum(np.asarray(example.values * reach[0]), axis=1)
@@ -86,7 +89,7 @@ def test_exact_solving_reproduces_exact_values():
 def test_queries_are_leaves_with_their_beliefs():
     """Every query is a public state below the root; its beliefs are those of the policies."""
     _, table, _ = compiled("kuhn_poker")
-    settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=1)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=1)
     root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(jnp.float32))
 
     @jax.jit
@@ -111,7 +114,7 @@ def network(name, settings):
     _, table, _ = compiled(name)
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
     search = GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=4, max_path=2)
-    return table, graph, params, loop.TrainingSettings(search=search, **settings)
+    return table, graph, params, student_of_games.TrainingSettings(search=search, **settings)
 
 
 SMALL = dict(
@@ -126,10 +129,10 @@ SMALL = dict(
 @functools.cache
 def trained(steps):
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = loop.new_training(table, params, jax.random.key(0), settings=settings)
+    state = student_of_games.new_training(table, params, jax.random.key(0), settings=settings)
     metrics = None
     for _ in range(steps):
-        state, metrics = loop.train_step(table, graph, state, settings=settings)
+        state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
     return params, state, metrics
 
 
@@ -154,12 +157,12 @@ def test_training_is_reproducible():
 def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
     """Those of the first update that could not be made, though the last had nothing to learn."""
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = loop.new_training(table, params, jax.random.key(0), settings=settings)
-    state, metrics = loop.train_step(table, graph, state, settings=settings)
+    state = student_of_games.new_training(table, params, jax.random.key(0), settings=settings)
+    state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
     require_finite(metrics, 0)
     poisoned = jax.tree.map(lambda x: x * jnp.nan, state.learner.params)
     state = state.replace(learner=state.learner.replace(params=poisoned))
-    state, metrics = loop.train_step(table, graph, state, settings=settings)
+    state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
     with pytest.raises(FloatingPointError, match=r"step 1: not finite: values, .*gradient"):
         require_finite(metrics, 1)
 
@@ -167,14 +170,16 @@ def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
 @pytest.mark.slow
 def test_episodes_go_on_to_states_where_somebody_acts():
     _, table, _ = compiled("leduc_poker")
-    settings = GrowingTreeCfr(evaluators.zero, simulations=3, max_path=2)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=2)
     rules = self_play.SelfPlaySettings(exploration=0.5)
 
     @jax.jit
     @jax.vmap
     def step(key, episode):
         search_key, move_key = jax.random.split(key)
-        found = gt_cfr.search(table, None, search_key, problem=episode.problem, settings=settings)
+        found = growing_tree_cfr.search(
+            table, None, search_key, problem=episode.problem, settings=settings
+        )
         after, examples, there = self_play.go_on(table, move_key, episode, found, settings=rules)
         return after, found, examples, there
 

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.holdem.action_translation import MAPPINGS, translate, translate_bet
+from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import betting_of_rules, build_betting_tree, with_bet
 from jaxgames.holdem.rules import hunl
-from jaxgames.holdem.sizes import Sizes
-from jaxgames.holdem.translation import MAPPINGS, translate, translate_bet
 
 KNOWN = np.array([0.5, 1.0, 3.0])
 

@@ -15,11 +15,11 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgames.public_table import public_table
+from jaxgames.beliefs.table import belief_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers.search.gt_cfr import GrowingTreeCfr
-from train import loop, sharding
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from train import data_sharding, student_of_games
 from train.learner import LearnerSettings, require_finite
 
 IDENTITY = {"training": "a small run"}
@@ -30,9 +30,9 @@ SAVE_EVERY = 3
 @functools.cache
 def setup():
     """A game, a network and settings that eight devices can share."""
-    table = public_table(make("kuhn_poker"))
+    table = belief_table(make("kuhn_poker"))
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
-    settings = loop.TrainingSettings(
+    settings = student_of_games.TrainingSettings(
         search=GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=3, max_path=1),
         learner=LearnerSettings(batch_size=8, capacity=CAPACITY, learning_rate=1e-2),
         episodes=8,
@@ -45,14 +45,18 @@ def setup():
 
 def start(mesh=None):
     table, _, params, settings = setup()
-    return loop.new_training(table, params, jax.random.key(0), settings=settings, mesh=mesh)
+    return student_of_games.new_training(
+        table, params, jax.random.key(0), settings=settings, mesh=mesh
+    )
 
 
 def compiled_step(mesh=None):
     """The run at its start, `step(state)`, and the program that is."""
     table, graph, _, settings = setup()
     state = start(mesh)
-    step = loop.train_step.lower(table, graph, state, settings=settings, mesh=mesh).compile()
+    step = student_of_games.train_step.lower(
+        table, graph, state, settings=settings, mesh=mesh
+    ).compile()
     return state, functools.partial(step, table), step.as_text()
 
 
@@ -78,11 +82,11 @@ def numbers(state, found):
 def with_checkpoints(step, folder, last):
     """Goes on from the checkpoint in `folder`, if there is one, up to step `last(first)`; says so
     after every step."""
-    from train import metrics, saving  # imports Orbax
+    from train import checkpoints, metrics  # imports Orbax
 
     state = start()
     if (folder / "state").exists():
-        state = saving.restore(folder / "state", state, identity=IDENTITY)
+        state = checkpoints.restore(folder / "state", state, identity=IDENTITY)
     first, found = int(state.step), None
     with metrics.MetricsWriter(folder, step=first) as writer:
         while int(state.step) < last(first):
@@ -91,7 +95,7 @@ def with_checkpoints(step, folder, last):
             require_finite(found, number)
             writer.write(number, found)
             if (number + 1) % SAVE_EVERY == 0:
-                saving.save(folder / "state", state, identity=IDENTITY)
+                checkpoints.save(folder / "state", state, identity=IDENTITY)
             print(number, flush=True)
     return numbers(state, found)
 
@@ -111,7 +115,7 @@ def main():
         jax.distributed.initialize(address, num_processes=2, process_id=arguments.process)
     if arguments.folder is None:
         on_mesh = arguments.devices or arguments.process is not None
-        found = spread(arguments.steps, sharding.data_mesh() if on_mesh else None)
+        found = spread(arguments.steps, data_sharding.data_mesh() if on_mesh else None)
         np.savez(arguments.out, **found)
         return
     _, step, _ = compiled_step()

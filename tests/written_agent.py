@@ -4,8 +4,9 @@ import dataclasses
 
 from flax import nnx
 
-from experiments import results, sog_leduc
-from experiments.agents import table_of
+from experiments.harness import results
+from experiments.student_of_games import sog_leduc
+from experiments.student_of_games.trained_agents import table_of
 from nets import cvpn
 
 

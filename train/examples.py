@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
-from jaxgames.public_game import PublicGame, PublicState
 
 
 @record
@@ -25,7 +25,7 @@ class Example:
 
 
 def make_example(
-    game: PublicGame,
+    game: BeliefGame,
     state: PublicState,
     reach: Float[Array, "2 N"],
     values: Float[Array, "2 N"],
@@ -53,7 +53,7 @@ def make_example(
     )
 
 
-def blank_example(game: PublicGame, dtype: str = "float32") -> Example:
+def blank_example(game: BeliefGame, dtype: str = "float32") -> Example:
     """An example of nothing: the shapes of what a game teaches."""
     reach = jnp.zeros((2, game.num_rows), dtype)
     policy = jnp.zeros((game.num_actions, game.num_rows), dtype)

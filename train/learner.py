@@ -26,7 +26,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
-from train import losses, sharding
+from train import data_sharding, losses
 from train.replay import Replay, sample, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
@@ -174,7 +174,7 @@ def learn(
     def one(carry, key):
         learner, buffer = carry
         buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
-        batch = sharding.split(batch, mesh)
+        batch = data_sharding.split(batch, mesh)
         learner, report = update(graph, learner, batch, settings, loss=loss)
         return (learner, buffer), report
 

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from jaxgames.public_game import PublicGame, PublicState
-from solvers.search import gt_cfr
-from solvers.search.gt_cfr import Search
+from solvers.search import growing_tree_cfr
+from solvers.search.growing_tree_cfr import Search
 from solvers.search.search_tree import LEAF, at, child_at, columns
 from train.examples import Example, make_example
 
@@ -79,7 +79,7 @@ def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
 
 
 def pick(
-    game: PublicGame, search: Search, key: Key[Array, ""], *, count: int
+    game: BeliefGame, search: Search, key: Key[Array, ""], *, count: int
 ) -> tuple[Query, Bool[Array, " C"]]:
     """Some of the network's queries in a search (fields [C, ...]), and which are there.
 
@@ -115,7 +115,7 @@ def pick(
     return jax.vmap(one)(drawn.astype(jnp.int32))
 
 
-def answer(game: PublicGame, query: Query, found: Search) -> Example:
+def answer(game: BeliefGame, query: Query, found: Search) -> Example:
     """What the search of a query's problem teaches: its average values and average policy."""
-    values, policy = gt_cfr.average_values(found), gt_cfr.average_policy(found)
+    values, policy = growing_tree_cfr.average_values(found), growing_tree_cfr.average_policy(found)
     return make_example(game, query.state, query.reach, values, policy)

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from jaxgames.public_game import PublicGame, PublicState
-from solvers.search import gt_cfr, resolving
-from solvers.search.gt_cfr import NO_STEP, Problem, Search
+from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search.growing_tree_cfr import NO_STEP, Problem, Search
 from solvers.search.search_tree import at, choose, columns, uniform
 from train.examples import Example, blank_example, make_example
 
@@ -40,7 +40,7 @@ class SelfPlaySettings:
             if value is not None and value < least:
                 raise ValueError(f"{name}={value} must be at least {least}")
 
-    def longest(self, game: PublicGame) -> int:
+    def longest(self, game: BeliefGame) -> int:
         """Moves of the longest episode."""
         return game.max_depth if self.max_moves is None else min(game.max_depth, self.max_moves)
 
@@ -59,16 +59,16 @@ class Episode:
 
 
 def new_episode(
-    game: PublicGame, key: Key[Array, ""], *, max_path: int, settings: SelfPlaySettings
+    game: BeliefGame, key: Key[Array, ""], *, max_path: int, settings: SelfPlaySettings
 ) -> Episode:
     """A game at its root, followed by one of the two agents; `key` is consumed."""
     agent_key, rows_key, resign_key = jax.random.split(key, 3)
-    problem = resolving.first_problem(game, max_path=max_path)
+    problem = continual_resolving.first_problem(game, max_path=max_path)
     return Episode(
         problem=problem,
         played=problem.reach,
         resolver=jax.random.bernoulli(agent_key).astype(jnp.int32),
-        rows=gt_cfr.sample_pair(game, rows_key, problem.state, problem.reach),
+        rows=growing_tree_cfr.sample_pair(game, rows_key, problem.state, problem.reach),
         moves=jnp.int32(0),
         may_resign=~jax.random.bernoulli(resign_key, settings.never_resign),
         waiting=_no_examples(game, settings) if settings.outcome_targets else None,
@@ -81,7 +81,7 @@ def _no_examples(game, settings):
 
 
 def go_on(
-    game: PublicGame,
+    game: BeliefGame,
     key: Key[Array, ""],
     episode: Episode,
     found: Search,
@@ -100,7 +100,7 @@ def go_on(
     max_path = episode.problem.path.shape[0]
     move = _move(game, move_key, found, episode, settings, max_path)
     waiting, examples, there = _recorded(game, coin_key, found, episode, move, settings)
-    problem, played = resolving.next_problem(
+    problem, played = continual_resolving.next_problem(
         game,
         found,
         episode.played,
@@ -141,7 +141,9 @@ def _move(game, key, found, episode, settings, max_path):
         children = game.children(state)
         possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
         weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
-        child = gt_cfr.sample(noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0))
+        child = growing_tree_cfr.sample(
+            noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0)
+        )
         path.append(jnp.where(moves, child, NO_STEP))
         state = choose(moves, at(children, child), state)
         rows = jnp.where(moves, pairs[child], rows)
@@ -153,11 +155,11 @@ def _move(game, key, found, episode, settings, max_path):
 
 def _action(game, noise, found, episode, settings):
     """The search's policy in the world state's row, partly uniform; late in a game its mode."""
-    state, policy = at(found.tree.state, found.target), gt_cfr.average_policy(found)
+    state, policy = at(found.tree.state, found.target), growing_tree_cfr.average_policy(found)
     share = settings.exploration
     policy = (1 - share) * policy + share * uniform(game, state, policy.dtype)
     weights = policy[:, episode.rows[jnp.maximum(game.actor(state), 0)]]
-    action = gt_cfr.sample(noise, weights)
+    action = growing_tree_cfr.sample(noise, weights)
     if settings.greedy_after is None:
         return action
     likeliest = jnp.argmax(weights).astype(jnp.int32)
@@ -172,7 +174,7 @@ def _resigns(game, found, episode, settings):
     return episode.may_resign & (expects < settings.resign_below)
 
 
-def expected_payoff(game: PublicGame, found: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
+def expected_payoff(game: BeliefGame, found: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
     """What a search expects the player to move to win, in the world state of these rows; 0 where
     it holds that state impossible."""
     tree, state = found.tree, at(found.tree.state, found.target)
@@ -187,7 +189,7 @@ def _recorded(game, key, found, episode, move, settings):
     """The examples that wait for the outcome after this move, those that are ready, and which of
     those are there."""
     state, reach = at(found.tree.state, found.target), _searched_reach(game, found)
-    policy = gt_cfr.average_policy(found)
+    policy = growing_tree_cfr.average_policy(found)
     example = make_example(game, state, reach, jnp.zeros_like(reach), policy, value_weight=0.0)
     if episode.waiting is None:
         return None, jax.tree.map(lambda x: x[None], example), jnp.ones(1, bool)
@@ -205,7 +207,7 @@ def _recorded(game, key, found, episode, move, settings):
     return waiting, examples, move.ended & (number <= episode.moves)
 
 
-def outcome(game: PublicGame, state: PublicState, rows: Int[Array, "2"]) -> Float[Array, "2"]:
+def outcome(game: BeliefGame, state: PublicState, rows: Int[Array, "2"]) -> Float[Array, "2"]:
     """What the players have won in the world state of these rows; 0 before the end."""
     weight = game.weight(state, rows)
     known = jax.nn.one_hot(rows, game.num_rows, dtype=weight.dtype)

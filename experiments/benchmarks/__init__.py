@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from experiments import results
+from experiments.harness import results
 
 _GREY = "#8c8c8c"
 Config = TypeVar("Config")  # of a benchmark, a dataclass

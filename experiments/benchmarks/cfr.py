@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments import plots, results, runs
 from experiments.benchmarks import (
     Row,
     bars,
@@ -30,6 +29,7 @@ from experiments.benchmarks import (
 )
 from experiments.benchmarks.ours import NUM_SOLVES, OURS, REFERENCE
 from experiments.benchmarks.peers import GAMES, PEERS, CfrPlus
+from experiments.harness import plots, results, runs
 from jaxgames.registry import unknown
 
 SOLVERS: dict[str, type[CfrPlus]] = OURS | PEERS

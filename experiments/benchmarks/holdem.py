@@ -19,7 +19,6 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from experiments import results, runs
 from experiments.benchmarks import (
     arguments,
     bandwidth,
@@ -29,7 +28,8 @@ from experiments.benchmarks import (
     peak_memory,
     preset_config,
 )
-from experiments.holdem_spots import SPOTS
+from experiments.harness import results, runs
+from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.registry import unknown
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
@@ -238,8 +238,8 @@ def main() -> None:
     jax.config.update("jax_num_cpu_devices", job["devices"])
 
     from solvers import cfr, evaluation
-    from solvers.holdem.tree import holdem_tree
-    from train.sharding import data_mesh
+    from solvers.holdem.subgame_tree import holdem_tree
+    from train.data_sharding import data_mesh
 
     spot, batch = SPOTS[job["spot"]], job["batch"]
     tree = holdem_tree(spot.cards, spot.ranges, spot.betting)
@@ -310,7 +310,7 @@ def _side_by_side(function, mesh):
     """`function(shared, one)` of a batch, on the devices of a mesh."""
     import jax
 
-    from train.sharding import split_calls
+    from train.data_sharding import split_calls
 
     at_once = _AT_ONCE if jax.default_backend() == "cpu" else None
 

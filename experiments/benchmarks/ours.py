@@ -12,8 +12,8 @@ from experiments.benchmarks.peers import CfrPlus, openspiel_policy
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
-from solvers.public_tree import PublicTree, build_public_tree
-from solvers.sparse_sum import Block, SparseSum, Tiles
+from solvers.sequence_form import SequenceForm, build_sequence_form
+from solvers.sequence_form.sparse_sum import Block, SparseSum, Tiles
 
 REFERENCE = "ours_float64"  # the others' NashConv must equal its own
 NUM_SOLVES = 64  # at once, in the measurement of batches
@@ -23,7 +23,7 @@ class Ours(CfrPlus):
     """`solvers.cfr` on the public tree of our own game."""
 
     distribution = "jaxgames"
-    modules = ("pyspiel", "open_spiel.python.policy", "jaxgames.adapters.policies")
+    modules = ("pyspiel", "open_spiel.python.policy", "jaxgames.adapters.openspiel_policies")
     precision = "float32"
 
     @classmethod
@@ -34,7 +34,7 @@ class Ours(CfrPlus):
 
     def __init__(self, game: str, spiel: Any):
         self.spiel, self.histories = spiel, enumerate_game(make(game))
-        self.tree = build_public_tree(self.histories, dtype=self.precision)
+        self.tree = build_sequence_form(self.histories, dtype=self.precision)
 
     def compile(self) -> None:
         self.state = cfr.init(self.tree)
@@ -46,7 +46,7 @@ class Ours(CfrPlus):
         self.state = jax.block_until_ready(state)
 
     def average_policy(self) -> Any:
-        from jaxgames.adapters.policies import to_openspiel_policy
+        from jaxgames.adapters.openspiel_policies import to_openspiel_policy
 
         policy = cfr.average_policy(self.tree, self.state)
         return openspiel_policy(to_openspiel_policy(self.histories, policy, self.spiel))
@@ -72,7 +72,9 @@ class OursFloat64(Ours):
 OURS: dict[str, type[CfrPlus]] = {"ours": Ours, REFERENCE: OursFloat64}
 
 
-def batched_rate(tree: PublicTree, *, num_solves: int = NUM_SOLVES, seconds: float = 0.5) -> float:
+def batched_rate(
+    tree: SequenceForm, *, num_solves: int = NUM_SOLVES, seconds: float = 0.5
+) -> float:
     """Iterations per second, summed over `num_solves` solves with ranges of their own in one
     `vmap`: the best of three."""
 
@@ -98,7 +100,7 @@ def batched_rate(tree: PublicTree, *, num_solves: int = NUM_SOLVES, seconds: flo
     return num_solves * count / min(measured(count) for _ in range(3))
 
 
-def bytes_per_iteration(tree: PublicTree) -> int:
+def bytes_per_iteration(tree: SequenceForm) -> int:
     """Bytes that one iteration of CFR+ moves if every pass moves each of its arrays once.
 
     For a player with Q sequences and D decisions (padding included), numbers of f bytes and

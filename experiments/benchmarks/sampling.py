@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments import plots, results, runs
 from experiments.benchmarks import (
     Row,
     bars,
@@ -31,7 +30,8 @@ from experiments.benchmarks import (
     speeds,
 )
 from experiments.benchmarks.sampling_programs import TASKS
-from experiments.results import Number
+from experiments.harness import plots, results, runs
+from experiments.harness.results import Number
 from jaxgames.registry import unknown
 
 OURS, ONE, PEER = "ours", "ours, one learner", "OpenSpiel C++"

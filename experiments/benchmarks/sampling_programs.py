@@ -23,11 +23,11 @@ from experiments.benchmarks import Clock, arguments
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.public_tree import build_public_tree
 from solvers.sampling import external_sampling, information_set_mcts, outcome_sampling, uct
 from solvers.sampling.decision_tree import DecisionTree, build_decision_tree
 from solvers.sampling.information_set_mcts import InformationSetMcts
 from solvers.sampling.outcome_sampling import OutcomeSampling
+from solvers.sequence_form import build_sequence_form
 
 SIMULATIONS = 1000  # of one search by information-set MCTS
 CONSTANT = 13.0  # of its UCB
@@ -122,7 +122,7 @@ class Learners(Program):
 
     def __init__(self, task: Task, *, learners: int, threads: int):
         source = enumerate_game(make(task.game))
-        self.task, self.public = task, build_public_tree(source)
+        self.task, self.public = task, build_sequence_form(source)
         self.learning = learning(task.algorithm, build_decision_tree(source))
         self.pool, each = ThreadPoolExecutor(threads), learners // threads
         self.learners = each * threads

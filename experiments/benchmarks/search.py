@@ -22,21 +22,21 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments import results, runs
 from experiments.benchmarks import (
     Row,
-    alphazero,
     even_devices,
     markdown_table,
+    mctx_search,
     measure_apart,
     preset_config,
     rounded,
     speeds,
 )
-from experiments.benchmarks import responses as ismcts_br
+from experiments.benchmarks import response_search as ismcts_br
 from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_tasks import TASKS
-from experiments.results import Number
+from experiments.harness import results, runs
+from experiments.harness.results import Number
 from jaxgames.registry import unknown
 
 OURS, RIVAL, RESPONDER = "ours", "AlphaZero (mctx)", "ISMCTS-BR"
@@ -184,7 +184,7 @@ def _jobs(config, task) -> Iterator[tuple[str, str, dict[str, Any]]]:
     if task in config.split:
         split = {"devices": config.devices, "pieces": False}
         yield task, f"ours, {config.devices} devices", ours | split
-    if TASKS[task].has_rival and alphazero.is_installed():
+    if TASKS[task].has_rival and mctx_search.is_installed():
         yield task, RIVAL, {"program": "alphazero", "task": task}
 
 
@@ -328,7 +328,7 @@ def parts_to_whole(row: Row) -> float:
 
 def _remarks(config, rows) -> list[str]:
     remarks = [f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure]
-    if not alphazero.is_installed() and any(TASKS[task].has_rival for task in config.tasks):
+    if not mctx_search.is_installed() and any(TASKS[task].has_rival for task in config.tasks):
         remarks.append("mctx is not installed")
     for task in config.tasks:
         number = TASKS[task].expand
@@ -345,7 +345,7 @@ def _conditions(rows) -> dict[str, Any]:
         "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
     }
     if any(row.program == RIVAL for row in rows):
-        conditions["mctx"] = importlib.metadata.version(alphazero.DISTRIBUTION)
+        conditions["mctx"] = importlib.metadata.version(mctx_search.DISTRIBUTION)
     return conditions
 
 

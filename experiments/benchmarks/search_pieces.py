@@ -18,11 +18,11 @@ from experiments.benchmarks.network_floor import (
     seconds_per_turn,
 )
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
-from jaxgames.public_game import PublicGame
-from solvers.search import gt_cfr
-from solvers.search.gt_cfr import GrowingTreeCfr, Search
+from jaxgames.beliefs.contract import BeliefGame
+from solvers.search import growing_tree_cfr
+from solvers.search.growing_tree_cfr import GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK
-from train.sharding import data_mesh, split_calls
+from train.data_sharding import data_mesh, split_calls
 
 
 def main() -> None:
@@ -33,11 +33,11 @@ def main() -> None:
 
         measure_growth(job, report)
     elif job["program"] == "alphazero":
-        from experiments.benchmarks.alphazero import measure as measure_alphazero
+        from experiments.benchmarks.mctx_search import measure as measure_alphazero
 
         measure_alphazero(job, report)
     elif job["program"] == "response":
-        from experiments.benchmarks.responses import measure as measure_response
+        from experiments.benchmarks.response_search import measure as measure_response
 
         measure_response(job, report)
     else:
@@ -65,10 +65,13 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     found, samples = sampled(
         lambda number: run(*arguments_of(setting.game, number)), task.batch, job
     )
-    report(samples=samples, answer=np.asarray(jax.vmap(gt_cfr.average_policy)(found)).tolist())
+    report(
+        samples=samples,
+        answer=np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found)).tolist(),
+    )
     if task.mate is not None:
         there = before_mate(task, setting.game)
-        policies = jax.vmap(gt_cfr.average_policy)(run(*arguments_of(there, 0)))
+        policies = jax.vmap(growing_tree_cfr.average_policy)(run(*arguments_of(there, 0)))
         report(move=int(jnp.argmax(jnp.sum(policies, axis=(0, 2)))))
     if job["pieces"]:
         report(**calls(setting, found))
@@ -105,7 +108,7 @@ def searcher(setting: Setting, devices: int = 1) -> Callable[..., Search]:
 
     def run(shared, keys):
         game, params, problem = shared
-        one = functools.partial(gt_cfr.search, game, params, problem=problem)
+        one = functools.partial(growing_tree_cfr.search, game, params, problem=problem)
         return jax.vmap(lambda key: one(key, settings=setting.settings))(keys)
 
     return split_calls(run, data_mesh() if devices > 1 else None)
@@ -220,15 +223,15 @@ def _network(setting, middle, *, seconds):
 
 
 def _check_equal(*searches):
-    found, expected = (jax.vmap(gt_cfr.average_policy)(search) for search in searches)
+    found, expected = (jax.vmap(growing_tree_cfr.average_policy)(search) for search in searches)
     if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
         worst = np.abs(np.asarray(found) - np.asarray(expected)).max()
         raise ValueError(f"the parts of the search give other policies than the search: {worst:g}")
 
 
 @functools.partial(jax.jit, static_argnames=("batch", "settings"))
-def _started(game: PublicGame, params, problem, *, batch, settings: GrowingTreeCfr):
-    state = gt_cfr.start(game, params, problem=problem, settings=settings)
+def _started(game: BeliefGame, params, problem, *, batch, settings: GrowingTreeCfr):
+    state = growing_tree_cfr.start(game, params, problem=problem, settings=settings)
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
 
 
@@ -237,14 +240,14 @@ def _parts(game, params, keys, states, phases, number, iterations, simulations, 
     """So many phases of a search, from `number` on, with so many iterations and simulations."""
 
     def iterate(_, states):
-        one = lambda state: gt_cfr.iterate(game, params, state, settings=settings)  # noqa: E731
+        one = lambda state: growing_tree_cfr.iterate(game, params, state, settings=settings)  # noqa: E731
         return jax.vmap(one)(states)
 
     def phase(i, states):
         def simulate(j, states):
             def one(key, state):
                 noise = jax.random.fold_in(key, number + i + j)
-                return gt_cfr.simulate(game, params, noise, state, settings=settings)
+                return growing_tree_cfr.simulate(game, params, noise, state, settings=settings)
 
             return jax.vmap(one)(keys, states)
 

@@ -7,8 +7,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from experiments import plots
 from experiments.benchmarks import Row, bars
+from experiments.harness import plots
 
 _OURS, _RIVAL = "#D55E00", "#0072B2"
 _PARTS = ("#0072B2", "#D55E00", "#E69F00")  # network, regret phase, expansion

@@ -9,14 +9,14 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import PyTree
 
-from jaxgames.adapters.pgx_public import public_pgx
-from jaxgames.public_game import PublicGame
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.registry import make
-from jaxgames.scotland_yard import public_scotland_yard
-from jaxgames.tabulate import belief_table
+from jaxgames.scotland_yard import scotland_yard_beliefs
 from nets.cvpn import NetworkEvaluator, new_cvpn
-from solvers.search import evaluators, resolving
-from solvers.search.gt_cfr import GrowingTreeCfr, Problem
+from solvers.search import continual_resolving, leaf_evaluators
+from solvers.search.growing_tree_cfr import GrowingTreeCfr, Problem
 
 LONDON = "scotland_yard"  # too large for tables: its rules are computed in every step
 _PGX = "pgx:"
@@ -45,7 +45,7 @@ class Task:
 class Setting:
     """All that `gt_cfr.search` asks for."""
 
-    game: PublicGame
+    game: BeliefGame
     params: PyTree
     problem: Problem
     settings: GrowingTreeCfr
@@ -85,30 +85,30 @@ TASKS = {
 def build(task: Task) -> Setting:
     """The game, an untrained network, the first problem and the settings of a task."""
     game = public_game(task.game)
-    params, evaluate = None, evaluators.zero
+    params, evaluate = None, leaf_evaluators.zero
     if task.width:
         graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
         evaluate = NetworkEvaluator(graph)
     settings = GrowingTreeCfr(
         evaluate, simulations=task.simulations, max_path=1, expand=task.expand
     )
-    problem = resolving.first_problem(game, max_path=settings.max_path)
+    problem = continual_resolving.first_problem(game, max_path=settings.max_path)
     return Setting(game=game, params=params, problem=problem, settings=settings)
 
 
-def public_game(name: str) -> PublicGame:
+def public_game(name: str) -> BeliefGame:
     """A game at the level of beliefs: from pgx, London's map from its deal on, or as tables."""
     if name.startswith(_PGX):
-        return public_pgx(name.removeprefix(_PGX))
+        return pgx_beliefs(name.removeprefix(_PGX))
     if name == LONDON:
         rules = make(name)
-        return public_scotland_yard(
+        return scotland_yard_beliefs(
             rules, detective_starts=rules.detective_starts[: rules.detectives]
         )
-    return belief_table(name)
+    return belief_table_by_name(name)
 
 
-def before_mate(task: Task, game: PublicGame) -> PublicGame:
+def before_mate(task: Task, game: BeliefGame) -> BeliefGame:
     """The game from where one move wins."""
     position = game.root()
     after = jax.jit(game.after)

@@ -7,9 +7,9 @@ import pathlib
 
 import numpy as np
 
-from jaxgames.adapters.efg import Node, Parser
-from jaxgames.adapters.knowledge import UNKNOWN, complete_tree
-from jaxgames.adapters.tabular import TabularGame
+from jaxgames.adapters.common_knowledge import UNKNOWN, complete_tree
+from jaxgames.adapters.efg_parser import Node, Parser
+from jaxgames.adapters.tabular_game import TabularGame
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import MAX_HISTORIES, NO_PARENT, GameTree
 

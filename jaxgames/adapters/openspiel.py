@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jaxgames.adapters.knowledge import UNKNOWN, complete_tree
-from jaxgames.adapters.tabular import TabularGame, TabularState
+from jaxgames.adapters.common_knowledge import UNKNOWN, complete_tree
+from jaxgames.adapters.tabular_game import TabularGame, TabularState
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import (
     MAX_HISTORIES,

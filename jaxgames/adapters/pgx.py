@@ -213,10 +213,10 @@ def _check_no_chance(env, root) -> None:
     if not all(bool((many == one[None]).all()) for many, one in seen):
         raise ValueError(
             f"pgx:{env.id} deals at random inside init(key), which hides chance from solvers;"
-            " jaxgames.adapters.simulator.Simulator samples it"
+            " jaxgames.adapters.pgx_simulator.Simulator samples it"
         )
     if any(traced.invars[-1] is used for line in traced.eqns for used in line.invars):
         raise ValueError(
             f"pgx:{env.id} draws at random inside step, which hides chance from solvers;"
-            " jaxgames.adapters.simulator.Simulator samples it"
+            " jaxgames.adapters.pgx_simulator.Simulator samples it"
         )

@@ -27,8 +27,8 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from jaxgames.core import CHANCE
+from jaxgames.holdem.bet_sizes import Sizes, SizesByStreet
 from jaxgames.holdem.rules import UNLIMITED, Poker, PokerState
-from jaxgames.holdem.sizes import Sizes, SizesByStreet
 
 FOLD, SHOWDOWN = -2, -3  # actors of ended hands; CHANCE deals the next street
 NO_NODE = -1

@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from jaxgames.holdem.bet_sizes import Size, Sizes
 from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, Abstraction, BettingTree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import equity
 from jaxgames.holdem.ranges import hand_numbers, whole_range
-from jaxgames.holdem.sizes import Size, Sizes
 from jaxgames.registry import unknown
 from solvers import evaluation
 from solvers.holdem.boards import SAME, Suits, apart, exchanged, exchanged_hands, possible
-from solvers.holdem.tree import HoldemTree, build_holdem_tree
-from solvers.public_tree import Policy
+from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
+from solvers.sequence_form import Policy
 
 _ENDS = {FOLD: "the hand was folded", SHOWDOWN: "the hands are shown"}
 

@@ -18,11 +18,11 @@ from jaxtyping import Array, Float
 
 from jaxgames.core import record
 from jaxgames.holdem.betting import FOLD, SHOWDOWN
-from solvers import sparse_sum
-from solvers.holdem.layout import Layout
-from solvers.holdem.products import Products
-from solvers.holdem.ranks import Ranks
-from solvers.public_tree import expand
+from solvers.holdem.betting_layout import Layout
+from solvers.holdem.showdown_by_products import Products
+from solvers.holdem.showdown_by_ranks import Ranks
+from solvers.sequence_form import sparse_sum
+from solvers.sequence_form.sequence_form import expand
 
 
 @record

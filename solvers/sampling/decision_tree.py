@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
-from solvers.public_tree import Policy
 from solvers.regret import match
 from solvers.sampling.episodes import Playable
-from solvers.sweeps import sum_actions
+from solvers.sequence_form import Policy
+from solvers.sequence_form.sweeps import sum_actions
 
 
 @record

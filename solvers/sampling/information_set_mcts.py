@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from jaxgames.core import TERMINAL, record
-from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, drawn, policies
 from solvers.sampling.uct import backed_up, init, upper_bounds
+from solvers.sequence_form import Policy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,13 +19,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.core import TERMINAL, record
-from solvers.public_tree import Policy
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, entry, proportional
 from solvers.sampling.episodes import Line
 from solvers.sampling.mccfr import Mccfr
-from solvers.sweeps import sum_actions
+from solvers.sequence_form import Policy
+from solvers.sequence_form.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

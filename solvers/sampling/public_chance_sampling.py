@@ -1,6 +1,6 @@
 """Public-chance-sampling MCCFR (Johanson, Bard, Lanctot, Gibson, Bowling 2012).
 
-    tree, settings = build_chance_tree(public_table(make("leduc_poker"))), PublicChanceSampling()
+    tree, settings = build_chance_tree(belief_table(make("leduc_poker"))), PublicChanceSampling()
     learner = run(tree, init(tree), key, settings=settings, num_iterations=100_000)
     policy = average_policy(tree, learner)
 
@@ -21,13 +21,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.beliefs.table import NOWHERE, BeliefTable
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.public_table import NOWHERE, PublicTable
-from solvers.public_tree import Policy
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.mccfr import Mccfr
 from solvers.search.regret_phase import values_above
+from solvers.sequence_form import Policy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class PublicChanceSampling(Mccfr):
 class ChanceTree:
     """A game's S public states, with what chance shows at some of them."""
 
-    game: PublicTable
+    game: BeliefTable
     uniform: Array  # [S, A, N] uniform policy of who acts, 0 elsewhere
     chance: Array  # [S, K] of the children, where chance acts; 0 elsewhere
     nowhere: int = flax.struct.field(pytree_node=False)  # a terminal public state
@@ -68,7 +68,7 @@ class Level:
     scale: Array  # [W] 1 / the probability that chance's child was taken with
 
 
-def build_chance_tree(game: PublicTable) -> ChanceTree:
+def build_chance_tree(game: BeliefTable) -> ChanceTree:
     """Prepares a game for walks.
 
     Chance's children are taken as often as chance comes to them, whoever holds what.

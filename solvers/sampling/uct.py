@@ -21,11 +21,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import record
-from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, policies, proportional
 from solvers.sampling.episodes import Playable
-from solvers.sweeps import max_actions, sum_actions
+from solvers.sequence_form import Policy
+from solvers.sequence_form.sweeps import max_actions, sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.public_game import PublicGame, PublicState
 from solvers.search.search_state import Evaluator, GrowingTreeCfr, Search
 from solvers.search.search_tree import (
     LEAF,
@@ -23,7 +23,7 @@ from solvers.search.search_tree import (
 
 
 def simulate(
-    game: PublicGame,
+    game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
     state: Search,
@@ -147,7 +147,7 @@ def _best(game, state, prior, count):
 
 
 def asked(
-    game: PublicGame,
+    game: BeliefGame,
     params: PyTree,
     tree: SearchTree,
     slots: Int[Array, " S"],
@@ -175,7 +175,7 @@ def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array,
 
 
 def sample_pair(
-    game: PublicGame, key: Key[Array, ""], state: PublicState, reach: Float[Array, "2 N"]
+    game: BeliefGame, key: Key[Array, ""], state: PublicState, reach: Float[Array, "2 N"]
 ) -> Int[Array, "2"]:
     """A pair of rows in proportion to both own reaches and chance; `key` is consumed."""
     noise = jax.random.gumbel(key, (2, game.num_rows), reach.dtype)

@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from jaxgames.public_game import PublicGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.batching import widest
 from solvers.regret import sum_actions
 from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK, at, child_at, columns, with_columns
-from solvers.sparse_sum import stored
+from solvers.sequence_form.sparse_sum import stored
 
 
-def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: GrowingTreeCfr) -> Search:
+def iterate(game: BeliefGame, params: PyTree, state: Search, *, settings: GrowingTreeCfr) -> Search:
     """One iteration of CFR, simultaneous."""
     tree, step = state.tree, state.iterations + 1
     weight = step.astype(tree.average.dtype) ** settings.averaging_power
@@ -34,7 +34,7 @@ def iterate(game: PublicGame, params: PyTree, state: Search, *, settings: Growin
     return state.replace(tree=tree, gadget=gadget, iterations=step, total=state.total + weight)
 
 
-def root_reach(game: PublicGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
+def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
     """Own reaches at the root: in a re-solved subgame the opponent's is what the gadget follows
     with, mixed with what the search before had, both to one sum; if that is by policies alone,
     as probabilities, the highest of which becomes 1."""
@@ -130,7 +130,7 @@ def _values_inside(game, tree, values, nodes):
 
 
 def values_above(
-    game: PublicGame,
+    game: BeliefGame,
     state: PublicState,
     below: Float[Array, "2 K N"],
     policy: Float[Array, "A N"],

@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from jaxtyping import Array, Float, PyTree
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
-from jaxgames.public_game import PublicGame, PublicState
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
 from solvers.search.search_tree import CHUNK, SearchTree
 
 # evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
 Evaluator = Callable[
-    [PyTree, PublicGame, PublicState, Float[Array, "2 N"]],
+    [PyTree, BeliefGame, PublicState, Float[Array, "2 N"]],
     tuple[Float[Array, "2 N"], Float[Array, "A N"]],
 ]
 NO_RESOLVER = -1  # searches from the root of the game have no gadget

@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from jaxgames.public_game import PublicGame, PublicState
 from solvers.regret import RegretState, sum_actions
 
 LEAF = -1  # a slot without a node
@@ -70,7 +70,7 @@ class SearchTree:
 
 
 def new_tree(
-    game: PublicGame,
+    game: BeliefGame,
     state: PublicState,
     *,
     capacity: int,
@@ -120,7 +120,7 @@ def new_tree(
 
 
 def expand(
-    game: PublicGame,
+    game: BeliefGame,
     tree: SearchTree,
     slot: Int[Array, ""],
     prior: Float[Array, "A N"],
@@ -142,7 +142,7 @@ def expand(
 
 
 def add_child(
-    game: PublicGame, tree: SearchTree, slot: Int[Array, ""], allowed: Bool[Array, ""]
+    game: BeliefGame, tree: SearchTree, slot: Int[Array, ""], allowed: Bool[Array, ""]
 ) -> SearchTree:
     """The tree with one more child of a node, where `allowed`: a leaf or a terminal, and an action
     for CFR."""
@@ -164,7 +164,7 @@ def add_child(
     )
 
 
-def uniform(game: PublicGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
+def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
     """Uniform over the actor's legal actions; 0 in rows without any."""
     return _spread(game.legal(state).T, dtype)
 
@@ -193,13 +193,13 @@ def node_policy(tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
     return average_policy_of(total, columns(tree.minimizer.policy, node, 1, rows))
 
 
-def slot_reach(game: PublicGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
+def slot_reach(game: BeliefGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
     """Own reaches in a slot: their weighted sum since its node joined."""
     return reach_below(game, tree, slot, tree.reach_total)
 
 
 def reach_below(
-    game: PublicGame, tree: SearchTree, slot: Int[Array, ""], reach: Float[Array, "2 EN"]
+    game: BeliefGame, tree: SearchTree, slot: Int[Array, ""], reach: Float[Array, "2 EN"]
 ) -> Float[Array, "2 N"]:
     """Own reaches in a slot from those of all nodes, by the average policy of its node."""
     node = jnp.minimum(slot // game.num_children, len(tree.parent) - 1)

@@ -23,9 +23,9 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from nets.heads import of_players
-from solvers.public_tree import Policy
+from nets.player_networks import of_players
 from solvers.sampling import episodes
+from solvers.sequence_form import Policy
 from train.rl import networks
 from train.rl.environment import Environment, listed, payoff_of_actor, play
 

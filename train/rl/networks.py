@@ -9,9 +9,9 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Key, PyTree
 
-from nets.heads import new_heads
-from solvers.public_tree import Policy
+from nets.player_networks import new_heads
 from solvers.sampling.decision_tree import policies
+from solvers.sequence_form import Policy
 from train.rl.environment import Environment
 
 

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.core import TERMINAL, record
-from solvers.public_tree import Policy
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import policies
+from solvers.sequence_form import Policy
 from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
 
 

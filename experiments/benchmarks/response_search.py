@@ -1,0 +1,107 @@
+"""ISMCTS-BR as the benchmark of searches measures it: searches and games per second."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from experiments.benchmarks import Clock
+from experiments.benchmarks.search_pieces import sampled
+from experiments.best_response.learned_responses import arena
+from experiments.best_response.named_agents import policies_of
+from jaxgames.registry import make
+from solvers.approximate_best_response import holdem_opponents, response_matches
+from solvers.approximate_best_response.holdem_chumps import chumps
+from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
+from solvers.approximate_best_response.response_game import ResponseGame, begin
+from train.best_response_training import NetworkEvaluator, new_network
+from train.rl.environment import Environment
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """Searches side by side by the first player, whose opponent plays at random or as a chump."""
+
+    game: str
+    simulations: int
+    batch: int
+    width: int = 0  # of the untrained network of two layers; 0: all states are worth nothing
+    chump: str | None = None  # of hold'em by its rules
+
+
+TASKS = {
+    "Leduc (100), zero": Task(game="leduc_poker", simulations=100, batch=256),
+    "Leduc (100), 2x128": Task(game="leduc_poker", simulations=100, batch=256, width=128),
+    "limit hold'em (16), 2x64": Task(
+        game="limit_holdem", simulations=16, batch=256, width=64, chump="always call"
+    ),
+    "Kuhn (8), zero": Task(game="kuhn_poker", simulations=8, batch=8),
+}
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports compile time, and samples of searches per second at the responder's first decision;
+    likewise of whole games, as `games`, in which it searches at every one.
+
+    Raises:
+      ValueError: the simulations that a search counts are not those asked for.
+    """
+    task = TASKS[job["task"]]
+    response, params, settings = build(task)
+    begins = jax.vmap(functools.partial(begin, response))
+    standings = jax.jit(begins)(_keys(task, 0))
+
+    @jax.jit
+    def searches(response, params, keys, standings):
+        one = functools.partial(search, response, params, settings=settings)
+        return jax.vmap(one)(keys, standings)
+
+    clock = Clock()
+    run = searches.lower(response, params, _keys(task, 0), standings).compile()
+    report(compile_seconds=round(clock.seconds(), 3))
+    found, samples = sampled(
+        lambda number: run(response, params, _keys(task, number), standings), task.batch, job
+    )
+    visits = np.asarray(found.visits).sum(axis=1)
+    if (visits != task.simulations).any():
+        raise ValueError(f"{job['task']}: searches of {np.unique(visits)} simulations")
+    report(samples=samples)
+
+    def play(number):
+        key = jax.random.key(number)
+        return response_matches.play(
+            response, params, key, settings=settings, num_games=task.batch, batch=task.batch
+        )
+
+    play(0)  # compiles
+    report(games=sampled(play, task.batch, job)[1])
+
+
+def build(task: Task) -> tuple[ResponseGame, PyTree, IsmctsBr]:
+    """All that a search asks for."""
+    if task.chump is None:
+        place = arena(task.game)
+        environment = place.environment
+        response, _ = place.against(policies_of("uniform", place.source, place.public))
+        scale = place.scale
+    else:
+        poker = holdem_opponents.StrengthPoker(**make(task.game).parameters())
+        response = holdem_opponents.against_chump(poker, chumps(poker)[task.chump], responder=0)
+        environment = Environment(game=response.game, features=None, legal=None)
+        scale = 2.0 * max(poker.blinds)
+    if not task.width:
+        return response, None, IsmctsBr(simulations=task.simulations, scale=scale)
+    graph, params = new_network(environment, jax.random.key(0), width=task.width)
+    evaluate = NetworkEvaluator(graph)
+    settings = IsmctsBr(evaluate=evaluate, simulations=task.simulations, scale=scale)
+    return response, (environment, params), settings
+
+
+def _keys(task, number):
+    return jax.random.split(jax.random.key(number), task.batch)

@@ -1,0 +1,1 @@
+"""experiments/best_response."""

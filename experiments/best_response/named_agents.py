@@ -1,0 +1,160 @@
+"""Agents of enumerable games by name, as the policies that they play."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from experiments.harness.policy_file import TabularPolicy, read_policy
+from experiments.harness.progress import counter, progress
+from experiments.student_of_games.trained_agents import load_agent, tree_of
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import NOWHERE, BeliefTable
+from jaxgames.beliefs.tabulate import histories_in_table
+from jaxgames.core import Game
+from jaxgames.game_tree import GameTree, check_policies
+from jaxgames.registry import unknown
+from jaxgames.scotland_yard import ScotlandYard
+from solvers import cfr
+from solvers.cfr import SOLVERS
+from solvers.search.agent_exploitability import agents, composed_policy, longest_path
+from solvers.sequence_form import SequenceForm
+
+# the first legal one of these actions, in games of betting with the actions fold, call and raise
+_PREFERENCES = {
+    "always_fold": (0, 1, 2),
+    "always_call": (1, 0, 2),
+    "always_raise": (2, 1, 0),
+}
+
+
+def policies_of(agent: str, source: GameTree, public: SequenceForm) -> TabularPolicy:
+    """What an agent plays, `[D_p, A]` for every player p.
+
+    `agent` is uniform, SOLVER:ITERATIONS (the average policy; `cfr_plus:10`), in Leduc always_fold,
+    always_call or always_raise, a file `policy.npz` that `solve` wrote, or FOLDER:SIMULATIONS, the
+    folder of a trained search agent, which then searches wherever it may have to act.
+
+    Raises:
+      ValueError: there is no such agent, or it plays another game.
+    """
+    name, colon, count = agent.partition(":")
+    if agent == "uniform":
+        legal = [source.legal_actions(player) for player in range(source.num_players)]
+        policies = tuple(rows / rows.sum(axis=1, keepdims=True) for rows in legal)
+    elif agent in _PREFERENCES:
+        policies = _first_legal(source, _PREFERENCES[agent])
+    elif colon and name in SOLVERS:
+        policies = _solved(public, name, count)
+    elif colon and pathlib.Path(name).is_dir():
+        policies = _searched(name, _count(agent, count), source.game)
+    elif pathlib.Path(agent).suffix == ".npz":
+        policies = read_policy(pathlib.Path(agent))
+    else:
+        solvers = [f"{solver}:ITERATIONS" for solver in SOLVERS]
+        allowed = ["uniform", *_PREFERENCES, *solvers, "FILE.npz", "FOLDER:SIMULATIONS"]
+        raise ValueError(unknown("agent", agent, allowed))
+    check_policies(source, policies)
+    return policies
+
+
+def _first_legal(source, preference):
+    if not source.game.startswith("leduc_poker"):
+        raise ValueError(
+            f"always folding, calling and raising are for leduc_poker, not {source.game}"
+        )
+    found = []
+    for player in range(source.num_players):
+        legal = source.legal_actions(player)[:, preference]
+        found.append(np.eye(source.num_actions)[np.array(preference)[legal.argmax(axis=1)]])
+    return tuple(found)
+
+
+def _solved(public, solver, count):
+    iterations = _count(f"{solver}:{count}", count)
+    state = cfr.run(
+        public, cfr.init(public), solver=cfr.make_solver(solver), num_iterations=iterations
+    )
+    average = cfr.average_policy(public, state)
+    return tuple(np.asarray(rows, np.float64) for rows in average)
+
+
+def _count(agent, count) -> int:
+    if not count.isdecimal() or int(count) < 1:
+        raise ValueError(f"agent {agent} must end with a number of at least 1")
+    return int(count)
+
+
+@functools.cache
+def _searched(folder, simulations, game) -> TabularPolicy:
+    """What a search agent does in either seat, from its searches at all public states."""
+    agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
+    table, tree = agent.table, tree_of(str(agent.game))
+    listing = list_public_states(table)
+    chains = agents(own_decisions_only=agent.own_decisions_only)
+    settings = dataclasses.replace(agent.settings, max_path=max(1, longest_path(listing, chains)))
+    policies = []
+    searches = sum(int(chain.searched(listing).sum()) for chain in chains)
+    with progress("search agent", searches) as report:
+        count = counter(report)
+        for player, chain in enumerate(chains):
+            keys = jax.random.split(jax.random.key(player), 1)
+            found = composed_policy(
+                table,
+                listing,
+                agent.params,
+                keys,
+                settings=settings,
+                chain=chain,
+                report=count,
+            )
+            policies.append(found[0])
+    return by_information_state(agent.game, tree, table, policies)
+
+
+def by_information_state(
+    game: Game, tree: GameTree, table: BeliefTable, policies: Sequence[Float[np.ndarray, "S A N"]]
+) -> TabularPolicy:
+    """What is played in `table`, of every player at public states and rows, by information states
+    `[D_p, A]` of the game's histories; uniform where nothing is played."""
+    listing = list_public_states(table)
+    rows = _merged_rows if isinstance(game, ScotlandYard) else _own_rows
+    places = rows(game, tree, table, np.asarray(listing.actor), np.asarray(listing.state))
+    found = []
+    for player, ((state, row), policy) in enumerate(zip(places, policies, strict=True)):
+        legal = tree.legal_actions(player)
+        weights = np.where(legal, policy[state, :, row], 0)
+        weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
+        found.append(weights / weights.sum(axis=1, keepdims=True))
+    return tuple(found)
+
+
+def _own_rows(game, tree, table, actor, states):
+    """Public state and row of every information state where a player acts, for both."""
+    for player in range(2):
+        numbers = np.asarray(table.information_states)[states, player]
+        place, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
+        found = np.zeros((2, tree.num_decisions[player]), int)
+        found[:, numbers[place, row]] = place, row
+        yield found
+
+
+def _merged_rows(game, tree, table, actor, states):
+    """The same in Scotland Yard, where rows are shared; the detectives have one."""
+    state, row = histories_in_table(game, tree, table)
+    number = np.argsort(states)  # of every public state of the table
+    for player in range(2):
+        here = tree.representative(player)[: tree.num_decisions[player]]
+        yield number[state[here]], row[here] if player == 0 else np.zeros_like(here)
+
+
+def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:
+    """The same in the precision of solvers."""
+    return tuple(jnp.asarray(rows, jnp.float32) for rows in policies)

@@ -1,0 +1,175 @@
+"""Solves one game and measures the solution: `python -m experiments solve`.
+
+Writes `result.json`, the convergence as `curve.csv` and `curve.png`, and the average policy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import shlex
+import time
+from typing import Annotated, Literal
+
+import jax
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from experiments.harness import plots, policy_file, published, results
+from experiments.harness.progress import progress, status
+from experiments.harness.runs import RunArguments, prepare
+from experiments.tabular import measured_solve
+from jaxgames.adapters import load
+from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
+from solvers import cfr, evaluation
+from solvers.sequence_form import SequenceForm, build_sequence_form
+
+_FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "policy.npz", "policy.csv")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(RunArguments):
+    """Solve a game to a measured equilibrium.
+
+    Computes the average policy of a solver of the CFR family, its exploitability and the value of
+    the game, and writes result.json, curve.csv, curve.png and the policy (policy.npz, policy.csv)
+    into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to exactly the same
+    numbers. Exit codes: 0 solved, 1 --target not reached, 2 bad input, 130 interrupted.
+    """
+
+    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
+    """A name of `list`, such as "leduc_poker(players=3)", or openspiel:NAME, efg:FILE, pgx:NAME."""
+    solver: str = "cfr_plus"
+    """A name of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
+    iterations: int = 1000
+    """Iterations, each of which updates every player; at most so many if there is a target."""
+    target: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
+    """Stop when exploitability (NashConv / players), in the game's unit, is below."""
+    every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Evaluate each so many iterations; None: ten times per decade."""
+    dtype: Literal["float32", "float64"] = "float32"
+    """Precision."""
+    max_histories: int = MAX_HISTORIES
+    """Refuse games with a larger tree."""
+
+
+def main(config: Config, *, command: str) -> int:
+    """Runs `solve`; returns the exit code. `command` is the command line, for the record.
+
+    Raises:
+      ValueError: bad input.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
+    """
+    with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
+        result, reached = _solve(config, command)
+    _print(result, config.out)
+    if not reached:
+        Console(stderr=True).print(f"exploitability is not below the target of {config.target}")
+    return 0 if reached else 1
+
+
+def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
+    begin = time.perf_counter()
+    solver = cfr.make_solver(config.solver)
+    schedule = measured_solve.Schedule(
+        iterations=config.iterations, every=config.every, target=config.target
+    )
+    with status(f"building the tree of {config.game}"):
+        game = load(config.game, max_histories=config.max_histories)
+        game_tree = enumerate_game(game, max_histories=config.max_histories)
+        tree = build_sequence_form(game_tree, dtype=config.dtype)
+    build_seconds = time.perf_counter() - begin
+    prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
+    with progress(config.game, config.iterations) as report:
+        run = measured_solve.run(
+            tree, solver, schedule, folder=config.out, resume=config.resume, report=report
+        )
+    speed = measured_solve.iterations_per_second(tree, run.state, solver)
+    (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
+    _write_curve(config, game_tree.game, run.points)
+    policy = cfr.average_policy(tree, run.state)
+    policy_file.write_policy(config.out, game, game_tree, tuple(map(np.asarray, policy)))
+    result = results.make_result(
+        experiment="solve",
+        preset="custom",
+        config=_recorded(config),
+        command=command,
+        wall_seconds=time.perf_counter() - begin,
+        numbers=[
+            *_solution(tree, run, config.solver),
+            *_sizes(game_tree, tree),
+            results.Number(name="iterations_per_second", value=speed, unit="iterations/s"),
+            results.Number(name="compile_seconds", value=run.compile_seconds, unit="s"),
+            results.Number(name="build_seconds", value=build_seconds, unit="s"),
+        ],
+    )
+    results.write_result(config.out, result)
+    return result, config.target is None or schedule.reached(run.points)
+
+
+def _solution(tree: SequenceForm, run: measured_solve.Run, solver: str) -> list[results.Number]:
+    unit, last = published.unit(tree.game), run.points[-1]
+    value = float(evaluation.expected_value(tree, cfr.average_policy(tree, run.state))[0])
+    theirs = published.exploitability(tree.game, solver).get(last.iteration)
+    both = None if theirs is None else theirs * tree.num_players
+    known = published.value(tree.game)
+    return [
+        results.Number(name="exploitability", value=last.exploitability, unit=unit, paper=theirs),
+        results.Number(name="nash_conv", value=last.nash_conv, unit=unit, paper=both),
+        results.Number(name="value", value=value, unit=unit, paper=known),
+        results.Number(name="iterations", value=float(last.iteration), unit="iterations"),
+    ]
+
+
+def _sizes(game_tree: GameTree, tree: SequenceForm) -> list[results.Number]:
+    sizes = {
+        "num_public_states": tree.public_states.actor.shape[0],
+        "num_information_states": sum(game_tree.num_decisions),
+        "num_histories": game_tree.num_histories,
+    }
+    return [
+        results.Number(name=name, value=float(size), unit="states") for name, size in sizes.items()
+    ]
+
+
+def _recorded(config: Config) -> dict[str, object]:
+    kept = dataclasses.asdict(config)
+    for name in ("out", "resume", "overwrite"):  # about files, not about the numbers
+        del kept[name]
+    return kept
+
+
+def _write_curve(config: Config, game: str, points: list[measured_solve.Point]) -> None:
+    results.write_csv(config.out / "curve.csv", [dataclasses.asdict(point) for point in points])
+    curve = plots.Curve(
+        solver=config.solver,
+        x=[point.iteration for point in points],
+        exploitability=[point.exploitability for point in points],
+        published=published.exploitability(game, config.solver),
+    )
+    with plots.figure(config.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
+        plots.convergence(axes[0, 0], [curve], x_label="iterations")
+        if config.target is not None:
+            plots.level(axes[0, 0], config.target, "target")
+        axes[0, 0].set(title=config.game, ylabel=f"exploitability ({published.unit(game)})")
+
+
+def _print(result: results.Result, out: pathlib.Path) -> None:
+    table = Table(title=f"{result.config['game']} solved by {result.config['solver']}")
+    table.add_column("number")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("known", justify="right")
+    for number in result.numbers:
+        known = "" if number.paper is None else results.text(number.paper)
+        table.add_row(number.name, results.text(number.value), number.unit, known)
+    console = Console()
+    console.print(table)
+    exploitability = result.number("exploitability")
+    if exploitability.unit == "chips":
+        console.print(f"exploitability: {1000 * exploitability.value:.3g} mbb/h")
+    console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)

@@ -1,0 +1,236 @@
+"""Figures: convergence of solvers, on log axes, with published points beside the curves.
+
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart; every curve is
+labelled where it ends. Figures are drawn without a display and written at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import pathlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments.harness import published, results
+
+COLOURS = {
+    "cfr": "#0072B2",
+    "linear_cfr": "#E69F00",
+    "cfr_plus": "#D55E00",
+    "dcfr": "#009E73",
+    "pcfr_plus": "#CC79A7",
+}
+_OTHER_COLOUR = "#333333"
+_LABELS = {
+    "cfr": "CFR",
+    "cfr_plus": "CFR+",
+    "linear_cfr": "Linear CFR",
+    "dcfr": "DCFR",
+    "pcfr_plus": "PCFR+",
+}
+_OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed: often on top of cfr_plus and dcfr
+_DASHED = (0, (3, 1.2))
+HOLLOW = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
+BESIDE = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 8}
+_STYLE = {
+    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6,
+    "xtick.direction": "out",
+    "ytick.direction": "out",
+    "lines.linewidth": 1.6,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line of a convergence plot; `solver` gives its colour and its label."""
+
+    solver: str
+    x: Sequence[int | float]
+    exploitability: Sequence[float]
+    published: dict[int, float] = dataclasses.field(default_factory=dict)  # exploitability by x
+
+
+def label(solver: str) -> str:
+    """How a solver is written in figures."""
+    name, bracket, parameters = solver.partition("(")
+    return _LABELS.get(name, name) + bracket + parameters
+
+
+@contextlib.contextmanager
+def figure(
+    path: pathlib.Path, *, rows: int, columns: int, size: tuple[float, float]
+) -> Iterator[Any]:
+    """Yields an array of axes `[rows, columns]`; the figure is written to `path` at the end."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        canvas = FigureCanvasAgg(Figure(figsize=size, layout="constrained"))
+        yield canvas.figure.subplots(rows, columns, squeeze=False)
+        content = io.BytesIO()
+        canvas.figure.savefig(content, format="png", dpi=200, metadata={"Software": None})
+    results.write_file(path, content.getvalue())
+
+
+def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
+    """Draws exploitability on log axes, with the published points."""
+    curves = list(curves)
+    axes.set(xscale="log", yscale="log", xlabel=x_label)
+    for curve in curves:
+        y = np.asarray(curve.exploitability, float)
+        dashes = _DASHED if curve.solver.partition("(")[0] in _OVERLAID else "solid"
+        y = np.where(y > 0, y, np.nan)
+        axes.plot(curve.x, y, color=_colour(curve.solver), linestyle=dashes)
+    for curve in curves:
+        points = {x: y for x, y in curve.published.items() if x <= max(curve.x)}
+        x, y = [*points], [*points.values()]
+        axes.plot(x, y, markeredgecolor=_colour(curve.solver), **HOLLOW)
+    if any(curve.published for curve in curves):
+        axes.plot([], [], markeredgecolor=_OTHER_COLOUR, label=published.SOURCE, **HOLLOW)
+        axes.legend(loc="upper right", frameon=False, handletextpad=0.1, borderaxespad=0.1)
+    _label_ends(axes, curves)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Band:
+    """A line of means, in the range of its samples or in its interval of confidence."""
+
+    name: str
+    x: Sequence[int | float]
+    samples: Sequence[Sequence[float]]  # at every x
+    confidence: bool = False  # see `results.interval`; else the range
+
+
+_BAND_COLOURS = (*COLOURS.values(), "#56B4E9", "#8C6D1F", "#666666")
+_MARKERS = "osD^v<>P"
+
+
+def bands(
+    axes: Any,
+    lines: Iterable[Band],
+    *,
+    published: dict[str, dict[int, float]],
+    x_label: str,
+    log_x: bool = True,
+) -> None:
+    """Draws means and bands on log axes; published lines by name, as points."""
+    axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
+    for number, line in enumerate(lines):
+        mean = [float(np.mean(samples)) for samples in line.samples]
+        spread = results.interval if line.confidence else _range
+        low, high = zip(*map(spread, line.samples), strict=True)
+        axes.fill_between(line.x, low, high, color=colour(number), alpha=0.18, linewidth=0)
+        axes.plot(
+            line.x,
+            mean,
+            color=colour(number),
+            marker=marker(number),
+            linestyle="-" if number < len(_BAND_COLOURS) else "--",
+            markersize=3.5,
+            label=line.name,
+        )
+    for (name, points), shape in zip(published.items(), ("o", "s"), strict=False):
+        style = HOLLOW | {"marker": shape}
+        axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
+    axes.legend(**BESIDE)
+
+
+def colour(number: int) -> str:
+    """That of line `number` of `bands`."""
+    return _BAND_COLOURS[number % len(_BAND_COLOURS)]
+
+
+def marker(number: int) -> str:
+    """That of line `number` of `bands`."""
+    return _MARKERS[number % len(_MARKERS)]
+
+
+def _range(samples: Sequence[float]) -> tuple[float, float]:
+    return min(samples), max(samples)
+
+
+def points(axes: Any, known: dict[int, float], number: int) -> None:
+    """Published points of line `number` of `bands`."""
+    axes.plot([*known], [*known.values()], markeredgecolor=colour(number), **HOLLOW)
+
+
+def level(axes: Any, height: float, name: str) -> None:
+    """A named horizontal line."""
+    axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    axes.annotate(
+        name,
+        xy=(0.99, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="right",
+        color=_OTHER_COLOUR,
+        fontsize=7,
+    )
+
+
+def _colour(solver: str) -> str:
+    return COLOURS.get(solver.partition("(")[0], _OTHER_COLOUR)
+
+
+def _label_ends(axes, curves) -> None:
+    """Names every curve at its right end, moved apart where they would overlap."""
+    ends = []
+    for curve in curves:
+        y = np.asarray(curve.exploitability, float)
+        last = np.flatnonzero(y > 0)[-1:]
+        if len(last):
+            ends.append((np.log10(y[last[0]]), curve))
+    low, high = np.log10(axes.get_ylim())
+    gap = 0.065 * (high - low)
+    places = _apart([end for end, _ in ends], gap)
+    for place, (_, curve) in zip(places, ends, strict=True):
+        axes.annotate(
+            label(curve.solver),
+            xy=(1.0, 10**place),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, 0),
+            textcoords="offset points",
+            color=_colour(curve.solver),
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
+        )
+
+
+def _apart(places: Sequence[float], gap: float) -> list[float]:
+    """Moves numbers apart until neighbours differ by `gap`, keeping order and centre of mass."""
+    clusters: list[list[int]] = []  # indices in ascending order of place
+    for index in np.argsort(places).tolist():
+        clusters.append([index])
+        while len(clusters) > 1 and _overlap(clusters[-2], clusters[-1], places, gap):
+            last = clusters.pop()
+            clusters[-1] += last
+    moved = [0.0] * len(places)
+    for cluster in clusters:
+        for rank, index in enumerate(cluster):
+            moved[index] = _begin(cluster, places, gap) + rank * gap
+    return moved
+
+
+def _begin(cluster, places, gap):
+    return float(np.mean([places[i] for i in cluster])) - gap * (len(cluster) - 1) / 2
+
+
+def _overlap(below, above, places, gap):
+    return _begin(above, places, gap) < _begin(below, places, gap) + gap * len(below)

@@ -1,0 +1,128 @@
+"""A run of an experiment: the folder it writes to, what is finished there already, its result.
+
+Nothing in a folder is overwritten by accident. What a run has finished is kept in a checkpoint
+there until its result is written, so that an interrupted run resumes to the same numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from experiments.harness import results
+
+CHECKPOINT = "checkpoint"  # what a run needs to resume, in its folder
+Piece = TypeVar("Piece")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunArguments:
+    """The options of every experiment."""
+
+    out: pathlib.Path
+    """Folder for the results; made if need be."""
+    resume: bool = False
+    """Continue from the checkpoint in --out, if there is one."""
+    overwrite: bool = False
+    """Start again although --out holds an earlier run, which is deleted."""
+
+
+class Run:
+    """One run of an experiment with a frozen `config`, which writes `files` and result.json.
+
+    Raises:
+      ValueError: the folder holds another run.
+      OSError: the folder cannot be written.
+    """
+
+    def __init__(
+        self,
+        arguments: Any,  # RunArguments with a preset
+        config: Any,
+        *,
+        experiment: str,
+        command: str,
+        files: tuple[str, ...] = ("curve.csv", "curve.png"),
+    ):
+        self._begin = time.perf_counter()
+        self.config, self.out, self.checkpoint = config, arguments.out, arguments.out / CHECKPOINT
+        self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
+        prepare(
+            self.out,
+            files=(results.RESULT_FILE, *files),
+            resume=arguments.resume,
+            overwrite=arguments.overwrite,
+        )
+        _check_same_config(self.checkpoint, config)
+
+    def kept(
+        self, name: str, kind: type[Piece], compute: Callable[[], Iterable[Piece]]
+    ) -> list[Piece]:
+        """The records of dataclass `kind` that `compute` makes, or that an interrupted run made
+        under this name."""
+        path = self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
+        if not path.exists():
+            results.write_file(path, json.dumps([dataclasses.asdict(one) for one in compute()]))
+        return [kind(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+    def finish(
+        self,
+        numbers: Iterable[results.Number],
+        *,
+        measure: str,
+        deviations: Iterable[str] = (),
+        **more: Any,
+    ) -> results.Result:
+        """Writes the result, in whose config are what the numbers `measure` and `more`; then the
+        checkpoint is not needed any longer."""
+        result = results.make_result(
+            config=dataclasses.asdict(self.config) | more | {"measure": measure},
+            wall_seconds=time.perf_counter() - self._begin,
+            numbers=numbers,
+            deviations=deviations,
+            **self._stamps,
+        )
+        results.write_result(self.out, result)
+        shutil.rmtree(self.checkpoint)
+        return result
+
+
+def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrite: bool) -> None:
+    """Makes the folder `out`, which may hold an earlier run only if told to resume or overwrite it.
+
+    `files` are the names of the files of a run. To overwrite deletes them, and its checkpoint.
+
+    Raises:
+      ValueError: `out` holds a run and neither `resume` nor `overwrite` is given, or both are.
+      OSError: `out` cannot be written.
+    """
+    if resume and overwrite:
+        raise ValueError("--resume and --overwrite exclude each other")
+    earlier = [path for path in (out / name for name in (*files, CHECKPOINT)) if path.exists()]
+    if earlier and not (resume or overwrite):
+        raise ValueError(
+            f"{out} holds an earlier run ({earlier[0].name}): add --resume to continue it or"
+            " --overwrite to start again"
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    results.write_file(out / ".writable", "")  # better refused now than after hours
+    (out / ".writable").unlink()
+    if overwrite:
+        for path in earlier:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _check_same_config(folder, config):
+    """Notes a dataclass in the checkpoint of a run, which must not be resumed with another."""
+    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
+    if not path.exists():
+        folder.mkdir(exist_ok=True)
+        results.write_file(path, text)
+    elif path.read_text(encoding="utf-8") != text:
+        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")

@@ -1,0 +1,108 @@
+"""README's results tables, made from every `experiments/results/**/result.json`.
+
+They stand between two marker lines, so that a check can tell whether README is up to date.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+
+from experiments.harness import results
+from experiments.harness.results import Number, Result
+
+_MANY = 40  # numbers of a list that is folded
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+
+
+def main(*, check: bool) -> None:
+    """Rewrites the tables in README.md, or with `check` only compares.
+
+    Raises:
+      ValueError: README.md lacks the markers, or with `check` is out of date.
+    """
+    readme = results.ROOT / "README.md"
+    before = readme.read_text(encoding="utf-8")
+    after = replace(before, render(results.ROOT / "experiments" / "results", results.ROOT))
+    if before == after:
+        return
+    if check:
+        raise ValueError("README.md is out of date: run `python -m experiments tables`")
+    results.write_file(readme, after)
+
+
+def replace(readme: str, tables: str) -> str:
+    """`readme` with `tables` between its markers."""
+    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
+        raise ValueError(f"README.md must have one line {BEGIN} and one line {END}")
+    head, _, rest = readme.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n{tables}\n{END}{tail}"
+
+
+def render(folder: pathlib.Path, root: pathlib.Path) -> str:
+    """All results under `folder` in Markdown; links are relative to `root`."""
+    sections = []
+    for path in sorted(folder.rglob(results.RESULT_FILE)):
+        result = results.read_result(path)
+        sections += [*_head(result, path.parent.relative_to(root)), "", *_tables(result), ""]
+    return "\n".join(["", *sections])
+
+
+def _head(result: Result, folder: pathlib.Path) -> list[str]:
+    measure = result.config.get("measure")
+    title = f"**[{result.experiment}, {result.preset}]({folder.as_posix()})**"
+    lines = [title + (f": {measure}." if measure else "")]
+    lines.append(f"`{result.command}`;")
+    lines.append(f"{result.device}; jax {result.versions['jax']}.")
+    if result.deviations:
+        lines.append(f"Deviations: {'; '.join(result.deviations)}.")
+    return lines
+
+
+def _tables(result: Result) -> list[str]:
+    """A matrix where all names are of the form column:row, else a list."""
+    if not all(number.name.count(":") == 1 for number in result.numbers):
+        return _list(result.numbers)
+    lines = []
+    for unit in dict.fromkeys(number.unit for number in result.numbers):
+        matrix = _matrix([number for number in result.numbers if number.unit == unit], unit)
+        lines += ["", *matrix] if lines else matrix  # without a gap they would be one table
+    return lines
+
+
+def _list(numbers: Sequence[Number]) -> list[str]:
+    if len(numbers) > _MANY:
+        return ["<details><summary>numbers</summary>", "", *_rows(numbers), "", "</details>"]
+    return _rows(numbers)
+
+
+def _rows(numbers: Sequence[Number]) -> list[str]:
+    rows = ["| | value | range | published | unit |", "|---|---:|---:|---:|---|"]
+    for number in numbers:
+        low, high = _cell(number.low), _cell(number.high)
+        span = f"{low} to {high}" if low and high else ""
+        value, paper = _cell(number.value), _cell(number.paper)
+        rows.append(f"| {number.name} | {value} | {span} | {paper} | {number.unit} |")
+    return rows
+
+
+def _matrix(numbers: Sequence[Number], unit: str) -> list[str]:
+    cells = {tuple(number.name.split(":")): number for number in numbers}
+    columns = list(dict.fromkeys(column for column, _ in cells))
+    lines = [f"| {unit} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for row in dict.fromkeys(row for _, row in cells):
+        texts = [_with_paper(cells.get((column, row))) for column in columns]
+        lines.append(f"| {row} | " + " | ".join(texts) + " |")
+    return lines
+
+
+def _with_paper(number: Number | None) -> str:
+    if number is None:
+        return ""
+    paper = "" if number.paper is None else f" (published {_cell(number.paper)})"
+    return _cell(number.value) + paper
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else results.text(value)

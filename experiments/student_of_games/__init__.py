@@ -1,0 +1,1 @@
+"""experiments/student_of_games."""

@@ -1,0 +1,82 @@
+"""Student of Games in Scotland Yard on the map `glasses`.
+
+Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B), searching
+whenever the agent is to act. The map has no reveal rounds: with any, Mr X loses for certain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from experiments.harness.runs import RunArguments
+from experiments.student_of_games import training_curve
+from experiments.student_of_games.training_curve import Config
+
+_GLASSES = "scotland_yard(map=glasses)"
+PRESETS = {
+    "smoke": Config(
+        game="scotland_yard(map=glasses,rounds=2)",
+        simulations=(4,),
+        seeds=2,
+        measured_at=(0, 10),
+        training_simulations=4,
+        width=16,
+        depth=1,
+        episodes=2,
+        solves=2,
+        updates=1,
+        batch_size=32,
+        capacity=500,
+        exploration=3.0,
+        smoothing=0.5,
+        own_decisions_only=True,
+    ),
+    "cpu": Config(
+        game=_GLASSES,
+        simulations=(33, 100, 300, 1000),
+        seeds=10,
+        measured_at=(0, 3000),
+        solves=32,
+        updates=8,
+        queries_per_search=3.0,
+        exploration=3.0,
+        smoothing=0.5,
+        own_decisions_only=True,
+        batch=64,
+    ),
+    "paper": Config(
+        game=_GLASSES,
+        simulations=(33, 100, 300, 1000),
+        seeds=50,
+        measured_at=(0, 5_000, 20_000, 50_000),
+        episodes=512,
+        solves=512,
+        exploration=3.0,
+        smoothing=0.5,
+        own_decisions_only=True,
+        batch=1024,
+        capacity=1_000_000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    """Train a Student of Games agent in Scotland Yard on a small map; measure its exploitability.
+
+    Writes exploitability against training steps as curve.csv and curve.png, the trained network and
+    result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
+    exactly the same numbers.
+    """
+
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: an hour on one core; paper: all of the paper's, for an accelerator."""
+    seed: int = 0
+    """Of the network before training and of training; measurements have seeds of their own."""
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment; see `student_of_games.run`."""
+    config = dataclasses.replace(PRESETS[arguments.preset], seed=arguments.seed)
+    training_curve.run(arguments, config, experiment="sog_glasses", command=command)

@@ -1,0 +1,356 @@
+"""How exploitable search is before anything is learned: growing-tree CFR with fixed leaf values.
+
+Searches at every public state, composed into one policy and measured exactly, as in Fig. 3 of
+Student of Games (Schmid et al. 2023), but with leaves worth nothing, or what fixed policies would
+earn. Beside the sound agents stand the two that are not: a single chain in which whoever acts
+re-solves against values of the other's search, and re-solving without a gadget.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+import scipy.stats
+from rich.console import Console
+from rich.table import Table
+
+from experiments.harness import plots, published, results
+from experiments.harness.runs import Run, RunArguments
+from experiments.student_of_games import search_laboratory
+from experiments.student_of_games.search_laboratory import Laboratory
+from solvers.search import leaf_evaluators
+from solvers.search.agent_exploitability import Chain, agents
+from solvers.search.exact_solver import equilibrium
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+    """One line of the figure."""
+
+    chains: tuple[Chain, Chain]
+    leaves: Literal["zero", "uniform", "equilibrium"]
+    follow_share: float = 0.5
+    averaging_power: float = 1.0
+    exploration: float | None = None  # of PUCT; None: the part's
+    range_by_policies: bool = True  # of the readings that were tried, nearest to the reference
+
+
+AGENTS = {
+    "zero": Agent(agents(), "zero"),
+    # on glasses only, where the gadget at one sum comes nearer the reference
+    "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0, range_by_policies=False),
+    "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
+    "uniform": Agent(agents(), "uniform"),
+    "equilibrium": Agent(agents(), "equilibrium"),
+    "equilibrium, alpha 1": Agent(agents(), "equilibrium", follow_share=1.0),
+    "equilibrium, uniform averaging": Agent(agents(), "equilibrium", averaging_power=0.0),
+    # as the agents of the other experiments search
+    "zero, our reading": Agent(agents(), "zero", exploration=1.0, range_by_policies=False),
+    "equilibrium, our reading": Agent(
+        agents(), "equilibrium", exploration=1.0, range_by_policies=False
+    ),
+    "zero, single chain (unsound)": Agent(
+        (Chain(None), Chain(None)), "zero", range_by_policies=False
+    ),
+    "zero, no gadget (unsound)": Agent((Chain(None, safe=False),) * 2, "zero"),
+    "equilibrium, no gadget (unsound)": Agent((Chain(None, safe=False),) * 2, "equilibrium"),
+}
+_IN_GLASSES = (
+    "zero, alpha 1",
+    "equilibrium",
+    "equilibrium, alpha 1",
+    "equilibrium, no gadget (unsound)",
+)
+_GLASSES_ALONE = ("zero, alpha 1", "equilibrium, no gadget (unsound)")
+_IN_LEDUC = tuple(name for name in AGENTS if name not in _GLASSES_ALONE)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """What is measured in one game."""
+
+    game: str
+    agents: tuple[str, ...]
+    simulations: tuple[int, ...]
+    seeds: int
+    # of PUCT. The reference's is 1, in units that are not known: where chance deals hands, we come
+    # near its numbers if values hardly count.
+    exploration: float = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed, by the name of its part."""
+
+    parts: dict[str, Part]
+    batch: int = 64  # searches side by side
+
+
+def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
+    return Part(
+        game="leduc_poker",
+        agents=_IN_LEDUC,
+        simulations=simulations,
+        seeds=seeds,
+        exploration=100.0,
+    )
+
+
+def _glasses(simulations: tuple[int, ...], seeds: int) -> Part:
+    return Part(
+        game="scotland_yard(map=glasses)",
+        agents=_IN_GLASSES,
+        simulations=simulations,
+        seeds=seeds,
+    )
+
+
+_SIMULATIONS = (33, 100, 300, 1000)
+PRESETS = {
+    "smoke": Config(
+        parts={
+            "kuhn": Part(
+                game="kuhn_poker",
+                agents=("zero", "zero, own decisions only", "zero, no gadget (unsound)"),
+                simulations=(4, 16),
+                seeds=2,
+            )
+        },
+        batch=16,
+    ),
+    "cpu": Config(parts={"leduc": _leduc(_SIMULATIONS, 6), "glasses": _glasses(_SIMULATIONS, 3)}),
+    "paper": Config(
+        parts={
+            "leduc": _leduc((*_SIMULATIONS, 4000), 50),
+            "glasses": _glasses(_SIMULATIONS, 50),
+        },
+        batch=1024,
+    ),
+}
+
+# Means of a few seeds (on `glasses` of two), measured with a separate implementation of the same
+# searches (a compiled scalar loop), not by the paper; by game and agent, in the game's payoffs.
+_REFERENCE_SEEDS = 2  # the fewest
+REFERENCE: dict[str, dict[str, dict[int, float]]] = {
+    "leduc_poker": {
+        "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
+        "zero, own decisions only": {33: 0.722, 100: 0.688, 300: 0.302, 1000: 0.112, 4000: 0.014},
+        "uniform": {33: 0.375, 100: 0.251, 300: 0.167, 1000: 0.081},
+        "equilibrium": {33: 0.262, 100: 0.094, 300: 0.041, 1000: 0.024},
+        "equilibrium, alpha 1": {33: 0.313, 100: 0.109, 300: 0.035, 1000: 0.0125},
+        "equilibrium, uniform averaging": {33: 0.417, 100: 0.170, 300: 0.073, 1000: 0.037},
+        "zero, single chain (unsound)": {
+            33: 0.887,
+            100: 0.749,
+            300: 0.342,
+            1000: 0.311,
+            4000: 0.270,
+        },
+        "zero, no gadget (unsound)": {33: 0.954, 100: 0.733, 300: 0.589, 1000: 0.515, 4000: 0.619},
+    },
+    "scotland_yard(map=glasses)": {
+        "zero, alpha 1": {33: 0.230, 100: 0.150, 300: 0.097, 1000: 0.027},
+        "equilibrium": {33: 0.114, 100: 0.065, 300: 0.021, 1000: 0.011},
+        "equilibrium, no gadget (unsound)": {33: 0.44, 100: 0.37, 300: 0.36, 1000: 0.41},
+    },
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    """Measure the exploitability of search with fixed leaf values, before anything is learned.
+
+    Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
+    --out. Ctrl-C keeps what is finished there, from which --resume continues to exactly the same
+    numbers.
+    """
+
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: an hour on two cores; paper: more seeds, for an accelerator."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One agent with one number of simulations."""
+
+    part: str
+    agent: str
+    simulations: int
+    exploitability: list[float]  # by seed
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+    """
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="sog_search", command=command)
+    cells = list(compute(run))
+    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
+    draw(run.out / "curve.png", config, cells)
+    numbers = [number for cell in cells for number in _numbers(config, cell)]
+    run.finish([*numbers, *_agreement(config, cells)], measure=_MEASURE)
+    _print(config, cells)
+
+
+def compute(run: Run) -> Iterator[Cell]:
+    """All cells, part by part."""
+    for name, part in run.config.parts.items():
+        bench = _Bench(part, run.config.batch)
+        for agent, simulations in itertools.product(part.agents, part.simulations):
+
+            def measured(agent=agent, simulations=simulations, name=name, bench=bench):
+                found = bench.measure(agent, simulations)
+                yield Cell(part=name, agent=agent, simulations=simulations, exploitability=found)
+                jax.clear_caches()  # no other cell runs these programs; a process can hold so many
+
+            yield from run.kept(f"{name}-{agent}-{simulations}", Cell, measured)
+
+
+class _Bench:
+    """A game, with the leaves that agents are measured with."""
+
+    def __init__(self, part: Part, batch: int):
+        self.part, self.laboratory = part, Laboratory(part.game, batch=batch)
+        game = self.laboratory.table, self.laboratory.listing
+        self.equilibrium = functools.cache(lambda: equilibrium(*game))
+
+    def measure(self, name: str, simulations: int) -> list[float]:
+        """Exploitability of an agent, by seed."""
+        agent, part = AGENTS[name], self.part
+        evaluate, params = self._leaves(agent.leaves)
+        settings = GrowingTreeCfr(
+            evaluate,
+            simulations=simulations,
+            follow_share=agent.follow_share,
+            averaging_power=agent.averaging_power,
+            exploration=part.exploration if agent.exploration is None else agent.exploration,
+            range_by_policies=agent.range_by_policies,
+        )
+        title = f"{name}, {simulations}"
+        return self.laboratory.exploitability(
+            title, params, settings, seeds=part.seeds, chains=agent.chains
+        )
+
+    def _leaves(self, leaves: str) -> tuple[Any, Any]:
+        """Evaluator and its parameters."""
+        if leaves == "zero":
+            return leaf_evaluators.zero, None
+        game = self.laboratory.table, self.laboratory.listing
+        uniform = leaf_evaluators.uniform_policy(*game)
+        policy = uniform if leaves == "uniform" else self.equilibrium()
+        return leaf_evaluators.continuation, leaf_evaluators.continuation_values(*game, policy)
+
+
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """Exploitability against simulations: means over seeds in their range, published points."""
+    size = (6.4, 3.8 * len(config.parts))
+    with plots.figure(path, rows=len(config.parts), columns=1, size=size) as axes:
+        for place, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
+            _draw_part(place, part, [cell for cell in cells if cell.part == name])
+
+
+def _draw_part(axes: Any, part: Part, cells: Sequence[Cell]) -> None:
+    bands = [
+        plots.Band(
+            name=name,
+            x=[cell.simulations for cell in cells if cell.agent == name],
+            samples=[cell.exploitability for cell in cells if cell.agent == name],
+        )
+        for name in part.agents
+    ]
+    known = published.searched_exploitability(part.game)
+    plots.bands(axes, bands, published=known, x_label="simulations")
+    axes.set_ylabel("exploitability (NashConv / 2)")
+    axes.set_title(f"Search with fixed leaf values, {part.game}")
+
+
+def _rows(config: Config, cell: Cell) -> list[dict[str, object]]:
+    return [
+        {
+            "game": config.parts[cell.part].game,
+            "agent": cell.agent,
+            "simulations": cell.simulations,
+            "seed": seed,
+            "exploitability": f"{value:.6g}",
+        }
+        for seed, value in enumerate(cell.exploitability)
+    ]
+
+
+_MEASURE = (
+    "exploitability (NashConv / 2) of search with fixed leaf values, per game: mean over seeds; low"
+    " and high are the least and the most exploitable. reference: the same searches by a separate"
+    " implementation, a few seeds"
+)
+
+
+def _numbers(config: Config, cell: Cell) -> list[results.Number]:
+    """What was measured, and beside it the reference where there is one."""
+    game = config.parts[cell.part].game
+    search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
+    found = search_laboratory.number(f"{search}:{row}", game, cell.exploitability)
+    known = REFERENCE.get(game, {}).get(cell.agent, {})
+    if cell.simulations not in known:
+        return [found]
+    unit, scale = published.measured_in(game)
+    value = scale * known[cell.simulations]
+    return [found, results.Number(name=f"reference {search}:{row}", value=value, unit=unit)]
+
+
+def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
+    """How many numbers the reference has, and how many of them lie in our seeds' spread."""
+    games = {name: REFERENCE.get(part.game, {}) for name, part in config.parts.items()}
+    both = [
+        (cell.exploitability, games[cell.part][cell.agent][cell.simulations])
+        for cell in cells
+        if cell.simulations in games[cell.part].get(cell.agent, {})
+    ]
+    ranges = sum(min(ours) <= known <= max(ours) for ours, known in both)
+    intervals = sum(within_spread(ours, known, seeds=_REFERENCE_SEEDS) for ours, known in both)
+    counted = {
+        "in all": len(both),
+        "between our least and most exploitable seed": ranges,
+        "in our 95 % prediction interval of two more seeds": intervals,
+    }
+    return [
+        results.Number(
+            name=f"of the reference's numbers:{name}", value=float(count), unit="numbers"
+        )
+        for name, count in counted.items()
+        if both
+    ]
+
+
+def within_spread(samples: Sequence[float], value: float, *, seeds: int) -> bool:
+    """Whether a mean of so many further seeds would come out so far from the samples' mean in at
+    least 5 % of cases, if seeds are normally distributed (Student's t)."""
+    count = len(samples)
+    width = scipy.stats.t.ppf(0.975, count - 1) * np.std(samples, ddof=1)
+    return bool(abs(value - np.mean(samples)) <= width * np.sqrt(1 / count + 1 / seeds))
+
+
+def _print(config: Config, cells: Sequence[Cell]) -> None:
+    for name, part in config.parts.items():
+        unit, _ = published.measured_in(part.game)
+        table = Table(title=f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}")
+        table.add_column("leaves")
+        for simulations in part.simulations:
+            table.add_column(f"{simulations}", justify="right")
+        for agent in part.agents:
+            here = [cell for cell in cells if (cell.part, cell.agent) == (name, agent)]
+            means = (search_laboratory.text(part.game, cell.exploitability) for cell in here)
+            table.add_row(agent, *means)
+        Console().print(table)

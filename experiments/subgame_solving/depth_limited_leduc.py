@@ -1,0 +1,398 @@
+"""How exploitable depth-limited solving is, by the number of values per leaf (Brown, Sandholm and
+Amos 2018, as Figure 2, here in Leduc hold'em).
+
+The first round is solved to its end, where the opponent, or both players, choose among strategies
+for the second. That is then played by the blueprint, or solved again: *unsafe*, at the ranges of
+the first round's solution, or *safe*, with the opponent free to opt out for what it was promised.
+Either player is the depth-limited one in turn; both policies are measured exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from rich.console import Console
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run, RunArguments
+from jaxgames.game_tree import GameTree, enumerate_game
+from jaxgames.registry import make
+from solvers import cfr, evaluation
+from solvers.sequence_form import Policy, build_sequence_form
+from solvers.subgames import continuations, leaf_values, nested_solving
+from solvers.subgames.depth_limited_subgame import Subgame, build_subgame, embed, ends_of_rounds
+
+BELOW = ("blueprint", "unsafe", "safe")  # how the second round is played
+_FACTORS = (10.0, 0.1, 100.0, 0.01, 3.0, 1 / 3, 30.0, 1 / 30, 1000.0, 1e-3, 300.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """A line of the figure: which strategies there are at the leaves, and for whom."""
+
+    method: Literal["self-generative", "bias"]
+    both: bool = False  # both players choose (Pluribus), or the opponent only
+    weaken: bool = False  # strategies that beat the blueprint are worth less
+
+
+OFFERS = {
+    "self-generative": Offer("self-generative"),
+    "self-generative, weakened": Offer("self-generative", weaken=True),
+    "bias": Offer("bias"),
+    "self-generative, both choose": Offer("self-generative", both=True),
+    "bias, both choose": Offer("bias", both=True),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed."""
+
+    blueprints: dict[str, int]  # iterations of CFR+, by name
+    game: str = "leduc_poker(suit_isomorphism=true)"
+    offers: tuple[str, ...] = tuple(OFFERS)
+    values: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # at every leaf
+    solver: str = "pcfr_plus"
+    generating: int = 500  # iterations for each strategy that is generated
+    iterations: int = 2000  # for each subgame that is played
+
+
+PRESETS = {
+    "smoke": Config(
+        game="leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)",
+        blueprints={"equilibrium": 200},
+        offers=("self-generative", "bias"),
+        values=(1, 4),
+        generating=100,
+        iterations=200,
+    ),
+    "cpu": Config(blueprints={"equilibrium": 1000, "coarse blueprint": 50}),
+    "paper": Config(
+        game="leduc_poker",
+        blueprints={"equilibrium": 10_000, "coarse blueprint": 50},
+        generating=2000,
+        iterations=10_000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    """Measure depth-limited solving in Leduc by the number of values per leaf.
+
+    Writes exploitability by the number of values as curve.csv and curve.png, and result.json, into
+    --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
+    """
+
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: seconds; cpu: minutes; paper: with all suits and more iterations."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One point."""
+
+    blueprint: str
+    offer: str
+    below: str
+    values: int
+    exploitability: float  # NashConv / 2, in chips
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What a depth-limited solution costs, and what of the game it has."""
+
+    blueprints: dict[str, float]  # exploitability, in chips
+    generation_seconds: float  # of ten strategies, compiled
+    solution_seconds: float  # of the first round with ten values, compiled
+    game_histories: int
+    trunk_histories: int  # where the game is the subgame's
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+    """
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="depth_limited_leduc", command=command)
+    bench, cells = _Bench(config), []
+    names = [(blueprint, offer) for blueprint in config.blueprints for offer in config.offers]
+    with progress("depth_limited_leduc", len(names) * len(BELOW)) as report:
+        count = counter(report)
+        for blueprint, offer in names:
+            measured = functools.partial(bench.measure, blueprint, offer)
+            cells += run.kept(f"{blueprint}-{offer}", Cell, measured)
+            count(len(BELOW))
+    (sizes,) = run.kept("sizes", Sizes, lambda: [bench.sizes()])
+    results.write_csv(run.out / "curve.csv", list(map(_row, cells)))
+    draw(run.out / "curve.png", config, cells, sizes)
+    numbers = [_number(cell) for cell in cells]
+    run.finish([*numbers, *_size_numbers(sizes)], measure=_MEASURE)
+    _print(config, cells)
+
+
+class _Bench:
+    """A game, its blueprints and its subgames."""
+
+    def __init__(self, config: Config):
+        self.config, self.solver = config, cfr.make_solver(config.solver)
+        self.tree: GameTree = enumerate_game(make(config.game))
+        self.game = build_sequence_form(self.tree)
+        self.leaves = ends_of_rounds(self.tree)
+
+    @functools.cache  # noqa: B019
+    def blueprint(self, name: str) -> Policy:
+        """Average policies of CFR+."""
+        iterations = self.config.blueprints[name]
+        start = cfr.init(self.game)
+        state = cfr.run(self.game, start, solver=cfr.cfr_plus(), num_iterations=iterations)
+        return cfr.average_policy(self.game, state)
+
+    def measure(self, blueprint: str, offer: str) -> Iterator[Cell]:
+        """A line of each panel of this blueprint."""
+        chains = [self._chain(self.blueprint(blueprint), OFFERS[offer], p) for p in range(2)]
+        for below in BELOW:
+            policy = chains[0][below][0], chains[1][below][1]
+            found = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
+            for count, value in zip(self.config.values, found.tolist(), strict=True):
+                yield Cell(
+                    blueprint=blueprint,
+                    offer=offer,
+                    below=below,
+                    values=count,
+                    exploitability=value,
+                )
+
+    def _chain(self, blueprint: Policy, offer: Offer, player: int) -> dict[str, tuple[Array, ...]]:
+        """Policies of the game `[n, D, A]`, by how the second round is played, for each number of
+        values."""
+        most = max(self.config.values)
+        subgame, paths = self._first_round(_choices(most, player, offer.both))
+        offered = self._offered(blueprint, offer, subgame, paths)
+        place = np.arange(most)[None, :]
+        # for each number of values the first ones, the others being the blueprint again
+        rows = jnp.asarray(np.where(place < np.array(self.config.values)[:, None], place, 0))
+
+        def trunk(rows):
+            some = tuple(each if len(each) == 1 else each[rows] for each in offered)
+            values = continuations.offered(subgame, paths, blueprint, some, weaken=offer.weaken)
+            solution = continuations.solve(
+                subgame, values, solver=self.solver, num_iterations=self.config.iterations
+            )
+            return values, solution, embed(subgame, solution, blueprint)
+
+        values, solution, policy = jax.jit(jax.vmap(trunk))(rows)
+        found = {"blueprint": policy}
+        for below, constraint in (("unsafe", "unsafe"), ("safe", "resolve")):
+            found[below] = policy
+            for root in map(int, self.leaves):
+                inner, to_root = self._second_round(root)
+                promises = None
+                if constraint != "unsafe":
+                    other = 1 - player
+                    states = inner.root_states[other]
+                    promised = functools.partial(
+                        nested_solving.promised, player=other, states=states
+                    )
+                    promises = jax.vmap(promised, (None, None, 0, 0, 0))(
+                        subgame, paths[0], values, solution, policy
+                    )
+                found[below] = _resolved(
+                    inner,
+                    to_root,
+                    policy,
+                    found[below],
+                    promises,
+                    resolver=player,
+                    constraint=constraint,
+                    solver=self.solver,
+                    num_iterations=self.config.iterations,
+                )
+        return found
+
+    def _offered(self, blueprint, offer, subgame, paths):
+        if offer.method == "bias":
+            classes = np.eye(self.game.num_actions, dtype=bool)
+            many = (continuations.bias_set(rows, classes, factors=_FACTORS) for rows in blueprint)
+            return tuple(rows[:n] for rows, n in zip(many, subgame.choices, strict=True))
+        return continuations.self_generated(
+            self.game,
+            subgame,
+            paths,
+            blueprint,
+            solver=self.solver,
+            num_iterations=self.config.generating,
+            weaken=offer.weaken,
+        )
+
+    @functools.cache  # noqa: B019
+    def _first_round(self, choices):
+        subgame = build_subgame(self.tree, self.leaves, choices=choices)
+        return subgame, (
+            leaf_values.to_leaves(self.tree, subgame),
+            leaf_values.from_leaves(self.tree, subgame),
+        )
+
+    @functools.cache  # noqa: B019
+    def _second_round(self, root):
+        subgame = build_subgame(self.tree, [], root=root)
+        return subgame, nested_solving.to_root(self.tree, subgame)
+
+    def sizes(self) -> Sizes:
+        """Times of the first player's solution with ten values."""
+        blueprint = self.blueprint(next(iter(self.config.blueprints)))
+        subgame, paths = self._first_round(_choices(10, 0, False))
+        generate = functools.partial(
+            self._offered, blueprint, OFFERS["self-generative"], subgame, paths
+        )
+        offered = generate()
+        values = continuations.offered(subgame, paths, blueprint, offered)
+        solve = jax.jit(continuations.solve, static_argnames="solver")
+        return Sizes(
+            blueprints={
+                name: float(evaluation.exploitability(self.game, self.blueprint(name)))
+                for name in self.config.blueprints
+            },
+            generation_seconds=_seconds(generate),
+            solution_seconds=_seconds(
+                lambda: solve(
+                    subgame, values, solver=self.solver, num_iterations=self.config.iterations
+                )
+            ),
+            game_histories=self.tree.num_histories,
+            trunk_histories=_above(self.tree, np.asarray(subgame.leaf_history)),
+        )
+
+
+def _choices(count: int, player: int, both: bool) -> tuple[int, int]:
+    return tuple(count if both or p != player else 1 for p in range(2))
+
+
+@functools.partial(jax.jit, static_argnames=("resolver", "constraint", "solver", "num_iterations"))
+def _resolved(inner: Subgame, to_root, policies, composed, promises, **how):
+    """Policies of the game `[n, D, A]` with what is solved at one root in its place."""
+
+    def one(policy, before, promised):
+        found = nested_solving.resolve(
+            inner,
+            jnp.zeros((0, 1, 1), inner.tree.dtype),
+            nested_solving.ranges(to_root, policy),
+            promised,
+            **how,
+        )
+        return embed(inner, found, before)
+
+    axes = (0, 0, None if promises is None else 0)
+    return jax.vmap(one, in_axes=axes)(policies, composed, promises)
+
+
+def _above(tree: GameTree, leaves: np.ndarray) -> int:
+    """How many histories are not below leaves."""
+    below = np.zeros(tree.num_histories, bool)
+    is_leaf = np.isin(np.arange(tree.num_histories), leaves)
+    for row in range(1, tree.num_histories):  # parents come first
+        below[row] = below[tree.parent[row]] | is_leaf[tree.parent[row]]
+    return int((~below).sum())
+
+
+def _seconds(function) -> float:
+    """The least of three times, after one for compilation."""
+    times = []
+    for _ in range(4):
+        begin = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
+
+
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell], sizes: Sizes) -> None:
+    """A row of panels per blueprint, a column per way to play the second round."""
+    rows = len(config.blueprints)
+    with plots.figure(path, rows=rows, columns=3, size=(11.0, 3.1 * rows)) as axes:
+        for row, blueprint in zip(axes, config.blueprints, strict=True):
+            heights = [cell.exploitability for cell in cells if cell.blueprint == blueprint]
+            for place, below in zip(row, BELOW, strict=True):
+                lines = [_band(cells, blueprint, offer, below) for offer in config.offers]
+                plots.bands(place, lines, published={}, x_label="values per leaf")
+                level = 1000 * sizes.blueprints[blueprint]
+                plots.level(place, level, "the blueprint")
+                place.set_xticks(config.values, [str(n) for n in config.values])
+                place.minorticks_off()
+                place.set_ylim(500 * min(*heights, level / 1000), 2000 * max(heights))
+                played = "by the blueprint" if below == "blueprint" else f"re-solved, {below}"
+                place.set_title(f"round two {played}")
+                if place is not row[-1]:
+                    place.get_legend().remove()
+            row[0].set_ylabel(f"{blueprint}: exploitability (mbb/h)")
+
+
+def _band(cells, blueprint, offer, below) -> plots.Band:
+    key = (blueprint, offer, below)
+    here = [cell for cell in cells if (cell.blueprint, cell.offer, cell.below) == key]
+    return plots.Band(
+        name=offer,
+        x=[cell.values for cell in here],
+        samples=[[1000 * cell.exploitability] for cell in here],
+    )
+
+
+_MEASURE = (
+    "exploitability (NashConv / 2) in mbb/h: round one solved with so many values per leaf, from a"
+    " blueprint, round two played by it or solved again"
+)
+
+
+def _row(cell: Cell) -> dict[str, object]:
+    return dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
+
+
+def _number(cell: Cell) -> results.Number:
+    row = f"{cell.blueprint}, {cell.offer}, then {cell.below}"
+    return results.Number(
+        name=f"values={cell.values}:{row}", value=1000 * cell.exploitability, unit="mbb/h"
+    )
+
+
+def _size_numbers(sizes: Sizes) -> Iterator[results.Number]:
+    for name, value in sizes.blueprints.items():
+        yield results.Number(name=f"no solving:{name}", value=1000 * value, unit="mbb/h")
+    for name, value in (
+        ("ten strategies generated", sizes.generation_seconds),
+        ("round one solved with ten values", sizes.solution_seconds),
+    ):
+        yield results.Number(name=f"time:{name}", value=value, unit="s")
+    for name, value in (
+        ("the game", sizes.game_histories),
+        ("round one", sizes.trunk_histories),
+    ):
+        yield results.Number(name=f"histories:{name}", value=float(value), unit="histories")
+
+
+def _print(config: Config, cells: Sequence[Cell]) -> None:
+    table = Table(title="depth_limited_leduc: exploitability (NashConv / 2), mbb/h")
+    table.add_column("blueprint, offer, then")
+    for count in config.values:
+        table.add_column(str(count), justify="right")
+    lines: dict[str, list[str]] = {}
+    for cell in cells:
+        row = lines.setdefault(f"{cell.blueprint}, {cell.offer}, {cell.below}", [])
+        row.append(results.text(1000 * cell.exploitability))
+    for name, texts in lines.items():
+        table.add_row(name, *texts)
+    Console().print(table)

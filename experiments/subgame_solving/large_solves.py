@@ -1,0 +1,85 @@
+"""Solves of one large hold'em tree: on all devices, kept on the way, with a bar that moves."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from solvers import cfr
+from solvers.cfr import Solver
+from solvers.holdem.board_sharding import BOARDS, spread
+from solvers.holdem.subgame_tree import HoldemTree
+from solvers.sequence_form import Policy
+
+_CHUNK = 25  # iterations between two movements of the bar
+
+
+def large_solve(
+    tree: HoldemTree,
+    folder: pathlib.Path,
+    *,
+    solver: Solver,
+    num_iterations: int,
+    identity: str,
+    since: pathlib.Path | None = None,
+    storage: str = "full",
+    save_seconds: float = 300.0,
+    report: Callable[[int], None] = lambda more: None,
+) -> Policy:
+    """Average policies after so many iterations.
+
+    Each of all devices has some of the boards. The state is written into `folder` every
+    `save_seconds` and at the end, and solved on from there, or else from what is in `since`.
+    `report` takes how many iterations were done since it was last called.
+
+    Raises:
+      ValueError: what is found there is corrupt, of another identity, or of other devices.
+      OSError: the state cannot be written.
+    """
+    from solvers import checkpoint  # imports Orbax
+
+    advance = _advancing(solver)
+    mesh = Mesh(np.array(jax.devices()), (BOARDS,))
+    call, devices, placed = functools.partial(_alone, tree.public), (), lambda state: state
+    if mesh.size > 1:
+        parts = spread(tree, mesh=mesh, storage=storage)
+        call, devices = parts.call, (mesh.size,)
+        placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
+    start = functools.partial(cfr.init, storage=storage)
+    known = {"config": identity, "devices": mesh.size}
+    found = [at for at in (folder, since) if at is not None and at.exists()]
+    if found:
+        template = jax.eval_shape(lambda: call(start))
+        state = placed(checkpoint.read(found[0], template, identity=known))
+    else:
+        state = call(start)
+    saved = time.monotonic()
+    while (done := int(state.step.ravel()[0])) < num_iterations:
+        more = min(_CHUNK, num_iterations - done)
+        state = jax.block_until_ready(call(advance, state, jnp.full(devices, more)))
+        report(more)
+        if done + more == num_iterations or time.monotonic() > saved + save_seconds:
+            checkpoint.write(folder, state, identity=known)
+            saved = time.monotonic()
+    policy = call(cfr.average_policy, state)
+    return tuple(map(jnp.asarray, parts.gathered(policy, tree))) if devices else policy
+
+
+def _alone(tree, function, *arguments):
+    return function(tree, *arguments)
+
+
+@functools.cache  # compiled once
+def _advancing(solver):
+    def advance(tree, state, count):
+        return cfr.run(tree, state, solver=solver, num_iterations=count)
+
+    return advance

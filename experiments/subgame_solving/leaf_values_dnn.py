@@ -1,0 +1,273 @@
+"""Learned leaf values (Brown, Sandholm and Amos 2018, appendix), in no-limit flop hold'em.
+
+At the end of the first street the first player chooses among the blueprint and the blueprint
+inclined to fold, to call and to raise. A network learns from examples, a leaf and two hands each,
+what the leaf is worth under each; then the second player answers an off-tree bet with what it says
+of the leaves there, instead of exact values or values on a few boards (see `depth_limited_nlfh`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float
+from rich.console import Console
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run, RunArguments
+from experiments.subgame_solving import off_tree_bet
+from experiments.subgame_solving.off_tree_bet import OffTreeBet
+from jaxgames.holdem.betting import below
+from nets.leaf_value_network import leaf_features
+from solvers.holdem import nested_streets, street_leaf_values
+from solvers.holdem.boards import apart
+from solvers.holdem.depth_limited_street import pair_sums
+from train.leaf_value_regression import huber, new_training, train
+
+_STRATEGIES = 4
+_HELD_OUT = 10  # one of so many examples is for the test
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed."""
+
+    nlfh: off_tree_bet.Config
+    examples: tuple[int, ...] = tuple(10**power for power in range(3, 8))  # that were seen
+    batch: int = 256
+    learning_rate: float = 1e-3
+    boards: tuple[int, ...] = (1, 3, 10)  # of values that are rolled out
+    seed: int = 0
+
+
+def _nlfh(preset):
+    return dataclasses.replace(off_tree_bet.PRESETS[preset], values=(_STRATEGIES,))
+
+
+PRESETS = {
+    "smoke": Config(nlfh=_nlfh("smoke"), examples=(1000, 10_000), boards=(1,)),
+    "cpu": Config(nlfh=_nlfh("cpu"), examples=(1000, 10_000, 100_000, 1_000_000)),
+    "paper": Config(
+        nlfh=_nlfh("paper"),
+        examples=(10**4, 10**5, 10**6, 10**7, 180 * 10**6),  # the last is the paper's
+        batch=4096,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    """Learn the values of leaves in no-limit flop hold'em, and answer an off-tree bet with them.
+
+    Writes the loss by the number of examples as curve.csv and curve.png, and result.json, into
+    --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
+    """
+
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: a minute; cpu: a short deck, less than an hour; paper: the whole deck, on a GPU."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Point:
+    """How well values are known after so many examples."""
+
+    examples: int
+    loss: float  # Huber loss of examples that were not seen, of values as fractions of the pot
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What the bet wins against the answer with some values, beyond the best other first action."""
+
+    name: str
+    won: float  # chips
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+    """
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="leaf_values_dnn", command=command)
+    bet = OffTreeBet(config.nlfh, run.checkpoint)
+    lesson = _Lesson(config, bet)
+    work = config.nlfh.blueprint + bet.work(2 + len(config.boards))
+    with progress("leaf_values_dnn", work) as report:
+        bet.count = counter(report)
+        points = run.kept("loss", Point, lambda: lesson.points)
+        cells = run.kept("exact", Cell, lesson.exact)
+        cells += run.kept("network", Cell, lesson.network)
+        for count in config.boards:
+            cells += run.kept(f"boards={count}", Cell, functools.partial(lesson.rolled, count))
+    results.write_csv(run.out / "curve.csv", list(map(dataclasses.asdict, points)))
+    draw(run.out / "curve.png", points)
+    run.finish(
+        [*map(_loss_number, points), *map(_number, cells)],
+        measure=_MEASURE,
+        deviations=[
+            *off_tree_bet.deviations(config.nlfh),
+            "features of our own: the paper's 34 are not published",
+        ],
+    )
+    _print(points, cells)
+
+
+class _Lesson:
+    """Examples, and what is learned of them."""
+
+    def __init__(self, config: Config, bet: OffTreeBet):
+        self.config, self.bet = config, bet
+        self.below = street_leaf_values.below_leaves(bet.cut)
+
+    @functools.cached_property
+    def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
+        """Exact ones, of the abstraction."""
+        return self._under(self.below)
+
+    def exact(self) -> list[Cell]:
+        """The answer with exact values."""
+        return [self._answered("exact values", self.bet.transferred(self.values))]
+
+    def rolled(self, count: int) -> list[Cell]:
+        """The answer with values on so many boards."""
+        key = jax.random.fold_in(jax.random.key(self.config.seed), count)
+        values = self._under(street_leaf_values.sampled(self.below, key, count))
+        return [self._answered(f"values on {count} boards", self.bet.transferred(values))]
+
+    def network(self) -> list[Cell]:
+        """The answer with what the network says of the leaves after the bet."""
+        bet, cut = self.bet, self.bet.answer_cut
+        leaves = below(bet.whole.betting, bet.made)[cut.leaves]
+        graph, state = self._learned[1]
+        features = self._features(bet.whole.betting, leaves)
+        said = nnx.merge(graph, state.params)(features)
+        pots = bet.whole.betting.pot + bet.whole.betting.paid[leaves].sum(axis=1)
+        values = np.moveaxis(np.asarray(said), -1, 1) * pots[:, None, None, None] * self._pairs
+        values = values.reshape(len(leaves), *cut.choices, *cut.num_classes)
+        return [self._answered("network", jnp.asarray(values, jnp.float32))]
+
+    @property
+    def points(self) -> list[Point]:
+        """Loss by the number of examples."""
+        return self._learned[0]
+
+    @functools.cached_property
+    def _learned(self):
+        """The curve, and the network with its training at the end."""
+        config, bet = self.config, self.bet
+        features = self._features(bet.tree.betting, bet.cut.leaves)
+        features = features.reshape(-1, features.shape[-1])
+        targets = np.moveaxis(self._targets, 1, -1).reshape(-1, _STRATEGIES)
+        known = np.flatnonzero(np.broadcast_to(self._pairs, self._targets[:, 0].shape))
+        order = np.random.default_rng(config.seed).permutation(known)
+        test, seen = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
+        features, targets = jnp.asarray(features), jnp.asarray(targets, jnp.float32)
+        start, key = jax.random.split(jax.random.key(config.seed))
+        graph, state = new_training(
+            features.shape[1], _STRATEGIES, start, learning_rate=config.learning_rate
+        )
+        points, done = [], 0
+        for count in config.examples:
+            steps = count // config.batch - done
+            state = train(
+                graph,
+                state,
+                features[seen],
+                targets[seen],
+                jax.random.fold_in(key, count),
+                num_steps=steps,
+                batch=config.batch,
+                learning_rate=config.learning_rate,
+            )
+            done += steps
+            loss = huber(graph, state.params, features[test], targets[test])
+            points.append(Point(examples=count, loss=float(loss)))
+        return points, (graph, state)
+
+    @functools.cached_property
+    def _pairs(self):
+        """[C_0, C_1] pairs of hands."""
+        cut = self.bet.cut
+        return pair_sums(apart(*self.bet.tree.hands).astype(float), cut.classes)
+
+    @property
+    def _targets(self):
+        """[L, 4, C_0, C_1] fractions of the pot."""
+        betting = self.bet.tree.betting
+        pots = betting.pot + betting.paid[self.bet.cut.leaves].sum(axis=1)
+        values = np.asarray(self.values).reshape(len(pots), _STRATEGIES, *self._pairs.shape)
+        return values / np.maximum(self._pairs, 1) / pots[:, None, None, None]
+
+    def _features(self, betting, leaves):
+        hands = tuple(
+            held[np.unique(of_hand, return_index=True)[1]]
+            for held, of_hand in zip(self.bet.tree.hands, self.bet.cut.classes, strict=True)
+        )
+        return leaf_features(betting, leaves, hands, ranks=self.config.nlfh.ranks)
+
+    def _under(self, boards):
+        bet = self.bet
+        strategies = [rows[None] for rows in bet.blueprint]
+        strategies[bet.opponent] = nested_streets.inclined(
+            bet.tree, bet.blueprint, player=bet.opponent
+        )
+        return nested_streets.values_of(bet.cut, boards, tuple(strategies))
+
+    def _answered(self, name, values):
+        answer = self.bet.answered(values, self.bet.street(values))
+        return Cell(name=name, won=self.bet.won_by_bet(answer))
+
+
+def draw(path: pathlib.Path, points: Sequence[Point]) -> None:
+    """Loss by the number of examples."""
+    line = plots.Band(
+        name="held-out leaves",
+        x=[point.examples for point in points],
+        samples=[[point.loss] for point in points],
+    )
+    with plots.figure(path, rows=1, columns=1, size=(4.6, 3.2)) as axes:
+        plots.bands(axes[0, 0], [line], published={}, x_label="examples")
+        plots.level(axes[0, 0], _PAPER_LOSS, "the paper, after 180 million (another game)")
+        axes[0, 0].set(title="leaf values, learned", ylabel="Huber loss (fractions of the pot)")
+        axes[0, 0].get_legend().remove()
+
+
+_PAPER_LOSS = 0.02
+_MEASURE = (
+    "Huber loss of values at leaves that were not seen, as fractions of the pot, by examples; and"
+    " mb/g that an off-tree bet wins, beyond the best other first action, against the answer with"
+    " these values at its leaves"
+)
+
+
+def _loss_number(point: Point) -> results.Number:
+    return results.Number(
+        name=f"loss:{point.examples:,} examples", value=point.loss, unit="Huber loss"
+    )
+
+
+def _number(cell: Cell) -> results.Number:
+    return results.Number(name=cell.name, value=10 * cell.won, unit="mb/g")
+
+
+def _print(points: Sequence[Point], cells: Sequence[Cell]) -> None:
+    table = Table("leaf_values_dnn", "", title="loss by examples; mb/g by values")
+    for point in points:
+        table.add_row(f"{point.examples:,} examples", results.text(point.loss))
+    for cell in cells:
+        table.add_row(cell.name, results.text(10 * cell.won))
+    Console().print(table)

@@ -1,0 +1,263 @@
+"""What to begin a subgame with: nothing, opting out, margins, estimates, gifts (Brown and Sandholm
+2017, "Safe and nested subgame solving", as Table 1, here in Leduc hold'em).
+
+The second round is solved again from blueprints, coarse and fine: CFR+ after few and after many
+iterations. Either player is the re-solver in turn, in all its subgames independently; both policies
+are measured exactly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from rich.console import Console
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run, RunArguments
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers import cfr, evaluation
+from solvers.sequence_form import SequenceForm, build_sequence_form, pack, sweeps
+from solvers.subgames.depth_limited_subgame import ends_of_rounds
+from solvers.subgames.safe_resolving import (
+    gifts,
+    root_weights,
+    with_gadget,
+    with_margins,
+    without_gadget,
+)
+
+Policies = tuple[Float[Array, "n _ A"], ...]
+
+BLUEPRINT = "blueprint"
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """A way to begin a subgame; without a constraint the opponent's range is believed."""
+
+    constraint: Literal["opt out", "margins"] | None = None
+    estimated: bool = False  # the opponent is worth what it is in the blueprint, or could be
+    gifts: bool = False  # what it lost on the way may be spent
+
+
+WAYS = {
+    "unsafe": Way(),
+    "resolve": Way("opt out"),
+    "maxmargin": Way("margins"),
+    "reach-maxmargin": Way("margins", gifts=True),
+    "estimated maxmargin": Way("margins", estimated=True),
+    "estimated reach-maxmargin": Way("margins", estimated=True, gifts=True),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is computed."""
+
+    blueprints: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000)  # iterations of CFR+
+    game: str = "leduc_poker(suit_isomorphism=true)"
+    ways: tuple[str, ...] = tuple(WAYS)
+    solver: str = "pcfr_plus"
+    iterations: int = 2000  # for each subgame
+
+
+PRESETS = {
+    "smoke": Config(
+        game="leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)",
+        blueprints=(1, 100),
+        ways=("resolve", "reach-maxmargin"),
+        iterations=300,
+    ),
+    "cpu": Config(),
+    "paper": Config(
+        blueprints=(1, 3, 10, 30, 100, 300, 1000, 10_000), game="leduc_poker", iterations=20_000
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments(RunArguments):
+    """Compare ways to re-solve the second round of Leduc from blueprints, coarse and fine.
+
+    Writes exploitability by the blueprint's iterations as curve.csv and curve.png, and result.json,
+    into --out. Ctrl-C keeps what is finished there, from which --resume continues.
+    """
+
+    preset: Literal["smoke", "cpu", "paper"] = "cpu"
+    """smoke: seconds; cpu: minutes; paper: with all suits and more iterations."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One point."""
+
+    way: str
+    blueprint: int  # iterations
+    exploitability: float  # NashConv / 2, in chips
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the experiment.
+
+    Raises:
+      ValueError: `out` holds another run.
+      OSError: the results cannot be written.
+      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+    """
+    config = PRESETS[arguments.preset]
+    run = Run(arguments, config, experiment="resolving_leduc", command=command)
+    bench, cells = _Bench(config), []
+    names = (BLUEPRINT, *config.ways)
+    with progress("resolving_leduc", len(names)) as report:
+        count = counter(report)
+        for name in names:
+            cells += run.kept(name, Cell, functools.partial(bench.measure, name))
+            count(1)
+    results.write_csv(run.out / "curve.csv", list(map(_row, cells)))
+    draw(run.out / "curve.png", config, cells)
+    run.finish(
+        [
+            results.Number(
+                name=f"{cell.way}:{cell.blueprint} iterations",
+                value=1000 * cell.exploitability,
+                unit="mbb/h",
+            )
+            for cell in cells
+        ],
+        measure="exploitability (NashConv / 2) with the second round solved again from a blueprint"
+        " of so many iterations of CFR+",
+    )
+    _print(config, cells)
+
+
+class _Bench:
+    """A game, its blueprints and the subgames of its second round."""
+
+    def __init__(self, config: Config):
+        self.config, self.solver = config, cfr.make_solver(config.solver)
+        tree = enumerate_game(make(config.game))
+        self.game = build_sequence_form(tree)
+        self.subgames = {
+            root: build_sequence_form(tree, root=root) for root in map(int, ends_of_rounds(tree))
+        }
+
+    @functools.cached_property
+    def blueprints(self) -> Policies:
+        """Average policies [n, D, A]."""
+        found, state, before = [], cfr.init(self.game), 0
+        for count in self.config.blueprints:
+            state = cfr.run(self.game, state, solver=cfr.cfr_plus(), num_iterations=count - before)
+            found.append(cfr.average_policy(self.game, state))
+            before = count
+        return jax.tree.map(lambda *rows: jnp.stack(rows), *found)
+
+    def measure(self, name: str) -> Iterator[Cell]:
+        """A line of the figure."""
+        policy = self.blueprints
+        if name != BLUEPRINT:
+            policy = tuple(self._composed(WAYS[name], resolver)[resolver] for resolver in range(2))
+        found = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
+        for count, value in zip(self.config.blueprints, found.tolist(), strict=True):
+            yield Cell(way=name, blueprint=count, exploitability=value)
+
+    def _composed(self, way: Way, resolver: int) -> Policies:
+        """Blueprints with what the re-solver does in all subgames."""
+        composed = list(self.blueprints)
+        for root, subgame in self.subgames.items():
+            sequences = tuple(
+                places[root, : player.num_roots]
+                for places, player in zip(
+                    self.game.public_states.sequences, subgame.players, strict=True
+                )
+            )
+            found = _resolved(
+                self.game,
+                subgame,
+                sequences,
+                self.blueprints,
+                way=way,
+                resolver=resolver,
+                solver=self.solver,
+                num_iterations=self.config.iterations,
+            )
+            decisions = [group.decision for group in subgame.players[resolver].groups]
+            own = np.unique(np.concatenate(decisions))
+            composed[resolver] = composed[resolver].at[:, own].set(found[resolver][:, own])
+        return tuple(composed)
+
+
+@functools.partial(jax.jit, static_argnames=("way", "resolver", "solver", "num_iterations"))
+def _resolved(game: SequenceForm, subgame: SequenceForm, sequences, policies, **how):
+    """Policies of the subgame, numbered as in the game; `sequences` lead to its root."""
+    one = functools.partial(_resolved_once, game, subgame, sequences, **how)
+    return jax.vmap(one)(policies)
+
+
+def _resolved_once(game, subgame, sequences, policy, *, way, resolver, solver, num_iterations):
+    tables, other = pack(game, policy), 1 - resolver
+    reach = [
+        sweeps.reach(player, table, jnp.ones(1, game.dtype))[sequence]
+        for player, table, sequence in zip(game.players, tables, sequences, strict=True)
+    ]
+    tree, ranges = subgame, list(reach)
+    if way.constraint is not None:
+        measure = evaluation.root_best_response_values
+        if way.estimated:
+            measure = evaluation.root_values
+        values = measure(subgame, policy, tuple(reach))[other]
+        weights = root_weights(subgame, tuple(reach), player=other)
+        if way.gifts:
+            given = gifts(game, policy, player=other, estimated=way.estimated)
+            values = values + weights * given[sequences[other]]
+        if way.constraint == "opt out":
+            tree = with_gadget(subgame, values, resolver=resolver)
+            ranges[other] = jnp.ones_like(values)
+        else:
+            tree = with_margins(subgame, values, weights, resolver=resolver)
+            ranges[other] = jnp.ones(1, game.dtype)
+    state = cfr.init(tree, root_reach=tuple(ranges))
+    state = cfr.run(tree, state, solver=solver, num_iterations=num_iterations)
+    return without_gadget(subgame, cfr.average_policy(tree, state), resolver=resolver)
+
+
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """A line per way, and the blueprint's."""
+    with plots.figure(path, rows=1, columns=1, size=(7.6, 4.2)) as axes:
+        place = axes[0, 0]
+        lines = [
+            plots.Band(
+                name=name,
+                x=config.blueprints,
+                samples=[[1000 * c.exploitability] for c in cells if c.way == name],
+            )
+            for name in (BLUEPRINT, *config.ways)
+        ]
+        plots.bands(place, lines, published={}, x_label="blueprint: iterations of CFR+")
+        place.set_ylabel("exploitability (mbb/h)")
+        place.set_title("Leduc: the second round solved again")
+
+
+def _row(cell: Cell) -> dict[str, object]:
+    return dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
+
+
+def _print(config: Config, cells: Sequence[Cell]) -> None:
+    table = Table(title="resolving_leduc: exploitability (NashConv / 2), mbb/h")
+    table.add_column("blueprint's iterations")
+    for count in config.blueprints:
+        table.add_column(f"{count:,}", justify="right")
+    for name in (BLUEPRINT, *config.ways):
+        here = [results.text(1000 * cell.exploitability) for cell in cells if cell.way == name]
+        table.add_row(name, *here)
+    Console().print(table)

@@ -1,0 +1,268 @@
+"""Runs a CFR solver while measuring it: curve, speed, checkpoints, Ctrl-C, resuming.
+
+The schedule of evaluations depends on iterations only, never on time, and `solvers.cfr.run` gives
+the same state whether iterations are made at once or in pieces: a run that was interrupted and
+resumed ends with exactly the numbers of one that was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import jax
+from jaxtyping import Array, Float
+
+from experiments.harness import results
+from experiments.harness.progress import Report
+from experiments.harness.runs import CHECKPOINT
+from solvers import cfr, evaluation
+from solvers.cfr import CfrState, Solver
+from solvers.sequence_form import RootReach, SequenceForm
+
+CHECKPOINT_SECONDS = 5.0  # between checkpoints
+_PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
+_RENARD = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8, 10)  # evenly spaced on a log axis (ISO 3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One point of a curve: the average policy after `iteration` iterations."""
+
+    iteration: int
+    seconds: float  # spent in the solver's compiled loop so far
+    exploitability: float  # NashConv / P
+    nash_conv: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """When to evaluate and when to stop."""
+
+    iterations: int
+    every: int | None = None  # evaluate each so many iterations; None: ten times per decade
+    target: float | None = None  # stop when exploitability is below
+
+    def __post_init__(self):
+        if self.iterations < 1:
+            raise ValueError(f"iterations={self.iterations} must be at least 1")
+        if self.every is not None and self.every < 1:
+            raise ValueError(f"every={self.every} must be at least 1")
+        if self.target is not None and not 0 < self.target < math.inf:
+            raise ValueError(f"target={self.target} must be positive")
+
+    def next_evaluation(self, iteration: int) -> int:
+        """The first iteration to evaluate after `iteration`."""
+        if self.every is not None:
+            following = (iteration // self.every + 1) * self.every
+        else:
+            following = next_log_spaced(iteration)
+        return min(following, self.iterations)
+
+    def done(self, iteration: int, points: list[Point]) -> bool:
+        """Whether all iterations are made, or the target is reached."""
+        return iteration >= self.iterations or self.reached(points)
+
+    def reached(self, points: list[Point]) -> bool:
+        """Whether there is a target and the last point is below it."""
+        return self.target is not None and bool(points) and points[-1].exploitability < self.target
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run."""
+
+    state: CfrState
+    points: list[Point]
+    compile_seconds: float
+
+
+def next_log_spaced(iteration: int) -> int:
+    """The first of 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, ... after `iteration`."""
+    decade = 10 ** int(math.log10(max(iteration, 1)))
+    return next(n for step in _RENARD if (n := round(decade * step)) > iteration)
+
+
+def run(
+    tree: SequenceForm,
+    solver: Solver,
+    schedule: Schedule,
+    *,
+    folder: pathlib.Path,
+    resume: bool,
+    report: Report,
+    root_reach: RootReach | None = None,
+    weight: float = 1.0,
+    storage: str = "full",
+) -> Run:
+    """Solves on schedule, from the checkpoint in `folder` if `resume` and there is one.
+
+    In subgames `root_reach` are the players' ranges, and exploitability is divided by `weight`.
+    `storage` is that of the state (see `cfr.init`).
+
+    Raises:
+      KeyboardInterrupt: Ctrl-C; a checkpoint has been left in `folder`.
+      ValueError: the checkpoint is damaged, of another solve or of more iterations;
+        exploitability is not finite.
+      OSError: the checkpoint cannot be written.
+    """
+    start = cfr.init(tree, root_reach=root_reach, storage=storage)
+    state, points = restore(folder, tree, solver, start) if resume else (start, [])
+    if int(state.step) > schedule.iterations:
+        raise ValueError(
+            f"iterations={schedule.iterations} is less than the {int(state.step)} iterations of"
+            f" the checkpoint in {folder}"
+        )
+    compile_seconds = _compile(tree, state, solver)
+    store = _Store(folder, tree, solver, saved=int(state.step))
+    pace, seconds = 1, points[-1].seconds if points else 0.0
+    report(int(state.step), latest(points), 0.0)
+    with ctrl_c_waits() as pressed:
+        while not schedule.done(iteration := int(state.step), points):
+            stop = schedule.next_evaluation(iteration)
+            count = min(pace, stop - iteration)
+            state, elapsed = _advance(tree, state, solver, count)
+            seconds += elapsed
+            pace = _new_pace(pace, elapsed, stop - iteration)
+            if int(state.step) == stop:
+                points.append(_evaluate(tree, state, seconds, weight))
+            report(int(state.step), latest(points), count / elapsed)
+            if pressed() or store.is_due():
+                store.save(state, points)
+            if pressed():
+                raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
+    store.save(state, points)
+    return Run(state=state, points=points, compile_seconds=compile_seconds)
+
+
+def latest(points: list[Point]) -> float | None:
+    """The last exploitability, None before the first evaluation."""
+    return points[-1].exploitability if points else None
+
+
+def iterations_per_second(
+    tree: SequenceForm, state: CfrState, solver: Solver, *, seconds: float = 0.2
+) -> float:
+    """Steady-state speed of the compiled loop, run three times for `seconds` or more: the best."""
+    count = 1
+    while (elapsed := _advance(tree, state, solver, count)[1]) < seconds:
+        count *= 2 if elapsed > seconds / 4 else 4
+    again = (_advance(tree, state, solver, count)[1] for _ in range(2))
+    return count / min(elapsed, *again)
+
+
+def restore(
+    folder: pathlib.Path, tree: SequenceForm, solver: Solver, start: CfrState
+) -> tuple[CfrState, list[Point]]:
+    """State and curve of the checkpoint in `folder`; `start` if there is none."""
+    from solvers import checkpoint  # imports Orbax
+
+    try:
+        state = checkpoint.restore(
+            _state_folder(folder), tree=tree, solver=solver, storage=start.storage
+        )
+    except FileNotFoundError:
+        return start, []
+    path = _curve_file(folder)
+    try:
+        points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"the checkpoint at {folder} is damaged: {error}") from None
+    # the curve is written before the state, so it may be ahead of it
+    return state, [point for point in points if point.iteration <= int(state.step)]
+
+
+def _state_folder(folder):
+    return folder / CHECKPOINT / "state"
+
+
+def _curve_file(folder):
+    return folder / CHECKPOINT / "curve.json"
+
+
+class _Store:
+    """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
+
+    def __init__(self, folder, tree, solver, saved):
+        self.folder, self.tree, self.solver = folder, tree, solver
+        self.saved, self.due = saved, time.monotonic() + CHECKPOINT_SECONDS
+
+    def is_due(self) -> bool:
+        return time.monotonic() > self.due
+
+    def save(self, state, points) -> None:
+        begin = time.monotonic()
+        if int(state.step) != self.saved:
+            _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
+            curve = json.dumps([dataclasses.asdict(point) for point in points])
+            results.write_file(_curve_file(self.folder), curve)
+            from solvers import checkpoint  # imports Orbax
+
+            checkpoint.save(_state_folder(self.folder), state, tree=self.tree, solver=self.solver)
+            self.saved = int(state.step)
+        end = time.monotonic()
+        self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
+
+
+@contextlib.contextmanager
+def ctrl_c_waits() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C only sets the flag that is yielded; the second interrupts."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # no signals to be had there
+        yield pressed.is_set
+        return
+
+    def handle(number, frame):
+        pressed.set()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield pressed.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _compile(tree, state, solver) -> float:
+    """Seconds to compile the loop and the evaluation."""
+    begin = time.perf_counter()
+    jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=0))
+    jax.block_until_ready(_nash_conv(tree, state))
+    return time.perf_counter() - begin
+
+
+def _advance(tree, state, solver, count) -> tuple[CfrState, float]:
+    begin = time.perf_counter()
+    state = jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=count))
+    return state, time.perf_counter() - begin
+
+
+def _new_pace(pace, elapsed, wanted) -> int:
+    """Iterations to run at once, so that one piece takes about `_PIECE_SECONDS`."""
+    if elapsed > _PIECE_SECONDS:
+        return max(1, pace // 2)
+    return pace * 2 if pace < wanted else pace
+
+
+def _evaluate(tree, state, seconds, weight) -> Point:
+    value, iteration = float(_nash_conv(tree, state)) / weight, int(state.step)
+    if not math.isfinite(value):
+        raise ValueError(f"{tree.game}: NashConv is {value} after {iteration} iterations")
+    return Point(
+        iteration=iteration,
+        seconds=seconds,
+        exploitability=value / tree.num_players,
+        nash_conv=value,
+    )
+
+
+@jax.jit
+def _nash_conv(tree: SequenceForm, state: CfrState) -> Float[Array, ""]:
+    return evaluation.nash_conv(tree, cfr.average_policy(tree, state), state.root_reach)

@@ -1,0 +1,201 @@
+"""Perfect-information games of pgx at the level of beliefs, for search.
+
+Nothing is hidden and nothing is drawn: a public state is a position, each player has one row, and
+child k is where action k leads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.adapters.pgx import MAX_DEPTH, PgxGame, from_pgx, kind_of, lenient, make_env, seat_of
+from jaxgames.beliefs.contract import BeliefGame, Player
+from jaxgames.core import TERMINAL, record
+
+NOWHERE = -1  # rows in children that are impossible
+
+
+@record
+class PgxPosition:
+    """What of a pgx state cannot be computed anew; search trees hold many of them."""
+
+    pgx: Any  # pgx's own state, its observation and rewards left out
+    score: Array  # [] float32 sum of player 0's rewards so far
+    num_steps: Array  # [] int32
+
+
+@record
+class PgxBeliefs(BeliefGame):
+    """A game of pgx; N = 1 row, K = A children. Built by `pgx_beliefs`.
+
+    `game.replace(start=position)` is the game from that position on, with the same seats.
+    """
+
+    name: str = flax.struct.field(pytree_node=False)
+    num_rows: int = flax.struct.field(pytree_node=False)
+    num_actions: int = flax.struct.field(pytree_node=False)
+    num_children: int = flax.struct.field(pytree_node=False)
+    max_depth: int = flax.struct.field(pytree_node=False)
+    env: Any = flax.struct.field(pytree_node=False)  # pgx.Env
+    start: PgxPosition
+    first: Array  # [] int32 what pgx calls player 0
+
+    @property
+    def board(self) -> tuple[int, ...]:
+        """The shape of what `encode` begins with."""
+        return tuple(self.env.observation_shape)
+
+    def root(self) -> PgxPosition:
+        return self.start
+
+    def actor(self, state: PgxPosition) -> Int[Array, ""]:
+        over = state.pgx.terminated | state.pgx.truncated | (state.num_steps >= self.max_depth)
+        return jnp.where(over, TERMINAL, self._turn(state)).astype(jnp.int32)
+
+    def rows(self, state: PgxPosition) -> Bool[Array, "2 N"]:
+        return jnp.ones((2, 1), bool)
+
+    def legal(self, state: PgxPosition) -> Bool[Array, "N A"]:
+        return self.child_mask(state)[None, :]
+
+    def children(self, state: PgxPosition) -> PgxPosition:
+        return jax.vmap(self.after, in_axes=(None, 0))(state, self._actions())
+
+    def child_mask(self, state: PgxPosition) -> Bool[Array, " K"]:
+        return state.pgx.legal_action_mask & (self.actor(state) != TERMINAL)
+
+    def act_down(self, state: PgxPosition, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
+        return jnp.where(self.child_mask(state)[:, None], reach.T, 0)
+
+    def act_up(self, state: PgxPosition, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
+        return jnp.where(self.child_mask(state)[None, :], values.T, 0)
+
+    def see_down(
+        self, state: PgxPosition, player: Player, reach: Float[Array, " N"]
+    ) -> Float[Array, "K N"]:
+        return jnp.where(self.child_mask(state)[:, None], reach[None, :], 0)
+
+    def see_up(
+        self, state: PgxPosition, player: Player, values: Float[Array, "K N"]
+    ) -> Float[Array, " N"]:
+        return jnp.sum(jnp.where(self.child_mask(state)[:, None], values, 0), axis=0)
+
+    def down(
+        self,
+        state: PgxPosition,
+        child: Int[Array, ""] | int,
+        reach: Float[Array, "2 N"],
+        policy: Float[Array, "A N"],
+    ) -> Float[Array, "2 N"]:
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actor(state)
+        below = jnp.where(acts, reach * policy[child][None, :], reach)
+        return jnp.where(self.child_mask(state)[child], below, 0)
+
+    def follow(
+        self, state: PgxPosition, pair: Int[Array, "2"], action: Int[Array, ""]
+    ) -> Int[Array, "K 2"]:
+        goes = (self._actions() == action) & self.child_mask(state) & jnp.all(pair >= 0)
+        return jnp.where(goes[:, None], pair[None, :], NOWHERE)
+
+    def weight(self, state: PgxPosition, pair: Int[Array, "2"]) -> Float[Array, ""]:
+        return jnp.where(jnp.all(pair >= 0), 1.0, 0.0)
+
+    def compatible(
+        self, state: PgxPosition, player: Player, opponent_reach: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        return opponent_reach
+
+    def terminal_values(
+        self, state: PgxPosition, player: Player, opponent_reach: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        returns = jnp.where(jnp.asarray(player) == 0, state.score, -state.score)
+        return returns.astype(opponent_reach.dtype) * opponent_reach
+
+    def encode(self, state: PgxPosition) -> Float[Array, " F"]:
+        """pgx's observation, flattened (shape: `env.observation_shape`), as the player to move
+        sees it, and who that is: 0 or 1."""
+        with lenient():
+            seen = self.env.observe(state.pgx)
+        turn = self._turn(state)
+        return jnp.concatenate([seen.astype(float).ravel(), turn.astype(float)[None]])
+
+    def after(self, state: PgxPosition, action: Int[Array, ""]) -> PgxPosition:
+        """The position after a legal action; unspecified after others and at terminals."""
+        with lenient():
+            whole = state.pgx.replace(rewards=jnp.zeros(2, jnp.float32))
+            after = self.env.step(whole, action)
+        return PgxPosition(
+            pgx=_small(after),
+            score=state.score + after.rewards[self.first],
+            num_steps=state.num_steps + 1,
+        )
+
+    def _turn(self, state):
+        return seat_of(state.pgx.current_player, self.first)
+
+    def _actions(self):
+        return jnp.arange(self.num_actions, dtype=jnp.int32)
+
+
+def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
+    """A two-player perfect-information zero-sum game of pgx, given as a `pgx.Env` or by name.
+
+    Player 0 moves first. A game that is not over after `max_depth` steps ends there with the
+    rewards so far; the default is the longest possible episode of a pgx game, and must be given
+    for environments that are not pgx's own. Whether those hide information is not examined.
+
+    Raises:
+      ValueError: unknown name, not two players, hidden information, chance, or not zero-sum.
+      ImportError: pgx is not installed.
+    """
+    env = make_env(env)
+    _check_kind(env)
+    game = from_pgx(env, max_depth=max_depth)
+    if kind_of(env) not in MAX_DEPTH:
+        _check_zero_sum(game)
+    root = jax.tree.map(jnp.asarray, game.root)
+    return PgxBeliefs(
+        name=str(game),
+        num_rows=1,
+        num_actions=game.num_actions,
+        num_children=game.num_actions,
+        max_depth=game.max_depth,
+        env=env,
+        start=PgxPosition(pgx=_small(root), score=jnp.float32(0), num_steps=jnp.int32(0)),
+        first=jnp.asarray(root.current_player, jnp.int32),
+    )
+
+
+def _small(state):
+    return state.replace(observation=None, rewards=None)
+
+
+def _check_kind(env):
+    """Refuses those of pgx's own games that are not known to fit."""
+    import pgx  # makes arrays when imported: not at the head of this module
+
+    allowed = [name for name in pgx.available_envs() if name.startswith((*MAX_DEPTH,))]
+    if kind_of(env) not in MAX_DEPTH and env.id in pgx.available_envs():
+        raise ValueError(
+            f"pgx:{env.id} is not a two-player game of perfect information without chance; "
+            f"allowed: {', '.join(sorted(allowed))}"
+        )
+
+
+def _check_zero_sum(game: PgxGame):
+    """Refuses games that do not pay zero in sum, as seen in some random ones."""
+    noise = np.random.default_rng(0).uniform(size=(game.max_depth, 32, game.num_actions))
+    step = jax.jit(jax.vmap(game.step))
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (32, *jnp.shape(x))), game.init())
+    for drawn in noise:
+        action = np.argmax(np.where(states.legal, drawn, -1), axis=1)
+        states = step(states, jnp.asarray(action, jnp.int32))
+    off = np.abs(np.sum(states.returns, axis=1)).max()
+    if off > 1e-6:
+        raise ValueError(f"{game} is not zero-sum: returns add up to {off:g} somewhere")

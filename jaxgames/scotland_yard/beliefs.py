@@ -1,0 +1,340 @@
+"""Scotland Yard at the level of beliefs: Mr X's rows are the stations at which he may be.
+
+How he came to a station is forgotten (merged information states): his own reach of a station is the
+sum over his routes. The detectives, who know all but his station, have one row, row 0.
+
+Public children, by who acts:
+- Mr X: one per ticket, then the double card.
+- a detective: two per move (the last move: to pass); after the first the game goes on or Mr X is
+  through, after the second he has lost, caught or stuck. That this happened is public.
+- Mr X shows himself: a public event that tells one station in N. So that not every node has N
+  children it is made of two, nodes of CHANCE at which nothing is drawn: first the block of about
+  sqrt(N) stations in which he is, then the station in it. London has K = 28 children, not 199.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.beliefs.contract import BeliefGame, Player
+from jaxgames.core import CHANCE, TERMINAL, record
+from jaxgames.scotland_yard.board import (
+    LOST,
+    RUNNING,
+    WON,
+    Board,
+    advance,
+    can_pay_on,
+    detective_legal,
+    encode,
+    mr_x_legal,
+)
+from jaxgames.scotland_yard.maps import BLACK, NOWHERE, Moves
+from jaxgames.scotland_yard.rules import ScotlandYard
+
+NOT_SHOWING, BLOCK_NEXT, STATION_NEXT = 0, 1, 2
+_DOUBLE = BLACK + 1  # Mr X's child after a double card
+
+
+@record
+class YardPublicState:
+    """What everybody knows."""
+
+    board: Board
+    possible: Array  # [N] bool stations at which Mr X may be
+    result: Array  # [] int32 RUNNING, LOST or WON, for Mr X
+    showing: Array  # [] int32 NOT_SHOWING, or what of Mr X's station is shown next
+    block: Array  # [] int32 the block that was shown, at STATION_NEXT
+
+
+@record
+class ScotlandYardBeliefs(BeliefGame):
+    """Actions are those of the `game`. Built by `scotland_yard_beliefs`.
+
+    Nothing is drawn after the start, so W is the same for all pairs of rows that are there.
+    """
+
+    name: str = flax.struct.field(pytree_node=False)
+    num_rows: int = flax.struct.field(pytree_node=False)
+    num_actions: int = flax.struct.field(pytree_node=False)
+    num_children: int = flax.struct.field(pytree_node=False)
+    max_depth: int = flax.struct.field(pytree_node=False)
+    table: Moves
+    start: YardPublicState
+    deal: Array  # [] float chance's probability of each of Mr X's possible starts
+    num_lines: Array  # [N, 4] int32 moves from each station by ticket
+    game: ScotlandYard = flax.struct.field(pytree_node=False)
+    num_blocks: int = flax.struct.field(pytree_node=False)
+    num_open: int = flax.struct.field(pytree_node=False)  # moves of a detective at most
+
+    def root(self) -> YardPublicState:
+        return self.start
+
+    def actor(self, state: YardPublicState) -> Int[Array, ""]:
+        player = jnp.where(state.board.turn == 0, 0, 1)
+        player = jnp.where(state.showing == NOT_SHOWING, player, CHANCE)
+        return jnp.where(state.result == RUNNING, player, TERMINAL).astype(jnp.int32)
+
+    def rows(self, state: YardPublicState) -> Bool[Array, "2 N"]:
+        return jnp.stack([state.possible, self._row_0() & jnp.any(state.possible)])
+
+    def legal(self, state: YardPublicState) -> Bool[Array, "N A"]:
+        board, stations = state.board, self._stations()
+        his = mr_x_legal(self.table, board, stations, self._goes_on(board), self.game.rounds)
+        theirs = self._row_0()[:, None] & detective_legal(self.table, board)[None, :]
+        actor = self.actor(state)
+        legal = jnp.where(actor == 0, his & state.possible[:, None], theirs)
+        return legal & (actor >= 0)
+
+    def children(self, state: YardPublicState) -> YardPublicState:
+        actor = self.actor(state)
+        others = _select(actor == 1, self._after_detective(state), self._after_showing(state))
+        return _select(actor == 0, self._after_mr_x(state), others)
+
+    def child_mask(self, state: YardPublicState) -> Bool[Array, " K"]:
+        actor, k = self.actor(state), self._children()
+        there = jnp.any(self.children(state).possible, axis=1) & (actor != TERMINAL)
+        move = self._move_of_child()
+        played = detective_legal(self.table, state.board)[move] & (k < 2 * (self.num_open + 1))
+        return there & ((actor != 1) | played)
+
+    def act_down(self, state: YardPublicState, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
+        reach = jnp.where(self.legal(state), reach, 0.0)
+        theirs = jnp.where(self.child_mask(state), reach[0, self._move_of_child()], 0.0)
+        theirs = jnp.where(self._row_0()[None, :], theirs[:, None], 0.0)
+        return jnp.where(state.board.turn == 0, self._arrivals(reach), theirs)
+
+    def act_up(self, state: YardPublicState, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
+        his_moves = jnp.where(
+            self.table.to == NOWHERE, 0.0, values[self.table.ticket, self.table.to]
+        )
+        his = jnp.concatenate([his_moves, values[_DOUBLE][:, None]], axis=1)
+        by_child = jnp.where(self.child_mask(state), values[:, 0], 0.0)
+        theirs = jnp.zeros(self.num_actions, values.dtype).at[self._move_of_child()].add(by_child)
+        theirs = jnp.where(self._row_0()[:, None], theirs[None, :], 0.0)
+        return jnp.where(self.legal(state), jnp.where(state.board.turn == 0, his, theirs), 0.0)
+
+    def see_down(
+        self, state: YardPublicState, player: Player, reach: Float[Array, " N"]
+    ) -> Float[Array, "K N"]:
+        return jnp.where(self._seen(state, player), reach[None, :], 0.0)
+
+    def see_up(
+        self, state: YardPublicState, player: Player, values: Float[Array, "K N"]
+    ) -> Float[Array, " N"]:
+        return jnp.sum(jnp.where(self._seen(state, player), values, 0.0), axis=0)
+
+    def follow(
+        self, state: YardPublicState, pair: Int[Array, "2"], action: Int[Array, ""]
+    ) -> Int[Array, "K 2"]:
+        actor, k, station = self.actor(state), self._children(), pair[0]
+        double = action == self.num_actions - 1
+        slot = jnp.minimum(action, self.num_actions - 2)
+        goes, ticket = self.table.to[station, slot], self.table.ticket[station, slot]
+        row = jnp.where((actor == 0) & ~double, goes, station)
+        by_mr_x = k == jnp.where(double, _DOUBLE, ticket)
+        by_player = jnp.where(actor == 0, by_mr_x, self._move_of_child() == action)
+        legal = self.legal(state)[jnp.where(actor == 0, station, 0), action]
+        there = self.children(state).possible[:, row] & self.child_mask(state)
+        there &= self._pair_there(state, pair) & jnp.where(actor >= 0, by_player & legal, True)
+        return jnp.where(there[:, None], jnp.stack([row, jnp.int32(0)])[None, :], -1)
+
+    def weight(self, state: YardPublicState, pair: Int[Array, "2"]) -> Float[Array, ""]:
+        return jnp.where(self._pair_there(state, pair), self.deal, 0.0)
+
+    def compatible(
+        self, state: YardPublicState, player: Player, opponent_reach: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        rows = self.rows(state)
+        total = jnp.sum(jnp.where(rows[1 - player], opponent_reach, 0.0))
+        return jnp.where(rows[player], total * self.deal.astype(total.dtype), 0.0)
+
+    def terminal_values(
+        self, state: YardPublicState, player: Player, opponent_reach: Float[Array, " N"]
+    ) -> Float[Array, " N"]:
+        values = self.compatible(state, player, opponent_reach)
+        return jnp.where((state.result == WON) == (player == 0), values, -values)
+
+    def encode(self, state: YardPublicState) -> Float[Array, " F"]:
+        """As in Schmid et al. 2023 (see `board.encode`); that Mr X shows himself: nobody moves."""
+        running = self.actor(state) >= 0
+        return encode(state.board, running, self.num_rows, self.game.rounds)
+
+    def _after_mr_x(self, state):
+        """The children after each ticket and after the double card."""
+        k = self._children()
+        go = jax.vmap(advance, in_axes=(None, None, 0, 0))
+        boards = go(state.board, jnp.int32(NOWHERE), jnp.minimum(k, BLACK), k == _DOUBLE)
+        shows = jnp.asarray(self.game.reveal_mask)[boards.moves] & (k < _DOUBLE)
+        return YardPublicState(
+            board=boards,
+            possible=self._arrivals(self.legal(state).astype(float)) > 0,
+            result=jnp.full_like(k, RUNNING),
+            showing=jnp.where(shows, BLOCK_NEXT, NOT_SHOWING).astype(jnp.int32),
+            block=jnp.zeros_like(k),
+        )
+
+    def _after_detective(self, state):
+        """The children after each move: the game goes on or Mr X is through; Mr X has lost."""
+        station, last = state.board.detectives[state.board.turn - 1], self.num_actions - 1
+        move = jnp.append(jnp.arange(self.num_open, dtype=jnp.int32), jnp.int32(last))
+        slot = jnp.minimum(move, last - 1)
+        to, ticket = self.table.to[station, slot], self.table.ticket[station, slot]
+        boards = jax.vmap(advance, (None, 0, 0, 0))(state.board, to, ticket, move == last)
+        through = (boards.turn == 0) & (boards.moves == self.game.rounds)
+        lost = self._lost(state.board, boards, through)
+
+        k = self._children()
+        option, loses = jnp.minimum(k // 2, self.num_open), k % 2 == 1
+        goes_on = jnp.where(through, WON, RUNNING)[option]
+        return YardPublicState(
+            board=jax.tree.map(lambda leaf: leaf[option], boards),
+            possible=state.possible[None, :] & (lost[option] == loses[:, None]),
+            result=jnp.where(loses, LOST, goes_on).astype(jnp.int32),
+            showing=jnp.zeros_like(k),
+            block=jnp.zeros_like(k),
+        )
+
+    def _lost(self, before, boards, through):
+        """[C, N] where Mr X has lost after each move: caught, or in his turn unable to move."""
+        mover = before.turn - 1
+        target = boards.detectives[:, mover]
+        others = jnp.arange(self.game.detectives, dtype=jnp.int32) != mover
+        opens = self.num_lines - self._lines_to(jnp.where(others, before.detectives, NOWHERE))
+        opens = opens[None] - jax.vmap(self._lines_to)(target[:, None]) > 0
+        moves = jnp.any(opens & (boards.tickets[:, 0] > 0)[:, None, :], axis=2)
+        stuck = ((boards.turn == 0) & ~through)[:, None] & ~moves
+        return stuck | (self._stations()[None, :] == target[:, None])
+
+    def _goes_on(self, board):
+        """[N, M] whether Mr X, after each of his moves, could make another one at once."""
+        if not self.game.doubles:
+            return jnp.zeros(self.table.to.shape, bool)
+        opens = self.num_lines - self._lines_to(board.detectives) > 0
+        after = [can_pay_on(board.tickets[0], opens, ticket) for ticket in range(BLACK + 1)]
+        return jnp.stack(after)[self.table.ticket, self.table.to]
+
+    def _lines_to(self, stations):
+        """[N, 4] number of moves into any of `stations`, by where from and ticket."""
+        to, ticket = self.table.to[stations], self.table.ticket[stations]
+        there = (to != NOWHERE) & (stations != NOWHERE)[:, None]
+        return jnp.zeros_like(self.num_lines).at[to, ticket].add(there.astype(jnp.int32))
+
+    def _after_showing(self, state):
+        """The children after each block, or after each station of the block."""
+        k, stations = self._children(), self._stations()
+        block_next = state.showing == BLOCK_NEXT
+        size = -(-self.num_rows // self.num_blocks)
+        shown = jnp.where(block_next, stations // size, stations - state.block * size)
+        return YardPublicState(
+            board=jax.tree.map(lambda leaf: _repeat(leaf, k), state.board),
+            possible=state.possible[None, :] & (shown[None, :] == k[:, None]),
+            result=jnp.full_like(k, RUNNING),
+            showing=_repeat(jnp.where(block_next, STATION_NEXT, NOT_SHOWING), k).astype(jnp.int32),
+            block=k,
+        )
+
+    def _arrivals(self, reach):
+        """[K, N] the sum of `reach` [N, A] over Mr X's moves, by ticket and by where they lead."""
+        table = self.table
+        arriving = jnp.where(table.to == NOWHERE, 0.0, reach[table.to, table.back])
+        by_ticket = [
+            jnp.sum(jnp.where(table.ticket == ticket, arriving, 0.0), axis=1)
+            for ticket in range(BLACK + 1)
+        ]
+        known = jnp.stack([*by_ticket, reach[:, -1]])
+        return jnp.pad(known, ((0, self.num_children - len(known)), (0, 0)))
+
+    def _seen(self, state, player):
+        """[K, N] which rows of `player` stay in each child if the other one or nobody acts."""
+        mask = self.child_mask(state)[:, None]
+        theirs = mask & self.rows(state)[1][None, :]
+        return jnp.where(player == 0, mask & self.children(state).possible, theirs)
+
+    def _pair_there(self, state, pair):
+        rows = self.rows(state)
+        return (pair >= 0).all() & rows[0, pair[0]] & rows[1, pair[1]]
+
+    def _move_of_child(self):
+        """[K] the action of a detective that leads to each child."""
+        option = self._children() // 2
+        return jnp.where(option < self.num_open, option, self.num_actions - 1)
+
+    def _stations(self):
+        return jnp.arange(self.num_rows, dtype=jnp.int32)
+
+    def _children(self):
+        return jnp.arange(self.num_children, dtype=jnp.int32)
+
+    def _row_0(self):
+        return self._stations() == 0
+
+
+def scotland_yard_beliefs(
+    game: ScotlandYard, *, detective_starts: Sequence[int] = ()
+) -> ScotlandYardBeliefs:
+    """The game at the level of beliefs, from the deal of the detectives on.
+
+    `detective_starts` are their stations, which must be given if the game deals them. Games that
+    differ in them alone differ in arrays alone, so they are batched with `jax.vmap`.
+
+    Raises:
+      ValueError: `detective_starts` is no possible deal.
+    """
+    starts = tuple(detective_starts) or game.detective_starts
+    _check_deal(game, starts)
+    table, numbers = game.moves, game.layout.numbers
+    num_stations, width = table.to.shape
+    lines = [np.sum((table.to != NOWHERE) & (table.ticket == t), axis=1) for t in range(BLACK + 1)]
+    num_open = int(np.max(sum(lines[:BLACK])))
+    num_blocks = int(np.ceil(np.sqrt(num_stations))) if game.reveal_mask.any() else 1
+    possible = np.isin(numbers, [start for start in game.mr_x_starts if start not in starts])
+    detectives = jnp.asarray(np.searchsorted(numbers, starts), jnp.int32)
+    nothing = jnp.int32(0)
+    shown = 2 * int(game.reveal_mask.sum())  # two states each
+    return ScotlandYardBeliefs(
+        name=str(game),
+        num_rows=num_stations,
+        num_actions=width + 1,
+        num_children=max(2 * (num_open + 1), _DOUBLE + 1, num_blocks),
+        max_depth=game.max_depth - game.num_deals + shown,
+        table=jax.tree.map(jnp.asarray, table),
+        start=YardPublicState(
+            board=game.initial_board().replace(detectives=detectives),
+            possible=jnp.asarray(possible),
+            result=jnp.int32(RUNNING),
+            showing=nothing,
+            block=nothing,
+        ),
+        deal=jnp.asarray(1.0 / possible.sum(), float),
+        num_lines=jnp.asarray(np.stack(lines, axis=1), jnp.int32),
+        game=game,
+        num_blocks=num_blocks,
+        num_open=num_open,
+    )
+
+
+def _check_deal(game, starts):
+    dealt = len(game.detective_starts) > game.detectives
+    cards = {*starts} <= {*game.detective_starts} and len({*starts}) == len(starts)
+    fixed = dealt or starts == game.detective_starts
+    if len(starts) != game.detectives or not cards or not fixed:
+        among = "different stations of" if dealt else "exactly"
+        raise ValueError(
+            f"scotland_yard_beliefs: detective_starts={starts} must be {game.detectives} {among}"
+            f" {game.detective_starts}"
+        )
+
+
+def _select(condition, one, other):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+
+
+def _repeat(leaf, like):
+    return jnp.broadcast_to(leaf, (like.shape[0], *jnp.shape(leaf)))

@@ -1,0 +1,149 @@
+"""Perfect play in small games of perfect information, by backward induction.
+
+Positions that are reached in several ways are one (transpositions): tic-tac-toe has 5,478 of them
+in 549,946 histories. A policy over positions is `[S, A]`; values are player 0's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.listing import in_blocks
+from jaxgames.core import TERMINAL, record
+
+NOWHERE = -1  # in `Positions.child`: the action is illegal
+_BLOCK = 1024  # positions expanded at once
+
+
+@record
+class Positions:
+    """S positions, by depth, the root first. All fields are NumPy arrays."""
+
+    state: PublicState  # [S, ...]
+    depth: Array  # [S] int32 moves from the root
+    actor: Array  # [S] int32
+    child: Array  # [S, A] int32 position after each action, NOWHERE at padding
+    payoff: Array  # [S] float player 0's at terminals, else 0
+
+
+def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> Positions:
+    """All positions below the root of `game`, a game of `jaxgames.adapters.pgx_beliefs` or alike:
+    one row for either player, no chance, and child k is where action k leads.
+
+    Raises:
+      ValueError: another kind of game, or more positions than `max_positions`.
+    """
+    if game.num_rows != 1 or game.num_children != game.num_actions:
+        raise ValueError(
+            f"{game.name} has num_rows={game.num_rows}, num_children={game.num_children}, "
+            f"num_actions={game.num_actions}; allowed: one row, a child for every action"
+        )
+    level = jax.tree.map(lambda leaf: np.asarray(leaf)[None], game.root())
+    levels, actors, children, payoffs, count = [], [], [], [], 0
+    while (size := _length(level)) > 0:
+        count += size
+        if count > max_positions:
+            raise ValueError(f"{game.name} has more than max_positions={max_positions} positions")
+        actor, payoff, mask, below = in_blocks(
+            lambda block: _expand(game, block), level, size=_BLOCK
+        )
+        levels.append(level)
+        level, number = _distinct(jax.tree.map(lambda leaf, m=mask: leaf[m], below))
+        child = np.full(mask.shape, NOWHERE, np.int32)
+        child[mask] = count + number
+        for values, new in zip((actors, children, payoffs), (actor, child, payoff), strict=True):
+            values.append(new)
+    depth = np.repeat(np.arange(len(levels), dtype=np.int32), [_length(one) for one in levels])
+    return Positions(
+        state=jax.tree.map(lambda *parts: np.concatenate(parts), *levels),
+        depth=depth,
+        actor=np.concatenate(actors),
+        child=np.concatenate(children),
+        payoff=np.concatenate(payoffs),
+    )
+
+
+def perfect_values(positions: Positions) -> Float[np.ndarray, " S"]:
+    """What player 0 gets from each position on if both play perfectly."""
+    sign = np.where(positions.actor == 1, -1.0, 1.0)[:, None]
+    legal = positions.child != NOWHERE
+
+    def choose(here, below):
+        return sign[here, 0] * np.max(np.where(legal[here], sign[here] * below, -np.inf), axis=1)
+
+    return _induct(positions, choose)
+
+
+def perfect_actions(positions: Positions) -> Bool[np.ndarray, "S A"]:
+    """Which actions keep the perfect value; none at terminals."""
+    values = perfect_values(positions)
+    kept = values[np.maximum(positions.child, 0)] == values[:, None]
+    return kept & (positions.child != NOWHERE)
+
+
+def perfect_policy(positions: Positions) -> Float[np.ndarray, "S A"]:
+    """The player that never does worse than it must, uniform over `perfect_actions`."""
+    kept = perfect_actions(positions)
+    return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
+
+
+def best_response_values(
+    positions: Positions, policy: Float[np.ndarray, "S A"], *, player: int
+) -> Float[np.ndarray, " S"]:
+    """What player 0 gets from each position on if `player` plays best against the `policy` that
+    the other one plays: at the root, the worst that can happen to that policy."""
+    legal = positions.child != NOWHERE
+    sign = 1.0 if player == 0 else -1.0
+
+    def choose(here, below):
+        best = sign * np.max(np.where(legal[here], sign * below, -np.inf), axis=1)
+        played = np.sum(np.where(legal[here], policy[here] * below, 0), axis=1)
+        return np.where(positions.actor[here] == player, best, played)
+
+    return _induct(positions, choose)
+
+
+def _induct(positions: Positions, choose: Callable) -> np.ndarray:
+    """Values `[S]` from the deepest positions up; `choose(here, values of children [n, A])`."""
+    values = positions.payoff.astype(np.float64)
+    for depth in range(int(positions.depth.max()), -1, -1):
+        here = np.flatnonzero((positions.depth == depth) & (positions.actor != TERMINAL))
+        if len(here):
+            values[here] = choose(here, values[np.maximum(positions.child[here], 0)])
+    return values
+
+
+@jax.jit
+def _expand(game, states):
+    def one(state):
+        actor = game.actor(state)
+        payoff = game.terminal_values(state, 0, jnp.ones(1, float))[0]
+        payoff = jnp.where(actor == TERMINAL, payoff, 0)
+        return actor, payoff, game.child_mask(state), game.children(state)
+
+    return jax.vmap(one)(states)
+
+
+def _distinct(states: PublicState) -> tuple[PublicState, np.ndarray]:
+    """The different ones among stacked positions, and which of them each one is."""
+    size = _length(states)
+    if size == 0:
+        return states, np.zeros(0, np.int64)
+    codes = [
+        np.ascontiguousarray(leaf).reshape(size, -1).view(np.uint8)
+        for leaf in jax.tree.leaves(states)
+    ]
+    _, example, number = np.unique(
+        np.concatenate(codes, axis=1), axis=0, return_index=True, return_inverse=True
+    )
+    return jax.tree.map(lambda leaf: leaf[example], states), number.reshape(-1)
+
+
+def _length(states: PublicState) -> int:
+    return len(jax.tree.leaves(states)[0])

@@ -1,0 +1,110 @@
+"""Leaf evaluators that need no learning: search is tested with them, and networks against them.
+
+An evaluator is `evaluate(params, game, state, reach [2, N]) -> values [2, N], prior [A, N]`; its
+priors here are uniform. The one that solves the rest exactly is in `whole`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.listing import NO_STATE, Listing
+from jaxgames.beliefs.table import BeliefTable, products
+from jaxgames.core import TERMINAL
+from solvers.search.search_tree import at, uniform
+
+
+def zero(
+    params: PyTree, game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"]
+) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+    """Nothing is worth anything. `params` are ignored."""
+    return jnp.zeros_like(reach), uniform(game, state, reach.dtype)
+
+
+def continuation(
+    params: Float[Array, "S N0 N1"],
+    game: BeliefTable,
+    state: PublicState,
+    reach: Float[Array, "2 N"],
+) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+    """What a fixed policy of both players would earn from here; `params` from
+    `continuation_values`."""
+    values = params[state]
+    worth = [products(values, 0, reach[1]), -products(values, 1, reach[0])]
+    return jnp.stack(worth), uniform(game, state, reach.dtype)
+
+
+@jax.jit
+def continuation_values(
+    game: BeliefTable, listing: Listing, policy: Float[Array, "X A N"]
+) -> Float[Array, "S N0 N1"]:
+    """Player 0's chance-weighted payoff from every pair of rows on, if both follow `policy`.
+
+    `policy` is by listed public state, for the rows of the actor; the values are by the table's
+    own numbers of public states, as `continuation` wants them.
+    """
+    count, rows, dtype = len(listing.parent), game.payoffs.shape[1:], game.payoffs.dtype
+    policy = policy.astype(dtype)
+    *row, action = (jnp.arange(n, dtype=jnp.int32) for n in (*rows, game.num_actions))
+
+    def follow(state, first, second, action):
+        return game.follow(state, jnp.stack([first, second]), action)
+
+    for axis in (3, 2, 1):  # [N0, N1, A, K, 2]
+        follow = jax.vmap(follow, [0 if axis == i else None for i in range(4)])
+
+    def up(i, values):
+        s = count - 1 - i
+        state, number = at(listing.state, s), listing.child[s]
+        pairs = follow(state, *row, action)
+        number = jnp.broadcast_to(number, pairs.shape[:-1])
+        there = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
+        pairs = jnp.maximum(pairs, 0)
+        below = values[jnp.maximum(number, 0), pairs[..., 0], pairs[..., 1]]
+        below = jnp.sum(jnp.where(there, below, 0), axis=-1)  # [N0, N1, A]
+        acts = jnp.where(
+            game.actor(state) == 0, policy[s].T[: rows[0], None], policy[s].T[None, : rows[1]]
+        )
+        here = jnp.where(game.actor(state) >= 0, jnp.sum(acts * below, axis=-1), below[..., 0])
+        here = jnp.where(game.actor(state) == TERMINAL, game.payoffs[state], here)
+        return values.at[s].set(here)
+
+    values = jax.lax.fori_loop(0, count, up, jnp.zeros((count, *rows), dtype))
+    return jnp.zeros_like(game.payoffs).at[listing.state].set(values)
+
+
+@jax.jit
+def uniform_policy(game: BeliefGame, listing: Listing) -> Float[Array, "S A N"]:
+    """All legal actions alike, at every listed public state."""
+    dtype = jnp.zeros(()).dtype
+    return jax.vmap(lambda state: uniform(game, state, dtype))(listing.state)
+
+
+@dataclasses.dataclass(frozen=True)
+class Noisy:
+    """Another evaluator with errors: the same ones whenever a row of a public state is asked about.
+
+    Parameters are those of the other and `noise` `[S, 2, N]`, by the table's numbers of public
+    states: errors per unit of compatible opponent reach.
+    """
+
+    evaluate: Callable
+
+    def __call__(
+        self,
+        params: tuple[PyTree, Float[Array, "S 2 N"]],
+        game: BeliefTable,
+        state: PublicState,
+        reach: Float[Array, "2 N"],
+    ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+        """Values of the other evaluator plus errors, and its prior."""
+        inner, noise = params
+        values, prior = self.evaluate(inner, game, state, reach)
+        scale = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
+        return values + noise[state] * scale, prior

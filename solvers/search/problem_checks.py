@@ -1,0 +1,55 @@
+"""Whether a search is asked something that makes sense: for Python, before anything is compiled."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.core import TERMINAL
+from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr, Problem
+
+
+def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCfr) -> None:
+    """Looks at one unbatched problem that is not traced; `search` itself cannot.
+
+    Raises:
+      ValueError: reaches of the wrong shape, negative, not finite or of nobody; a pair of beliefs
+        that chance never deals; a path that the game does not have, or that ends it; or a path
+        longer than `settings.max_path`.
+    """
+    reach = np.asarray(problem.reach)
+    shape = (2, game.num_rows)
+    if reach.shape != shape:
+        raise ValueError(f"reach has shape {reach.shape}, not {shape}, in {game.name}")
+    if not (np.isfinite(reach) & (reach >= 0)).all():
+        raise ValueError("reach must be at least 0 and finite")
+    rows = np.asarray(game.rows(problem.state))
+    for player in range(2):
+        if not reach[player][rows[player]].sum() > 0:
+            raise ValueError(
+                f"reach[{player}] sums to 0 over the information states that {game.name} has there"
+            )
+    second = jnp.asarray(np.where(rows[1], reach[1], 0))
+    mass = np.asarray(game.compatible(problem.state, 0, second))
+    if not (mass * np.where(rows[0], reach[0], 0)).sum() > 0:
+        raise ValueError(f"{game.name} never deals what both players' reach allows together")
+    _check_path(game, problem, settings)
+
+
+def _check_path(game, problem, settings):
+    path = [int(step) for step in np.asarray(problem.path)]
+    if len(path) > settings.max_path:
+        raise ValueError(f"path has {len(path)} steps, more than max_path={settings.max_path}")
+    steps = [step for step in path if step != NO_STEP]
+    if path[: len(steps)] != steps:
+        raise ValueError(f"path={path} must have its steps first, then {NO_STEP}")
+    state = problem.state
+    for number, step in enumerate(steps):
+        allowed = np.flatnonzero(np.asarray(game.child_mask(state)))
+        if step not in allowed:
+            raise ValueError(f"path[{number}]={step} is no public child; allowed: {list(allowed)}")
+        state = jax.tree.map(lambda x, step=step: x[step], game.children(state))
+    if int(game.actor(state)) == TERMINAL:
+        raise ValueError(f"path={path} ends the game: there is nothing to search")

@@ -1,0 +1,217 @@
+"""One player's sequences: how a player's decisions are laid out for the sweeps.
+
+A *sequence* of player p is p's last own action together with the information state it was taken in
+(or a root sequence, before any own action); perfect recall makes it determine all of p's past, so
+p's own reach is one number per sequence, at whatever public state. The sequences are laid out by
+own depth, and within a depth by the number of legal actions, so that both sweeps of CFR are a
+short fixed list of vectorised steps. `docs/performance.md` says why this layout was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import flax.struct
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from jaxgames.core import record
+from jaxgames.game_tree import GameTree, levels
+from solvers.sequence_form import sparse_sum
+from solvers.sequence_form.sparse_sum import SparseSum
+
+NO_ACTION = -1
+_GROUP_COST = 1000  # a further group of decisions costs as much as this many padded slots
+
+
+@record
+class Group:
+    """n rows of decisions of one player at one own depth, with A slots for their legal actions.
+
+    A row is one decision, or those with each of H hands (see `Treeplex.row`).
+    """
+
+    # [n] int32 row of the parent sequence among those of the depth above; or an operator that looks
+    # them up
+    parent: Array | Callable[[Array], Array]
+    decision: Array  # [n] int32 number of the information state; [] of the first, if in order
+    action: Array  # [A, n] or [A, 1] int32 action of each slot, NO_ACTION at padding
+    uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
+    num_actions: int = flax.struct.field(pytree_node=False)  # A
+    num_decisions: int = flax.struct.field(pytree_node=False)  # n
+
+
+@record
+class Level:
+    """The decisions of one own depth; their sequences are the rows `begin:end`."""
+
+    groups: tuple[Group, ...]
+    # decisions of this depth -> sequences of the depth above
+    children: SparseSum | Callable[[Array], Array]
+    begin: int = flax.struct.field(pytree_node=False)
+    end: int = flax.struct.field(pytree_node=False)
+    first_group: int = flax.struct.field(pytree_node=False)
+
+
+@record
+class Treeplex:
+    """One player's sequences: the R root sequences first, then depth by depth, Q in all.
+
+    Arrays of sequences and of decisions have a row for each, or for each H of them that differ in
+    the hand only. Groups and levels count rows.
+    """
+
+    levels: tuple[Level, ...]
+    # [] int32 1, unknown to the compiler, if groups are so large that it pays to write what is
+    # computed for each before they are joined (see `sparse_sum.stored`); or None
+    one: Array | None
+    num_roots: int = flax.struct.field(pytree_node=False)  # R
+    num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
+    num_decisions: int = flax.struct.field(pytree_node=False)  # D
+    row: tuple[int, ...] = flax.struct.field(pytree_node=False, default=())  # shape: (), or (H,)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """All groups, in order of depth."""
+        return tuple(group for level in self.levels for group in level.groups)
+
+    @property
+    def num_groups(self) -> int:
+        """Number of groups."""
+        return sum(len(level.groups) for level in self.levels)
+
+
+class Layout:
+    """Numbers the sequences of one player.
+
+    Raw numbers are the root sequences 0..R-1, then R + decision * A + action: `last` [H] is the
+    raw last sequence of each history, and `rows` translates raw numbers to rows.
+    """
+
+    def __init__(self, tree: GameTree, player: int, root: int, inside: np.ndarray, dtype: np.dtype):
+        states = tree.information_state[:, player]
+        self.root_states = np.unique(states[tree.public_state == root])
+        self.num_roots = len(self.root_states)
+        decides = np.zeros(tree.num_decisions[player], bool)
+        decides[states[inside & (tree.actor == player)]] = True
+        self.last = self._last_sequences(tree, player, root, decides)
+        decisions = np.flatnonzero(decides)
+        parent = np.zeros(len(decides), np.int64)
+        parent[decisions] = self.last[first_inside(states, inside, decisions)]
+        depth = self._own_depth(parent, decides, tree.num_actions)
+        self.rows = np.zeros(self.num_roots + decides.size * tree.num_actions, np.int64)
+        self.rows[: self.num_roots] = np.arange(self.num_roots)
+        self.player = self._player(depth, tree.legal_actions(player), parent, dtype)
+
+    def _last_sequences(self, tree, player, root, decides):
+        states = tree.information_state[:, player]
+        last = np.zeros(tree.num_histories, np.int64)
+        at_root = tree.public_state == root
+        last[at_root] = np.searchsorted(self.root_states, states[at_root])
+        own = self.num_roots + states.astype(np.int64) * tree.num_actions
+        for rows in levels(tree.parent):
+            above = tree.parent[rows]
+            acted = (tree.actor[above] == player) & np.append(decides, False)[
+                np.minimum(states[above], len(decides))
+            ]
+            inherited = np.where(acted, own[above] + tree.parent_action[rows], last[above])
+            last[rows] = np.where(at_root[rows], last[rows], inherited)
+        return last
+
+    def _player(self, depth, legal, parent, dtype):
+        found, begin, first_group = [], self.num_roots, 0
+        above = (0, self.num_roots)
+        for d in range(depth.max(initial=-1) + 1):
+            here = np.flatnonzero(depth == d)
+            members = _group_by_num_actions(here, legal[here].sum(axis=1))
+            groups, end = [], begin
+            for decisions in members:
+                groups.append(self._group(decisions, legal, parent, above[0], end, dtype))
+                end += groups[-1].num_actions * groups[-1].num_decisions
+            parents = self.rows[parent[np.concatenate(members)]] - above[0]
+            children = sparse_sum.build(
+                row=parents,
+                columns=(np.arange(len(parents)),),
+                num_rows=above[1] - above[0],
+                num_columns=len(parents),
+            )
+            found.append(
+                Level(
+                    groups=tuple(groups),
+                    children=children,
+                    begin=begin,
+                    end=end,
+                    first_group=first_group,
+                )
+            )
+            above, begin, first_group = (begin, end), end, first_group + len(groups)
+        return Treeplex(
+            levels=tuple(found),
+            one=None,
+            num_roots=self.num_roots,
+            num_sequences=begin,
+            num_decisions=len(depth),
+        )
+
+    def _own_depth(self, parent, decides, num_actions):
+        """Own decisions above each decision, -1 outside; parents have smaller numbers."""
+        depth = np.where(decides, 0, -1)
+        above = (parent - self.num_roots) // num_actions
+        deeper = decides & (parent >= self.num_roots)
+        while True:
+            updated = np.where(deeper, depth[np.where(deeper, above, 0)] + 1, depth)
+            if (updated == depth).all():
+                return depth
+            depth = updated
+
+    def _group(self, decisions, legal, parent, above, first, dtype):
+        width = int(legal[decisions].sum(axis=1).max())
+        slots = np.argsort(~legal[decisions], axis=1, kind="stable")[:, :width].T  # [A, n]
+        allowed = np.take_along_axis(legal[decisions], slots.T, axis=1).T
+        rows = first + np.arange(slots.size).reshape(slots.shape)
+        raw = self.num_roots + decisions[None, :] * legal.shape[1] + slots
+        self.rows[raw[allowed]] = rows[allowed]
+        return Group(
+            parent=jnp.asarray(self.rows[parent[decisions]] - above, jnp.int32),
+            decision=jnp.asarray(decisions, jnp.int32),
+            action=jnp.asarray(np.where(allowed, slots, NO_ACTION), jnp.int32),
+            uniform=jnp.asarray(allowed / allowed.sum(axis=0), dtype),
+            num_actions=width,
+            num_decisions=len(decisions),
+        )
+
+
+def _group_by_num_actions(decisions, num_actions):
+    """Splits decisions by their number of actions into few groups with little padding.
+
+    Dynamic programming over the distinct numbers, largest first: a group costs its padded slots
+    plus `_GROUP_COST`.
+    """
+    counts, sizes = np.unique(num_actions, return_counts=True)
+    counts, sizes = counts[::-1], sizes[::-1]
+    best, cut = [0.0], []
+    for end in range(1, len(counts) + 1):
+        costs = [
+            best[begin] + _GROUP_COST + counts[begin] * sizes[begin:end].sum()
+            for begin in range(end)
+        ]
+        cut.append(int(np.argmin(costs)))
+        best.append(min(costs))
+    groups, end = [], len(counts)
+    while end:
+        begin = cut[end - 1]
+        widest_first = [decisions[num_actions == count] for count in counts[begin:end]]
+        groups.insert(0, np.concatenate(widest_first))
+        end = begin
+    return groups
+
+
+def first_inside(
+    states: Int[np.ndarray, " H"], inside: Bool[np.ndarray, " H"], wanted: Int[np.ndarray, " W"]
+) -> Int[np.ndarray, " W"]:
+    """The first history of each wanted information state among those inside."""
+    histories = np.flatnonzero(inside)[::-1]
+    found = np.zeros(states.max() + 1, np.int64)
+    found[states[histories]] = histories
+    return found[wanted]

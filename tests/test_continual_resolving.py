@@ -1,0 +1,271 @@
+"""Safe re-solving: gadget, continual re-solving, and the exploitability of agents."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
+from jaxgames.coin_toss import HEADS, PLAY, SELL
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.evaluation.belief_exploitability import exploitability as exploitability_of
+from solvers.evaluation.belief_exploitability import listed_policy, reach_and_values
+from solvers.search import (
+    agent_exploitability,
+    continual_resolving,
+    growing_tree_cfr,
+    leaf_evaluators,
+    regret_phase,
+)
+from solvers.search.agent_exploitability import Chain, agents, longest_path
+from solvers.search.growing_tree_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.search_tree import expand
+from solvers.sequence_form import build_sequence_form
+
+
+@functools.cache
+def compiled(name):
+    tree = enumerate_game(make(name))
+    table = belief_table(tree)
+    return tree, table, list_public_states(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
+)
+@pytest.mark.parametrize("before", [(0.5, 0.5), (0.9, 0.1)])
+def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
+    """Whatever player 0 was thought to play: it may opt out for what selling pays."""
+    _, table, _ = compiled(name)
+    root = table.root()
+    sold, played = (table.children(root)[k] for k in (SELL, PLAY))
+    problem = Problem(
+        state=played,
+        path=jnp.array([NO_STEP], jnp.int32),
+        reach=jnp.zeros((2, table.num_rows)).at[0, :2].set(jnp.array(before)).at[1, 0].set(1.0),
+        resolver=jnp.int32(1),
+        opt_out=table.terminal_values(sold, 0, jnp.zeros(table.num_rows).at[0].set(1.0)),
+    )
+    settings = GrowingTreeCfr(
+        leaf_evaluators.zero, simulations=10, pace=0.001, follow_share=1.0, max_path=1
+    )
+    found = jax.jit(
+        lambda key: growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
+    )(jax.random.key(0))
+    policy = growing_tree_cfr.average_policy(found)
+    assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
+
+
+def measured(name, simulations, *, chains=None, seeds=3):
+    _, table, listing = compiled(name)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=simulations, max_path=1)
+    return agent_exploitability.searched_exploitability(
+        table,
+        listing,
+        None,
+        jax.random.split(jax.random.key(0), seeds),
+        settings=settings,
+        chains=chains or agent_exploitability.agents(),
+        batch=8,
+    )
+
+
+@pytest.mark.slow
+def test_more_search_is_less_exploitable():
+    """In Kuhn poker, with nothing known of the leaves."""
+    assert measured("kuhn_poker", 4).mean() > 2 * measured("kuhn_poker", 200).mean()
+
+
+def test_every_policy_is_a_distribution():
+    _, table, listing = compiled("kuhn_poker")
+    found = agent_exploitability.composed_policy(
+        table,
+        listing,
+        None,
+        jax.random.split(jax.random.key(0), 2),
+        settings=GrowingTreeCfr(leaf_evaluators.zero, simulations=4, max_path=1),
+        chain=Chain(0),
+        batch=8,
+    )
+    acting = np.asarray(listing.actor) >= 0
+    totals = found.sum(axis=2)
+    np.testing.assert_allclose(totals[:, acting], 1, rtol=1e-5)
+    assert not totals[:, ~acting].any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_decisions_only", [False, True])
+def test_trees_that_grow_whole_need_no_values(own_decisions_only):
+    """In Kuhn, for both readings of where an agent searches: both begin at the root, or else what
+    the first search does not grow below would keep its wrong value."""
+    _, table, listing = compiled("kuhn_poker")
+    found = agent_exploitability.searched_exploitability(
+        table,
+        listing,
+        None,
+        jax.random.split(jax.random.key(0), 2),
+        settings=GrowingTreeCfr(leaf_evaluators.zero, simulations=1000, max_path=2, max_nodes=4),
+        chains=agents(own_decisions_only=own_decisions_only),
+        batch=8,
+    )
+    assert found.max() < 0.01
+
+
+def test_paths_from_search_to_search():
+    """In Kuhn no chance comes between decisions, and after check-bet the first player acts again;
+    in Leduc the board card comes between. All begin at the root."""
+    kuhn, leduc = (compiled(name)[2] for name in ("kuhn_poker", "leduc_poker"))
+    assert Chain(1, own_decisions_only=True).searched(kuhn)[0]
+    assert longest_path(kuhn, agents()) == 1
+    assert longest_path(kuhn, agents(own_decisions_only=True)) == 2
+    assert longest_path(leduc, agents()) == 2
+    assert longest_path(leduc, agents(own_decisions_only=True)) == 4
+
+
+@pytest.mark.parametrize("by_policies", [False, True])
+def test_range_that_goes_on(by_policies):
+    """Behind a search with a gadget: what the opponent had there on average, which was the gadget's
+    in part, or what the search began with; times its average policy in either case. Then it is
+    mixed with the next gadget's at one sum, or as a probability."""
+    _, table, _ = compiled("kuhn_poker")
+    settings = GrowingTreeCfr(
+        leaf_evaluators.zero,
+        simulations=8,
+        max_path=1,
+        follow_share=0.25,
+        range_by_policies=by_policies,
+    )
+    begin = continual_resolving.first_problem(table, max_path=1)
+    reach = begin.reach.at[0].set(jnp.array([0.4, 0.2, 0.1]))
+    problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=jnp.array([-0.2, 0.0, 0.2]))
+    found = growing_tree_cfr.search(
+        table, None, jax.random.key(0), problem=problem, settings=settings
+    )
+    child = int(np.argmax(np.asarray(table.child_mask(problem.state))))
+    after, _ = continual_resolving.next_problem(
+        table,
+        found,
+        reach,
+        jnp.array([child], jnp.int32),
+        resolver=jnp.int32(1),
+        by_policies=by_policies,
+    )
+    there = continual_resolving.reach_within(table, found)
+    assert not np.allclose(there[0] / there[0, 0], reach[0] / reach[0, 0], rtol=0.01)
+    began = reach if by_policies else there
+    expected = table.down(problem.state, child, began, growing_tree_cfr.average_policy(found))
+    np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
+
+    start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
+    mixed = regret_phase.root_reach(table, start, settings=settings)[0]
+    follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
+    np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)
+
+
+def test_path_must_fit():
+    _, table, listing = compiled("leduc_poker")
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4, max_path=1)
+    with pytest.raises(ValueError, match="max_path=1 must be at least 2"):
+        agent_exploitability.composed_policy(
+            table,
+            listing,
+            None,
+            jax.random.split(jax.random.key(0), 1),
+            settings=settings,
+            chain=Chain(0),
+        )
+
+
+class TestSecondRoundOfLeduc:
+    """Equilibrium in the first round, every second round re-solved for one player at a time
+    (Burch, Johanson, Bowling 2014)."""
+
+    def equilibrium(self):
+        tree, table, listing = compiled("leduc_poker")
+        public = build_sequence_form(tree)
+        solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=5000)
+        policy = cfr.average_policy(public, solved)
+        return table, listing, listed_policy(table, listing, policy)
+
+    def problems(self, listing, table, policy, *, resolver, safe, terminate):
+        """The subgames of the second round, stacked."""
+        reach, values = reach_and_values(table, listing, policy)
+        actor, parent = np.asarray(listing.actor), np.asarray(listing.parent)
+        roots = jnp.asarray(np.flatnonzero(actor[np.maximum(parent, 0)] == CHANCE))
+        count = len(roots)
+        opt_out = values[roots, 1 - resolver] if terminate else jnp.full((count, 6), -1e3)
+        return Problem(
+            state=listing.state[roots],
+            path=jnp.full((count, 1), NO_STEP, jnp.int32),
+            reach=reach[roots],
+            resolver=jnp.full(count, resolver if safe else NO_RESOLVER, jnp.int32),
+            opt_out=opt_out,
+        )
+
+    def exploitability(self, *, iterations, safe=True, terminate=True):
+        table, listing, policy = self.equilibrium()
+        settings = GrowingTreeCfr(
+            leaf_evaluators.zero, simulations=12, follow_share=1.0, max_path=1
+        )
+        place = np.full(len(table.actors), -1)
+        place[np.asarray(listing.state)] = np.arange(len(listing.state))
+        actor, resolved = np.asarray(listing.actor), np.array(policy)
+        for player in range(2):
+            problems = self.problems(
+                listing, table, policy, resolver=player, safe=safe, terminate=terminate
+            )
+            found = _solve(table, problems, settings, iterations)
+            policies = np.asarray(_node_policies(found.tree))
+            for number, count in enumerate(np.asarray(found.tree.count)):
+                states = place[np.asarray(found.tree.state[number, :count])]
+                mine = actor[states] == player
+                resolved[states[mine]] = policies[number, :count][mine]
+        return float(exploitability_of(table, listing, jnp.asarray(resolved)))
+
+    @pytest.mark.slow
+    def test_safe_resolving_tends_to_equilibrium(self):
+        short = self.exploitability(iterations=80)
+        long = self.exploitability(iterations=4000)
+        assert long < 0.006 < 0.03 < short
+
+    @pytest.mark.slow
+    def test_unsafe_resolving_stalls(self):
+        """Published: near 0.080 (Burch et al.)."""
+        assert 0.06 < self.exploitability(iterations=4000, safe=False) < 0.1
+
+    @pytest.mark.slow
+    def test_a_gadget_without_terminating_fails(self):
+        assert self.exploitability(iterations=4000, terminate=False) > 0.05
+
+
+@functools.partial(jax.jit, static_argnames="settings")
+def _solve(table, problems, settings, iterations):
+    """CFR on the whole subgames, expanded before it starts."""
+
+    def expanded(slot, tree):
+        node, child = slot // table.num_children, slot % table.num_children
+        state = tree.children[node, child]
+        there = (node < tree.count) & table.child_mask(tree.state[node])[child]
+        prior, none = jnp.zeros((table.num_actions, table.num_rows)), jnp.zeros(())
+        return expand(table, tree, slot, prior, none, there & (table.actor(state) != TERMINAL))
+
+    def solve(problem):
+        state = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
+        slots = settings.capacity * table.num_children
+        state = state.replace(tree=jax.lax.fori_loop(0, slots, expanded, state.tree))
+        step = functools.partial(growing_tree_cfr.iterate, settings=settings)
+        return jax.lax.fori_loop(0, iterations, lambda _, s: step(table, None, s), state)
+
+    return jax.vmap(solve)(problems)
+
+
+@jax.jit
+def _node_policies(trees):
+    nodes = jnp.arange(trees.parent.shape[1])
+    return jax.vmap(jax.vmap(growing_tree_cfr.node_policy, (None, 0)), (0, None))(trees, nodes)

@@ -1,0 +1,162 @@
+"""Exact solving below public belief states, and leaves worth what policies earn from there."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.coin_toss import HEADS
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers import cfr
+from solvers.evaluation import belief_exploitability
+from solvers.search import exact_solver, growing_tree_cfr, leaf_evaluators
+from solvers.search.exact_solver import Whole
+from solvers.sequence_form import build_sequence_form
+
+GLASSES = "scotland_yard(map=glasses,rounds=2)"
+
+
+@functools.cache
+def listed(name):
+    table = belief_table_by_name(name)
+    return table, list_public_states(table)
+
+
+@functools.cache
+def equilibrium(name):
+    return exact_solver.equilibrium(*listed(name), iterations=1000)
+
+
+def assert_value(name, value, *, exploitability=1e-3):
+    policy = equilibrium(name)
+    assert float(belief_exploitability.expected_value(*listed(name), policy)) == pytest.approx(
+        value, abs=1e-3
+    )
+    assert float(belief_exploitability.exploitability(*listed(name), policy)) < exploitability
+
+
+def test_kuhn():
+    assert_value("kuhn_poker", -1 / 18)
+
+
+def test_coin_toss():
+    """A quarter of the guesses is heads, in equilibrium."""
+    _, states = listed("coin_toss")
+    assert_value("coin_toss", 0)
+    guess = int(np.flatnonzero(np.asarray(states.actor) == 1)[0])
+    assert float(equilibrium("coin_toss")[guess, HEADS, 0]) == pytest.approx(0.25, abs=0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("leduc_poker", -0.085606424078),
+        ("liars_dice(sides=4)", 1 / 16),
+        ("scotland_yard(map=glasses)", -7 / 9),
+    ],
+)
+def test_known_values(name, value):
+    """Leduc's by linear program; of the map glasses, -0.7783 to -0.7775 was found elsewhere."""
+    assert_value(name, value, exploitability=5e-3)
+
+
+def values_at_equilibrium(name, *, iterations):
+    """What either player's beliefs are worth at every public state with a decision: by solving the
+    rest `[M, 2]`, and by an equilibrium from tabular CFR+, whose own beliefs they are `[M, 2]`."""
+    tree, (table, states) = enumerate_game(make(name)), listed(name)
+    public = build_sequence_form(tree)
+    solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
+    policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
+    reach, values = belief_exploitability.reach_and_values(table, states, policy)
+    inner = np.asarray(states.actor) >= 0
+    settings = Whole(max_nodes=states.num_inner, iterations=iterations)
+
+    @jax.jit
+    @jax.vmap
+    def solve(state, reach):
+        found = exact_solver.solve(table, state, reach, settings=settings)
+        return growing_tree_cfr.average_values(found)
+
+    reach, found = reach[inner], solve(states.state[inner], reach[inner])
+    return np.sum(reach * found, axis=2), np.sum(reach * values[inner], axis=2)
+
+
+def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns():
+    found, truth = values_at_equilibrium("kuhn_poker", iterations=1000)
+    np.testing.assert_allclose(found, truth, atol=1e-3)
+    np.testing.assert_allclose(found[:, 0], -found[:, 1], atol=1e-6)
+    assert np.ptp(truth[:, 0]) > 0.05
+
+
+@pytest.mark.slow
+def test_the_rest_of_an_equilibrium_in_leduc():
+    found, truth = values_at_equilibrium("leduc_poker", iterations=1000)
+    np.testing.assert_allclose(found, truth, atol=5e-3)
+
+
+def test_nothing_that_is_not_reached_is_solved():
+    table, states = listed("kuhn_poker")
+    settings = Whole(max_nodes=states.num_inner, iterations=2)
+    solve = jax.jit(functools.partial(exact_solver.solve, settings=settings))
+    found = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
+    assert int(found.tree.count) == 1
+    assert not growing_tree_cfr.average_values(found).any()
+    found = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
+    assert int(found.tree.count) == states.num_inner
+    numbers, policies = exact_solver.policy_below(states, found, 0)
+    np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(np.asarray(states.actor) >= 0))
+    np.testing.assert_allclose(policies.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_sizes():
+    _, states = listed("leduc_poker")
+    sizes = exact_solver.sizes_below(states)
+    assert sizes[0] == states.num_inner
+    below = np.bincount(np.asarray(states.parent)[1:], sizes[1:], minlength=len(sizes))
+    np.testing.assert_array_equal(sizes, below + (np.asarray(states.child) >= 0).any(axis=1))
+
+
+def test_bounds_are_checked():
+    _, states = listed("leduc_poker")
+    with pytest.raises(ValueError, match="114 public states below it, more than max_nodes=50"):
+        exact_solver.oracle(states, max_nodes=50)
+    with pytest.raises(ValueError, match="iterations=0 must be at least 1"):
+        Whole(max_nodes=3, iterations=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["leduc_poker", "goofspiel(cards=3)", pytest.param(GLASSES, marks=pytest.mark.slow)],
+)
+def test_continuation_values_are_those_of_the_policy(name):
+    """At its own beliefs, from every public state, for every row; rows of Mr X are merged."""
+    table, states = listed(name)
+    even = leaf_evaluators.uniform_policy(table, states)
+    policy = even * np.random.default_rng(0).uniform(0.1, 1, even.shape).astype(np.float32)
+    policy = policy / jnp.maximum(policy.sum(axis=1, keepdims=True), 1e-9)
+    values = leaf_evaluators.continuation_values(table, states, policy)
+    reach, truth = belief_exploitability.reach_and_values(table, states, policy)
+    found = jax.vmap(lambda s, r: leaf_evaluators.continuation(values, table, s, r)[0])(
+        states.state, reach
+    )
+    np.testing.assert_allclose(found, truth, atol=1e-6)
+    assert np.abs(truth).max() > 0.1
+
+
+def test_errors_are_the_same_whenever_a_row_is_asked_about():
+    table = belief_table(make("kuhn_poker"))
+    noise = jax.random.uniform(jax.random.key(0), (len(table.actors), 2, table.num_rows))
+    evaluate = leaf_evaluators.Noisy(leaf_evaluators.zero)
+    reach = table.rows(table.root()).astype(jnp.float32)
+    values, _ = evaluate((None, noise), table, table.root(), reach)
+    half, _ = evaluate((None, noise), table, table.root(), reach.at[1].multiply(0.5))
+    np.testing.assert_allclose(values, noise[table.first] / 3, rtol=1e-5)
+    np.testing.assert_allclose(half[0], 0.5 * values[0], rtol=1e-6)
+    np.testing.assert_allclose(half[1], values[1], rtol=1e-6)

@@ -1,0 +1,368 @@
+"""Safe re-solving of subgames of any tree: gadgets, margins, gifts; and hold'em subgames side by
+side."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.coin_toss import HEADS
+from jaxgames.game_tree import enumerate_game
+from jaxgames.holdem.bet_sizes import Sizes
+from jaxgames.holdem.betting import CHANCE, build_betting_tree
+from jaxgames.holdem.cards import cards_name
+from jaxgames.registry import make
+from solvers import cfr, evaluation
+from solvers.holdem.boards import possible
+from solvers.holdem.solution import Solution
+from solvers.holdem.subgame_tree import build_holdem_tree
+from solvers.sequence_form import build_sequence_form, pack, sweeps, uniform, unpack
+from solvers.subgames.depth_limited_subgame import ends_of_rounds
+from solvers.subgames.safe_resolving import (
+    gifts,
+    root_weights,
+    with_gadget,
+    with_margins,
+    without_gadget,
+)
+
+
+def coin_toss(name):
+    """The game, and its subgame after "play"."""
+    game = make(name)
+    whole = build_sequence_form(game)
+    played = int(np.flatnonzero(np.asarray(whole.public_states.actor) == 1)[0])
+    return whole, build_sequence_form(game, root=played), played
+
+
+def guessed(tree, policy):
+    """Heads, by player 1's policy of the subgame without its gadget."""
+    policy = without_gadget(tree, policy, resolver=1)
+    assert [rows.shape for rows in policy] == [
+        (player.num_decisions, tree.num_actions) for player in tree.players
+    ]
+    return float(policy[1][np.asarray(tree.players[1].groups[0].decision).ravel()[0]][HEADS])
+
+
+def prepared(tree, alternative, kind):
+    if kind == "resolve":
+        return with_gadget(tree, alternative, resolver=1)
+    return with_margins(tree, alternative, root_weights(tree, player=0), resolver=1)
+
+
+def solved(tree, alternative, kind):
+    safe = prepared(tree, alternative, kind)
+    return guessed(tree, solve(safe, None, 2000))
+
+
+@pytest.mark.parametrize("kind", ["resolve", "maxmargin"])
+@pytest.mark.parametrize(
+    ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
+)
+def test_the_price_of_the_other_branch_is_found(name, heads, kind):
+    """Published: player 0 may sell a coin for 0.5 or -0.5, or play; what player 1 then guesses."""
+    _, tree, _ = coin_toss(name)
+    price = 0.5 * jnp.array([0.5, -0.5]) * (-1 if heads > 0.5 else 1)  # chance 1/2 of each side
+    assert solved(tree, price, kind) == pytest.approx(heads, abs=0.01)
+
+
+def guessing(whole, heads):
+    """Player 1's guess; player 0 is uniform."""
+    policy = list(unpack(whole, uniform(whole)))
+    policy[1] = jnp.array([[heads, 1 - heads]])
+    return tuple(policy)
+
+
+def test_reach_spends_what_was_given():
+    """Who guesses heads with 5/8 gives 1/4 for each: the opponent sells tails for 1/2 and gets 1/4
+    by playing. Maxmargin sees that nothing can be gained in the subgame alone; that raised by the
+    gift gives 1/2 + (1/2 + 1/4) / 4. As one of two subgames that chance leads to, with the gift
+    spent in it alone (Brown and Sandholm 2017, section 5): 3/4, as in equilibrium."""
+    whole, tree, played = coin_toss("coin_toss(swapped=true)")
+    before = guessing(whole, 5 / 8)
+    alternative = evaluation.root_best_response_values(tree, before)[0]
+    np.testing.assert_allclose(alternative, [-1 / 8, 1 / 8], atol=1e-6)
+    assert solved(tree, alternative, "maxmargin") == pytest.approx(5 / 8, abs=0.005)
+    sequences = whole.public_states.sequences[0][played]
+    given = gifts(whole, before, player=0)[sequences]
+    np.testing.assert_allclose(given, [0, 1 / 4], atol=1e-6)
+    weights = root_weights(tree, player=0)
+    np.testing.assert_allclose(weights, [1 / 2, 1 / 2], atol=1e-6)
+    for share, heads in ((1, 11 / 16), (2, 3 / 4)):
+        raised = alternative + share * weights * given
+        assert solved(tree, raised, "maxmargin") == pytest.approx(heads, abs=0.005)
+
+
+def test_estimates_are_what_is_played():
+    """Of mistakes on the way too: player 0 sells each side as often as it plays it."""
+    whole, tree, played = coin_toss("coin_toss")
+    before = guessing(whole, 1 / 2)
+    np.testing.assert_allclose(evaluation.root_values(tree, before)[0], [0, 0], atol=1e-6)
+    sequences = whole.public_states.sequences[0][played]
+    given = gifts(whole, before, player=0, estimated=True)[sequences]
+    np.testing.assert_allclose(given, [1 / 2, 0], atol=1e-6)
+
+
+TINY_LEDUC = "leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)"
+
+
+@functools.cache
+def leduc():
+    """The game, and the subgames of its second round."""
+    tree = enumerate_game(make(TINY_LEDUC))
+    roots = list(map(int, ends_of_rounds(tree)))
+    return build_sequence_form(tree), {root: build_sequence_form(tree, root=root) for root in roots}
+
+
+def random_policy(seed):
+    whole, _ = leduc()
+    random, found = np.random.default_rng(seed), []
+    for rows in unpack(whole, uniform(whole)):
+        weight = random.exponential(size=rows.shape) * np.asarray(rows > 0)
+        found.append(jnp.asarray(weight / weight.sum(axis=1, keepdims=True), jnp.float32))
+    return tuple(found)
+
+
+def subgame_reach(policy, root):
+    """Both players' own reach of a subgame, in order of its root sequences."""
+    whole, _ = leduc()
+    places, found = whole.public_states, []
+    for p, (player, table) in enumerate(zip(whole.players, pack(whole, policy), strict=True)):
+        states = np.asarray(places.information_states[p][root])
+        order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
+        reach = sweeps.reach(player, table, jnp.ones(1))
+        found.append(reach[places.sequences[p][root][order]])
+    return tuple(found)
+
+
+@pytest.mark.parametrize("resolver", [0, 1])
+def test_maxmargin_is_the_best_of_least_margins(resolver):
+    """Its gadget's value is the least margin, which no other way to solve the subgame exceeds."""
+    other, policy = 1 - resolver, random_policy(1)
+    for root, tree in leduc()[1].items():
+        reach = subgame_reach(policy, root)
+        before = evaluation.root_best_response_values(tree, policy, reach)[other]
+        weights = root_weights(tree, reach, player=other)
+        ranges = [reach, reach]
+        least = {}
+        for kind in ("maxmargin", "resolve", "unsafe"):
+            ranges = list(reach)
+            inside = tree
+            if kind == "maxmargin":
+                inside, ranges[other] = (
+                    with_margins(tree, before, weights, resolver=resolver),
+                    jnp.ones(1),
+                )
+            elif kind == "resolve":
+                inside = with_gadget(tree, before, resolver=resolver)
+                ranges[other] = jnp.ones_like(reach[other])
+            found = solve(inside, tuple(ranges), 3000)
+            after = without_gadget(tree, found, resolver=resolver)
+            now = evaluation.root_best_response_values(tree, after, reach)[other]
+            least[kind] = float(jnp.min((before - now) / weights))
+            if kind == "maxmargin":
+                best = evaluation.best_response_value(inside, found, tuple(ranges))
+                assert float(best[other]) == pytest.approx(-least[kind], abs=1e-4)
+                chosen = found[other][-1, : len(before)]  # no margin is larger against this
+                most = best[resolver] + chosen @ (before / weights)
+                assert float(most) == pytest.approx(least[kind], abs=2e-3)
+        assert least["maxmargin"] > 0.01
+        assert least["maxmargin"] > max(least["resolve"], least["unsafe"]) - 1e-3
+
+
+@pytest.mark.parametrize("resolver", [0, 1])
+def test_margins_and_gifts_are_safe(resolver):
+    """All subgames re-solved for one player: less exploitable than before, with gifts too."""
+    whole, subgames = leduc()
+    other, policy = 1 - resolver, random_policy(2)
+    before = float(evaluation.best_response_value(whole, policy)[other])
+    given = gifts(whole, policy, player=other)
+    for spent in (0, 1):
+        changed = list(policy)
+        for root, tree in subgames.items():
+            reach = subgame_reach(policy, root)
+            alternative = evaluation.root_best_response_values(tree, policy, reach)[other]
+            weights = root_weights(tree, reach, player=other)
+            states = np.asarray(whole.public_states.information_states[other][root])
+            order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
+            sequences = whole.public_states.sequences[other][root][order]
+            raised = alternative + spent * weights * given[sequences]
+            ranges = list(reach)
+            ranges[other] = jnp.ones(1)
+            safe = with_margins(tree, raised, weights, resolver=resolver)
+            after = without_gadget(tree, solve(safe, tuple(ranges), 1000), resolver=resolver)
+            own = np.concatenate([np.asarray(g.decision) for g in tree.players[resolver].groups])
+            changed[resolver] = changed[resolver].at[own].set(after[resolver][own])
+        after = float(evaluation.best_response_value(whole, tuple(changed))[other])
+        assert after < before + 1e-4
+        assert after < before - 0.01
+
+
+# Hold'em with ten cards and two streets
+
+
+DECK = tuple(4 * rank + suit for rank in range(5) for suit in range(2))
+BOARD = DECK[0], DECK[9]
+HANDS = np.array(list(itertools.combinations(DECK, 2)))
+SIZES = Sizes.parse("100%", "")
+RIVERS = [card for card in DECK if card not in BOARD]
+
+
+def built(board, ranges, streets):
+    return build_holdem_tree(
+        board,
+        HANDS,
+        ranges,
+        build_betting_tree(pot=4, stack=12, streets=streets, sizes=SIZES),
+        deals=(1,) * (streets - 1),
+        deck=DECK,
+        form="products",
+        isomorphism=False,
+    )
+
+
+def solve(tree, root_reach, num_iterations):
+    state = cfr.init(tree, root_reach=root_reach)
+    state = cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=num_iterations)
+    return cfr.average_policy(tree, state)
+
+
+@functools.cache
+def turn():
+    """A turn with two random ranges, and a rough solution of it."""
+    ranges = np.random.default_rng(0).uniform(0.1, 1, (2, len(HANDS)))
+    tree = built(BOARD, tuple(ranges), 2)
+    return Solution(tree, solve(tree.public, tree.root_reach, 20))
+
+
+class Rivers:
+    """All rivers after two checks, of one shape: stacked."""
+
+    def __init__(self):
+        self.whole, ones = turn(), np.ones(len(HANDS))
+        self.trees = [built((*BOARD, card), (ones, ones), 1) for card in RIVERS]
+        self.public = stack([tree.public for tree in self.trees])
+        self.there = [
+            [possible(hands, np.array([[*BOARD, card]]))[0] for hands in self.whole.tree.hands]
+            for card in RIVERS
+        ]
+        nodes = [self.whole.play("check", "check", card=cards_name((card,))) for card in RIVERS]
+        reach = [
+            tuple(held[there] for held, there in zip(node.ranges, self.there[i], strict=True))
+            for i, node in enumerate(nodes)
+        ]
+        self.reach = stack([jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), r) for r in reach])
+        self.pairs = self._pairs(nodes[0].number)
+        self.before = stack([self.rows(river) for river in range(len(RIVERS))])
+
+    def _pairs(self, start):
+        """Nodes of the river's betting, and which they are in the turn's."""
+        small, large = self.trees[0].betting, self.whole.tree.betting
+        found, waiting = [], [(0, start)]
+        while waiting:
+            here, there = waiting.pop()
+            assert small.actor[here] == large.actor[there] != CHANCE
+            if small.actor[here] >= 0:
+                found.append((here, there))
+                waiting += zip(small.child[here], large.child[there], strict=False)
+                waiting = [pair for pair in waiting if min(pair) >= 0]
+        return found
+
+    def places(self, river, player):
+        """Rows of the river's decisions, and which rows they are of the turn's."""
+        small, large = self.trees[river].layouts[player], self.whole.tree.layouts[player]
+        (hands,) = np.nonzero(self.there[river][player])
+        mine, theirs = [], []
+        for here, there in self.pairs:
+            if self.whole.tree.betting.actor[there] == player:
+                count = small.num_hands
+                mine += range(
+                    small.first_decision[here] * count, (small.first_decision[here] + 1) * count
+                )
+                theirs += ((large.first_decision[there] + river) * large.num_hands + hands).tolist()
+        return np.array(mine), np.array(theirs)
+
+    def rows(self, river):
+        """What the turn's solution does here."""
+        found = []
+        for player, layout in enumerate(self.trees[river].layouts):
+            mine, theirs = self.places(river, player)
+            table = np.zeros((layout.player.num_decisions, self.public.num_actions), np.float32)
+            table[mine] = self.whole.policy[player][theirs, : table.shape[1]]
+            found.append(jnp.asarray(table))
+        return tuple(found)
+
+    def exploited(self, policies, resolver):
+        """What the opponent gets at most when the resolver plays so on all rivers."""
+        changed = list(map(np.array, self.whole.policy))
+        for river in range(len(RIVERS)):
+            mine, theirs = self.places(river, resolver)
+            rows = np.asarray(policies[resolver][river])
+            changed[resolver][theirs, : rows.shape[1]] = rows[mine]
+        tree = self.whole.tree
+        best = evaluation.best_response_value(tree.public, tuple(changed), tree.root_reach)
+        return float(best[1 - resolver]) / tree.total
+
+
+def stack(trees):
+    return jax.tree.map(lambda *x: jnp.stack(x), *trees)
+
+
+@functools.cache
+def rivers():
+    return Rivers()
+
+
+@functools.partial(jax.jit, static_argnames=("resolver", "safe"))
+def resolved(tree, reach, before, *, resolver, safe):
+    """Without a gadget, half of the opponent's range is thought to be unlikely."""
+    opt_out = evaluation.root_best_response_values(tree, before, reach)[1 - resolver]
+    opponent = reach[1 - resolver]
+    if not safe:
+        low = jnp.arange(len(opponent)) < len(opponent) // 2
+        wrong = jnp.where(low if resolver == 0 else ~low, 0.01, 1) * opponent
+        return solve(tree, (reach[0], wrong) if resolver == 0 else (wrong, reach[1]), 1000)
+    gadget, ones = with_gadget(tree, opt_out, resolver=resolver), jnp.ones_like(opponent)
+    policy = solve(gadget, (reach[0], ones) if resolver == 0 else (ones, reach[1]), 1000)
+    return without_gadget(tree, policy, resolver=resolver)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("resolver", [0, 1])
+def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
+    """All rivers after two checks at once: a gadget does not trust the opponent's range."""
+    spot, found = rivers(), {}
+    before = spot.exploited(spot.before, resolver)
+    for safe in (True, False):
+        one = functools.partial(resolved, resolver=resolver, safe=safe)
+        policies = jax.vmap(one)(spot.public, spot.reach, spot.before)
+        found[safe] = spot.exploited(policies, resolver)
+    assert found[True] < before + 1e-3
+    assert found[False] > before + 5e-3
+
+
+def test_boards_of_one_shape_are_solved_side_by_side():
+    spot = rivers()
+    together = jax.vmap(lambda *one: solve(*one, 30))(spot.public, spot.reach)
+    for river in (0, 5):
+        tree = spot.trees[river].public
+        alone = solve(tree, tuple(r[river] for r in spot.reach), 30)
+        for some, one in zip(together, alone, strict=True):
+            np.testing.assert_allclose(some[river], one, atol=1e-4)
+
+
+def test_bad_gadgets():
+    tree = build_sequence_form(make("kuhn_poker"))
+    with pytest.raises(ValueError, match=r"resolver=2 of kuhn_poker.* must be 0 or 1"):
+        with_gadget(tree, jnp.zeros(1), resolver=2)
+    with pytest.raises(ValueError, match=r"opt_out of kuhn.* has shape \(3,\), must be \(1,\)"):
+        with_gadget(tree, jnp.zeros(3), resolver=0)
+    with pytest.raises(ValueError, match=r"alternative of kuhn.* has shape \(2,\), must be"):
+        with_margins(tree, jnp.zeros(2), jnp.zeros(2), resolver=0)
+    hands = turn().tree.public
+    zeros = jnp.zeros(hands.players[1].num_roots)
+    with pytest.raises(ValueError, match="sequences by hands are not supported"):
+        with_margins(hands, zeros, zeros, resolver=0)

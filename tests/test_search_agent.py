@@ -1,0 +1,193 @@
+"""Search agents as state machines: the same searches as the measured agents make."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.beliefs.listing import NO_STATE, list_public_states
+from jaxgames.beliefs.places import table_places
+from jaxgames.beliefs.table import NOWHERE, belief_table
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import enumerate_game
+from jaxgames.leduc import RAISE
+from jaxgames.registry import make
+from solvers.search import growing_tree_cfr, leaf_evaluators, search_agent
+from solvers.search.agent_exploitability import Chain, composed_policy
+from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr
+
+LEDUC = pytest.param("leduc_poker", marks=pytest.mark.slow)  # at large what Kuhn is too
+SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=6, max_path=4)
+
+
+@functools.cache
+def compiled(name):
+    tree = enumerate_game(make(name))
+    table = belief_table(tree)
+    return tree, table, list_public_states(table)
+
+
+def seeds():
+    return jax.random.split(jax.random.key(5), 2)
+
+
+@functools.cache
+def started(name, player):
+    _, table, _ = compiled(name)
+    return search_agent.init(table, player, settings=SETTINGS)
+
+
+def twice(state):
+    return jax.tree.map(lambda x: jnp.stack([x, x]), state)
+
+
+def thinking(name, keys, number, states):
+    """Agents side by side, with the keys of `composed_policy`."""
+    _, table, _ = compiled(name)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
+    think = functools.partial(search_agent.think, table, None, settings=SETTINGS)
+    return jax.vmap(think)(keys, states)
+
+
+@functools.cache
+def at_root(name, player):
+    """An agent that has thought there."""
+    states, _ = thinking(name, seeds(), 0, twice(started(name, player)))
+    return jax.tree.map(lambda x: x[0], states)
+
+
+@functools.cache
+def hearing(name):
+    _, table, _ = compiled(name)
+    return jax.jit(
+        jax.vmap(lambda state, child: search_agent.observe(table, state, child), (0, None))
+    )
+
+
+def line(listing, goal):
+    """The public states from the root down to `goal`."""
+    states = [goal]
+    while (above := int(listing.parent[states[0]])) != NO_STATE:
+        states.insert(0, above)
+    return states
+
+
+def goals(listing, player, count):
+    """Decisions of `player`, the last of the listing and others spread over it."""
+    mine = np.flatnonzero(np.asarray(listing.actor) == player)
+    return mine[np.unique(np.linspace(0, len(mine) - 1, count).astype(int))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kuhn_poker", LEDUC])
+@pytest.mark.parametrize(
+    ("player", "own_decisions_only"), [(0, False), (1, True), (0, True), (1, False)]
+)
+def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_only):
+    """At every public state on the way to several decisions, for several seeds."""
+    _, table, listing = compiled(name)
+    chain = Chain(player, own_decisions_only=own_decisions_only)
+    expected = composed_policy(
+        table, listing, None, seeds(), settings=SETTINGS, chain=chain, batch=16
+    )
+    searched, compared = chain.searched(listing), 0
+    for goal in goals(listing, player, 5):
+        states = twice(started(name, player))
+        for number in line(listing, goal):
+            if listing.parent[number] != NO_STATE:
+                states = hearing(name)(states, listing.slot[number])
+            if searched[number]:
+                states, found = thinking(name, seeds(), number, states)
+                np.testing.assert_allclose(found, expected[:, number], atol=1e-5)
+                compared += 1
+        np.testing.assert_array_equal(states.public, listing.state[goal])
+    assert compared >= 3
+
+
+@pytest.mark.slow
+def test_thinking_again_finds_the_same():
+    once, policy = thinking("leduc_poker", seeds(), 0, twice(started("leduc_poker", 0)))
+    again, same = thinking("leduc_poker", seeds()[::-1], 1, once)
+    np.testing.assert_array_equal(policy, same)
+    assert np.abs(policy[0] - policy[1]).max() > 1e-3  # the seeds matter
+    jax.tree.map(np.testing.assert_array_equal, once, again)
+
+
+def test_acts_are_drawn_from_what_was_thought():
+    _, table, _ = compiled("leduc_poker")
+    start, rows = twice(started("leduc_poker", 0)), jnp.array([0, 5], jnp.int32)
+    act = jax.vmap(functools.partial(search_agent.act, table, None, settings=SETTINGS))
+    raised, shares = [], []
+    for key in jax.random.split(jax.random.key(3), 40):
+        after, action, policy = act(jax.random.split(key), start, rows)
+        found = jax.vmap(growing_tree_cfr.average_policy)(after.search)
+        np.testing.assert_array_equal(policy, found[np.arange(2), :, rows])
+        raised.append(action == RAISE)
+        shares.append(policy[:, RAISE])
+    share = np.asarray(shares, np.float64)
+    assert 0.05 < share.mean() < 0.95
+    error = np.sqrt((share * (1 - share)).sum()) / share.size
+    assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
+
+
+def test_impossible_observations_are_refused():
+    _, table, listing = compiled("leduc_poker")
+    state = started("leduc_poker", 1)
+    with pytest.raises(ValueError, match="must think at the root of the game first"):
+        search_agent.checked_observe(table, state, 0)
+    state = at_root("leduc_poker", 1)
+    there = np.flatnonzero(table.child_mask(state.public))
+    for child in (-1, *set(range(table.num_children + 1)) - set(there)):
+        message = rf"there is no public child {child} here \(there: {there[0]}, {there[1]}\)"
+        with pytest.raises(ValueError, match=message):
+            search_agent.checked_observe(table, state, child)
+        same = search_agent.observe(table, state, jnp.int32(child))
+        jax.tree.map(np.testing.assert_array_equal, state, same)
+    over = np.flatnonzero(np.asarray(listing.actor) == TERMINAL)[0]  # a raise, then a fold
+    for number in line(listing, over)[1:]:
+        state = search_agent.checked_observe(table, state, int(listing.slot[number]))
+    with pytest.raises(ValueError, match="the game is over"):
+        search_agent.checked_observe(table, state, 0)
+
+
+def test_agents_must_think_before_they_lose_the_thread():
+    _, table, _ = compiled("leduc_poker")
+    state = at_root("leduc_poker", 1)
+    for _ in range(SETTINGS.max_path):  # the last possible child never ends a hand of Leduc so soon
+        child = int(np.flatnonzero(table.child_mask(state.public))[-1])
+        state = search_agent.checked_observe(table, state, child)
+    child = int(np.flatnonzero(table.child_mask(state.public))[-1])
+    with pytest.raises(ValueError, match="max_path=4 public states were entered"):
+        search_agent.checked_observe(table, state, child)
+    states, _ = thinking("leduc_poker", seeds(), 0, twice(state))
+    state = search_agent.checked_observe(table, jax.tree.map(lambda x: x[0], states), child)
+    assert state.path.tolist() == [child, *[NO_STEP] * 3]
+
+
+@pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(cards=3)"])
+def test_places_lead_from_history_to_history(name):
+    """By children and rows of the table alone, from the root to every history below."""
+    tree, table, _ = compiled(name)
+    places = table_places(tree, table)
+    inner = np.flatnonzero(tree.actor != TERMINAL)
+    moves = np.where(tree.actor[inner] == CHANCE, -1, tree.legal[inner].sum(axis=1))
+    counts = (places.child[inner] != NOWHERE).sum(axis=1)
+    np.testing.assert_array_equal(counts[moves >= 0], moves[moves >= 0])
+    entered = np.flatnonzero(places.slot != NOWHERE)
+    above = tree.parent[entered]
+    np.testing.assert_array_equal(places.child[above, tree.parent_action[entered]], entered)
+    state, slot = places.state[above], places.slot[entered]
+    np.testing.assert_array_equal(
+        jax.vmap(table.children)(state)[np.arange(len(slot)), slot], places.state[entered]
+    )
+    action = np.maximum(tree.parent_action[entered], 0)
+    action = jnp.asarray(np.where(tree.actor[above] >= 0, action, 0), jnp.int32)
+    pairs = jax.jit(jax.vmap(table.follow))(
+        jnp.asarray(state), jnp.asarray(places.row[above]), action
+    )
+    np.testing.assert_array_equal(pairs[np.arange(len(slot)), slot], places.row[entered])
+    assert (places.slot == NOWHERE).sum() == np.flatnonzero(
+        places.state == int(table.root())
+    ).max() + 1

@@ -1,0 +1,65 @@
+"""The paper's settings by game (Student of Games, Table S2): how to play and what to learn.
+
+The table does not give the search, nor how many games and queries go side by side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.self_play import SelfPlaySettings
+from train.student_of_games import TrainingSettings
+
+_RESIGNING = dict(resign_below=-0.9, never_resign=0.2)
+PAPER_SELF_PLAY = {
+    "chess": SelfPlaySettings(exploration=0.0, greedy_after=30, max_moves=512, **_RESIGNING),
+    "go": SelfPlaySettings(
+        exploration=0.0, outcome_targets=0.2, greedy_after=30, max_moves=722, **_RESIGNING
+    ),
+    "scotland_yard": SelfPlaySettings(exploration=0.0),
+    "holdem": SelfPlaySettings(exploration=0.1),
+}
+# q_search, q_recursive
+PAPER_QUERIES = {
+    "chess": (1.0, 0.2),
+    "go": (0.0, 0.0),
+    "scotland_yard": (0.3, 0.1),
+    "holdem": (0.9, 0.1),
+}
+# T_prior
+PAPER_TEMPERATURE = {"chess": 1.5, "go": 1.5, "scotland_yard": 1.0, "holdem": 1.0}
+
+
+def paper_settings(
+    name: str,
+    search: GrowingTreeCfr,
+    *,
+    episodes: int,
+    solves: int,
+    updates: int,
+    learner: LearnerSettings | None = None,
+) -> TrainingSettings:
+    """Settings of the paper: "chess", "go", "scotland_yard" or "holdem".
+
+    `search` evaluates with a `NetworkEvaluator`, whose prior gets the paper's temperature.
+    `learner` instead of the paper's: replay buffers of 50 million examples are large.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    if name not in PAPER_SETTINGS:
+        raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
+    evaluate = dataclasses.replace(search.evaluate, temperature=PAPER_TEMPERATURE[name])
+    per_search, per_solve = PAPER_QUERIES[name]
+    return TrainingSettings(
+        search=dataclasses.replace(search, evaluate=evaluate),
+        learner=learner or PAPER_SETTINGS[name],
+        self_play=PAPER_SELF_PLAY[name],
+        episodes=episodes,
+        solves=solves,
+        updates=updates,
+        queries_per_search=per_search,
+        queries_per_solve=per_solve,
+    )

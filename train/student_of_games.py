@@ -1,0 +1,232 @@
+"""Training of a value-and-policy network by sound self-play, as one jitted step.
+
+A step plays one move in every episode, solves some queries, and makes some gradient updates. With a
+mesh (`train.data_sharding`) it is spread over devices; without, it is the same program on one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Key, PyTree
+
+from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.core import record
+from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from train import data_sharding, queries, replay, self_play
+from train.data_sharding import DATA
+from train.examples import Example, blank_example
+from train.learner import Learner, LearnerSettings, learn, new_learner
+from train.self_play import SelfPlaySettings
+
+_DEFAULT = SelfPlaySettings()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How to train. Static under `jit`."""
+
+    search: GrowingTreeCfr  # of self-play and of the query solver; evaluates with the network
+    learner: LearnerSettings
+    self_play: SelfPlaySettings = _DEFAULT
+    episodes: int  # games side by side
+    solves: int  # queries solved per step, at most
+    updates: int  # gradient updates per step
+    queries_per_search: float = 0.9  # q_search
+    queries_per_solve: float = 0.1  # q_recursive
+    queue_capacity: int = 4096
+
+    def __post_init__(self):
+        for name in ("episodes", "solves", "updates"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name in ("queries_per_search", "queries_per_solve"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+
+    @property
+    def most_queries(self) -> int:
+        """Of one search."""
+        return max(1, math.ceil(self.queries_per_search), math.ceil(self.queries_per_solve))
+
+
+@record
+class Training:
+    """Everything that a run remembers."""
+
+    learner: Learner
+    replay: replay.Replay
+    queue: queries.Queue
+    episodes: self_play.Episode  # [B, ...]
+    key: Array
+    step: Array  # [] int32
+
+
+def new_training(
+    game: BeliefGame,
+    params: PyTree,
+    key: Key[Array, ""],
+    *,
+    settings: TrainingSettings,
+    mesh: Mesh | None = None,
+) -> Training:
+    """A run at its start; `params` are the network's, `key` is consumed.
+
+    Raises:
+      ValueError: the devices of `mesh` cannot share a size evenly.
+    """
+    sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "queue_capacity")}
+    learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
+    data_sharding.check_even(sizes | learner, mesh)
+    layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
+    start = functools.partial(_start, settings=settings)
+    return jax.jit(start, out_shardings=layout)(game, params, key)
+
+
+# How a run lies on a mesh.
+_LAYOUT = Training(
+    learner=P(),
+    replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
+    queue=queries.Queue(queries=P(DATA), first=P(), size=P()),
+    episodes=P(DATA),
+    key=P(),
+    step=P(),
+)
+
+
+def _start(game, params, key, *, settings):
+    key, episode_key = jax.random.split(key)
+    start = functools.partial(
+        self_play.new_episode,
+        game,
+        max_path=settings.search.max_path,
+        settings=settings.self_play,
+    )
+    root = queries.Query(state=game.root(), reach=game.rows(game.root()).astype(jnp.float32))
+    return Training(
+        learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
+        replay=replay.new_replay(blank_example(game), settings.learner.capacity),
+        queue=queries.new_queue(root, settings.queue_capacity),
+        episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
+        key=key,
+        step=jnp.int32(0),
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
+def train_step(
+    game: BeliefGame,
+    graph: nnx.GraphDef,
+    state: Training,
+    *,
+    settings: TrainingSettings,
+    mesh: Mesh | None = None,
+) -> tuple[Training, dict[str, Array]]:
+    """One step, and its metrics: losses and counts. `state` is consumed: its memory is used again.
+
+    The losses are those of the last update, or of the first that could not be made because they are
+    not finite: `learner.require_finite(metrics, step)` then stops a run.
+    """
+    key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
+    queue, asked, there = queries.pop(state.queue, settings.solves)
+    search = functools.partial(_search, settings=settings)
+    played, solved = data_sharding.split_calls(search, mesh)(
+        (game, state.learner.params),
+        (
+            (
+                jax.random.split(play_key, settings.episodes),
+                jax.random.split(move_key, settings.episodes),
+                state.episodes,
+            ),
+            (jax.random.split(solve_key, settings.solves), asked),
+        ),
+    )
+    queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.asks)))
+    queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, solved.asks & there[:, None])))
+    buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.there)))
+    buffer = replay.add(buffer, solved.example, there)
+    learner, buffer, losses = learn(
+        graph,
+        learn_key,
+        state.learner,
+        buffer,
+        settings=settings.learner,
+        updates=settings.updates,
+        mesh=mesh,
+    )
+    after = Training(
+        learner=learner,
+        replay=buffer,
+        queue=queue,
+        episodes=played.episodes,
+        key=key,
+        step=state.step + 1,
+    )
+    counts = {"queue": queue.size, "solved": jnp.sum(there), "replay": buffer.size}
+    return data_sharding.constrain(after, _LAYOUT, mesh), losses | counts
+
+
+@record
+class _Played:
+    episodes: self_play.Episode  # [B, ...]
+    examples: Example  # [B, T, ...]
+    there: Array  # [B, T] bool which examples are there
+    query: queries.Query  # [B, C, ...] some of what the network was asked
+    asks: Array  # [B, C] bool which of it is to be solved
+
+
+@record
+class _Solved:
+    example: Example  # [S, ...]
+    query: queries.Query  # [S, C, ...]
+    asks: Array  # [S, C] bool
+
+
+def _search(shared, batch, *, settings):
+    """One search for every episode and every query, all side by side, and what follows."""
+    game, params = shared
+    (play_keys, move_keys, episodes), (solve_keys, asked) = batch
+    fixed = functools.partial(continual_resolving.fixed_problem, max_path=settings.search.max_path)
+    problems = _joined(episodes.problem, jax.vmap(fixed)(asked.state, asked.reach))
+    counts = jnp.array([len(play_keys), len(solve_keys)])
+    most = settings.most_queries
+    share = jnp.array([settings.queries_per_search, settings.queries_per_solve]) / most
+    share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))
+
+    def one(key, problem, share):
+        search_key, pick_key, coin_key = jax.random.split(key, 3)
+        found = growing_tree_cfr.search(
+            game, params, search_key, problem=problem, settings=settings.search
+        )
+        query, there = queries.pick(game, found, pick_key, count=most)
+        return found, query, there & jax.random.bernoulli(coin_key, share, (most,))
+
+    every = jax.vmap(one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
+    searches, query, asks = jax.tree.map(lambda x: x[: len(play_keys)], every)
+    go_on = functools.partial(
+        self_play.go_on,
+        game,
+        settings=settings.self_play,
+        range_by_policies=settings.search.range_by_policies,
+    )
+    episodes, examples, there = jax.vmap(go_on)(move_keys, episodes, searches)
+    played = _Played(episodes=episodes, examples=examples, there=there, query=query, asks=asks)
+    searches, query, asks = jax.tree.map(lambda x: x[len(play_keys) :], every)
+    example = jax.vmap(functools.partial(queries.answer, game))(asked, searches)
+    return played, _Solved(example=example, query=query, asks=asks)
+
+
+def _joined(first, second):
+    return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), first, second)
+
+
+def _flat(x):
+    return x.reshape(-1, *x.shape[2:])
