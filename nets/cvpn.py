@@ -2,7 +2,7 @@
 
 A network sees a public belief state: the public features and both players' ranges, normalised. It
 answers with a value for every row of both players, per unit of compatible opponent range, and with
-a policy for every row of the actor. `NetworkEvaluator` turns that into the evaluator of a search.
+a policy for every row of the actor. `CvpnEvaluator` turns that into the evaluator of a search.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def new_cvpn(
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkEvaluator:
+class CvpnEvaluator:
     """`evaluate(params, game, state, reach)` for `solvers.search`, from `nnx.split(network)`."""
 
     graph: nnx.GraphDef

@@ -17,7 +17,7 @@ from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
 from train import alphazero_training as training
 from train import data_sharding
-from train.alphazero_training import AlphaZeroTraining
+from train.alphazero_training import AlphaZeroSettings
 from train.learner import LearnerSettings
 
 GAME = pgx_beliefs("tic_tac_toe")
@@ -189,9 +189,12 @@ def test_value_targets():
 def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8, mesh=None):
     """A network's graph, and a run so many steps later."""
     graph, params = nnx.split(training.new_network(GAME, seed=seed, width=64, depth=2))
-    settings = AlphaZeroTraining(
+    settings = AlphaZeroSettings(
         search=AlphaZero(
-            training.NetworkEvaluator(graph), simulations=simulations, noise=0.25, sampled_moves=9
+            training.ValuePriorEvaluator(graph),
+            simulations=simulations,
+            noise=0.25,
+            sampled_moves=9,
         ),
         learner=LearnerSettings(
             learning_rate=3e-3,
@@ -206,7 +209,9 @@ def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8
         games=games,
         updates=updates,
     )
-    state = training.new_training(GAME, params, jax.random.key(seed), settings=settings, mesh=mesh)
+    state = training.new_alphazero_training(
+        GAME, params, jax.random.key(seed), settings=settings, mesh=mesh
+    )
     for _ in range(steps):
         state, metrics = training.train_step(
             GAME, graph, state, settings=settings, opponent=opponent, mesh=mesh
@@ -240,7 +245,7 @@ def test_training_teaches_to_win():
     assert metrics["moves"] > 5
     assert 0 < state.replay.size <= 25 * 32 * 9
     np.testing.assert_array_equal(state.learner.step, 25 * 8)
-    head = AlphaZero(training.NetworkEvaluator(graph), simulations=1)
+    head = AlphaZero(training.ValuePriorEvaluator(graph), simulations=1)
     untrained = nnx.split(training.new_network(GAME, seed=0, width=64, depth=2))[1]
     points = [
         float(
@@ -259,7 +264,7 @@ def test_training_comes_to_perfect_play():
     graph, state, _ = trained(400, games=64)
     agent = Agent(
         params=state.learner.params,
-        settings=AlphaZero(training.NetworkEvaluator(graph), simulations=64),
+        settings=AlphaZero(training.ValuePriorEvaluator(graph), simulations=64),
     )
     assert gain_of_best_response(composed(agent)) == 0
 
@@ -268,7 +273,7 @@ def test_training_comes_to_perfect_play():
 def test_learned_responses_come_to_the_exact_one():
     """Against an agent of little training, and never above what is possible."""
     graph, state, _ = trained(5)
-    evaluate = training.NetworkEvaluator(graph)
+    evaluate = training.ValuePriorEvaluator(graph)
     agent = Agent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
     exact = gain_of_best_response(composed(agent))
     assert exact > 0.5
@@ -304,4 +309,4 @@ def test_bad_input():
     fine = dict(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
     for name, value in (("games", 0), ("updates", 0), ("td_steps", 0)):
         with pytest.raises(ValueError, match=f"{name}=0 must be"):
-            AlphaZeroTraining(**fine | {name: value})
+            AlphaZeroSettings(**fine | {name: value})

@@ -16,7 +16,7 @@ from solvers.approximate_best_response import response_matches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr
 from solvers.approximate_best_response.posterior import against
 from train import best_response_training, data_sharding
-from train.best_response_training import Example, NetworkEvaluator, ResponseTraining
+from train.best_response_training import Example, ResponseEvaluator, ResponseSettings
 from train.learner import LearnerSettings, require_finite
 from train.rl.environment import build_environment
 
@@ -30,8 +30,8 @@ def case():
     graph, params = best_response_training.new_network(
         environment, jax.random.key(0), width=32, depth=1
     )
-    settings = ResponseTraining(
-        search=IsmctsBr(evaluate=NetworkEvaluator(graph), simulations=16, scale=2.0, noise=0.25),
+    settings = ResponseSettings(
+        search=IsmctsBr(evaluate=ResponseEvaluator(graph), simulations=16, scale=2.0, noise=0.25),
         learner=LearnerSettings(
             learning_rate=1e-2,
             decay_rate=0.1,
@@ -53,7 +53,7 @@ def case():
 def trained(player, steps, mesh=None, acts_by="visits"):
     environment, graph, params, settings, responses, _ = case()
     settings = dataclasses.replace(settings, acts_by=acts_by)
-    state = best_response_training.new_training(
+    state = best_response_training.new_response_training(
         environment, responses[player], params, jax.random.key(1), settings=settings, mesh=mesh
     )
     for number in range(steps):
@@ -67,7 +67,7 @@ def trained(player, steps, mesh=None, acts_by="visits"):
 @pytest.mark.parametrize("acts_by", ["visits", pytest.param("prior", marks=pytest.mark.slow)])
 def test_what_is_learned_is_a_best_response(acts_by):
     environment, graph, _, _, responses, policies = case()
-    settings = IsmctsBr(evaluate=NetworkEvaluator(graph), simulations=100, scale=2.0)
+    settings = IsmctsBr(evaluate=ResponseEvaluator(graph), simulations=100, scale=2.0)
     won = []
     for player, response in enumerate(responses):
         state, _ = trained(player, 60, acts_by=acts_by)
@@ -117,7 +117,7 @@ def test_bad_settings():
     settings = case()[3]
     for name in ("episodes", "updates"):
         with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
-            ResponseTraining(**{**vars(settings), name: 0})
+            ResponseSettings(**{**vars(settings), name: 0})
     with pytest.raises(ValueError, match="acts_by='luck' must be 'visits' or 'prior'"):
         dataclasses.replace(settings, acts_by="luck")
     with pytest.raises(ValueError, match="unknown torso 'none'"):

@@ -34,7 +34,7 @@ def random_reach(seed=0):
 
 def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
     graph, params = evaluator(**options)
-    evaluate = cvpn.NetworkEvaluator(graph, zero_sum=zero_sum, smoothing=smoothing)
+    evaluate = cvpn.CvpnEvaluator(graph, zero_sum=zero_sum, smoothing=smoothing)
     one = lambda state, reach: evaluate(params, table(), state, reach)  # noqa: E731
     return jax.jit(jax.vmap(one))(STATES, reach)
 
@@ -76,7 +76,7 @@ def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
     moved, _ = evaluated(other, smoothing=1.0, zero_sum=False)
     np.testing.assert_allclose(per_unit(blind, reach), per_unit(moved, other), rtol=1e-4)
     with pytest.raises(ValueError, match=r"smoothing=1.5 must be from 0 to 1"):
-        cvpn.NetworkEvaluator(evaluator()[0], smoothing=1.5)
+        cvpn.CvpnEvaluator(evaluator()[0], smoothing=1.5)
 
 
 def test_rows_that_are_not_there_are_worth_nothing():
@@ -115,9 +115,7 @@ def test_bad_options(options, message):
 
 def test_a_search_takes_it():
     graph, params = evaluator()
-    settings = growing_tree_cfr.GrowingTreeCfr(
-        cvpn.NetworkEvaluator(graph), simulations=5, max_path=1
-    )
+    settings = growing_tree_cfr.GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=5, max_path=1)
     problem = continual_resolving.first_problem(table(), max_path=1)
     search = jax.jit(growing_tree_cfr.search, static_argnames="settings")
     found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)

@@ -10,7 +10,7 @@ from jaxgames.holdem.bet_sizes import Sizes
 from jaxgames.holdem.betting import betting_of_rules
 from jaxgames.holdem.rules import Poker
 from nets.leaf_value_network import leaf_features
-from train.leaf_value_regression import huber, new_training, train
+from train.leaf_value_regression import huber, new_leaf_value_training, train
 
 GAME = Poker(
     limit=False,
@@ -40,14 +40,14 @@ def test_a_network_learns():
     drawn, start, steps = jax.random.split(jax.random.key(0), 3)
     features = jax.random.normal(drawn, (512, 5))
     targets = jnp.stack([features[:, 0] * features[:, 1], jnp.abs(features[:, 2])], axis=1)
-    graph, state = new_training(5, 2, jax.random.clone(start), widths=(32, 32))
+    graph, state = new_leaf_value_training(5, 2, jax.random.clone(start), widths=(32, 32))
     before = float(huber(graph, state.params, features, targets))
     state = train(graph, state, features, targets, jax.random.clone(steps), num_steps=600, batch=64)
     after = float(huber(graph, state.params, features, targets))
     assert after < 0.1 * before
     same = train(
         graph,
-        new_training(5, 2, jax.random.clone(start), widths=(32, 32))[1],
+        new_leaf_value_training(5, 2, jax.random.clone(start), widths=(32, 32))[1],
         features,
         targets,
         jax.random.clone(steps),
@@ -56,4 +56,4 @@ def test_a_network_learns():
     )
     jax.tree.map(np.testing.assert_array_equal, same.params, state.params)
     with pytest.raises(ValueError, match=r"learning_rate=0\.0 must be positive"):
-        new_training(5, 2, jax.random.clone(start), learning_rate=0.0)
+        new_leaf_value_training(5, 2, jax.random.clone(start), learning_rate=0.0)

@@ -202,7 +202,7 @@ def test_loss_is_the_formula():
 
 def test_loss_is_zero_at_the_targets_a_network_would_give():
     graph, params = network()
-    evaluate, batch = cvpn.NetworkEvaluator(graph, zero_sum=False), leduc_examples()
+    evaluate, batch = cvpn.CvpnEvaluator(graph, zero_sum=False), leduc_examples()
     states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
     targets = jax.jit(jax.vmap(lambda s, r: evaluate(params, table(), s, r)))(states, batch.reach)
     made = example_at(states, batch.reach, *targets)

@@ -161,7 +161,7 @@ def test_greedy_moves_after_some_and_games_cut_off():
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
 def test_one_name_gives_all_settings(name):
     graph, _ = nnx.split(cvpn.new_cvpn(kuhn(), seed=0, width=8, depth=1))
-    evaluator = GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=9)
+    evaluator = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=9)
     settings = paper_settings(name, evaluator, episodes=4, solves=2, updates=1)
     assert settings.learner == PAPER_SETTINGS[name]
     assert settings.search.simulations == 9

@@ -18,7 +18,7 @@ from solvers.evaluation import belief_exploitability
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
-from train import queries, self_play, student_of_games
+from train import queries, self_play, student_of_games_training
 from train.learner import LearnerSettings, require_finite
 
 
@@ -113,8 +113,13 @@ def test_queries_are_leaves_with_their_beliefs():
 def network(name, settings):
     _, table, _ = compiled(name)
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
-    search = GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=4, max_path=2)
-    return table, graph, params, student_of_games.TrainingSettings(search=search, **settings)
+    search = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=4, max_path=2)
+    return (
+        table,
+        graph,
+        params,
+        student_of_games_training.StudentOfGamesSettings(search=search, **settings),
+    )
 
 
 SMALL = dict(
@@ -129,10 +134,14 @@ SMALL = dict(
 @functools.cache
 def trained(steps):
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = student_of_games.new_training(table, params, jax.random.key(0), settings=settings)
+    state = student_of_games_training.new_student_of_games_training(
+        table, params, jax.random.key(0), settings=settings
+    )
     metrics = None
     for _ in range(steps):
-        state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
+        state, metrics = student_of_games_training.train_step(
+            table, graph, state, settings=settings
+        )
     return params, state, metrics
 
 
@@ -157,12 +166,14 @@ def test_training_is_reproducible():
 def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
     """Those of the first update that could not be made, though the last had nothing to learn."""
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = student_of_games.new_training(table, params, jax.random.key(0), settings=settings)
-    state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
+    state = student_of_games_training.new_student_of_games_training(
+        table, params, jax.random.key(0), settings=settings
+    )
+    state, metrics = student_of_games_training.train_step(table, graph, state, settings=settings)
     require_finite(metrics, 0)
     poisoned = jax.tree.map(lambda x: x * jnp.nan, state.learner.params)
     state = state.replace(learner=state.learner.replace(params=poisoned))
-    state, metrics = student_of_games.train_step(table, graph, state, settings=settings)
+    state, metrics = student_of_games_training.train_step(table, graph, state, settings=settings)
     with pytest.raises(FloatingPointError, match=r"step 1: not finite: values, .*gradient"):
         require_finite(metrics, 1)
 

@@ -19,7 +19,7 @@ from jaxgames.beliefs.table import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
-from train import data_sharding, student_of_games
+from train import data_sharding, student_of_games_training
 from train.learner import LearnerSettings, require_finite
 
 IDENTITY = {"training": "a small run"}
@@ -32,8 +32,8 @@ def setup():
     """A game, a network and settings that eight devices can share."""
     table = belief_table(make("kuhn_poker"))
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
-    settings = student_of_games.TrainingSettings(
-        search=GrowingTreeCfr(cvpn.NetworkEvaluator(graph), simulations=3, max_path=1),
+    settings = student_of_games_training.StudentOfGamesSettings(
+        search=GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=3, max_path=1),
         learner=LearnerSettings(batch_size=8, capacity=CAPACITY, learning_rate=1e-2),
         episodes=8,
         solves=8,
@@ -45,7 +45,7 @@ def setup():
 
 def start(mesh=None):
     table, _, params, settings = setup()
-    return student_of_games.new_training(
+    return student_of_games_training.new_student_of_games_training(
         table, params, jax.random.key(0), settings=settings, mesh=mesh
     )
 
@@ -54,7 +54,7 @@ def compiled_step(mesh=None):
     """The run at its start, `step(state)`, and the program that is."""
     table, graph, _, settings = setup()
     state = start(mesh)
-    step = student_of_games.train_step.lower(
+    step = student_of_games_training.train_step.lower(
         table, graph, state, settings=settings, mesh=mesh
     ).compile()
     return state, functools.partial(step, table), step.as_text()

@@ -1,9 +1,9 @@
 """AlphaZero (Silver et al. 2018), and a best response to a fixed agent learned in the same way.
 
     graph, params = nnx.split(new_network(game, seed=0))
-    search = AlphaZero(NetworkEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
-    settings = AlphaZeroTraining(search=search, ...)
-    state = new_training(game, params, key, settings=settings)
+    search = AlphaZero(ValuePriorEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
+    settings = AlphaZeroSettings(search=search, ...)
+    state = new_alphazero_training(game, params, key, settings=settings)
     state, metrics = train_step(game, graph, state, settings=settings)
 
 A step plays whole games, side by side, and makes some gradient updates. With an `opponent` they are
@@ -38,7 +38,7 @@ from train.learner import Learner, LearnerSettings, learn, new_learner
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkEvaluator:
+class ValuePriorEvaluator:
     """Asks a network that `new_network` made, from `nnx.split` of it."""
 
     graph: nnx.GraphDef
@@ -71,7 +71,7 @@ def new_network(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AlphaZeroTraining:
+class AlphaZeroSettings:
     """How to train. Static under `jit`."""
 
     search: AlphaZero  # evaluates with the network
@@ -91,7 +91,7 @@ class AlphaZeroTraining:
 
 
 @record
-class Training:
+class AlphaZeroTraining:
     """Everything that a run remembers."""
 
     learner: Learner
@@ -100,7 +100,7 @@ class Training:
     step: Array  # [] int32
 
 
-_LAYOUT = Training(
+_LAYOUT = AlphaZeroTraining(
     learner=P(),
     replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
     key=P(),
@@ -117,14 +117,14 @@ class _Note:
     value: Array  # [] player 0's, as the search has it
 
 
-def new_training(
+def new_alphazero_training(
     game: PgxBeliefs,
     params: PyTree,
     key: Key[Array, ""],
     *,
-    settings: AlphaZeroTraining,
+    settings: AlphaZeroSettings,
     mesh: Mesh | None = None,
-) -> Training:
+) -> AlphaZeroTraining:
     """A run at its start; `params` are the network's, `key` is the run's.
 
     Raises:
@@ -134,7 +134,7 @@ def new_training(
     data_sharding.check_even({"games": settings.games} | sizes, mesh)
 
     def start(game, params, key):
-        return Training(
+        return AlphaZeroTraining(
             learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
             replay=replay.new_replay(_example(game, game.root()), settings.learner.capacity),
             key=jax.random.clone(key),
@@ -149,12 +149,12 @@ def new_training(
 def train_step(
     game: PgxBeliefs,
     graph: nnx.GraphDef,
-    state: Training,
+    state: AlphaZeroTraining,
     *,
-    settings: AlphaZeroTraining,
+    settings: AlphaZeroSettings,
     opponent: Agent | None = None,
     mesh: Mesh | None = None,
-) -> tuple[Training, dict[str, Array]]:
+) -> tuple[AlphaZeroTraining, dict[str, Array]]:
     """One step, and its metrics: losses, moves of a game, and what the learner wins of the
     `opponent`, or the first player of itself. `state` is consumed: its memory is used again.
 
@@ -186,7 +186,7 @@ def train_step(
         mesh=mesh,
         loss=loss,
     )
-    after = Training(learner=learner, replay=buffer, key=key, step=state.step + 1)
+    after = AlphaZeroTraining(learner=learner, replay=buffer, key=key, step=state.step + 1)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
     counts = {
         "moves": jnp.mean(jnp.sum(games.there, axis=1)),

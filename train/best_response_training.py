@@ -3,7 +3,7 @@
     environment = build_environment(make("leduc_poker"))
     response = against(source, environment.game, policies, responder=0)
     graph, params = new_network(environment, key)
-    state = new_training(environment, response, params, key, settings=settings)
+    state = new_response_training(environment, response, params, key, settings=settings)
     state, metrics = train_step(environment, response, graph, state, settings=settings)
 
 A step searches and moves once in every episode, and makes some gradient updates on what searches
@@ -41,7 +41,7 @@ Network = Callable[[Float[Array, "B F"]], tuple[Float[Array, " B"], Float[Array,
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkEvaluator:
+class ResponseEvaluator:
     """Asks a network; what it is given are the environment and the network's parameters."""
 
     graph: nnx.GraphDef
@@ -56,10 +56,10 @@ class NetworkEvaluator:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ResponseTraining:
+class ResponseSettings:
     """How to train. Static under `jit`."""
 
-    search: IsmctsBr  # evaluates with a `NetworkEvaluator`
+    search: IsmctsBr  # evaluates with a `ResponseEvaluator`
     learner: LearnerSettings
     episodes: int  # games side by side
     updates: int  # gradient updates per step
@@ -100,7 +100,7 @@ class Episode:
 
 
 @record
-class Training:
+class ResponseTraining:
     """Everything that a run remembers."""
 
     learner: Learner
@@ -110,7 +110,7 @@ class Training:
     step: Array  # [] int32
 
 
-_LAYOUT = Training(
+_LAYOUT = ResponseTraining(
     learner=P(),
     replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
     episodes=P(DATA),
@@ -143,15 +143,15 @@ def new_network(
     return nnx.split(network)
 
 
-def new_training(
+def new_response_training(
     environment: Environment,
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
     *,
-    settings: ResponseTraining,
+    settings: ResponseSettings,
     mesh: Mesh | None = None,
-) -> Training:
+) -> ResponseTraining:
     """A run at its start; `params` are the network's, `key` is consumed.
 
     A curriculum goes on with the `params` that were learned against an easier opponent.
@@ -182,7 +182,7 @@ def _start(environment, response, params, key, *, settings):
         waiting = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape), x.dtype), blank)
         return Episode(standing=begin(response, key), waiting=waiting, searches=jnp.int32(0))
 
-    return Training(
+    return ResponseTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
         replay=replay.new_replay(blank, settings.learner.capacity),
         episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
@@ -196,11 +196,11 @@ def train_step(
     environment: Environment,
     response: ResponseGame,
     graph: nnx.GraphDef,
-    state: Training,
+    state: ResponseTraining,
     *,
-    settings: ResponseTraining,
+    settings: ResponseSettings,
     mesh: Mesh | None = None,
-) -> tuple[Training, dict[str, Array]]:
+) -> tuple[ResponseTraining, dict[str, Array]]:
     """One step, and its metrics: losses, games that were over and what the responder won of them
     on average. `state` is consumed: its memory is used again."""
     key, play_key, learn_key = jax.random.split(state.key, 3)
@@ -224,7 +224,7 @@ def train_step(
     over = jnp.any(there, axis=1)
     count = jnp.sum(over)
     won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1).astype(payoffs.dtype)
-    after = Training(
+    after = ResponseTraining(
         learner=learner, replay=buffer, episodes=episodes, key=key, step=state.step + 1
     )
     metrics = {"replay": buffer.size, "games": count, "won": won}

@@ -1,6 +1,6 @@
 """Training of networks of leaf values (Brown, Sandholm and Amos 2018, appendix): Huber loss, Adam.
 
-graph, state = new_training(features.shape[1], targets.shape[1], key)
+graph, state = new_leaf_value_training(features.shape[1], targets.shape[1], key)
 state = train(graph, state, features, targets, key, num_steps=1000, batch=256)
 print(huber(graph, state.params, features, targets))
 """
@@ -20,21 +20,21 @@ from nets.leaf_value_network import WIDTHS, LeafValues
 
 
 @record
-class Training:
+class LeafValueTraining:
     """Parameters, and what the optimiser remembers."""
 
     params: PyTree
     optimizer: PyTree
 
 
-def new_training(
+def new_leaf_value_training(
     num_features: int,
     num_values: int,
     key: Key[Array, ""],
     *,
     widths: tuple[int, ...] = WIDTHS,
     learning_rate: float = 1e-3,
-) -> tuple[nnx.GraphDef, Training]:
+) -> tuple[nnx.GraphDef, LeafValueTraining]:
     """A network before its first step.
 
     Raises:
@@ -44,13 +44,13 @@ def new_training(
         raise ValueError(f"learning_rate={learning_rate} must be positive")
     network = LeafValues(num_features, num_values, widths=widths, rngs=nnx.Rngs(key))
     graph, params = nnx.split(network)
-    return graph, Training(params=params, optimizer=_adam(learning_rate).init(params))
+    return graph, LeafValueTraining(params=params, optimizer=_adam(learning_rate).init(params))
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "num_steps", "batch", "learning_rate"))
 def train(
     graph: nnx.GraphDef,
-    state: Training,
+    state: LeafValueTraining,
     features: Float[Array, "E F"],
     targets: Float[Array, "E K"],
     key: Key[Array, ""],
@@ -58,7 +58,7 @@ def train(
     num_steps: int,
     batch: int,
     learning_rate: float = 1e-3,
-) -> Training:
+) -> LeafValueTraining:
     """The state after so many steps, each on a batch of examples drawn at random."""
 
     def step(state, key):
@@ -69,7 +69,7 @@ def train(
                 gradient(state.params), state.optimizer, state.params
             )
         params = optax.apply_updates(state.params, updates)
-        return Training(params=params, optimizer=optimizer), None
+        return LeafValueTraining(params=params, optimizer=optimizer), None
 
     return jax.lax.scan(step, state, jax.random.split(key, num_steps))[0]
 

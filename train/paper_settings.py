@@ -10,7 +10,7 @@ import dataclasses
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.self_play import SelfPlaySettings
-from train.student_of_games import TrainingSettings
+from train.student_of_games_training import StudentOfGamesSettings
 
 _RESIGNING = dict(resign_below=-0.9, never_resign=0.2)
 PAPER_SELF_PLAY = {
@@ -40,7 +40,7 @@ def paper_settings(
     solves: int,
     updates: int,
     learner: LearnerSettings | None = None,
-) -> TrainingSettings:
+) -> StudentOfGamesSettings:
     """Settings of the paper: "chess", "go", "scotland_yard" or "holdem".
 
     `search` evaluates with a `NetworkEvaluator`, whose prior gets the paper's temperature.
@@ -53,7 +53,7 @@ def paper_settings(
         raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
     evaluate = dataclasses.replace(search.evaluate, temperature=PAPER_TEMPERATURE[name])
     per_search, per_solve = PAPER_QUERIES[name]
-    return TrainingSettings(
+    return StudentOfGamesSettings(
         search=dataclasses.replace(search, evaluate=evaluate),
         learner=learner or PAPER_SETTINGS[name],
         self_play=PAPER_SELF_PLAY[name],

@@ -20,7 +20,7 @@ from solvers.approximate_best_response import holdem_opponents, response_matches
 from solvers.approximate_best_response.holdem_chumps import chumps
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
 from solvers.approximate_best_response.response_game import ResponseGame, begin
-from train.best_response_training import NetworkEvaluator, new_network
+from train.best_response_training import ResponseEvaluator, new_network
 from train.rl.environment import Environment
 
 
@@ -98,7 +98,7 @@ def build(task: Task) -> tuple[ResponseGame, PyTree, IsmctsBr]:
     if not task.width:
         return response, None, IsmctsBr(simulations=task.simulations, scale=scale)
     graph, params = new_network(environment, jax.random.key(0), width=task.width)
-    evaluate = NetworkEvaluator(graph)
+    evaluate = ResponseEvaluator(graph)
     settings = IsmctsBr(evaluate=evaluate, simulations=task.simulations, scale=scale)
     return response, (environment, params), settings
 

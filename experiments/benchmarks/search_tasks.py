@@ -14,7 +14,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
-from nets.cvpn import NetworkEvaluator, new_cvpn
+from nets.cvpn import CvpnEvaluator, new_cvpn
 from solvers.search import continual_resolving, leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr, Problem
 
@@ -88,7 +88,7 @@ def build(task: Task) -> Setting:
     params, evaluate = None, leaf_evaluators.zero
     if task.width:
         graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
-        evaluate = NetworkEvaluator(graph)
+        evaluate = CvpnEvaluator(graph)
     settings = GrowingTreeCfr(
         evaluate, simulations=task.simulations, max_path=1, expand=task.expand
     )

@@ -32,7 +32,7 @@ from nets import cvpn
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from train import alphazero_training
-from train.alphazero_training import AlphaZeroTraining
+from train.alphazero_training import AlphaZeroSettings
 from train.learner import LearnerSettings
 
 AGENTS = ("returns", "TD")  # what their values learn from
@@ -198,7 +198,7 @@ class _Laboratory:
         config = self.config
         self.game = pgx_beliefs(config.game.removeprefix("pgx:"))
         self.graph, self.start = nnx.split(self._network(0))
-        self.evaluate = alphazero_training.NetworkEvaluator(self.graph)
+        self.evaluate = alphazero_training.ValuePriorEvaluator(self.graph)
         self.playing = AlphaZero(
             self.evaluate,
             simulations=config.curriculum[-1],
@@ -212,7 +212,7 @@ class _Laboratory:
             config.measured_at[-1],
             td_steps=config.td_steps if name == "TD" else None,
         )
-        state = alphazero_training.new_training(
+        state = alphazero_training.new_alphazero_training(
             self.game, self.start, jax.random.key(0), settings=settings
         )
 
@@ -261,7 +261,7 @@ class _Laboratory:
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
         settings = self._training(steps)
         start = nnx.split(self._network(1))[1]
-        state = alphazero_training.new_training(
+        state = alphazero_training.new_alphazero_training(
             self.game, start, jax.random.key(1), settings=settings
         )
 
@@ -300,7 +300,7 @@ class _Laboratory:
 
     def _training(self, steps, td_steps=None):
         config = self.config
-        return AlphaZeroTraining(
+        return AlphaZeroSettings(
             search=AlphaZero(
                 self.evaluate,
                 simulations=config.training_simulations,

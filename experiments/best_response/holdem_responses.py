@@ -31,7 +31,12 @@ from solvers.approximate_best_response import (
 )
 from solvers.approximate_best_response.holdem_chumps import Plan, chumps, local, responses
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
-from train.best_response_training import NetworkEvaluator, new_network, new_training, train_step
+from train.best_response_training import (
+    ResponseEvaluator,
+    new_network,
+    new_response_training,
+    train_step,
+)
 from train.rl.environment import Environment
 
 LIMIT, NO_LIMIT = "limit_holdem", "hunl(bets=1/allin)"
@@ -220,13 +225,13 @@ class _Responder:
         large = not poker.limit and chump != "always fold"
         scale = (learning.no_limit_scale if large else learning.scale) * max(poker.blinds)
         self.settings = dataclasses.replace(
-            training_settings(learning, NetworkEvaluator(self.graph), scale),
+            training_settings(learning, ResponseEvaluator(self.graph), scale),
             greedy=learning.greedy,
             acts_by="prior",
         )
         self.response = self._against(chump)
         key = jax.random.fold_in(jax.random.key(learning.seed), 1 + self.seat)
-        state = new_training(
+        state = new_response_training(
             self.environment, self.response, self.params, key, settings=self.settings
         )
 

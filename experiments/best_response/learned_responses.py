@@ -29,10 +29,10 @@ from solvers.approximate_best_response.posterior import against
 from solvers.approximate_best_response.response_game import ResponseGame
 from solvers.sequence_form import build_sequence_form
 from train.best_response_training import (
-    NetworkEvaluator,
-    ResponseTraining,
+    ResponseEvaluator,
+    ResponseSettings,
     new_network,
-    new_training,
+    new_response_training,
     train_step,
 )
 from train.learner import LearnerSettings
@@ -162,7 +162,7 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
     responses, exact = here.against(policies), here.best(policies)
     key = jax.random.key(learning.seed)
     graph, params = new_network(here.environment, key, width=learning.width, depth=learning.depth)
-    settings = training_settings(learning, NetworkEvaluator(graph), here.scale)
+    settings = training_settings(learning, ResponseEvaluator(graph), here.scale)
     trainees = [
         _trainee(run, here.environment, graph, params, responses[p], settings, learning, name, p)
         for p in range(2)
@@ -183,7 +183,7 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
 
 def _trainee(run, environment, graph, params, response, settings, learning, name, player):
     key = jax.random.fold_in(jax.random.key(learning.seed), 1 + player)
-    state = new_training(environment, response, params, key, settings=settings)
+    state = new_response_training(environment, response, params, key, settings=settings)
 
     def step(state):
         return train_step(environment, response, graph, state, settings=settings)
@@ -191,9 +191,9 @@ def _trainee(run, environment, graph, params, response, settings, learning, name
     return Trainee(state, step, run, name=f"{name}-{player}")
 
 
-def training_settings(learning: Learning, evaluate: Any, scale: float) -> ResponseTraining:
+def training_settings(learning: Learning, evaluate: Any, scale: float) -> ResponseSettings:
     """What a config means for `train.best_response_training`."""
-    return ResponseTraining(
+    return ResponseSettings(
         search=IsmctsBr(
             evaluate=evaluate,
             simulations=learning.simulations,

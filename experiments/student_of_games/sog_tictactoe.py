@@ -151,7 +151,7 @@ class _Student:
         self.game = pgx_beliefs(config.game.removeprefix("pgx:"))
         self.positions = minimax.enumerate_positions(self.game)
         network = cvpn.new_cvpn(self.game, seed=0, width=config.width, depth=config.depth)
-        self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
+        self.evaluate = cvpn.CvpnEvaluator(nnx.graphdef(network))
         settings = training_settings(
             config,
             self._search(config.training_simulations),

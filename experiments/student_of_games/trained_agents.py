@@ -77,7 +77,7 @@ def load_agent(
     if trained:
         params = _params(folder / NETWORK_FILE, params)
     settings = GrowingTreeCfr(
-        cvpn.NetworkEvaluator(graph, smoothing=config.get("smoothing", 0.0)),
+        cvpn.CvpnEvaluator(graph, smoothing=config.get("smoothing", 0.0)),
         simulations=max(config["simulations"]) if simulations is None else simulations,
         exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],

@@ -106,7 +106,7 @@ class _Student:
         self.laboratory = Laboratory(config.game, batch=config.batch)
         table = self.laboratory.table
         network = cvpn.new_cvpn(table, seed=config.seed, width=config.width, depth=config.depth)
-        self.evaluate = cvpn.NetworkEvaluator(nnx.graphdef(network))
+        self.evaluate = cvpn.CvpnEvaluator(nnx.graphdef(network))
         settings = training_settings(
             config,
             self._search(config.training_simulations),

@@ -16,7 +16,7 @@ from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
-from train import student_of_games
+from train import student_of_games_training
 from train.learner import LearnerSettings, require_finite
 from train.metrics import MetricsWriter
 
@@ -29,9 +29,9 @@ _LOG_EVERY = 10
 
 def training_settings(
     config: Any, search: GrowingTreeCfr, *, policy_weight: float, **more: Any
-) -> student_of_games.TrainingSettings:
+) -> student_of_games_training.StudentOfGamesSettings:
     """What the configs of all training experiments mean; `more` are fields of the result."""
-    return student_of_games.TrainingSettings(
+    return student_of_games_training.StudentOfGamesSettings(
         search=search,
         learner=LearnerSettings(
             learning_rate=config.learning_rate,
@@ -52,16 +52,20 @@ def training_settings(
 def student(
     game: BeliefGame,
     network: nnx.Module,
-    settings: student_of_games.TrainingSettings,
+    settings: student_of_games_training.StudentOfGamesSettings,
     run: Run,
     *,
     seed: int = 0,
 ) -> Trainee:
     """A network that learns to search by sound self-play."""
     graph, params = nnx.split(network)
-    state = student_of_games.new_training(game, params, jax.random.key(seed), settings=settings)
+    state = student_of_games_training.new_student_of_games_training(
+        game, params, jax.random.key(seed), settings=settings
+    )
     return Trainee(
-        state, lambda s: student_of_games.train_step(game, graph, s, settings=settings), run
+        state,
+        lambda s: student_of_games_training.train_step(game, graph, s, settings=settings),
+        run,
     )
 
 

@@ -32,7 +32,7 @@ from nets.leaf_value_network import leaf_features
 from solvers.holdem import nested_streets, street_leaf_values
 from solvers.holdem.boards import apart
 from solvers.holdem.depth_limited_street import pair_sums
-from train.leaf_value_regression import huber, new_training, train
+from train.leaf_value_regression import huber, new_leaf_value_training, train
 
 _STRATEGIES = 4
 _HELD_OUT = 10  # one of so many examples is for the test
@@ -177,7 +177,7 @@ class _Lesson:
         test, seen = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
         features, targets = jnp.asarray(features), jnp.asarray(targets, jnp.float32)
         start, key = jax.random.split(jax.random.key(config.seed))
-        graph, state = new_training(
+        graph, state = new_leaf_value_training(
             features.shape[1], _STRATEGIES, start, learning_rate=config.learning_rate
         )
         points, done = [], 0

@@ -31,7 +31,7 @@ _DEFAULT = SelfPlaySettings()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSettings:
+class StudentOfGamesSettings:
     """How to train. Static under `jit`."""
 
     search: GrowingTreeCfr  # of self-play and of the query solver; evaluates with the network
@@ -59,7 +59,7 @@ class TrainingSettings:
 
 
 @record
-class Training:
+class StudentOfGamesTraining:
     """Everything that a run remembers."""
 
     learner: Learner
@@ -70,14 +70,14 @@ class Training:
     step: Array  # [] int32
 
 
-def new_training(
+def new_student_of_games_training(
     game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
     *,
-    settings: TrainingSettings,
+    settings: StudentOfGamesSettings,
     mesh: Mesh | None = None,
-) -> Training:
+) -> StudentOfGamesTraining:
     """A run at its start; `params` are the network's, `key` is consumed.
 
     Raises:
@@ -92,7 +92,7 @@ def new_training(
 
 
 # How a run lies on a mesh.
-_LAYOUT = Training(
+_LAYOUT = StudentOfGamesTraining(
     learner=P(),
     replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
     queue=queries.Queue(queries=P(DATA), first=P(), size=P()),
@@ -111,7 +111,7 @@ def _start(game, params, key, *, settings):
         settings=settings.self_play,
     )
     root = queries.Query(state=game.root(), reach=game.rows(game.root()).astype(jnp.float32))
-    return Training(
+    return StudentOfGamesTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
         replay=replay.new_replay(blank_example(game), settings.learner.capacity),
         queue=queries.new_queue(root, settings.queue_capacity),
@@ -125,11 +125,11 @@ def _start(game, params, key, *, settings):
 def train_step(
     game: BeliefGame,
     graph: nnx.GraphDef,
-    state: Training,
+    state: StudentOfGamesTraining,
     *,
-    settings: TrainingSettings,
+    settings: StudentOfGamesSettings,
     mesh: Mesh | None = None,
-) -> tuple[Training, dict[str, Array]]:
+) -> tuple[StudentOfGamesTraining, dict[str, Array]]:
     """One step, and its metrics: losses and counts. `state` is consumed: its memory is used again.
 
     The losses are those of the last update, or of the first that could not be made because they are
@@ -162,7 +162,7 @@ def train_step(
         updates=settings.updates,
         mesh=mesh,
     )
-    after = Training(
+    after = StudentOfGamesTraining(
         learner=learner,
         replay=buffer,
         queue=queue,
