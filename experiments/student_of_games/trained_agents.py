@@ -11,13 +11,12 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from experiments.harness import results
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.beliefs.table import BeliefTable
-from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.registry import make
-from jaxgames.scotland_yard import ScotlandYard
 from nets import cvpn
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
@@ -42,9 +41,9 @@ class TrainedAgent:
         Raises:
           ValueError: rows of the table merge information states, so that it tells of none.
         """
-        if isinstance(self.game, ScotlandYard):
+        if self.game.belief_game() is not None:
             raise ValueError(
-                f"{self.game}: its agents forget how a station was reached, so they can be measured"
+                f"{self.game}: its table merges information states, so its agents can be measured"
                 " but not followed through a game; allowed: agents of other games"
             )
         return tree_of(str(self.game))
@@ -102,9 +101,8 @@ def game_of(folder: pathlib.Path) -> str:
     return _config(folder)["game"]
 
 
-table_of = functools.cache(
-    belief_table_by_name
-)  # the same object for the same name: it compiles once
+# the same object for the same name: it compiles once
+table_of = functools.cache(lambda game: belief_table(make(game)))
 tree_of = functools.cache(lambda game: enumerate_game(make(game)))
 
 
