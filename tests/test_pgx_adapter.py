@@ -11,7 +11,7 @@ from openspiel_parity import assert_same_game
 
 from jaxgames import TERMINAL, check_game, make, random_playouts
 from jaxgames.adapters.pgx import from_pgx, make_env
-from jaxgames.adapters.pgx_simulator import Simulator
+from jaxgames.adapters.pgx_simulator import PgxSimulator
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ SIMULATED = {"kuhn_poker": ("kuhn_poker", [1, 0]), "leduc_holdem": ("leduc_poker
 @pytest.mark.parametrize("name", SIMULATED)
 def test_simulated_poker_is_the_native_game(name):
     """From the same deal, the same actions give the same turns, legal actions and returns."""
-    simulator, (native, translation) = Simulator(name), SIMULATED[name]
+    simulator, (native, translation) = PgxSimulator(name), SIMULATED[name]
     game = make(native)
     start, play, step = jax.jit(simulator.init), jax.jit(simulator.step), jax.jit(game.step)
     generator = np.random.default_rng(0)
@@ -130,7 +130,7 @@ def test_simulated_poker_is_the_native_game(name):
 
 
 def test_simulator_stops_at_the_end_and_is_batched():
-    simulator = Simulator("kuhn_poker")
+    simulator = PgxSimulator("kuhn_poker")
     assert (simulator.num_players, simulator.num_actions) == (2, 2)
     deal_key, *keys = jax.random.split(jax.random.key(0), 5)
     states = jax.vmap(simulator.init)(jax.random.split(deal_key, 64))
