@@ -21,7 +21,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
     numbers = results.read_result(whole / "result.json").numbers
     assert [number.name for number in numbers] == ["untrained SoG(4,1)", "SoG(4,1)"]
     assert all(number.low <= number.value <= number.high for number in numbers)
-    step, steps = training_run.loop.train_step, 0
+    step, steps = training_run.student_of_games_training.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
