@@ -19,7 +19,8 @@ the experiments use:
 - `train.alphazero_training`, `train.best_response_training` and `train.leaf_value_regression`,
 - `train.rl`: A2C, DQN and Q-learning.
 
-`MetricsWriter` records the numbers of a run.
+`MetricsWriter` records the numbers of a run, and `require_finite` stops one whose losses are not
+finite.
 """
 
 from train.agent import AgentConfig, TrainedAgent, load_agent, student_of_games
