@@ -80,10 +80,10 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tables:
-    """Write README's results tables from all experiments/results/**/result.json."""
+    """Write the tables of docs/results.md from all experiments/results/**/result.json."""
 
     check: bool = False
-    """Write nothing; fail if README is not what would be written."""
+    """Write nothing; fail if docs/results.md is not what would be written."""
 
 
 EXPERIMENTS = {
