@@ -124,10 +124,11 @@ def test_any_game_of_perfect_information_is_searched():
 
 def test_games_with_hidden_information_are_refused():
     table, agent, key = belief_table(make("kuhn_poker")), Agent(settings=SEARCH), jax.random.key(0)
+    settings = AlphaZeroSettings(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
     calls = (
         lambda: alphazero_search.search(table, agent, key, table.root()),
         lambda: duels.duel(table, agent, agent, key, num_games=2),
-        lambda: training.init(table, {}, key, settings=None),
+        lambda: training.init(table, {}, key, settings=settings),
     )
     for call in calls:
         with pytest.raises(ValueError, match=r"kuhn_poker\(players=2\) has num_rows=3; allowed: 1"):
