@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import prepend_axes
 from jaxgames.core import record
 from jaxgames.registry import call
 from solvers.batching import batch_last
@@ -260,7 +261,7 @@ def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
     for p, player in enumerate(tree.treeplexes):
         seen = reach if solver.alternating else state.reach
         terminal = sweeps.terminal_values(tree, tuple(seen), p)
-        average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
+        average[p] = average[p] + prepend_axes(share, reach[p]) * (reach[p] - average[p])
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
         update = functools.partial(_updated, solver.minimizer)
@@ -279,14 +280,9 @@ def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
 
 def _updated(minimizer, groups, memories, action, decision, count):
     return tuple(
-        minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
+        minimizer.update(memory, q - v[None], group.uniform, prepend_axes(count, q))
         for group, memory, q, v in zip(groups, memories, action, decision, strict=True)
     )
-
-
-def _lift(count: Array, like: Array) -> Array:
-    """A number per solve, with axes of length 1 before it: as many as `like` has."""
-    return count.reshape((1,) * (like.ndim - count.ndim) + count.shape)
 
 
 def _averaging(step, weight_sum, solver):

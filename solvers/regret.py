@@ -14,8 +14,8 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import append_axes, sum_actions
 from jaxgames.core import record
-from solvers.sequence_form.sweeps import expand, sum_actions
 
 
 @record
@@ -46,7 +46,7 @@ class RegretMinimizer(abc.ABC):
 
 def match(regret: Float[Array, "A ..."], uniform: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
     """Regret matching (Hart and Mas-Colell 2000): positive parts normalised, else uniform."""
-    uniform = expand(uniform, regret)
+    uniform = append_axes(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
     total = sum_actions(positive)
     some = total >= jnp.finfo(total.dtype).tiny  # a smaller one has no finite reciprocal
