@@ -39,8 +39,8 @@ EXPORTS = {
     ),
     "train": (
         "AgentConfig LearnerSettings MetricsWriter SelfPlaySettings StudentOfGamesSettings"
-        " TrainedAgent load_agent new_student_of_games_training paper_settings require_finite"
-        " student_of_games"
+        " TrainedAgent load_agent paper_settings require_finite student_of_games"
+        " student_of_games_training"
     ),
 }
 SMALL = train.AgentConfig(

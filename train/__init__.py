@@ -13,9 +13,8 @@ In one call:
 Training of one's own networks and games is made of modules of pure functions, which are also what
 the experiments use:
 
-- `StudentOfGamesSettings`, `new_student_of_games_training` and `train_step` of
-  `train.student_of_games_training`, with `LearnerSettings`, `SelfPlaySettings` and
-  `paper_settings` (the paper's settings by game),
+- `init` and `train_step` of `student_of_games_training`, with `StudentOfGamesSettings`,
+  `LearnerSettings`, `SelfPlaySettings` and `paper_settings` (the paper's settings by game),
 - `train.alphazero_training`, `train.best_response_training` and `train.leaf_value_regression`,
 - `train.rl`: A2C, DQN and Q-learning.
 
@@ -23,15 +22,13 @@ the experiments use:
 finite.
 """
 
+from train import student_of_games_training
 from train.agent import AgentConfig, TrainedAgent, load_agent, student_of_games
 from train.learner import LearnerSettings, require_finite
 from train.metrics import MetricsWriter
 from train.paper_settings import paper_settings
 from train.self_play import SelfPlaySettings
-from train.student_of_games_training import (
-    StudentOfGamesSettings,
-    new_student_of_games_training,
-)
+from train.student_of_games_training import StudentOfGamesSettings
 
 __all__ = [
     "AgentConfig",
@@ -41,8 +38,8 @@ __all__ = [
     "StudentOfGamesSettings",
     "TrainedAgent",
     "load_agent",
-    "new_student_of_games_training",
     "paper_settings",
     "require_finite",
     "student_of_games",
+    "student_of_games_training",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings

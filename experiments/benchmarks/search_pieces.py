@@ -19,8 +19,8 @@ from experiments.benchmarks.network_floor import (
 )
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search import growing_tree_cfr
-from solvers.search.growing_tree_cfr import GrowingTreeCfr, Search
+from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
+from solvers.search.search_state import GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK
 from train.data_sharding import data_mesh, split_calls
 
@@ -67,11 +67,11 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     )
     report(
         samples=samples,
-        answer=np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found)).tolist(),
+        answer=np.asarray(jax.vmap(readouts.average_policy)(found)).tolist(),
     )
     if task.mate is not None:
         there = before_mate(task, setting.game)
-        policies = jax.vmap(growing_tree_cfr.average_policy)(run(*arguments_of(there, 0)))
+        policies = jax.vmap(readouts.average_policy)(run(*arguments_of(there, 0)))
         report(move=int(jnp.argmax(jnp.sum(policies, axis=(0, 2)))))
     if job["pieces"]:
         report(**calls(setting, found))
@@ -223,7 +223,7 @@ def _network(setting, middle, *, seconds):
 
 
 def _check_equal(*searches):
-    found, expected = (jax.vmap(growing_tree_cfr.average_policy)(search) for search in searches)
+    found, expected = (jax.vmap(readouts.average_policy)(search) for search in searches)
     if not np.allclose(found, expected, rtol=1e-3, atol=1e-4):
         worst = np.abs(np.asarray(found) - np.asarray(expected)).max()
         raise ValueError(f"the parts of the search give other policies than the search: {worst:g}")
@@ -240,14 +240,14 @@ def _parts(game, params, keys, states, phases, number, iterations, simulations, 
     """So many phases of a search, from `number` on, with so many iterations and simulations."""
 
     def iterate(_, states):
-        one = lambda state: growing_tree_cfr.iterate(game, params, state, settings=settings)  # noqa: E731
+        one = lambda state: regret_phase.iterate(game, params, state, settings=settings)  # noqa: E731
         return jax.vmap(one)(states)
 
     def phase(i, states):
         def simulate(j, states):
             def one(key, state):
                 noise = jax.random.fold_in(key, number + i + j)
-                return growing_tree_cfr.simulate(game, params, noise, state, settings=settings)
+                return expansion_phase.simulate(game, params, noise, state, settings=settings)
 
             return jax.vmap(one)(keys, states)
 

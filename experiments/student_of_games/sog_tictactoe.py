@@ -30,8 +30,8 @@ from jaxgames.core import TERMINAL
 from nets import cvpn
 from solvers.perfect_information import minimax
 from solvers.perfect_information.minimax import NOWHERE, Positions
-from solvers.search import continual_resolving, growing_tree_cfr
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import continual_resolving, growing_tree_cfr, readouts
+from solvers.search.search_state import GrowingTreeCfr
 from train.self_play import SelfPlaySettings
 
 _SEATS = ("first", "second")
@@ -203,7 +203,7 @@ def _likeliest(game, params, key, numbers, states, *, settings):
     def one(number, state):
         noise, asked = jax.random.fold_in(key, number), problem.replace(state=state)
         found = growing_tree_cfr.search(game, params, noise, problem=asked, settings=settings)
-        return jnp.argmax(growing_tree_cfr.average_policy(found)[:, 0])
+        return jnp.argmax(readouts.average_policy(found)[:, 0])
 
     return jax.vmap(one)(numbers, states)
 

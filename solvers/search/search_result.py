@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import BeliefGame, belief_table
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import make
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.problem_checks import check_problem
-from solvers.search.search_tree import at
+from solvers.search.search_state import Evaluator, GrowingTreeCfr, Problem, Search
 
 _SHOWN = 12  # rows that are printed
 
@@ -110,8 +110,8 @@ def growing_tree_search(
     return SearchResult(
         game=game,
         settings=settings,
-        policy=growing_tree_cfr.average_policy(search),
-        values=growing_tree_cfr.average_values(search),
+        policy=readouts.average_policy(search),
+        values=readouts.average_values(search),
         search=search,
     )
 
