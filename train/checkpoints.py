@@ -1,4 +1,4 @@
-"""Checkpoints of everything that a training run remembers. Importing this imports Orbax."""
+"""Checkpoints of training runs. Importing this module imports Orbax."""
 
 from __future__ import annotations
 
@@ -11,13 +11,26 @@ from solvers import checkpoint
 
 
 def save(path: Path | str, state: Any, *, identity: dict[str, Any]) -> None:
-    """Writes a run, a record with a `key`, under the folder `path`; see
-    `solvers.checkpoint.write`."""
+    """Writes the state of a run.
+
+    Args:
+      path: the folder of the run's checkpoints.
+      state: a record with a field `key`.
+      identity: what must be the same when the run is restored; see `solvers.checkpoint.write`.
+    """
     checkpoint.write(path, _plain(state), identity=identity)
 
 
 def restore(path: Path | str, like: Any, *, identity: dict[str, Any]) -> Any:
-    """The latest run saved under `path`, laid out over devices as `like` is.
+    """Reads the latest state that was saved.
+
+    Args:
+      path: the folder of the run's checkpoints.
+      like: a state with the right shapes, laid out over devices as the restored one shall be.
+      identity: with which it was saved.
+
+    Returns:
+      The state.
 
     Raises:
       FileNotFoundError: there is no checkpoint.
@@ -31,5 +44,5 @@ def restore(path: Path | str, like: Any, *, identity: dict[str, Any]) -> Any:
 
 
 def _plain(state):
-    """The run with its key as numbers, which is what Orbax takes."""
+    """The state with its key as integers, as Orbax needs it."""
     return state.replace(key=jax.random.key_data(state.key))
