@@ -89,9 +89,9 @@ class Trainee:
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
-            from train import checkpoints  # imports Orbax
+            from solvers import checkpoint  # imports Orbax
 
-            self.state = checkpoints.restore(self._folder, self.state, identity=self._identity)
+            self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
 
     @property
     def params(self) -> PyTree:
@@ -122,6 +122,6 @@ class Trainee:
                 report(number + 1, None, (number + 1 - first) / (now - begin))
 
     def _save(self):
-        from train import checkpoints  # imports Orbax
+        from solvers import checkpoint  # imports Orbax
 
-        checkpoints.save(self._folder, self.state, identity=self._identity)
+        checkpoint.write(self._folder, self.state, identity=self._identity)

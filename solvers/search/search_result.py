@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.table import belief_table
 from jaxgames.beliefs.tabulate import belief_table_by_name
@@ -18,7 +19,6 @@ from jaxgames.game_tree import GameTree
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.search.problem_checks import check_problem
-from solvers.search.search_tree import at
 
 _SHOWN = 12  # rows that are printed
 
