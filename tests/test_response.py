@@ -69,12 +69,12 @@ def test_places_are_drawn_from_the_posterior():
     source, _, tree = compiled(SMALL)
     policies = solved(SMALL, 4)
     belief = posterior.posterior(source, tree, policies)
-    luck = (jnp.arange(20_000, dtype=jnp.float32) + 0.5) / 20_000
+    noise = (jnp.arange(20_000, dtype=jnp.float32) + 0.5) / 20_000
 
     @jax.jit
     def drawn(state):
         node = tree.at(belief.worlds.place[belief.worlds.first[state]])
-        return jax.vmap(lambda one: belief.sample((), None, node, one))(luck)
+        return jax.vmap(lambda one: belief.sample((), None, node, one))(noise)
 
     for state in np.flatnonzero(posterior.others_reach(source, tree, policies))[::5]:
         history = np.asarray(tree.history)[np.asarray(drawn(jnp.int32(state)))]
@@ -204,10 +204,10 @@ class Cards(Belief):
         told = memory * jnp.where(action == BET, bets, 1 - bets)
         return jnp.where(node.actor == 1, told, memory)
 
-    def sample(self, memory, place, node, luck):
+    def sample(self, memory, place, node, noise):
         cards = jnp.arange(3, dtype=jnp.int32)
         weights = jnp.where(cards == place.cards[0], 0, memory)
-        card = jnp.sum((jnp.cumsum(weights) <= luck * jnp.sum(weights)).astype(jnp.int32))
+        card = jnp.sum((jnp.cumsum(weights) <= noise * jnp.sum(weights)).astype(jnp.int32))
         return place.replace(cards=place.cards.at[1].set(card))
 
 

@@ -47,7 +47,7 @@ def line():
         actor=jnp.array([0, 1, 0, TERMINAL], jnp.int32),
         state=jnp.array([0, 7, 4, 12], jnp.int32),
         action=jnp.array([0, 1, 0, 0], jnp.int32),
-        told=jnp.array([0, 7, 4, 12], jnp.int32),
+        recorded=jnp.array([0, 7, 4, 12], jnp.int32),
         payoffs=jnp.array([-1.0, 1.0]),
     )
 

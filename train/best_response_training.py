@@ -181,10 +181,10 @@ def _start(environment, response, params, key, *, settings):
         value_weight=jnp.zeros(()),
         policy_weight=jnp.zeros(()),
     )
-    longest = response.game.longest
+    max_decisions = response.game.max_decisions
 
     def start(key):
-        waiting = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape), x.dtype), blank)
+        waiting = jax.tree.map(lambda x: jnp.zeros((max_decisions, *x.shape), x.dtype), blank)
         return ResponseEpisode(
             standing=begin(response, key), waiting=waiting, searches=jnp.int32(0)
         )
@@ -271,12 +271,12 @@ def _go_on(environment, response, params, key, episode: ResponseEpisode, *, sett
     )
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
-    luck = episodes.uniform_numbers(pick_key, (2,))
+    noise = episodes.uniform_numbers(pick_key, (2,))
     weights = visits
     if settings.acts_by == "prior":
         _, weights = evaluate_node((environment, params), node, settings.search)
     first = jnp.argmax(weights).astype(jnp.int32)
-    action = jnp.where(luck[1] < settings.greedy, first, episodes.pick_action(weights, luck[0]))
+    action = jnp.where(noise[1] < settings.greedy, first, episodes.pick_action(weights, noise[0]))
     standing = advance(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)

@@ -93,26 +93,26 @@ class RangeBelief(Belief):
         return reach / jnp.maximum(jnp.max(reach), 1e-30)
 
     def sample(
-        self, memory: PyTree, place: PokerState, node: Any, luck: Float[Array, ""]
+        self, memory: PyTree, place: PokerState, node: Any, noise: Float[Array, ""]
     ) -> PokerState:
         """The state with another hand for the opponent."""
         drawn = self._any_hand if self.policy_of_hands is None else self._drawn
-        hand = drawn(memory, place, luck)
+        hand = drawn(memory, place, noise)
         theirs = jnp.arange(2, dtype=jnp.int32)[:, None] != self.responder
         return place.replace(hole=jnp.where(theirs, hand[None], place.hole))
 
-    def _drawn(self, memory, place, luck):
+    def _drawn(self, memory, place, noise):
         weights = self.weights(memory, place)
         bounds = jnp.cumsum(weights)
-        number = jnp.sum((bounds <= luck * bounds[-1]).astype(jnp.int32))
+        number = jnp.sum((bounds <= noise * bounds[-1]).astype(jnp.int32))
         return jnp.asarray(all_hands(self.game))[jnp.minimum(number, len(weights) - 1)]
 
-    def _any_hand(self, memory, place, luck):
+    def _any_hand(self, memory, place, noise):
         """Without a policy all hands are alike: unseen cards, one by one, at a fraction of the
         cost."""
         seen, hand = jnp.concatenate([place.hole[self.responder], place.board]), []
         for _ in range(self.game.hole):
-            card, luck = _unseen_card(self.game, seen, luck)
+            card, noise = _unseen_card(self.game, seen, noise)
             hand.append(card)
             seen = jnp.append(seen, card)
         return jnp.sort(jnp.stack(hand))
@@ -129,9 +129,9 @@ class RangeBelief(Belief):
 class StrengthPoker(Poker):
     """Two-player poker whose features are few: a hand's strength instead of its cards."""
 
-    def dealt(self, state: PokerState, luck: Float[Array, "2"]) -> PokerState:
+    def dealt(self, state: PokerState, noise: Float[Array, "2"]) -> PokerState:
         """All cards that come now: the last by the rules, those before it placed without them."""
-        words = (luck * 2**23).astype(jnp.uint32)
+        words = (noise * 2**23).astype(jnp.uint32)
         ends = tuple(itertools.accumulate(self.board, initial=self._num_hole))
         needed = self._at_round(ends[1:], state.round)
 
@@ -192,13 +192,13 @@ class ChumpGame(IndexedGame):
     """A game whose opponent may hold any hand at any time.
 
     At showdown the responder gets the mean over these hands, of which the one that is dealt is one:
-    the same game for it, with less luck.
+    the same game for it, with less noise.
     """
 
     responder: Array  # [] int32
 
-    def _dealt(self, state, luck):
-        return self.game.dealt(state, luck)
+    def _dealt(self, state, noise):
+        return self.game.dealt(state, noise)
 
     def payoffs_at(self, place: PokerState) -> Float[Array, " P"]:
         """By all hands of the opponent, if the hand is over; else 0."""
@@ -228,7 +228,7 @@ def build_chump_game(game: StrengthPoker, chump: Chump, *, responder: int) -> Re
         game=game,
         index=_index(game),
         num_states=_ROWS,
-        longest=most_decisions(game),
+        max_decisions=most_decisions(game),
         responder=seat,
     )
     return ResponseGame(
@@ -244,17 +244,17 @@ def _index(game):
     return hash_index(game, num_states=_ROWS)
 
 
-def _unseen_card(game, seen, luck):
-    """One of the cards that are not seen, and what is left of the luck: it is luck again."""
+def _unseen_card(game, seen, noise):
+    """One of the cards that are not seen, and what is left of the noise: it is noise again."""
     cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
     same = cards[:, None] == seen[None, :]
     below = (seen[None, :] >= 0) & (seen[None, :] < cards[:, None])
     place = cards - jnp.sum(below, axis=1, dtype=jnp.int32)
     count = len(cards) - jnp.sum(seen >= 0, dtype=jnp.int32)
-    luck = luck * count.astype(luck.dtype)
-    number = jnp.minimum(luck.astype(jnp.int32), count - 1)
+    noise = noise * count.astype(noise.dtype)
+    number = jnp.minimum(noise.astype(jnp.int32), count - 1)
     found = ~jnp.any(same, axis=1) & (place == number)
-    return jnp.sum(jnp.where(found, cards, 0), dtype=jnp.int32), luck - number.astype(luck.dtype)
+    return jnp.sum(jnp.where(found, cards, 0), dtype=jnp.int32), noise - number.astype(noise.dtype)
 
 
 def _sets(game, cards):

@@ -97,8 +97,8 @@ def search(
     tree = _inserted(tree, root.state, value, weights)
 
     def one(number, tree):
-        luck = jax.random.fold_in(key, number)
-        return _simulated(response, params, luck, standing, root, tree, settings)
+        noise = jax.random.fold_in(key, number)
+        return _simulated(response, params, noise, standing, root, tree, settings)
 
     tree = jax.lax.fori_loop(0, settings.simulations, one, tree)
     row, _ = _row(tree, root.state)
@@ -169,22 +169,22 @@ class _Simulation:
 
 def _simulated(response, params, key, standing, root, tree: ResponseTree, settings) -> ResponseTree:
     game, responder = response.game, response.responder
-    luck = episodes.uniform_numbers(key, (game.longest + 1, 1 + game.luck_of_chance))
-    place = response.belief.sample(standing.memory, standing.place, root, luck[-1, 0])
+    noise = episodes.uniform_numbers(key, (game.max_decisions + 1, 1 + game.noise_width))
+    place = response.belief.sample(standing.memory, standing.place, root, noise[-1, 0])
 
     def inside(walk):
         mine = walk.node.actor == responder
         _, known = _row(tree, walk.node.state)
-        going = (walk.node.actor != TERMINAL) & (walk.steps < game.longest)
+        going = (walk.node.actor != TERMINAL) & (walk.steps < game.max_decisions)
         return going & (known | ~mine)
 
     def step(walk):
-        node, luck_here = walk.node, luck[walk.steps]
+        node, noise_here = walk.node, noise[walk.steps]
         mine = node.actor == responder
         row, _ = _row(tree, node.state)
-        theirs = episodes.pick_action(response.opponent.policy(node), luck_here[0])
+        theirs = episodes.pick_action(response.opponent.policy(node), noise_here[0])
         action = jnp.where(mine, _chosen(tree, row, node.uniform > 0, settings), theirs)
-        place = game.after(node, action, luck_here[1:])
+        place = game.after(node, action, noise_here[1:])
         return _Simulation(
             place=place,
             node=game.at(place),
@@ -194,14 +194,14 @@ def _simulated(response, params, key, standing, root, tree: ResponseTree, settin
             actions=walk.actions.at[walk.own].set(action, mode="drop"),
         )
 
-    longest = game.longest
+    max_decisions = game.max_decisions
     walk = _Simulation(
         place=place,
         node=game.at(place),
         steps=jnp.int32(0),
         own=jnp.int32(0),
-        rows=jnp.full(longest, len(tree.state), jnp.int32),
-        actions=jnp.zeros(longest, jnp.int32),
+        rows=jnp.full(max_decisions, len(tree.state), jnp.int32),
+        actions=jnp.zeros(max_decisions, jnp.int32),
     )
     walk = jax.lax.while_loop(inside, step, walk)
     value, weights = evaluate_node(params, walk.node, settings)

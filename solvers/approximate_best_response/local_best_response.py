@@ -316,7 +316,7 @@ def duplicate_deals(
     settings: LocalBestResponse, policy: HandPolicy, key: Key[Array, ""], *, num_deals: int
 ) -> Float[Array, "D 2"]:
     """Chips won by local best response, by deal and seat: the same cards are dealt to the seats in
-    both games of a deal, so that luck cancels in their mean. `key` is consumed."""
+    both games of a deal, so that noise cancels in their mean. `key` is consumed."""
     num_cards = settings.game.ranks * settings.game.suits
     dealt = 2 * settings.game.hole + sum(settings.game.board)
 

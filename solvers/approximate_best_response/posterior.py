@@ -26,7 +26,7 @@ from solvers.sampling.decision_tree import DecisionTree, Lotteries, build_lotter
 class PerfectInformation(Belief):
     """Of games that hide nothing: the game is where it is."""
 
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> PyTree:
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> PyTree:
         """`place` itself."""
         return place
 
@@ -37,9 +37,9 @@ class Posterior(Belief):
 
     worlds: Lotteries
 
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> Array:
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> Array:
         """A place of the node's information state."""
-        return draw_place(self.worlds, node.state, luck)
+        return draw_place(self.worlds, node.state, noise)
 
 
 def posterior(

@@ -45,7 +45,7 @@ class Belief(abc.ABC):
         return memory
 
     @abc.abstractmethod
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> PyTree:
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> PyTree:
         """A place where the game may be while it is at `place`, where the responder acts.
 
         `node` is what is known of `place`; both tell nothing that the responder does not know.
@@ -73,8 +73,8 @@ class ResponseState:
 def begin(response: ResponseGame, key: Key[Array, ""]) -> ResponseState:
     """A new game; `key` is consumed."""
     start_key, key = jax.random.split(key)
-    luck = episodes.uniform_numbers(start_key, (response.game.luck_of_chance,))
-    place, memory = response.game.start(luck), response.belief.start()
+    noise = episodes.uniform_numbers(start_key, (response.game.noise_width,))
+    place, memory = response.game.start(noise), response.belief.start()
     return _until_own_turn(response, place, memory, key)
 
 
@@ -82,10 +82,10 @@ def advance(
     response: ResponseGame, standing: ResponseState, action: Int[Array, ""], key: Key[Array, ""]
 ) -> ResponseState:
     """The game after an action of the responder and what the others do then; `key` is consumed."""
-    luck_key, key = jax.random.split(key)
+    noise_key, key = jax.random.split(key)
     node = response.game.at(standing.place)
-    luck = episodes.uniform_numbers(luck_key, (response.game.luck_of_chance,))
-    place = response.game.after(node, action, luck)
+    noise = episodes.uniform_numbers(noise_key, (response.game.noise_width,))
+    place = response.game.after(node, action, noise)
     memory = response.belief.after(standing.memory, node, action)
     return _until_own_turn(response, place, memory, key)
 
@@ -99,9 +99,9 @@ def _until_own_turn(response, place, memory, key):
 
     def act(carry):
         _, node, memory, count = carry
-        act_key, luck_key = jax.random.split(jax.random.fold_in(key, count))
+        act_key, noise_key = jax.random.split(jax.random.fold_in(key, count))
         action = response.opponent.act(node, act_key)
-        place = game.after(node, action, episodes.uniform_numbers(luck_key, (game.luck_of_chance,)))
+        place = game.after(node, action, episodes.uniform_numbers(noise_key, (game.noise_width,)))
         memory = response.belief.after(memory, node, action)
         return place, game.at(place), memory, count + 1
 

@@ -98,8 +98,8 @@ def sampled_payoffs(
 
 @jax.jit
 def _sampled(tree, table, keys):
-    def choose(carry, node, luck):
-        return carry, episodes.pick_action(table[node.state], luck[0]), None
+    def choose(carry, node, noise):
+        return carry, episodes.pick_action(table[node.state], noise[0]), None
 
     return jax.vmap(lambda key: episodes.play(tree, key, choose, None).payoffs)(keys)
 

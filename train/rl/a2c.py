@@ -124,8 +124,8 @@ def run(
     def one(learner, key):
         def critic(number, carry):
             params, _ = carry
-            luck = jax.random.fold_in(key, number)
-            batch = _played(environment, graph, params, luck, settings, fixed)
+            noise = jax.random.fold_in(key, number)
+            batch = _played(environment, graph, params, noise, settings, fixed)
             gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
             found = gradient(params, graph, batch, batch.weight)
             return networks.descend(params, found, learner.critic_rate), batch
@@ -164,7 +164,7 @@ def _played(environment, graph, params, key, settings, fixed) -> _Batch:
 
     keys = jax.random.split(key, settings.batch)
     lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)
-    features, legal = environment.encoded(lines.told)
+    features, legal = environment.encoded(lines.recorded)
     players = jnp.arange(environment.game.num_players, dtype=jnp.int32)
     mine = (lines.actor[None] == players[:, None, None]).astype(features.dtype)
     return _Batch(

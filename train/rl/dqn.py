@@ -154,8 +154,8 @@ def run(
         replay = stored(learner.replay, lines)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
-        luck = episodes.uniform_numbers(learn_key, shape)
-        rows = jnp.floor(luck * size[:, None].astype(luck.dtype)).astype(jnp.int32)
+        noise = episodes.uniform_numbers(learn_key, shape)
+        rows = jnp.floor(noise * size[:, None].astype(noise.dtype)).astype(jnp.int32)
         gradient = jax.vmap(jax.grad(_loss), (0, 0, 0, 0, None, None))
         found = gradient(learner.params, learner.target, replay, rows, graph, environment)
         params = networks.descend(learner.params, found, learner.rate)
@@ -177,11 +177,11 @@ def stored(replay: DqnReplay, lines: episodes.Trajectory) -> DqnReplay:
     last = following == lines.actor.shape[1]
     later = jax.tree.map(
         lambda leaf: jax.vmap(lambda line, step: line[step])(leaf, jnp.where(last, 0, following)),
-        lines.told,
+        lines.recorded,
     )
     new = DqnReplay(
         count=None,
-        seen=lines.told,
+        seen=lines.recorded,
         action=lines.action,
         following=later,
         last=last,

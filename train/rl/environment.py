@@ -44,7 +44,7 @@ class Environment:
         """F."""
         if self.features is not None:
             return self.features.shape[1]
-        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.luck_of_chance))
+        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.noise_width))
         return len(jax.eval_shape(self._features, root))
 
     def observe(self, node: Any) -> PyTree:
@@ -55,7 +55,7 @@ class Environment:
 
     def nothing(self) -> PyTree:
         """What nobody sees, as the row of a table that is not yet written."""
-        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.luck_of_chance))
+        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.noise_width))
         seen = jax.eval_shape(lambda place: self.observe(self.game.at(place)), root)
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
 
@@ -101,7 +101,7 @@ def rules_environment(
     index: Index | None = None,
     *,
     num_states: int = 2**16,
-    longest: int | None = None,
+    max_decisions: int | None = None,
 ) -> Environment:
     """A game of any size, played by its rules; arguments are those of `indexed_game`.
 
@@ -110,7 +110,7 @@ def rules_environment(
     Raises:
       ValueError: as `indexed_game`.
     """
-    playable = indexed_game(game, index, num_states=num_states, longest=longest)
+    playable = indexed_game(game, index, num_states=num_states, max_decisions=max_decisions)
     return Environment(game=playable, features=None, legal=None)
 
 
@@ -126,12 +126,12 @@ def play(
     It tells the observations. `key` is consumed.
     """
 
-    def choose(carry, node, luck):
+    def choose(carry, node, noise):
         weights = policy(node)
         if fixed is not None:
             given = fixed[node.state]
             weights = jnp.where(jnp.sum(given) > 0, given, weights)
-        return carry, episodes.pick_action(weights, luck[0]), environment.observe(node)
+        return carry, episodes.pick_action(weights, noise[0]), environment.observe(node)
 
     return episodes.play(environment.game, key, choose, None)
 

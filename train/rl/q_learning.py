@@ -106,7 +106,7 @@ def learned(
 ) -> QLearner:
     """The learner after a line of play."""
     game, values = environment.game, learner.values[line.state]
-    _, legal = environment.encoded(line.told)
+    _, legal = environment.encoded(line.recorded)
     best = jnp.max(jnp.where(legal, values, -jnp.inf), axis=1)  # [T]
     following = next_own_decision(line, num_players=game.num_players)
     target = jnp.append(best, 0)[following]
