@@ -157,12 +157,12 @@ def test_showdowns_pay_the_mean_over_all_hands():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="responder=2 must be a player"):
+    with pytest.raises(ValueError, match="responder=2 must be 0 or 1"):
         holdem_opponents.build_chump_game(POKER, CALLS, responder=2)
     drawn = holdem_opponents.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
     with pytest.raises(ValueError, match="must not be drawn by chance"):
         holdem_opponents.build_chump_game(drawn, CALLS, responder=0)
-    with pytest.raises(ValueError, match="must be of 3 actions"):
+    with pytest.raises(ValueError, match="one entry for each of 3 actions"):
         holdem_opponents.build_chump_game(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):

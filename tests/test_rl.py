@@ -271,7 +271,7 @@ def test_learning_rates_go_side_by_side():
 @pytest.mark.parametrize(
     ("make_settings", "message"),
     [
-        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be over 0 and at most 1"),
+        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be above 0 and at most 1"),
         (lambda: A2c(critic_updates=0), "critic_updates=0 must be at least 1"),
         (lambda: A2c(entropy=-1.0), "entropy=-1.0 must be at least 0"),
         (lambda: Dqn(capacity=0), "capacity=0 must be at least 1"),

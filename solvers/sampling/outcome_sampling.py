@@ -248,7 +248,7 @@ def instant_regrets(
         mine = jnp.where(taken, onto[:, None], 0) - (chances.action * onto)[:, None]
         baseline = None
     else:
-        # VR-MCCFR, eq. 8 and 9: the baseline, corrected by the sampled value where it was sampled.
+        # VR-MCCFR: the value of an action is its baseline, corrected if the action was sampled.
         known, value, steps = learner.baseline[line.state], payoffs, []  # [T, A, P], [P]
         for step in reversed(range(len(actor))):
             corrected = (value[None] - known[step]) / chances.sampled[step]

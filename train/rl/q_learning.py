@@ -42,7 +42,7 @@ class QLearning:
     def __post_init__(self):
         for name in ("step_size", "exploration"):
             if not 0 < getattr(self, name) <= 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be over 0 and at most 1")
+                raise ValueError(f"{name}={getattr(self, name)} must be above 0 and at most 1")
 
 
 @record
