@@ -75,7 +75,7 @@ def test_q_learning_by_hand():
     here = environment("kuhn_poker")
     learner = q_learning.init(here)
     values = learner.values.at[4].set(jnp.array([-0.5, 0.75])).at[0].set(jnp.array([0.25, 9.0]))
-    learner = q_learning.learned(
+    learner = q_learning.update_from_trajectory(
         here, learner.replace(values=values), line(), settings=QLearning(step_size=0.5)
     )
     np.testing.assert_allclose(learner.values[0], [0.5, 9.0])  # 0.25 to 0.75
@@ -93,7 +93,7 @@ def test_replay_takes_transitions_in_place_of_the_oldest():
         last=jnp.zeros((2, 4), bool),
         payoff=jnp.full((2, 4), 9.0),
     )
-    found = dqn.stored(replay, jax.tree.map(lambda x: x[None], line()))
+    found = dqn.add_transitions(replay, jax.tree.map(lambda x: x[None], line()))
     np.testing.assert_array_equal(found.count, [6, 1])  # of a capacity of 3
     np.testing.assert_array_equal(found.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
     np.testing.assert_array_equal(found.action[:, :3], [[9, 0, 0], [1, 9, 9]])
