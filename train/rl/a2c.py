@@ -33,7 +33,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from nets.player_networks import of_players
+from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
@@ -111,7 +111,7 @@ def current_policy(environment: Environment, learner: A2cLearner, *, settings: A
       ValueError: the environment does not list its information states.
     """
     features, legal = environment.encoded(listed_states(environment))
-    outputs = of_players(_graph(environment, settings), learner.params, features)
+    outputs = apply_player_networks(_graph(environment, settings), learner.params, features)
     return networks.own_policies(environment, _policy(outputs[..., :-1], legal[None]))
 
 
@@ -182,7 +182,7 @@ def _policy(logits, legal):
 
 def _policy_at(environment, graph, params, node):
     features, legal = environment.encoded(environment.observe(node))
-    outputs = of_players(graph, params, features)
+    outputs = apply_player_networks(graph, params, features)
     return _policy(outputs[jnp.maximum(node.actor, 0), :-1], legal)
 
 

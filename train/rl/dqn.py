@@ -33,7 +33,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from nets.player_networks import of_players
+from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
@@ -138,7 +138,7 @@ def greedy_policy(environment: Environment, learner: DqnLearner, *, settings: Dq
       ValueError: the environment does not list its information states.
     """
     features, legal = environment.encoded(listed_states(environment))
-    values = of_players(_graph(environment, settings), learner.params, features)
+    values = apply_player_networks(_graph(environment, settings), learner.params, features)
     return networks.own_policies(environment, _greedy(values, legal[None]))
 
 
@@ -249,7 +249,7 @@ def _greedy(values, legal):
 
 def _policy_at(environment, graph, params, node):
     features, legal = environment.encoded(environment.observe(node))
-    values = of_players(graph, params, features)
+    values = apply_player_networks(graph, params, features)
     return _greedy(values[jnp.maximum(node.actor, 0)], legal)
 
 

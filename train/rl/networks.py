@@ -9,7 +9,7 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Key, PyTree
 
-from nets.player_networks import new_heads
+from nets.player_networks import new_player_networks
 from solvers.sampling.decision_tree import split_by_player
 from solvers.sequence_form import Policy
 from train.rl.environment import Environment
@@ -38,7 +38,7 @@ def graph(environment: Environment, settings: Any, *, num_outputs: int) -> nnx.G
 
 
 def _networks(environment, key, settings, num_outputs):
-    return new_heads(
+    return new_player_networks(
         key,
         players=environment.game.num_players,
         num_inputs=environment.num_features,
