@@ -1,8 +1,8 @@
 """Policies on disk: `policy.npz` with all digits, and `policy.csv` for people.
 
-A person wants to read what an information state is. It is described here, for any game, by the
-moves that led to it: `deal K | deal {J,Q} | pass` says that the player saw the king dealt, cannot
-tell whether the other holds the jack or the queen, and that the other passed.
+In `policy.csv` an information state of any game is described by the moves that led to it, as far as
+its player can tell them: `deal K | deal {J,Q} | pass` says that the player was dealt the king and
+the opponent the jack or the queen, and that the opponent passed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
 from jaxgames.histories import states_at
 
-MAX_DESCRIBED = 10_000  # information states; above, only `policy.npz` is written
+MAX_DESCRIBED = 10_000  # information states; of more only `policy.npz` is written
 
 TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 
@@ -28,7 +28,17 @@ TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 def write_policy(
     folder: pathlib.Path, game: Game, tree: GameTree, policy: TabularPolicy
 ) -> tuple[str, ...]:
-    """Writes the policy of all players, `[D_p, A]` each; returns the names of the files."""
+    """Writes a policy into a folder, as `policy.npz` and, unless it is too large, `policy.csv`.
+
+    Args:
+      folder: exists.
+      game: names the moves.
+      tree: the histories of the game.
+      policy: of every player p, the probabilities of actions `[D_p, A]`.
+
+    Returns:
+      The names of the files.
+    """
     content = io.BytesIO()
     np.savez_compressed(content, **{f"player_{p}": table for p, table in enumerate(policy)})
     results.write_file(folder / "policy.npz", content.getvalue())
@@ -39,22 +49,25 @@ def write_policy(
 
 
 def read_policy(path: pathlib.Path) -> TabularPolicy:
-    """The policy of all players in a file `policy.npz`.
+    """Reads a file `policy.npz`.
+
+    Returns:
+      Of every player p, the probabilities of actions `[D_p, A]` in float64.
 
     Raises:
-      ValueError: there is none in the file.
+      ValueError: the file holds no policy.
       OSError: the file cannot be read.
     """
     try:
-        with np.load(path) as found:
-            tables = [found[f"player_{player}"] for player in range(len(found.files))]
+        with np.load(path) as arrays:
+            tables = [arrays[f"player_{player}"] for player in range(len(arrays.files))]
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} holds no policy: {error}") from None
     return tuple(np.asarray(table, np.float64) for table in tables)
 
 
 def policy_rows(game: Game, tree: GameTree, policy: TabularPolicy) -> list[dict[str, object]]:
-    """One row for each legal action of each information state where a player acts."""
+    """Rows of a CSV: one for each legal action of each information state where a player acts."""
     moves = _Moves(game, tree)
     rows = []
     for player, table in enumerate(policy):
@@ -75,7 +88,11 @@ def policy_rows(game: Game, tree: GameTree, policy: TabularPolicy) -> list[dict[
 
 
 class _Moves:
-    """The names of all moves of a game: edges of the tree that nobody can tell apart share one."""
+    """The names of all moves of a game.
+
+    A *kind* of move is an action in an information state of its player, or an outcome of chance in
+    a public state: edges of the tree that are of one kind have the same name.
+    """
 
     def __init__(self, game: Game, tree: GameTree):
         self.tree = tree
@@ -91,13 +108,13 @@ class _Moves:
         states = states_at(game, tree, parent[first])
         actions = kinds[:, 2].tolist()
         self.names = [game.action_name(*pair) for pair in zip(states, actions, strict=True)]
-        self.kind = np.concatenate([[-1], kind.ravel()])  # [H] of the move that leads there
+        self.kind = np.concatenate([[-1], kind.ravel()])  # [H] of the move into each history
 
     def name(self, history: int, action: int) -> str:
         """The name of a legal action at a history."""
         children = slice(*np.searchsorted(self.tree.parent[1:], [history, history + 1]) + 1)
-        found = np.flatnonzero(self.tree.parent_action[children] == action)[0]
-        return self.names[self.kind[children][found]]
+        child = np.flatnonzero(self.tree.parent_action[children] == action)[0]
+        return self.names[self.kind[children][child]]
 
     def descriptions(self, player: int) -> list[str]:
         """The moves that led to each information state of `player`."""
@@ -116,15 +133,15 @@ class _Moves:
         """Kinds of the moves on the way to each history, -1 beyond its depth."""
         depth = self.tree.depth[histories]
         kinds = np.full((len(histories), depth.max(initial=0)), -1)
-        at = histories
-        for _ in range(kinds.shape[1]):
-            on_the_way = np.flatnonzero(at > 0)
-            kinds[on_the_way, self.tree.depth[at[on_the_way]] - 1] = self.kind[at[on_the_way]]
-            at = np.where(at > 0, self.tree.parent[at], 0)
+        node = histories
+        for _ in range(kinds.shape[1]):  # from every history up to the root
+            below = np.flatnonzero(node > 0)
+            kinds[below, self.tree.depth[node[below]] - 1] = self.kind[node[below]]
+            node = np.where(node > 0, self.tree.parent[node], 0)
         return kinds
 
     def _either(self, kinds: Int[np.ndarray, " n"]) -> str:
-        """The one move, or all those that it may have been: `deal {J,Q}`."""
+        """The name of a move that is of one of these kinds (-1: no move), as in `deal {J,Q}`."""
         names = list(dict.fromkeys(self.names[kind] for kind in np.unique(kinds) if kind >= 0))
         if len(names) <= 1:
             return "".join(names)

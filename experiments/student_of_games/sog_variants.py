@@ -84,7 +84,7 @@ PRESETS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(RunArguments):
-    """What can be chosen beside the preset."""
+    """The options beside the preset."""
 
     agent: pathlib.Path = _TRAINED
     """Folder of a trained agent, as sog_leduc leaves it."""

@@ -1,4 +1,4 @@
-"""Trained agents, from the folders that their training left."""
+"""Trained agents, loaded from the folders that their training wrote."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from nets import cvpn
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 NETWORK_FILE = "network.npz"
-_NEEDED = ("game", "width", "depth", "simulations", "max_path")  # of a result's config
+_NEEDED = ("game", "width", "depth", "simulations", "max_path")  # in a result's config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TrainedAgent:
-    """All that `solvers.search` asks for: `search(table, params, ..., settings=settings)`."""
+    """The arguments of a search in `solvers.search`: tables of the game, parameters, settings."""
 
     game: Game
     table: BeliefTable
     params: PyTree
     settings: GrowingTreeCfr
-    own_decisions_only: bool = False  # where it searched when it was measured
+    own_decisions_only: bool = False  # when measured; else it searched at the opponent's, too
 
     @property
     def tree(self) -> GameTree:
-        """The histories that `table` tells of.
+        """The histories of the game, whose information states are the rows of `table`.
 
         Raises:
-          ValueError: rows of the table merge information states, so that it tells of none.
+          ValueError: rows of the table merge information states.
         """
-        if isinstance(self.game, ScotlandYard):
+        if _merges_information_states(self.game):
             raise ValueError(
-                f"{self.game}: its agents forget how a station was reached, so they can be measured"
-                " but not followed through a game; allowed: agents of other games"
+                f"{self.game}: rows of its tables merge information states, so its agents can be"
+                " measured but not followed through a game; allowed: agents of other games"
             )
         return tree_of(str(self.game))
 
@@ -57,10 +57,13 @@ def load_agent(
     simulations: int | None = None,
     trained: bool = True,
 ) -> TrainedAgent:
-    """The agent whose result.json and network.npz are in `folder`.
+    """Loads the agent whose result.json and network.npz are in a folder.
 
-    It searches with `simulations`, by default the most that it was measured with. With `trained`
-    False its network is as before training.
+    Args:
+      folder: that an experiment such as `sog_leduc` wrote to.
+      game: a name of the game that the agent must be of; None: of any.
+      simulations: of every search; None: the most that the agent was measured with.
+      trained: False loads the network as it was before training.
 
     Raises:
       ValueError: `folder` holds no trained agent, or one of another game than `game`, or the
@@ -93,7 +96,7 @@ def load_agent(
 
 
 def game_of(folder: pathlib.Path) -> str:
-    """The game of the agent in `folder`, as it was given when it was trained.
+    """The name of the game of the agent in a folder, as in the config of its training.
 
     Raises:
       ValueError: `folder` holds no trained agent.
@@ -102,10 +105,14 @@ def game_of(folder: pathlib.Path) -> str:
     return _config(folder)["game"]
 
 
-table_of = functools.cache(
-    belief_table_by_name
-)  # the same object for the same name: it compiles once
+# the same object for the same name, so that functions of it are compiled once
+table_of = functools.cache(belief_table_by_name)
 tree_of = functools.cache(lambda game: enumerate_game(make(game)))
+
+
+def _merges_information_states(game: Game) -> bool:
+    """Whether rows of a game's belief-level tables stand for several information states."""
+    return isinstance(game, ScotlandYard)
 
 
 @functools.cache
@@ -121,8 +128,8 @@ def _config(folder):
     missing = [name for name in _NEEDED if name not in result.config]
     if missing:
         raise ValueError(
-            f"{folder} holds no trained agent: the config of its {result.experiment} does not"
-            f" tell {', '.join(missing)}"
+            f"{folder} holds no trained agent: the config of its {result.experiment} lacks"
+            f" {', '.join(missing)}"
         )
     return result.config
 
@@ -131,4 +138,4 @@ def _params(path, like):
     try:
         return cvpn.from_bytes(path.read_bytes(), like)
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} does not fit: {error}") from None
+        raise ValueError(f"{path} does not fit the result beside it: {error}") from None
