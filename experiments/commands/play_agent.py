@@ -22,13 +22,13 @@ from rich.table import Table
 from experiments.harness import published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress, status
-from experiments.student_of_games import matches
-from experiments.student_of_games.trained_agents import TrainedAgent, load_agent
 from jaxgames.beliefs.places import table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL, State
 from jaxgames.play import checked_step, sample_chance
 from solvers.search import search_agent
+from train import agent_matches
+from train.agent import TrainedAgent, load_agent
 
 _UNIFORM, _UNTRAINED = ("uniform", "random"), "untrained"
 
@@ -78,7 +78,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         opponent = load(pathlib.Path(arguments.opponent))
     games = 1000 if arguments.games is None else arguments.games
     with progress(f"{agent.game.name}, games", games) as report:
-        payoffs = matches.duel(
+        payoffs = agent_matches.duel(
             agent, opponent, deals=games // 2, seed=arguments.seed or 0, report=counter(report)
         )
     _print_match(agent, payoffs, f"{arguments.agent} against {arguments.opponent}")
@@ -103,7 +103,7 @@ def _print_match(agent, payoffs, title):
     table.add_column("95 %", justify="right")
     seats = {"0": payoffs[:, 0], "1": payoffs[:, 1], "both": payoffs.mean(axis=1)}
     for name, values in seats.items():
-        mean, half = matches.interval(scale * values)
+        mean, half = agent_matches.interval(scale * values)
         sign = "+" if mean > 0 else ""
         table.add_row(name, sign + results.text(mean), f"± {results.text(half)}")
     Console().print(table)
