@@ -83,7 +83,7 @@ def test_nash_conv_is_that_of_openspiel(folder):
 def test_costs_of_our_layout_are_reported(folder):
     result = results.read_result(folder / "result.json")
     tree = build_sequence_form(make("kuhn_poker"))
-    states = len(tree.public_states.parent)
+    states = len(tree.histories.public_states.parent)
     tree_bytes = sum(array.nbytes for array in jax.tree.leaves(tree))
     assert result.number("tree:kuhn_poker").value == pytest.approx(tree_bytes / states)
     moved = result.number("moved:kuhn_poker").value

@@ -45,7 +45,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     report(
         devices=jax.device_count(),
         seconds=seconds / solve.batch,
-        sequences=sum(player.num_sequences for player in solve.tree.public.players),
+        sequences=sum(player.num_sequences for player in solve.tree.public.treeplexes),
         bytes=kept / solve.batch,
         bandwidth=bandwidth(2 * kept),
         peak=peak_memory(),
