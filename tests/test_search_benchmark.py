@@ -163,7 +163,7 @@ def test_one_move_wins_before_mate(name):
     game = before_mate(task, build(task).game)
     pays = []
     for move in np.flatnonzero(game.child_mask(game.root())):
-        after = game.after(game.root(), jnp.int32(move))
+        after = game.child(game.root(), jnp.int32(move))
         if game.actor(after) == TERMINAL:
             pays.append((int(move), float(game.terminal_values(after, 0, jnp.ones(1))[0])))
     assert pays == [(task.mate, 1.0)]

@@ -10,8 +10,8 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.contract import BeliefGame
-from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from nets.cvpn import CvpnEvaluator, new_cvpn
@@ -105,13 +105,13 @@ def belief_game(name: str) -> BeliefGame:
         return scotland_yard_beliefs(
             rules, detective_starts=rules.detective_starts[: rules.detectives]
         )
-    return belief_table_by_name(name)
+    return belief_table(make(name))
 
 
 def before_mate(task: Task, game: BeliefGame) -> BeliefGame:
     """The game with the position before the winning move of a task as its root."""
     position = game.root()
-    after = jax.jit(game.after)
+    after = jax.jit(game.child)
     for move in task.to_mate:
         position = after(position, jnp.int32(move))
     return game.replace(start=position)

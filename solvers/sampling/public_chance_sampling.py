@@ -74,7 +74,7 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
     Chance's children are taken as often as chance comes to them, whoever holds what.
     """
     actors, children = np.asarray(game.actors), np.asarray(game.successors)
-    legal = np.asarray(game.legal_actions).swapaxes(1, 2)
+    legal = np.asarray(game.legal_actions)
     mass = np.asarray(game.weights).sum(axis=(1, 2))
     chance = np.where((children != NOWHERE) & (actors == CHANCE)[:, None], mass[children], 0)
     decides = actors[:, None] == np.arange(2)
