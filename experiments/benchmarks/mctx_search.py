@@ -69,7 +69,7 @@ def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
             return value, jnp.where(positive, logits, lowest)
 
         def step(params, key, action, states):
-            after = jax.vmap(game.after)(states, action)
+            after = jax.vmap(game.child)(states, action)
             over = jax.vmap(game.actor)(after) == TERMINAL
             mover = jnp.maximum(jax.vmap(game.actor)(states), 0)
             reach = jnp.ones((batch, game.num_rows))

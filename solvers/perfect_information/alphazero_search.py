@@ -113,7 +113,7 @@ def search(game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPositi
 
     def step(_, key, action, nodes):
         before = jax.tree.map(lambda x: x[0], nodes)
-        node, value, logits = look(game.after(before.state, action[0]))
+        node, value, logits = look(game.child(before.state, action[0]))
         over = node.actor == TERMINAL
         payoff = game.terminal_values(node.state, before.actor, jnp.ones(1, jnp.float32))[0]
         output = mctx.RecurrentFnOutput(
