@@ -1,8 +1,8 @@
 """Steps of `mkdocs build` that Markdown alone cannot do; mkdocs.yml names this file.
 
-The pages are written so that they also read well in the repository: they link to the committed results
-under `experiments/results/`, and the notebooks are notebooks. Here those files become part of the site,
-and the docstrings of each package become a page.
+The pages are written so that they also read well in the repository: they link to the committed
+results under `experiments/results/`, and the notebooks are notebooks. Here those files become part
+of the site, and the docstrings of each package become a page.
 """
 
 import json

@@ -17,9 +17,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from nets.torsos import Convolutional, Mlp, ResidualMlp
-
-TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}
+from nets.torsos import new_torso
 
 
 class Cvpn(nnx.Module):
@@ -38,12 +36,15 @@ class Cvpn(nnx.Module):
         board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
         rngs: nnx.Rngs,
     ):
-        if torso not in TORSOS:
-            raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
         self.num_rows, self.num_actions = num_rows, num_actions
-        more = {"board": board or ()} if torso == "convolutional" else {}
-        self.torso = TORSOS[torso](
-            num_features + 2 * num_rows, width=width, depth=depth, rngs=rngs, dtype=dtype, **more
+        self.torso = new_torso(
+            torso,
+            num_features + 2 * num_rows,
+            width=width,
+            depth=depth,
+            board=board,
+            rngs=rngs,
+            dtype=dtype,
         )
         self.values = nnx.Linear(width, 2 * num_rows, rngs=rngs)
         self.policy = nnx.Linear(width, num_actions * num_rows, rngs=rngs)

@@ -22,7 +22,7 @@ class MlpHead(nnx.Module):
         return self.head(self.torso(inputs))
 
 
-def new_heads(
+def new_player_networks(
     key: Key[Array, ""],
     *,
     players: int,
@@ -45,8 +45,8 @@ def new_heads(
     return graph, jax.vmap(lambda key: nnx.split(new(key))[1])(jax.random.split(key, players))
 
 
-def of_players(
+def apply_player_networks(
     graph: nnx.GraphDef, params: PyTree, inputs: Float[Array, "*B I"]
 ) -> Float[Array, "P *B O"]:
     """What all players' networks make of the same inputs."""
-    return jax.vmap(lambda one: nnx.merge(graph, one)(inputs))(params)
+    return jax.vmap(lambda own: nnx.merge(graph, own)(inputs))(params)

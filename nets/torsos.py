@@ -105,3 +105,40 @@ class Convolutional(nnx.Module):
             hidden = hidden + change
         narrow = jax.nn.relu(self.narrow(jax.nn.relu(hidden)))
         return jax.nn.relu(self.last(narrow.reshape(*batch, -1)))
+
+
+TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}
+
+
+def new_torso(
+    kind: str,
+    num_inputs: int,
+    *,
+    width: int,
+    depth: int,
+    board: tuple[int, ...] | None = None,
+    rngs: nnx.Rngs,
+    dtype: str = "float32",
+) -> nnx.Module:
+    """Makes a torso.
+
+    Args:
+      kind: "mlp", "residual" or "convolutional".
+      num_inputs: how many features go in.
+      width: how many come out; the hidden layers have as many units or channels.
+      depth: hidden layers, or residual blocks.
+      board: shape (H, W, C) of the board that the inputs begin with; the convolutional torso needs
+        it, the others ignore it.
+      rngs: of the first parameters.
+      dtype: precision of the computation, "float32" or "bfloat16".
+
+    Returns:
+      A module from `[..., num_inputs]` to `[..., width]`.
+
+    Raises:
+      ValueError: unknown kind, a size below 1, or a convolutional torso without a board.
+    """
+    if kind not in TORSOS:
+        raise ValueError(f"unknown torso {kind!r}; allowed: {', '.join(TORSOS)}")
+    more = {"board": board or ()} if kind == "convolutional" else {}
+    return TORSOS[kind](num_inputs, width=width, depth=depth, rngs=rngs, dtype=dtype, **more)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import jax
-from flax import nnx
-from jaxtyping import Array, Float
+import dataclasses
 
-from nets.cvpn import TORSOS
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, PyTree
+
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from nets.torsos import new_torso
 
 
 class ValuePrior(nnx.Module):
-    """A torso of a kind in `cvpn.TORSOS`, and two linear heads."""
+    """A torso of a kind in `torsos.TORSOS`, and two linear heads."""
 
     def __init__(
         self,
@@ -23,10 +27,9 @@ class ValuePrior(nnx.Module):
         board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
         rngs: nnx.Rngs,
     ):
-        if torso not in TORSOS:
-            raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
-        more = {"board": board or ()} if torso == "convolutional" else {}
-        self.torso = TORSOS[torso](num_features, width=width, depth=depth, rngs=rngs, **more)
+        self.torso = new_torso(
+            torso, num_features, width=width, depth=depth, board=board, rngs=rngs
+        )
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.prior = nnx.Linear(width, num_actions, rngs=rngs)
 
@@ -36,3 +39,55 @@ class ValuePrior(nnx.Module):
         """Values, in units of the scale of payoffs, and logits of all actions."""
         hidden = jax.nn.relu(self.torso(features))
         return self.value(hidden)[..., 0], self.prior(hidden)
+
+
+def new_value_prior(
+    game: BeliefGame, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
+) -> ValuePrior:
+    """Makes a network of the sizes that a game of perfect information asks for.
+
+    Args:
+      game: the game, whose `encode` gives the features.
+      seed: of the first parameters.
+      width: of the hidden layers.
+      depth: hidden layers, or residual blocks.
+      torso: a name of `TORSOS`.
+
+    Returns:
+      The network.
+
+    Raises:
+      ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
+    """
+    features = jax.eval_shape(lambda: game.encode(game.root()))
+    return ValuePrior(
+        features.shape[0],
+        game.num_actions,
+        width=width,
+        depth=depth,
+        torso=torso,
+        board=getattr(game, "board", None),
+        rngs=nnx.Rngs(seed),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ValuePriorEvaluator:
+    """The evaluator of AlphaZero's search, `evaluate(params, game, state)`, from a `ValuePrior`."""
+
+    graph: nnx.GraphDef  # of `nnx.split(network)`
+
+    def __call__(
+        self, params: PyTree, game: BeliefGame, state: PublicState
+    ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+        """Evaluates one public state.
+
+        Args:
+          params: of `nnx.split(network)`.
+          game: a game of perfect information.
+          state: one of its public states.
+
+        Returns:
+          The value to the player who acts, in units of the scale of payoffs, and logits `[A]`.
+        """
+        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))

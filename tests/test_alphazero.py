@@ -12,6 +12,7 @@ from flax import nnx
 from experiments.student_of_games import sog_tictactoe
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.registry import make
+from nets.value_prior import ValuePriorEvaluator, new_value_prior
 from solvers.perfect_information import alphazero_search, duels, minimax
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
@@ -188,10 +189,10 @@ def test_value_targets():
 
 def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8, mesh=None):
     """A network's graph, and a run so many steps later."""
-    graph, params = nnx.split(training.new_network(GAME, seed=seed, width=64, depth=2))
+    graph, params = nnx.split(new_value_prior(GAME, seed=seed, width=64, depth=2))
     settings = AlphaZeroSettings(
         search=AlphaZero(
-            training.ValuePriorEvaluator(graph),
+            ValuePriorEvaluator(graph),
             simulations=simulations,
             noise=0.25,
             sampled_moves=9,
@@ -245,8 +246,8 @@ def test_training_teaches_to_win():
     assert metrics["moves"] > 5
     assert 0 < state.replay.size <= 25 * 32 * 9
     np.testing.assert_array_equal(state.learner.step, 25 * 8)
-    head = AlphaZero(training.ValuePriorEvaluator(graph), simulations=1)
-    untrained = nnx.split(training.new_network(GAME, seed=0, width=64, depth=2))[1]
+    head = AlphaZero(ValuePriorEvaluator(graph), simulations=1)
+    untrained = nnx.split(new_value_prior(GAME, seed=0, width=64, depth=2))[1]
     points = [
         float(
             duels.duel(
@@ -264,7 +265,7 @@ def test_training_comes_to_perfect_play():
     graph, state, _ = trained(400, games=64)
     agent = Agent(
         params=state.learner.params,
-        settings=AlphaZero(training.ValuePriorEvaluator(graph), simulations=64),
+        settings=AlphaZero(ValuePriorEvaluator(graph), simulations=64),
     )
     assert gain_of_best_response(composed(agent)) == 0
 
@@ -273,7 +274,7 @@ def test_training_comes_to_perfect_play():
 def test_learned_responses_come_to_the_exact_one():
     """Against an agent of little training, and never above what is possible."""
     graph, state, _ = trained(5)
-    evaluate = training.ValuePriorEvaluator(graph)
+    evaluate = ValuePriorEvaluator(graph)
     agent = Agent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
     exact = gain_of_best_response(composed(agent))
     assert exact > 0.5

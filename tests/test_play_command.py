@@ -15,18 +15,15 @@ import tyro
 from written_agent import write_agent
 
 from experiments.commands import play_agent
-from experiments.student_of_games import matches
-from experiments.student_of_games.trained_agents import (
-    TrainedAgent,
-    load_agent,
-    table_of,
-)
 from jaxgames.beliefs.places import table_places
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.search import leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_result import as_belief_game
+from train import agent_matches
+from train.agent import TrainedAgent, load_agent
 
 COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
 
@@ -144,10 +141,10 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     other = write_agent(tmp_path / "other")
     path = other / "result.json"
     path.write_text(path.read_text().replace('"width"', '"length"'))
-    with pytest.raises(ValueError, match="config of its sog_leduc does not tell width"):
+    with pytest.raises(ValueError, match="config of its sog_leduc lacks width"):
         load_agent(other)
     path.write_text("{")
-    with pytest.raises(ValueError, match="is not a result of this version"):
+    with pytest.raises(ValueError, match="is not a result:"):
         load_agent(other)
 
 
@@ -161,7 +158,7 @@ def test_the_committed_agent_can_be_loaded():
 
 @functools.cache
 def places(name):
-    tree, table = enumerate_game(make(name)), table_of(name)
+    tree, table = enumerate_game(make(name)), as_belief_game(name)
     return tree, table_places(tree, table)
 
 
@@ -170,7 +167,7 @@ def uniform_games(name, cards, seed):
     luck = np.random.default_rng(seed)
     moves = luck.random((cards, int(tree.depth.max())))
     dealt = np.random.default_rng(0).random(moves.shape)
-    return tree, where, matches.lockstep(tree, where, (None, None), cards=dealt, moves=moves)
+    return tree, where, agent_matches.lockstep(tree, where, (None, None), cards=dealt, moves=moves)
 
 
 def test_games_are_played_by_the_rules():
@@ -178,7 +175,7 @@ def test_games_are_played_by_the_rules():
     tree, _, ends = uniform_games("kuhn_poker", 5000, 1)
     assert (tree.actor[ends] == TERMINAL).all()
     won = tree.returns[ends, 0]
-    mean, half = matches.interval(won)
+    mean, half = agent_matches.interval(won)
     assert mean == pytest.approx(0.125, abs=2 * half)
     _, counts = np.unique(tree.information_state[ends, 0], return_counts=True)
     assert len(counts) == 3 * 5  # cards, courses of the betting; the rarest is 1 in 24
@@ -207,7 +204,7 @@ def test_both_games_of_a_deal_have_the_same_cards():
 
 
 def zero_agent(name):
-    table = table_of(name)
+    table = as_belief_game(name)
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4)
     return TrainedAgent(game=make(name), table=table, params=None, settings=settings)
 

@@ -1,6 +1,6 @@
 """AlphaZero (Silver et al. 2018), and a best response to a fixed agent learned in the same way.
 
-    graph, params = nnx.split(new_network(game, seed=0))
+    graph, params = nnx.split(new_value_prior(game, seed=0))
     search = AlphaZero(ValuePriorEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
     settings = AlphaZeroSettings(search=search, ...)
     state = new_alphazero_training(game, params, key, settings=settings)
@@ -25,49 +25,15 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs
 from jaxgames.core import record
-from nets.value_prior import ValuePrior
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
 from train import data_sharding, replay
-from train.best_response_training import Example, loss
+from train.best_response_training import ResponseExample, response_loss
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_learner
-
-
-@dataclasses.dataclass(frozen=True)
-class ValuePriorEvaluator:
-    """Asks a network that `new_network` made, from `nnx.split` of it."""
-
-    graph: nnx.GraphDef
-
-    def __call__(
-        self, params: PyTree, game: PgxBeliefs, state: PgxPosition
-    ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-        """Value and logits, to who acts."""
-        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))
-
-
-def new_network(
-    game: PgxBeliefs, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
-) -> ValuePrior:
-    """A network of the shape that `game` asks for.
-
-    Raises:
-      ValueError: unknown torso, or a size below 1.
-    """
-    features = jax.eval_shape(lambda: game.encode(game.root()))
-    return ValuePrior(
-        features.shape[0],
-        game.num_actions,
-        width=width,
-        depth=depth,
-        torso=torso,
-        board=game.board,
-        rngs=nnx.Rngs(seed),
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -112,7 +78,7 @@ _LAYOUT = AlphaZeroTraining(
 class _Note:
     """What is known of a turn when it is made."""
 
-    example: Example  # without the value
+    example: ResponseExample  # without the value
     sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
     value: Array  # [] player 0's, as the search has it
 
@@ -184,7 +150,7 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
-        loss=loss,
+        loss=response_loss,
     )
     after = AlphaZeroTraining(learner=learner, replay=buffer, key=key, step=state.step + 1)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
@@ -242,7 +208,7 @@ def _noting(game, agent, *, policy_weight):
 def _example(game, state):
     """What a position looks like, with nothing to learn yet."""
     zero = jnp.float32(0)
-    return Example(
+    return ResponseExample(
         features=game.encode(state).astype(jnp.float32),
         legal=game.child_mask(state),
         policy=jnp.zeros(game.num_actions, jnp.float32),

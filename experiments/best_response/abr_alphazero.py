@@ -28,7 +28,7 @@ from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games import elo
 from experiments.student_of_games.training_run import LOG, Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn
+from nets import cvpn, value_prior
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from train import alphazero_training
@@ -198,7 +198,7 @@ class _Laboratory:
         config = self.config
         self.game = pgx_beliefs(config.game.removeprefix("pgx:"))
         self.graph, self.start = nnx.split(self._network(0))
-        self.evaluate = alphazero_training.ValuePriorEvaluator(self.graph)
+        self.evaluate = value_prior.ValuePriorEvaluator(self.graph)
         self.playing = AlphaZero(
             self.evaluate,
             simulations=config.curriculum[-1],
@@ -294,7 +294,7 @@ class _Laboratory:
 
     def _network(self, seed):
         config = self.config
-        return alphazero_training.new_network(
+        return value_prior.new_value_prior(
             self.game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
         )
 

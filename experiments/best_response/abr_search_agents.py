@@ -17,7 +17,7 @@ from experiments.best_response import abr_uniform
 from experiments.best_response.learned_responses import Learning, points, row
 from experiments.harness import results
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games.trained_agents import game_of
+from train.agent import agent_game
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def main(arguments: Arguments, *, command: str) -> None:
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
     config = dataclasses.replace(PRESETS[arguments.preset], agents=arguments.agents)
-    games = {agent: game_of(pathlib.Path(agent)) for agent in config.agents}
+    games = {agent: agent_game(pathlib.Path(agent)) for agent in config.agents}
     run = Run(arguments, config, experiment="abr_search_agents", command=command)
     found = {
         f"SoG({count},1) in {game}": points(run, game, f"{agent}:{count}", config.learning)

@@ -14,7 +14,6 @@ from jaxtyping import Float
 
 from experiments.harness.policy_file import TabularPolicy, read_policy
 from experiments.harness.progress import counter, progress
-from experiments.student_of_games.trained_agents import load_agent, tree_of
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.beliefs.table import NOWHERE, BeliefTable
 from jaxgames.beliefs.tabulate import histories_in_table
@@ -26,6 +25,7 @@ from solvers import cfr
 from solvers.cfr import SOLVERS
 from solvers.search.agent_exploitability import agents, composed_policy, longest_path
 from solvers.sequence_form import SequenceForm
+from train.agent import game_tree, load_agent
 
 # the first legal one of these actions, in games of betting with the actions fold, call and raise
 _PREFERENCES = {
@@ -96,7 +96,7 @@ def _count(agent, count) -> int:
 def _searched(folder, simulations, game) -> TabularPolicy:
     """What a search agent does in either seat, from its searches at all public states."""
     agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
-    table, tree = agent.table, tree_of(str(agent.game))
+    table, tree = agent.table, game_tree(str(agent.game))
     listing = list_public_states(table)
     chains = agents(own_decisions_only=agent.own_decisions_only)
     settings = dataclasses.replace(agent.settings, max_path=max(1, longest_path(listing, chains)))

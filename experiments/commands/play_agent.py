@@ -21,13 +21,13 @@ from rich.table import Table
 
 from experiments.harness import published, results
 from experiments.harness.progress import counter, progress, status
-from experiments.student_of_games import matches
-from experiments.student_of_games.trained_agents import TrainedAgent, load_agent
 from jaxgames.beliefs.places import table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL, State
 from jaxgames.play import checked_step, sample_chance
 from solvers.search import search_agent
+from train import agent_matches
+from train.agent import TrainedAgent, load_agent
 
 _UNIFORM, _UNTRAINED = ("uniform", "random"), "untrained"
 
@@ -58,7 +58,7 @@ class Arguments:
     """Of all that is random. None: 0 with --opponent, else another one each time."""
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: Arguments, *, command: str = "") -> None:
     """Runs the command.
 
     Raises:
@@ -77,7 +77,7 @@ def main(arguments: Arguments) -> None:
         opponent = load(pathlib.Path(arguments.opponent))
     games = 1000 if arguments.games is None else arguments.games
     with progress(f"{agent.game.name}, games", games) as report:
-        won = matches.duel(
+        won = agent_matches.duel(
             agent, opponent, deals=games // 2, seed=arguments.seed or 0, report=counter(report)
         )
     _print_match(agent, won, f"{arguments.agent} against {arguments.opponent}")
@@ -100,7 +100,7 @@ def _print_match(agent, won, title):
     table.add_column(f"won, {unit}", justify="right")
     table.add_column("95 %", justify="right")
     for name, values in (("0", won[:, 0]), ("1", won[:, 1]), ("both", won.mean(axis=1))):
-        mean, half = matches.interval(scale * values)
+        mean, half = agent_matches.interval(scale * values)
         sign = "+" if mean > 0 else ""
         table.add_row(name, sign + results.text(mean), f"± {results.text(half)}")
     Console().print(table)

@@ -23,11 +23,11 @@ from experiments.harness import plots, results
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
-from experiments.student_of_games.trained_agents import TrainedAgent, load_agent
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.agent_exploitability import agents
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from train.agent import TrainedAgent, load_agent
 
 _TRAINED = pathlib.Path(__file__).parents[1] / "results/sog_leduc/cpu"
 

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from experiments.student_of_games.trained_agents import TrainedAgent
 from jaxgames.beliefs.places import Places, table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree
 from solvers.search import search_agent
+from train.agent import TrainedAgent
 
 _SIDE_BY_SIDE = 256  # games whose agents are in memory at a time
 
