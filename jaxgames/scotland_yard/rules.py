@@ -4,8 +4,8 @@ Mr X (player 0) flees unseen from detectives, who are one player (1) and move on
 Every move costs a ticket; the detectives' tickets go to Mr X. All players see the detectives, the
 tickets that Mr X uses, and his station after some of his moves. Mr X loses (-1) if a detective
 comes to his station or if he cannot move in his turn, and wins (1) if the detectives have not
-caught him after their turn in the last round. Nobody may go to a station with a detective. A double card
-lets Mr X move twice in one turn. A detective that cannot move passes.
+caught him after their turn in the last round. Nobody may go to a station with a detective. A double
+card lets Mr X move twice in one turn. A detective that cannot move passes.
 
 Actions are the moves of a station's row of `maps.Moves`. The last action is to play a double card,
 or for a detective to pass. Start cards are dealt to the detectives openly, then to Mr X secretly.
