@@ -1,6 +1,6 @@
 """Games of perfect information: AlphaZero's search, games between agents, and perfect play.
 
-- `search` and `act` are AlphaZero's (the module `alphazero_search`), for an `Agent` with the
+- `search` and `act` of the module `alphazero_search` are AlphaZero's, for an `Agent` with the
   settings `AlphaZero`.
 - `duel` plays agents against each other; the module `duels` plays many games side by side.
 - `enumerate_positions`, `perfect_values`, `perfect_policy` and `best_response_values` solve small

@@ -5,9 +5,9 @@
     result = search(game, None, jax.random.key(0), problem=problem, settings=settings)
     average_policy(result)  # [A, N]
 
-- `search` runs one search with the settings `GrowingTreeCfr` and an `Evaluator` of leaves: one of
-  the module `leaf_evaluators`, or a network of `nets`. `growing_tree_search` does all of the above
-  in one call, and gives a `SearchResult`.
+- `search` runs one search with the settings `GrowingTreeCfr`. Its leaves are valued by an
+  evaluator: one of the module `leaf_evaluators`, or a network of `nets`. `growing_tree_search` does
+  all of the above in one call, and gives a `SearchResult`.
 - A `Problem` says what to search: `first_problem` at the root of a game, `fixed_problem` where both
   ranges are given, `next_problem` after another `Search` (continual re-solving). `check_problem`
   examines one.
@@ -26,11 +26,10 @@ from solvers.search.growing_tree_cfr import search
 from solvers.search.problem_checks import check_problem
 from solvers.search.readouts import average_policy, average_values, expected_payoff, leaf_queries
 from solvers.search.search_result import SearchResult, growing_tree_search
-from solvers.search.search_state import Evaluator, GrowingTreeCfr, Problem, Search
+from solvers.search.search_state import GrowingTreeCfr, Problem, Search
 
 __all__ = [
     "Chain",
-    "Evaluator",
     "GrowingTreeCfr",
     "Problem",
     "Search",

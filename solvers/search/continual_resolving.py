@@ -30,6 +30,9 @@ def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") ->
       game: any belief-level game.
       max_path: L, the room for paths in later problems: that of `GrowingTreeCfr`.
       dtype: of reaches.
+
+    Returns:
+      The problem.
     """
     state = game.root()
     return fixed_problem(state, game.rows(state).astype(dtype), max_path=max_path)
@@ -42,6 +45,9 @@ def fixed_problem(state: PublicState, reach: Float[Array, "2 N"], *, max_path: i
       state: where the search starts and acts.
       reach: own reaches `[2, N]` of both players there.
       max_path: L, the room for paths.
+
+    Returns:
+      The problem.
     """
     return Problem(
         state=state,

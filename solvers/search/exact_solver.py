@@ -198,6 +198,9 @@ def oracle(listing: Listing, *, iterations: int = 100, max_nodes: int = 200) -> 
       iterations: of CFR on everything below a leaf, at each evaluation.
       max_nodes: the most nodes that may be below a leaf.
 
+    Returns:
+      The evaluator.
+
     Raises:
       ValueError: more than `max_nodes` public states are below some leaf.
     """

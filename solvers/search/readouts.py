@@ -23,12 +23,26 @@ def target_state(search: Search) -> PublicState:
 
 
 def average_policy(search: Search) -> Float[Array, "A N"]:
-    """The search's average policy for the actor at its target."""
+    """What the search says that the actor at its target should play.
+
+    Args:
+      search: with at least one iteration.
+
+    Returns:
+      The average policy `[A, N]` for all rows of the actor.
+    """
     return node_policy(search.tree, search.target)
 
 
 def average_values(search: Search) -> Float[Array, "2 N"]:
-    """Both players' average counterfactual values at the root of the tree."""
+    """What the search says that the root of its tree is worth.
+
+    Args:
+      search: with at least one iteration.
+
+    Returns:
+      Average counterfactual values `[2, N]` of both players.
+    """
     tree = search.tree
     total = columns(tree.slot_total, tree.parent[0], 1, node_row_count(tree))
     return total / jnp.where(search.total > 0, search.total, 1)
