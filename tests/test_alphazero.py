@@ -322,8 +322,8 @@ def numbers():
 
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
-    found = other_devices.numbers("test_alphazero", tmp_path, devices=2)
-    np.testing.assert_allclose(found, numbers(), rtol=1e-3, atol=1e-5)
+    spread = other_devices.numbers("test_alphazero", tmp_path, devices=2)
+    np.testing.assert_allclose(spread, numbers(), rtol=1e-3, atol=1e-5)
 
 
 def test_bad_input():

@@ -67,9 +67,9 @@ def test_expected_values_are_those_of_the_game(name):
         if int(table.actors[state]) == TERMINAL:
             value += float(jnp.vdot(reach[0], worth(state, reach[1])))
             continue
-        found = np.asarray(below(table, state, reach, row_policy(table, policy, state)))
+        after = np.asarray(below(table, state, reach, row_policy(table, policy, state)))
         for k in np.flatnonzero(table.child_mask(state)):
-            reaches[int(table.children(state)[k])] = found[k]
+            reaches[int(table.children(state)[k])] = after[k]
     public = build_sequence_form(tree, dtype="float64")
     assert value == pytest.approx(float(evaluation.expected_value(public, policy)[0]), abs=1e-12)
 
@@ -114,14 +114,14 @@ def test_pairs_follow_histories(name):
     child = np.flatnonzero(depth > 0)
     above = tree.parent[child]
     action = np.where(tree.actor[above] == CHANCE, 0, tree.parent_action[child])
-    found = jax.jit(jax.vmap(table.follow))(
+    followed = jax.jit(jax.vmap(table.follow))(
         tree.public_state[above], pair[above].astype(np.int32), action.astype(np.int32)
     )
     slot = np.argmax(
         np.asarray(table.successors)[tree.public_state[above]] == tree.public_state[child][:, None],
         axis=1,
     )
-    np.testing.assert_array_equal(np.asarray(found)[np.arange(len(child)), slot], pair[child])
+    np.testing.assert_array_equal(np.asarray(followed)[np.arange(len(child)), slot], pair[child])
     total = np.zeros(table.weights.shape)
     reach = tree.chance_prob.copy()
     for history in range(1, tree.num_histories):

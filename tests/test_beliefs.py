@@ -50,15 +50,15 @@ def posteriors(tree, policy):
                 chosen = policy[actor][tree.information_state[above, actor], action]
             probability[history] = probability[above] * chosen
     public = np.bincount(tree.public_state, probability)
-    found = []
+    beliefs = []
     for player in range(2):
         states = tree.information_state[:, player]
         mass = np.zeros(states.max() + 1)
         np.add.at(mass, states, probability)
         where = np.zeros(len(mass), int)
         where[states] = tree.public_state
-        found.append(mass / np.maximum(public[where], 1e-300))
-    return found, public > 0
+        beliefs.append(mass / np.maximum(public[where], 1e-300))
+    return beliefs, public > 0
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -73,13 +73,13 @@ def test_beliefs_are_bayes_rule_on_histories(name):
             reach, actor = reaches[state], int(table.actors[state])
             for player in range(2):
                 belief = np.asarray(reach[player] * compatible(state, player, reach[1 - player]))
-                there = np.asarray(table.information_states[state, player]) >= 0
+                exists = np.asarray(table.information_states[state, player]) >= 0
                 if reachable[state]:
-                    numbers = np.asarray(table.information_states[state, player])[there]
+                    numbers = np.asarray(table.information_states[state, player])[exists]
                     np.testing.assert_allclose(
-                        belief[there] / belief.sum(), expected[player][numbers], atol=1e-12
+                        belief[exists] / belief.sum(), expected[player][numbers], atol=1e-12
                     )
-                assert not belief[~there].any()
+                assert not belief[~exists].any()
             if actor == TERMINAL:
                 continue
             rows = np.asarray(table.information_states[state, max(actor, 0)])
@@ -105,13 +105,13 @@ def test_permuting_suits_permutes_the_answer():
 
         @jax.jit
         def answer(reach):
-            found = exact_solver.solve_below(table, root, reach, settings=settings)
-            return readouts.average_values(found), readouts.average_policy(found)
+            search = exact_solver.solve_below(table, root, reach, settings=settings)
+            return readouts.average_values(search), readouts.average_policy(search)
 
         values, policy = answer(jnp.asarray(reach))
         expected = np.take_along_axis(np.asarray(values), swap, axis=1)
         assert np.abs(values - expected).max() > 1e-3
-        found = answer(jnp.asarray(np.take_along_axis(reach, swap, axis=1)))
-        np.testing.assert_allclose(found[0], expected, atol=1e-12)
+        swapped = answer(jnp.asarray(np.take_along_axis(reach, swap, axis=1)))
+        np.testing.assert_allclose(swapped[0], expected, atol=1e-12)
         actor = int(table.actor(root))
-        np.testing.assert_allclose(found[1], np.asarray(policy)[:, swap[actor]], atol=1e-12)
+        np.testing.assert_allclose(swapped[1], np.asarray(policy)[:, swap[actor]], atol=1e-12)

@@ -57,10 +57,10 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     settings = GrowingTreeCfr(
         leaf_evaluators.zero, simulations=10, pace=0.001, follow_share=1.0, max_path=1
     )
-    found = jax.jit(
+    search = jax.jit(
         lambda key: growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
     )(jax.random.key(0))
-    policy = readouts.average_policy(found)
+    policy = readouts.average_policy(search)
     assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
 
 
@@ -86,7 +86,7 @@ def test_more_search_is_less_exploitable():
 
 def test_every_policy_is_a_distribution():
     _, table, listing = compiled("kuhn_poker")
-    found = agent_exploitability.composed_policy(
+    policy = agent_exploitability.composed_policy(
         table,
         listing,
         None,
@@ -96,7 +96,7 @@ def test_every_policy_is_a_distribution():
         batch=8,
     )
     acting = np.asarray(listing.actor) >= 0
-    totals = found.sum(axis=2)
+    totals = policy.sum(axis=2)
     np.testing.assert_allclose(totals[:, acting], 1, rtol=1e-5)
     assert not totals[:, ~acting].any()
 
@@ -107,7 +107,7 @@ def test_trees_that_grow_whole_need_no_values(own_decisions_only):
     """In Kuhn, for both readings of where an agent searches: both begin at the root, or else what
     the first search does not grow below would keep its wrong value."""
     _, table, listing = compiled("kuhn_poker")
-    found = agent_exploitability.searched_exploitability(
+    gains = agent_exploitability.searched_exploitability(
         table,
         listing,
         None,
@@ -116,7 +116,7 @@ def test_trees_that_grow_whole_need_no_values(own_decisions_only):
         chains=agents(own_decisions_only=own_decisions_only),
         batch=8,
     )
-    assert found.max() < 0.01
+    assert gains.max() < 0.01
 
 
 def test_paths_from_search_to_search():
@@ -146,22 +146,22 @@ def test_range_that_goes_on(by_policies):
     begin = continual_resolving.first_problem(table, max_path=1)
     reach = begin.reach.at[0].set(jnp.array([0.4, 0.2, 0.1]))
     problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=jnp.array([-0.2, 0.0, 0.2]))
-    found = growing_tree_cfr.search(
+    search = growing_tree_cfr.search(
         table, None, jax.random.key(0), problem=problem, settings=settings
     )
     child = int(np.argmax(np.asarray(table.child_mask(problem.state))))
     after, _ = continual_resolving.next_problem(
         table,
-        found,
+        search,
         reach,
         jnp.array([child], jnp.int32),
         resolver=jnp.int32(1),
         by_policies=by_policies,
     )
-    there = readouts.average_reach(found)
-    assert not np.allclose(there[0] / there[0, 0], reach[0] / reach[0, 0], rtol=0.01)
-    began = reach if by_policies else there
-    expected = table.down(problem.state, child, began, readouts.average_policy(found))
+    average = readouts.average_reach(search)
+    assert not np.allclose(average[0] / average[0, 0], reach[0] / reach[0, 0], rtol=0.01)
+    began = reach if by_policies else average
+    expected = table.down(problem.state, child, began, readouts.average_policy(search))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
 
     start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
@@ -222,10 +222,10 @@ class TestSecondRoundOfLeduc:
             problems = self.problems(
                 listing, table, policy, resolver=player, safe=safe, terminate=terminate
             )
-            found = _solve(table, problems, settings, iterations)
-            policies = np.asarray(_node_policies(found.tree))
-            for number, count in enumerate(np.asarray(found.tree.count)):
-                states = place[np.asarray(found.tree.state[number, :count])]
+            searches = _solve(table, problems, settings, iterations)
+            policies = np.asarray(_node_policies(searches.tree))
+            for number, count in enumerate(np.asarray(searches.tree.count)):
+                states = place[np.asarray(searches.tree.state[number, :count])]
                 mine = actor[states] == player
                 resolved[states[mine]] = policies[number, :count][mine]
         return float(exploitability_of(table, listing, jnp.asarray(resolved)))
@@ -253,9 +253,9 @@ def _solve(table, problems, settings, iterations):
     def expanded(slot, tree):
         node, child = slot // table.num_children, slot % table.num_children
         state = tree.children[node, child]
-        there = (node < tree.count) & table.child_mask(tree.state[node])[child]
+        exists = (node < tree.count) & table.child_mask(tree.state[node])[child]
         prior, none = jnp.zeros((table.num_actions, table.num_rows)), jnp.zeros(())
-        return expand(table, tree, slot, prior, none, there & (table.actor(state) != TERMINAL))
+        return expand(table, tree, slot, prior, none, exists & (table.actor(state) != TERMINAL))
 
     def solve(problem):
         state = growing_tree_cfr.start(table, None, problem=problem, settings=settings)

@@ -80,36 +80,36 @@ def values_at_equilibrium(name, *, iterations):
     @jax.jit
     @jax.vmap
     def solve(state, reach):
-        found = exact_solver.solve_below(table, state, reach, settings=settings)
-        return readouts.average_values(found)
+        search = exact_solver.solve_below(table, state, reach, settings=settings)
+        return readouts.average_values(search)
 
-    reach, found = reach[inner], solve(states.state[inner], reach[inner])
-    return np.sum(reach * found, axis=2), np.sum(reach * values[inner], axis=2)
+    reach, values_below = reach[inner], solve(states.state[inner], reach[inner])
+    return np.sum(reach * values_below, axis=2), np.sum(reach * values[inner], axis=2)
 
 
 def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns():
-    found, truth = values_at_equilibrium("kuhn_poker", iterations=1000)
-    np.testing.assert_allclose(found, truth, atol=1e-3)
-    np.testing.assert_allclose(found[:, 0], -found[:, 1], atol=1e-6)
+    solved, truth = values_at_equilibrium("kuhn_poker", iterations=1000)
+    np.testing.assert_allclose(solved, truth, atol=1e-3)
+    np.testing.assert_allclose(solved[:, 0], -solved[:, 1], atol=1e-6)
     assert np.ptp(truth[:, 0]) > 0.05
 
 
 @pytest.mark.slow
 def test_the_rest_of_an_equilibrium_in_leduc():
-    found, truth = values_at_equilibrium("leduc_poker", iterations=1000)
-    np.testing.assert_allclose(found, truth, atol=5e-3)
+    solved, truth = values_at_equilibrium("leduc_poker", iterations=1000)
+    np.testing.assert_allclose(solved, truth, atol=5e-3)
 
 
 def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
     settings = Whole(max_nodes=states.num_inner, iterations=2)
     solve = jax.jit(functools.partial(exact_solver.solve_below, settings=settings))
-    found = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
-    assert int(found.tree.count) == 1
-    assert not readouts.average_values(found).any()
-    found = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
-    assert int(found.tree.count) == states.num_inner
-    numbers, policies = exact_solver.policy_below(states, found, 0)
+    search = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
+    assert int(search.tree.count) == 1
+    assert not readouts.average_values(search).any()
+    search = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
+    assert int(search.tree.count) == states.num_inner
+    numbers, policies = exact_solver.policy_below(states, search, 0)
     np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(np.asarray(states.actor) >= 0))
     np.testing.assert_allclose(policies.sum(axis=1), 1, rtol=1e-5)
 
@@ -142,10 +142,10 @@ def test_continuation_values_are_those_of_the_policy(name):
     policy = policy / jnp.maximum(policy.sum(axis=1, keepdims=True), 1e-9)
     values = leaf_evaluators.continuation_values(table, states, policy)
     reach, truth = belief_exploitability.reach_and_values(table, states, policy)
-    found = jax.vmap(lambda s, r: leaf_evaluators.continuation(values, table, s, r)[0])(
+    worth = jax.vmap(lambda s, r: leaf_evaluators.continuation(values, table, s, r)[0])(
         states.state, reach
     )
-    np.testing.assert_allclose(found, truth, atol=1e-6)
+    np.testing.assert_allclose(worth, truth, atol=1e-6)
     assert np.abs(truth).max() > 0.1
 
 

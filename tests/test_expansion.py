@@ -70,7 +70,7 @@ def first_tree(**changes):
     return jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
 
 
-def there(tree):
+def existing_children(tree):
     """Which children the public states of nodes in use have, `[E, K]`."""
     used = np.arange(len(tree.parent)) < tree.count
     return np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state)) & used[:, None]
@@ -79,7 +79,7 @@ def there(tree):
 @pytest.mark.parametrize("expand", [1, 2])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     tree = first_tree(expand=expand)
-    count, added, possible = int(tree.count), tree.added.reshape(-1, CELLS), there(tree)
+    count, added, possible = int(tree.count), tree.added.reshape(-1, CELLS), existing_children(tree)
     assert 10 < count <= 61
     assert (added[0] == possible[0]).all()  # a tree begins with all children of its root
     assert not (added & ~possible).any()
@@ -95,7 +95,7 @@ def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
 def test_slots_that_were_added_are_leaves_terminals_or_nodes(expand):
     table, _ = endgame()
     tree = first_tree(expand=expand)
-    added = there(tree).reshape(-1) if expand is None else tree.added
+    added = existing_children(tree).reshape(-1) if expand is None else tree.added
     ends = np.asarray(table.actors)[tree.children.reshape(-1)] == TERMINAL
     nodes, leaves = tree.node >= 0, tree.leaves.slot[: tree.leaves.count]
     terminals = tree.terminals.slot[: tree.terminals.count]
@@ -118,9 +118,9 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
 @pytest.mark.parametrize("expand", [1, 2, None])
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
-    here, found = search(expand=expand)
-    worth = np.asarray(jax.vmap(readouts.average_values)(found))[1:, 0, 0]
-    likeliest = np.asarray(jax.vmap(readouts.average_policy)(found))[1:, :, 0].argmax(axis=1)
+    here, searches = search(expand=expand)
+    worth = np.asarray(jax.vmap(readouts.average_values)(searches))[1:, 0, 0]
+    likeliest = np.asarray(jax.vmap(readouts.average_policy)(searches))[1:, :, 0].argmax(axis=1)
     np.testing.assert_allclose(worth, minimax.perfect_values(positions)[here[1:]], atol=0.1)
     assert minimax.perfect_actions(positions)[here[1:], likeliest].all()
 
@@ -158,13 +158,13 @@ def test_steps_of_a_search(expand, asks):
         policies = before.tree
         before, state = state, simulate(jax.random.key(number), state)
         assert calls() == asks
-        one, other = before.tree, state.tree
-        for x, y in zip((one.node >= 0, one.visits), (other.node >= 0, other.visits), strict=True):
-            assert (x <= y).all()
-        assert int(other.visits[:, 0].sum()) == number + 1
+        earlier, later = before.tree, state.tree
+        assert ((earlier.node >= 0) <= (later.node >= 0)).all()
+        assert (earlier.visits <= later.visits).all()
+        assert int(later.visits[:, 0].sum()) == number + 1
         if expand is not None:
-            assert (one.added <= other.added).all()
-            new = int((other.added & ~one.added).sum()) + int(other.count - one.count)
+            assert (earlier.added <= later.added).all()
+            new = int((later.added & ~earlier.added).sum()) + int(later.count - earlier.count)
             assert new in (0, 1, 2)  # an end, a child, or a node with a child
     check_leaves(table, policies, before.tree)
 
@@ -182,11 +182,11 @@ def check_leaves(table, before, after):
 
 def test_virtual_losses_spread_the_simulations_between_two_iterations():
     """All cells promise the same, and nothing else counts: without, all would take the first."""
-    _, found = search(
+    _, searches = search(
         evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
-    assert found.tree.visits[0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
-    assert int(found.iterations[0]) == 1
+    assert searches.tree.visits[0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    assert int(searches.iterations[0]) == 1
 
 
 @pytest.mark.parametrize(

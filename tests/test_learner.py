@@ -40,8 +40,8 @@ def table():
 
 @jax.jit
 @jax.vmap
-def example_at(*found):
-    return make_example(table(), *found)
+def example_at(*arguments):
+    return make_example(table(), *arguments)
 
 
 @functools.cache
@@ -240,21 +240,21 @@ def test_rows_and_examples_that_do_not_count_do_not_matter():
     values = batch.values.at[2, 0, 1].set(jnp.nan).at[3, 1, 2].set(jnp.nan).at[5].set(jnp.nan)
     policy = batch.policy.at[4, :, 0].set(jnp.nan).at[6].set(jnp.nan)
     other = batch.replace(values=values, policy=policy)
-    one = lambda p, batch: loss(predicting(*p), batch, 1.0, 1.0)[0]  # noqa: E731
-    value = jax.jit(jax.value_and_grad(one))
-    for found, expected in zip(
+    loss_of = lambda p, batch: loss(predicting(*p), batch, 1.0, 1.0)[0]  # noqa: E731
+    value = jax.jit(jax.value_and_grad(loss_of))
+    for result, expected in zip(
         jax.tree.leaves(value(predictions(batch), other)),
         jax.tree.leaves(value(predictions(batch), batch)),
         strict=True,
     ):
-        assert np.isfinite(found).all()
-        np.testing.assert_array_equal(found, expected)
+        assert np.isfinite(result).all()
+        np.testing.assert_array_equal(result, expected)
 
 
 def test_log_softmax_of_large_logits():
     logits = jnp.array([[1e4, 3.0], [-1e4, 4.0]], jnp.float32)
-    found = masked_log_softmax(logits, jnp.array([[True, False], [True, False]]))
-    np.testing.assert_array_equal(found, [[0, 0], [-2e4, 0]])
+    logarithms = masked_log_softmax(logits, jnp.array([[True, False], [True, False]]))
+    np.testing.assert_array_equal(logarithms, [[0, 0], [-2e4, 0]])
 
 
 # Learner

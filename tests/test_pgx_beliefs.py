@@ -59,8 +59,8 @@ def assert_same_games(name, rules, num_games):
         pays = jnp.asarray([0.5], jnp.float32)
         ends = jnp.stack([game.terminal_values(ours, p, pays)[0] for p in range(2)])
         ends = jnp.where(game.actor(ours) == TERMINAL, ends, 0)
-        found = game.actor(ours), game.legal(ours)[:, 0], game.child_mask(ours), 2 * ends
-        return (theirs.actor, theirs.legal, theirs.legal, theirs.returns), found
+        here = game.actor(ours), game.legal(ours)[:, 0], game.child_mask(ours), 2 * ends
+        return (theirs.actor, theirs.legal, theirs.legal, theirs.returns), here
 
     def play(noise):
         last, seen = jax.lax.scan(step, (rules.init(), game.root()), noise)
@@ -152,10 +152,10 @@ def test_the_contract_is_that_of_the_public_table():
     for name, values in expected.items():
         np.testing.assert_allclose(here[name], values, rtol=1e-6, err_msg=name)
     for name, values in expected_below.items():
-        found = np.array(below[name])
-        np.testing.assert_allclose(found[place], np.asarray(values)[slot], err_msg=name)
-        found[place] = nothing = -1 if name == "follow" else 0
-        assert (found == nothing).all(), name
+        reaches = np.array(below[name])
+        np.testing.assert_allclose(reaches[place], np.asarray(values)[slot], err_msg=name)
+        reaches[place] = nothing = -1 if name == "follow" else 0
+        assert (reaches == nothing).all(), name
 
 
 def test_positions_are_small_and_seen_as_pgx_shows_them():
@@ -300,10 +300,10 @@ def test_search_wins_at_once_and_blocks():
     draw = lambda which: generator.choice(np.flatnonzero(which), 12, replace=False)  # noqa: E731
     here = np.concatenate([draw(can_win), draw(must_block)])
     due = np.where(can_win[here, None], wins[here], blocks[here])
-    policy, found = search(jax.tree.map(lambda x: x[inner[here]], positions.state))
+    policy, worth = search(jax.tree.map(lambda x: x[inner[here]], positions.state))
     assert due[np.arange(24), policy.argmax(axis=1)].all()
     assert kept[inner[here]][np.arange(24), policy.argmax(axis=1)].all()
-    np.testing.assert_allclose(found, values[inner[here]], atol=0.2)
+    np.testing.assert_allclose(worth, values[inner[here]], atol=0.2)
 
 
 def search(states):

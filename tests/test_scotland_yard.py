@@ -36,12 +36,12 @@ add_map(
 
 def test_london_is_the_board():
     london = load_map("london")
-    one, other, kind = london.edges.T
+    first, second, kind = london.edges.T
     assert london.numbers.tolist() == list(range(1, 200))
     assert len(london.edges) == 467
     assert [int(np.sum(kind == k)) for k in range(4)] == [345, 99, 20, 3]
     taxi = kind == maps.KINDS.index("taxi")
-    assert {*one[taxi], *other[taxi]} == {*range(199)}
+    assert {*first[taxi], *second[taxi]} == {*range(199)}
     ferries = london.numbers[london.edges[kind == maps.KINDS.index("ferry"), :2]].tolist()
     assert ferries == [[108, 115], [115, 157], [157, 194]]
 
@@ -332,20 +332,20 @@ def _walk(public):
         by_action = jax.vmap(public.follow, in_axes=(None, None, 0))
         by_row = jax.vmap(by_action, in_axes=(None, 0, None))
         pairs = jnp.stack([rows, jnp.zeros_like(rows)], axis=1)
-        found = public.actor(state), public.legal(state), public.rows(state)
+        known = public.actor(state), public.legal(state), public.rows(state)
         follow = by_row(state, pairs, actions)
-        return *found, public.child_mask(state), public.children(state), follow
+        return *known, public.child_mask(state), public.children(state), follow
 
     level = jax.tree.map(lambda leaf: np.asarray(leaf)[None], public.root())
-    found, slices, first = [], [], 0
+    parts, slices, first = [], [], 0
     while len(level.result):
-        actor, legal, there, mask, children, follow = in_blocks(look, level)
+        actor, legal, exists, mask, children, follow = in_blocks(look, level)
         after = first + len(actor)
         child = np.where(mask, after + np.cumsum(mask).reshape(mask.shape) - 1, -1)
-        found.append((level, actor, legal, there, child, follow))
+        parts.append((level, actor, legal, exists, child, follow))
         slices.append(slice(first, after))
         level, first = take(children, np.nonzero(mask)), after
-    states, *rest = jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+    states, *rest = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
     return Walk(public, states, slices, *rest)
 
 
@@ -368,17 +368,17 @@ def histories(spec):
     return tree, node, row
 
 
-def _follow(found, node, row, action):
+def _follow(states, node, row, action):
     """Where each action leads; states in which Mr X shows himself are passed through."""
     moving = np.ones(len(node), bool)
     while moving.any():
-        pairs = found.follow[node, row, action]
-        there = pairs[:, :, 0] >= 0
-        assert (there.sum(axis=1) == 1)[moving].all()
-        k = np.argmax(there, axis=1)
+        pairs = states.follow[node, row, action]
+        possible = pairs[:, :, 0] >= 0
+        assert (possible.sum(axis=1) == 1)[moving].all()
+        k = np.argmax(possible, axis=1)
         row = np.where(moving, pairs[np.arange(len(k)), k, 0], row)
-        node = np.where(moving, found.child[node, k], node)
-        moving = found.actor[node] == CHANCE
+        node = np.where(moving, states.child[node, k], node)
+        moving = states.actor[node] == CHANCE
     return node, row
 
 
@@ -392,8 +392,8 @@ def random_policy(spec):
 
 def beliefs(spec):
     """Reach and values [S, 2, N] under the random policy, by the operators of the contract."""
-    found, policy = walk(spec), random_policy(spec)
-    public = found.public
+    states, policy = walk(spec), random_policy(spec)
+    public = states.public
 
     @jax.jit
     @jax.vmap
@@ -411,16 +411,16 @@ def beliefs(spec):
         final = [public.terminal_values(state, p, reach[1 - p]) for p in range(2)]
         return jnp.where(actor == TERMINAL, jnp.stack(final), inner)
 
-    reach, values = np.zeros((2, *found.rows.shape))
-    reach[0] = found.rows[0]
-    for level in found.levels:
-        child = found.child[level]
-        below = in_blocks(down, take(found.states, level), reach[level], policy[level])
+    reach, values = np.zeros((2, *states.rows.shape))
+    reach[0] = states.rows[0]
+    for level in states.levels:
+        child = states.child[level]
+        below = in_blocks(down, take(states.states, level), reach[level], policy[level])
         reach[child[child >= 0]] = below[child >= 0]
-    for level in reversed(found.levels):
-        child = found.child[level]
+    for level in reversed(states.levels):
+        child = states.child[level]
         below = values[child] * (child >= 0)[:, :, None, None]
-        arguments = take(found.states, level), reach[level], policy[level], below
+        arguments = take(states.states, level), reach[level], policy[level], below
         values[level] = in_blocks(up, *arguments)
     return reach, values
 
@@ -451,21 +451,21 @@ SPECS = pytest.mark.parametrize("spec", [GLASSES, pytest.param(FULL, marks=pytes
 @SPECS
 @pytest.mark.usefixtures("_x64")
 def test_public_states_are_those_of_the_histories(spec):
-    found, (tree, node, row) = walk(spec), histories(spec)
+    states, (tree, node, row) = walk(spec), histories(spec)
     on = node >= 0
-    np.testing.assert_array_equal(found.actor[node[on]], tree.actor[on])
+    np.testing.assert_array_equal(states.actor[node[on]], tree.actor[on])
     acting_row = np.where(tree.actor == 0, row, 0)
-    np.testing.assert_array_equal(found.legal[node, :, acting_row][on], tree.legal[on])
-    silent = found.actor == CHANCE
+    np.testing.assert_array_equal(states.legal[node, :, acting_row][on], tree.legal[on])
+    silent = states.actor == CHANCE
     assert silent.any() == (spec == FULL)
     for theirs in (tree.public_state[on], tree.information_state[on, 1]):
         pairs = np.unique(np.stack([theirs, node[on]]), axis=1)
         assert pairs.shape[1] == len(np.unique(theirs)) == np.sum(~silent)
-    there = np.zeros(found.rows[:, 0].shape, bool)
-    there[node[on], row[on]] = True
-    np.testing.assert_array_equal(there[~silent], found.rows[~silent, 0])
-    assert (found.rows[:, 1].sum(axis=1) == found.rows[:, 1, 0]).all()
-    assert len(found.levels) - 1 <= found.public.max_depth
+    exists = np.zeros(states.rows[:, 0].shape, bool)
+    exists[node[on], row[on]] = True
+    np.testing.assert_array_equal(exists[~silent], states.rows[~silent, 0])
+    assert (states.rows[:, 1].sum(axis=1) == states.rows[:, 1, 0]).all()
+    assert len(states.levels) - 1 <= states.public.max_depth
 
 
 def test_glasses_has_as_many_public_states_as_published():
@@ -476,10 +476,10 @@ def test_glasses_has_as_many_public_states_as_published():
 @SPECS
 @pytest.mark.usefixtures("_x64")
 def test_beliefs_and_values_are_sums_over_histories(spec):
-    found, (tree, node, row) = walk(spec), histories(spec)
+    states, (tree, node, row) = walk(spec), histories(spec)
     reach, values = beliefs(spec)
     own, chance, expected = by_hand(spec)
-    on, heard = node >= 0, found.actor != CHANCE
+    on, heard = node >= 0, states.actor != CHANCE
     assert np.ptp(expected[tree.actor == TERMINAL, 0]) == 2
     total = np.zeros_like(reach[:, 0])
     np.add.at(total, (node[on], row[on]), own[on, 0])
@@ -489,11 +489,11 @@ def test_beliefs_and_values_are_sums_over_histories(spec):
     np.testing.assert_allclose(values[node[on], 0, row[on]], his[on, 0], rtol=1e-9, atol=1e-14)
     theirs = np.bincount(node[on], (chance * own[:, 0] * expected[:, 1])[on], len(values))
     np.testing.assert_allclose(values[heard, 1, 0], theirs[heard], rtol=1e-9, atol=1e-14)
-    assert not values[~found.rows].any()
-    assert not reach[~found.rows].any()
-    weight = jax.jit(jax.vmap(found.public.weight))
+    assert not values[~states.rows].any()
+    assert not reach[~states.rows].any()
+    weight = jax.jit(jax.vmap(states.public.weight))
     pairs = np.stack([row[on], np.zeros_like(row[on])], axis=1).astype(np.int32)
-    weights = in_blocks(weight, take(found.states, node[on]), pairs)
+    weights = in_blocks(weight, take(states.states, node[on]), pairs)
     np.testing.assert_allclose(weights, chance[on], rtol=1e-12)
 
 
@@ -517,15 +517,15 @@ def assert_transposed(public, states):
         down = jnp.sum(below.swapaxes(0, 1) * values, axis=(1, 2))
         return jnp.stack([down, jnp.sum(reach * own, axis=1)], axis=1)
 
-    found = in_blocks(
+    pairs = in_blocks(
         products,
         states,
         random.normal(size=(count, actions, rows)),
         random.normal(size=(count, 2, public.num_children, rows)),
         random.normal(size=(count, 2, rows)),
     )
-    assert (found[:, :, 0] != 0).any(axis=0).all()
-    np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=1e-9, atol=1e-9)
+    assert (pairs[:, :, 0] != 0).any(axis=0).all()
+    np.testing.assert_allclose(pairs[:, :, 0], pairs[:, :, 1], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -536,8 +536,8 @@ def test_up_is_down_transposed():
 
 @pytest.mark.usefixtures("_x64")
 def test_pairs_follow_the_maps():
-    found = walk(FULL)
-    public = found.public
+    states = walk(FULL)
+    public = states.public
     rows, actions = np.eye(public.num_rows), np.eye(public.num_actions)
 
     @jax.jit
@@ -553,26 +553,26 @@ def test_pairs_follow_the_maps():
 
         return jax.vmap(lambda row: jax.vmap(lambda action: down(row, action))(actions))(rows)
 
-    sample = np.random.default_rng(4).permutation(len(found.actor))[:512]
-    reach = in_blocks(units, take(found.states, sample))
-    follow = found.follow[sample]
+    sample = np.random.default_rng(4).permutation(len(states.actor))[:512]
+    reach = in_blocks(units, take(states.states, sample))
+    follow = states.follow[sample]
     shape = follow.shape[:-1]  # [S, N, A, K]
     where = lambda unit: np.where(unit.any(axis=-1), unit.argmax(axis=-1), -1)  # noqa: E731
     mr_x = where(reach[..., 0, :])
     theirs = np.broadcast_to(where(reach[:, :1, :, :, 1]), shape)
-    there = (mr_x >= 0) & (theirs >= 0) & found.rows[sample, 0][:, :, None, None]
-    np.testing.assert_array_equal(follow[..., 0], np.where(there, mr_x, -1))
-    np.testing.assert_array_equal(follow[..., 1], np.where(there, theirs, -1))
+    possible = (mr_x >= 0) & (theirs >= 0) & states.rows[sample, 0][:, :, None, None]
+    np.testing.assert_array_equal(follow[..., 0], np.where(possible, mr_x, -1))
+    np.testing.assert_array_equal(follow[..., 1], np.where(possible, theirs, -1))
 
 
 @jax.jit
 def _forward(public, state, pair, action):
     """The child in which a pair of rows ends up, and how many such children there are."""
     pairs = public.follow(state, pair, action)
-    there = pairs[:, 0] >= 0
-    k = jnp.argmax(there)
+    possible = pairs[:, 0] >= 0
+    k = jnp.argmax(possible)
     child = jax.tree.map(lambda leaf: leaf[k], public.children(state))
-    ok = (jnp.sum(there, dtype=jnp.int32) == 1) & public.child_mask(state)[k]
+    ok = (jnp.sum(possible, dtype=jnp.int32) == 1) & public.child_mask(state)[k]
     return child, pairs[k], ok & (public.weight(child, pairs[k]) > 0)
 
 

@@ -65,11 +65,11 @@ def test_a_full_tree_is_plain_cfr(name):
             state = step(state)
             plain = cfr.run(public, plain, solver=solver, num_iterations=1)
             average = cfr.average_policy(public, plain)
-            found = np.asarray(policies(state.tree, jnp.arange(inner))).swapaxes(1, 2)
+            average_by_node = np.asarray(policies(state.tree, jnp.arange(inner))).swapaxes(1, 2)
             for player in range(2):
                 node, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
                 expected = np.asarray(average[player])[numbers[node, row]]
-                np.testing.assert_allclose(found[node, row], expected, atol=1e-9)
+                np.testing.assert_allclose(average_by_node[node, row], expected, atol=1e-9)
 
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, max_path=1)
@@ -93,11 +93,11 @@ def test_batch_equals_loop():
     _, batch = leduc_searches()
     keys = jax.random.split(jax.random.key(0), 4)
     for i in (0, 3):
-        _, one = searched("leduc_poker", keys[i : i + 1])
+        _, single = searched("leduc_poker", keys[i : i + 1])
         jax.tree.map(
             lambda x, y, i=i: np.testing.assert_allclose(x[i], y[0], rtol=1e-5, atol=1e-6),
             batch.tree,
-            one.tree,
+            single.tree,
         )
 
 
@@ -128,12 +128,12 @@ def test_slots_are_leaves_terminals_or_nodes():
     for i in range(4):
         tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
         count, slots = int(tree.count), len(tree.node)
-        there = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
-        there = np.flatnonzero(there)
-        ends = np.asarray(table.actors)[tree.children.reshape(-1)[there]] == TERMINAL
+        slots = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
+        slots = np.flatnonzero(slots)
+        ends = np.asarray(table.actors)[tree.children.reshape(-1)[slots]] == TERMINAL
         leaves = tree.leaves.slot[: tree.leaves.count]
-        assert set(there[ends]) == set(tree.terminals.slot[: tree.terminals.count])
-        assert set(there[~ends & (tree.node[there] < 0)]) == set(leaves)
+        assert set(slots[ends]) == set(tree.terminals.slot[: tree.terminals.count])
+        assert set(slots[~ends & (tree.node[slots] < 0)]) == set(leaves)
         np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
         assert (tree.leaves.slot[tree.leaves.count :] == slots).all()
 
@@ -151,15 +151,15 @@ def test_nothing_is_learnt_at_nodes_not_in_use():
 
 def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
-    found = []
+    trees = []
     for length in (1, 4):  # of one capacity
         settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=27, max_path=length)
         problem = continual_resolving.first_problem(table, max_path=length)
         search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
-        found.append(search(table, None, jax.random.key(3), problem=problem).tree)
-    assert int(found[0].count) == int(found[1].count)
-    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        trees.append(search(table, None, jax.random.key(3), problem=problem).tree)
+    assert int(trees[0].count) == int(trees[1].count)
+    for first, second in zip(*map(jax.tree.leaves, trees), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
 
 
 def test_policies_are_distributions():
@@ -197,8 +197,8 @@ def test_walks_end_with_the_last_leaf():
     assert int(batch.tree.leaves.count[0]) == 0
     assert int(batch.tree.visits[0][:, : table.num_rows].sum()) < 60
     assert int(other.tree.visits[:, : table.num_rows].sum()) == 60
-    found = readouts.average_policy(jax.tree.map(lambda x: x[0], batch))
-    np.testing.assert_allclose(found, readouts.average_policy(other), rtol=1e-6)
+    policy = readouts.average_policy(jax.tree.map(lambda x: x[0], batch))
+    np.testing.assert_allclose(policy, readouts.average_policy(other), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

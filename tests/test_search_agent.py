@@ -100,8 +100,8 @@ def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_onl
             if listing.parent[number] != NO_STATE:
                 states = hearing(name)(states, listing.slot[number])
             if searched[number]:
-                states, found = thinking(name, seeds(), number, states)
-                np.testing.assert_allclose(found, expected[:, number], atol=1e-5)
+                states, policy = thinking(name, seeds(), number, states)
+                np.testing.assert_allclose(policy, expected[:, number], atol=1e-5)
                 compared += 1
         np.testing.assert_array_equal(states.public, listing.state[goal])
     assert compared >= 3
@@ -123,8 +123,8 @@ def test_acts_are_drawn_from_what_was_thought():
     raised, shares = [], []
     for key in jax.random.split(jax.random.key(3), 40):
         after, action, policy = act(jax.random.split(key), start, rows)
-        found = jax.vmap(readouts.average_policy)(after.search)
-        np.testing.assert_array_equal(policy, found[np.arange(2), :, rows])
+        thought = jax.vmap(readouts.average_policy)(after.search)
+        np.testing.assert_array_equal(policy, thought[np.arange(2), :, rows])
         raised.append(action == RAISE)
         shares.append(policy[:, RAISE])
     share = np.asarray(shares, np.float64)
@@ -139,9 +139,9 @@ def test_impossible_observations_are_refused():
     with pytest.raises(ValueError, match="must think at the root of the game first"):
         search_agent.checked_observe(table, state, 0)
     state = at_root("leduc_poker", 1)
-    there = np.flatnonzero(table.child_mask(state.public))
-    for child in (-1, *set(range(table.num_children + 1)) - set(there)):
-        message = rf"child={child} does not exist here; allowed: {there[0]}, {there[1]}"
+    allowed = np.flatnonzero(table.child_mask(state.public))
+    for child in (-1, *set(range(table.num_children + 1)) - set(allowed)):
+        message = rf"child={child} does not exist here; allowed: {allowed[0]}, {allowed[1]}"
         with pytest.raises(ValueError, match=message):
             search_agent.checked_observe(table, state, child)
         same = search_agent.observe(table, state, jnp.int32(child))

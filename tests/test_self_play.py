@@ -33,10 +33,10 @@ def kuhn():
 
 @functools.cache
 def search():
-    def one(key, problem):
+    def search_one(key, problem):
         return growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=SEARCH)
 
-    return jax.jit(jax.vmap(one))
+    return jax.jit(jax.vmap(search_one))
 
 
 def keys(seed):
@@ -49,9 +49,9 @@ def play(settings, moves):
     step = jax.jit(jax.vmap(functools.partial(go_on, kuhn(), settings=settings)))
     episodes = jax.jit(jax.vmap(begin))(keys(0))
     for number in range(moves):
-        found = search()(keys(2 * number + 1), episodes.problem)
-        after, examples, there = step(keys(2 * number + 2), episodes, found)
-        yield episodes, found, after, examples, np.asarray(there)
+        searches = search()(keys(2 * number + 1), episodes.problem)
+        after, examples, ready = step(keys(2 * number + 2), episodes, searches)
+        yield episodes, searches, after, examples, np.asarray(ready)
         episodes = after
 
 
@@ -60,8 +60,8 @@ def uniform_play():
     """All examples of uniform play, a share of 0.75 with the outcome; games and moves ended."""
     settings = SelfPlaySettings(exploration=1.0, outcome_targets=0.75)
     examples, games, moves = [], 0, 0
-    for before, _, after, ready, there in play(settings, 24):
-        examples.append(jax.tree.map(lambda x, there=there: np.asarray(x)[there], ready))
+    for before, _, after, ready, exists in play(settings, 24):
+        examples.append(jax.tree.map(lambda x, exists=exists: np.asarray(x)[exists], ready))
         ended = np.asarray(after.moves) == 0
         games, moves = games + ended.sum(), moves + (np.asarray(before.moves) + 1)[ended].sum()
     return jax.tree.map(lambda *x: np.concatenate(x), *examples), games, moves
@@ -109,28 +109,28 @@ def test_searches_expect_the_value_of_the_game():
 
     @jax.jit
     def expectations(key):
-        found = growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=thorough)
+        search = growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=thorough)
         pairs = jnp.stack(jnp.meshgrid(*[jnp.arange(3, dtype=jnp.int32)] * 2, indexing="ij"), -1)
-        return jax.vmap(lambda rows: expected_payoff(kuhn(), found, rows))(pairs.reshape(-1, 2))
+        return jax.vmap(lambda rows: expected_payoff(kuhn(), search, rows))(pairs.reshape(-1, 2))
 
-    found = np.asarray(expectations(jax.random.key(1))).reshape(3, 3)
+    expected = np.asarray(expectations(jax.random.key(1))).reshape(3, 3)
     weights = np.asarray(kuhn().weights[kuhn().root()])
-    assert (found == found[:, :1]).all()  # the player to move knows its own card only
-    np.testing.assert_allclose((weights * found).sum(), -1 / 18, atol=4e-3)
+    assert (expected == expected[:, :1]).all()  # the player to move knows its own card only
+    np.testing.assert_allclose((weights * expected).sum(), -1 / 18, atol=4e-3)
 
 
 def test_hopeless_games_are_resigned_but_for_some():
     settings = SelfPlaySettings(outcome_targets=1.0, resign_below=-0.5, never_resign=0.25)
     went_on, hopeless = 0, 0
-    for before, found, after, examples, there in play(settings, 8):
-        expects = np.asarray(jax.vmap(expected_payoff, (None, 0, 0))(kuhn(), found, before.rows))
+    for before, searches, after, examples, exists in play(settings, 8):
+        expects = np.asarray(jax.vmap(expected_payoff, (None, 0, 0))(kuhn(), searches, before.rows))
         resigns = (expects < -0.5) & np.asarray(before.may_resign)
         hopeless += (expects < -0.5).sum()
         went_on += ((expects < -0.5) & ~np.asarray(before.may_resign)).sum()
         assert (np.asarray(after.moves)[resigns] == 0).all()
-        taught = np.asarray(examples.value_weight) * there
+        taught = np.asarray(examples.value_weight) * exists
         assert (taught[resigns] == 0).all()
-        assert there[resigns].any(axis=1).all()  # their policies are still learnt
+        assert exists[resigns].any(axis=1).all()  # their policies are still learnt
         others = (np.asarray(after.moves) == 0) & ~resigns
         assert taught[others].any(axis=1).all()
     assert hopeless > 200
@@ -140,23 +140,23 @@ def test_hopeless_games_are_resigned_but_for_some():
 def test_greedy_moves_after_some_and_games_cut_off():
     """The first move is drawn, the second the likeliest; a third is never made."""
     settings = SelfPlaySettings(exploration=0.0, outcome_targets=1.0, greedy_after=1, max_moves=2)
-    (begun, _, middle, _, _), (before, found, after, examples, there) = play(settings, 2)
+    (begun, _, middle, _, _), (before, searches, after, examples, exists) = play(settings, 2)
     row, reached = np.asarray(begun.rows)[:, 0], np.asarray(middle.problem.state)
     assert max(len(set(reached[row == number])) for number in range(3)) == 2
     assert (np.asarray(middle.moves) == 1).all()
     assert (np.asarray(after.moves) == 0).all()
-    assert there.all()
+    assert exists.all()
     table, pair = jax.tree.map(np.asarray, kuhn()), np.asarray(before.rows)
-    policy = np.asarray(jax.vmap(readouts.average_policy)(found))
+    policy = np.asarray(jax.vmap(readouts.average_policy)(searches))
     likeliest = policy[np.arange(GAMES), :, pair[:, 1]].argmax(axis=1)
     end = table.successors[reached, likeliest]
     over = table.actors[end] == TERMINAL
     assert 0 < over.sum() < GAMES
     place = end, pair[:, 0], pair[:, 1]
     won = np.where(over, table.payoffs[place] / table.weights[place], 0)
-    found = np.asarray(examples.values).sum(axis=3)  # [games, moves, players], of one row each
-    np.testing.assert_allclose(found[:, :, 0], np.stack([won, won], axis=1), atol=1e-5)
-    np.testing.assert_allclose(found[:, :, 1], -found[:, :, 0], atol=1e-5)
+    targets = np.asarray(examples.values).sum(axis=3)  # [games, moves, players], of one row each
+    np.testing.assert_allclose(targets[:, :, 0], np.stack([won, won], axis=1), atol=1e-5)
+    np.testing.assert_allclose(targets[:, :, 1], -targets[:, :, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("name", PAPER_SETTINGS)
@@ -167,7 +167,7 @@ def test_one_name_gives_all_settings(name):
     assert settings.learner == PAPER_SETTINGS[name]
     assert settings.search.simulations == 9
     play = settings.self_play
-    found = (
+    settings_of_the_table = (
         settings.queries_per_search,
         settings.queries_per_solve,
         settings.search.evaluate.temperature,
@@ -183,7 +183,7 @@ def test_one_name_gives_all_settings(name):
         "scotland_yard": (0.3, 0.1, 1, 0, 0, None, None, None),
         "holdem": (0.9, 0.1, 1, 0, 0.1, None, None, None),
     }
-    assert found == table_s2[name]
+    assert settings_of_the_table == table_s2[name]
     smaller = LearnerSettings(batch_size=8, capacity=16)
     assert (
         paper_settings(name, evaluator, episodes=4, solves=2, updates=1, learner=smaller).learner

@@ -52,17 +52,17 @@ def one_device(tmp_path_factory):
     return np.load(path)
 
 
-def assert_equal(found, expected, **tolerance):
+def assert_equal(numbers, expected, **tolerance):
     for name in set(expected) - {"devices", "whole"}:
-        np.testing.assert_allclose(found[name], expected[name], err_msg=name, **tolerance)
+        np.testing.assert_allclose(numbers[name], expected[name], err_msg=name, **tolerance)
 
 
-def assert_spread(found, one_device, *, devices):
+def assert_spread(numbers, one_device, *, devices):
     """The numbers of one device, on `devices` in each process."""
-    assert_equal(found, one_device, rtol=1e-4, atol=1e-6)
+    assert_equal(numbers, one_device, rtol=1e-4, atol=1e-6)
     assert one_device["['sizes']['replay']"] > 24  # queries were solved too
-    assert (found["devices"] == devices).all()  # replay, queue and episodes are cut up, all parts
-    assert found["whole"] == 0  # and the replay never put together
+    assert (numbers["devices"] == devices).all()  # replay, queue and episodes are cut up, all parts
+    assert numbers["whole"] == 0  # and the replay never put together
     assert one_device["whole"] > 0
 
 
@@ -100,12 +100,12 @@ def test_a_killed_run_resumes_to_the_same_numbers(tmp_path):
     assert endless.wait(TIMEOUT) == -9
     endless.stdout.close()
     finish(start("--folder", folder, "--steps", 5, "--out", out, "--whole", whole, **cache))
-    found = np.load(out)
-    assert found["['sizes']['step']"] >= 11
-    assert_equal(found, np.load(whole / "numbers.npz"), rtol=0)
+    numbers = np.load(out)
+    assert numbers["['sizes']['step']"] >= 11
+    assert_equal(numbers, np.load(whole / "numbers.npz"), rtol=0)
     lines = [(place / "metrics.jsonl").read_text() for place in (folder, whole)]
     assert lines[0] == lines[1]
-    assert lines[0].count("\n") == found["['sizes']['step']"]
+    assert lines[0].count("\n") == numbers["['sizes']['step']"]
 
 
 def test_sizes_that_devices_cannot_share():

@@ -39,12 +39,12 @@ def test_tables_say_what_the_game_says(name):
         expected = jax.vmap(getattr(game, method))(listing.state)
         np.testing.assert_array_equal(expected, jax.vmap(getattr(table, method))(states.state))
     policy = uniform_and_random(game, listing)
-    for one, other in zip(
+    for ours, theirs in zip(
         reach_and_values(game, listing, policy),
         reach_and_values(table, states, policy),
         strict=True,
     ):
-        np.testing.assert_allclose(one, other, atol=1e-6)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
     assert float(exploitability(game, listing, policy)) == pytest.approx(
         float(exploitability(table, states, policy)), abs=1e-6
     )
@@ -67,12 +67,14 @@ def test_pairs_follow_as_in_the_game():
     state, row, action = np.array(jobs, np.int32).T
     pair = np.stack([row, np.zeros_like(row)], axis=1)
     chosen = jax.tree.map(lambda x: x[state], states)
-    found = [
+    followed = [
         np.asarray(jax.jit(jax.vmap(follow))(at, pair, action))
         for follow, at in ((game.follow, chosen), (table.follow, state))
     ]
-    one, other = (np.where((pairs < 0).any(axis=2, keepdims=True), -1, pairs) for pairs in found)
-    np.testing.assert_array_equal(one, other)
+    first, second = (
+        np.where((pairs < 0).any(axis=2, keepdims=True), -1, pairs) for pairs in followed
+    )
+    np.testing.assert_array_equal(first, second)
 
 
 def test_too_large_to_tabulate():

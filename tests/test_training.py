@@ -154,10 +154,10 @@ def test_a_step_does_all():
 
 
 def test_training_is_reproducible():
-    _, one, _ = trained(12)
+    _, first, _ = trained(12)
     trained.cache_clear()
-    _, other, _ = trained(12)
-    for a, b in zip(*map(jax.tree.leaves, (one.learner, other.learner)), strict=True):
+    _, second, _ = trained(12)
+    for a, b in zip(*map(jax.tree.leaves, (first.learner, second.learner)), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -184,24 +184,24 @@ def test_episodes_go_on_to_states_where_somebody_acts():
     @jax.vmap
     def step(key, episode):
         search_key, move_key = jax.random.split(key)
-        found = growing_tree_cfr.search(
+        search = growing_tree_cfr.search(
             table, None, search_key, problem=episode.problem, settings=settings
         )
-        after, examples, there = self_play.go_on(table, move_key, episode, found, settings=rules)
-        return after, found, examples, there
+        after, examples, exists = self_play.go_on(table, move_key, episode, search, settings=rules)
+        return after, search, examples, exists
 
     keys = jax.random.split(jax.random.key(0), 16)
     new = functools.partial(self_play.new_episode, table, max_path=2, settings=rules)
     episodes = jax.vmap(new)(keys)
     seen, ended = set(), 0
     for number in range(12):
-        episodes, searches, examples, there = step(
+        episodes, searches, examples, exists = step(
             jax.random.split(jax.random.key(number + 1), 16), episodes
         )
         target = searches.tree.state[jnp.arange(16), searches.target]
         actor = np.asarray(table.actors)[np.asarray(target)]
         assert (actor >= 0).all()
-        assert there.all()
+        assert exists.all()
         example = jax.tree.map(lambda x: x[:, 0], examples)
         np.testing.assert_allclose(
             np.asarray(example.policy).sum(axis=1)[example.legal.any(axis=1)], 1, rtol=1e-5

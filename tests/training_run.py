@@ -71,10 +71,10 @@ def spread(steps, mesh):
     return numbers(state, found) | {"devices": np.array(devices), "whole": np.array(len(whole))}
 
 
-def numbers(state, found):
+def numbers(state, metrics):
     """What a run has come to, by name: parameters, sizes, metrics."""
     sizes = {"queue": state.queue.size, "replay": state.replay.size, "step": state.step}
-    kept = {"learner": state.learner, "sizes": sizes, "metrics": found}
+    kept = {"learner": state.learner, "sizes": sizes, "metrics": metrics}
     leaves = jax.tree_util.tree_leaves_with_path(kept)
     return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in leaves}
 
@@ -88,17 +88,17 @@ def with_checkpoints(step, folder, last):
     state = start()
     if (folder / "state").exists():
         state = checkpoint.read(folder / "state", state, identity=IDENTITY)
-    first, found = int(state.step), None
+    first, report = int(state.step), None
     with metrics.MetricsWriter(folder, step=first) as writer:
         while int(state.step) < last(first):
             number = int(state.step)
-            state, found = step(state)
-            require_finite(found, number)
-            writer.write(number, found)
+            state, report = step(state)
+            require_finite(report, number)
+            writer.write(number, report)
             if (number + 1) % SAVE_EVERY == 0:
                 checkpoint.write(folder / "state", state, identity=IDENTITY)
             print(number, flush=True)
-    return numbers(state, found)
+    return numbers(state, report)
 
 
 def main():
@@ -116,14 +116,14 @@ def main():
         jax.distributed.initialize(address, num_processes=2, process_id=arguments.process)
     if arguments.folder is None:
         on_mesh = arguments.devices or arguments.process is not None
-        found = spread(arguments.steps, data_sharding.data_mesh() if on_mesh else None)
-        np.savez(arguments.out, **found)
+        numbers = spread(arguments.steps, data_sharding.data_mesh() if on_mesh else None)
+        np.savez(arguments.out, **numbers)
         return
     _, step, _ = compiled_step()
     more = float("inf") if arguments.steps is None else arguments.steps
-    found = with_checkpoints(step, arguments.folder, lambda first: first + more)
-    whole = with_checkpoints(step, arguments.whole, lambda first: found["['sizes']['step']"])
-    np.savez(arguments.out, **found)
+    numbers = with_checkpoints(step, arguments.folder, lambda first: first + more)
+    whole = with_checkpoints(step, arguments.whole, lambda first: numbers["['sizes']['step']"])
+    np.savez(arguments.out, **numbers)
     np.savez(arguments.whole / "numbers.npz", **whole)
 
 

@@ -35,7 +35,8 @@ def check_belief_game(game: BeliefGame, *, num_playouts: int = 32, seed: int = 0
       seed: of the playouts, reaches and policies.
 
     Raises:
-      AssertionError: a law is broken; the message says which, and after which public children.
+      AssertionError: a law is broken; the message names all that are, in the first public state
+        where one is, and the public children that lead there.
     """
     _check_shapes(game)
     walk_key, law_key = jax.random.split(jax.random.key(seed))
@@ -43,10 +44,11 @@ def check_belief_game(game: BeliefGame, *, num_playouts: int = 32, seed: int = 0
     number = jnp.arange(len(paths), dtype=jnp.int32)
     look = jax.jit(jax.vmap(lambda both: _laws(game, both[0], law_key, both[1])))
     holds = in_blocks(look, (states, number), size=min(32, len(paths)))
-    for law, holds_at in holds.items():
-        if not holds_at.all():
-            path = paths[int(np.argmin(holds_at))]
-            raise AssertionError(f"{game.name}: {law}, after public children {path}")
+    everywhere = np.stack(list(holds.values())).all(axis=0)
+    if not everywhere.all():
+        first = int(np.argmin(everywhere))
+        broken = "; ".join(law for law, holds_at in holds.items() if not holds_at[first])
+        raise AssertionError(f"{game.name}: {broken}, after public children {paths[first]}")
 
 
 def _check_shapes(game):
@@ -81,8 +83,7 @@ def _playouts(
 ) -> tuple[PublicState, list[list[int]]]:
     """The public states of random playouts, and the numbers of the children that lead to them."""
 
-    def step(state, key):
-        noise = jax.random.uniform(key, (game.num_children,))
+    def step(state, noise):
         number = jnp.argmax(jnp.where(game.child_mask(state), noise, -1)).astype(jnp.int32)
         over = game.actor(state) == TERMINAL
         after = jax.tree.map(
@@ -92,12 +93,12 @@ def _playouts(
 
     @jax.jit
     @jax.vmap
-    def play(key):
-        _, (states, numbers) = jax.lax.scan(step, game.root(), jax.random.split(key, length))
+    def play(noise):
+        _, (states, numbers) = jax.lax.scan(step, game.root(), noise)
         return states, numbers
 
     length = game.max_depth + 1
-    below, numbers = play(jax.random.split(key, count))
+    below, numbers = play(jax.random.uniform(key, (count, length, game.num_children)))
     numbers = np.asarray(numbers)
     _require((numbers[:, -1] < 0).all(), f"{game.name}: not over after {length - 1} public states")
     entered = np.nonzero(numbers >= 0)
@@ -171,7 +172,7 @@ def _reach_laws(game, state, key):
     moved = jax.vmap(lambda child: game.down(state, child, units, played))(numbers)
     payoffs = [jnp.vdot(reach[p], game.terminal_values(state, p, reach[1 - p])) for p in (0, 1)]
     return {
-        "child and children differ": over | jnp.all(jnp.stack(same) | ~mask),
+        "child and children differ": over | jnp.all(jnp.stack(same) | ~mask[None]),
         "a row that does not exist has reach": over | jnp.all(exists | (below == 0)),
         "up is not the transpose of down": over | jnp.all(_close(down_sum, up_sum, scale)),
         "probability is lost or made on the way to the children": over
@@ -208,6 +209,6 @@ def _close(first, second, scale=0):
     return jnp.abs(first - second) <= _TOLERANCE * largest
 
 
-def _require(condition: bool, text: str) -> None:
+def _require(condition, text):
     if not condition:
         raise AssertionError(text)

@@ -1,0 +1,87 @@
+"""The battery of belief-level games: all kinds pass it, and games that break a law do not."""
+
+import functools
+
+import jax.numpy as jnp
+import pytest
+
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs import belief_table, check_belief_game
+from jaxgames.beliefs.table import AlignedTable, BeliefTable
+from jaxgames.core import record
+from jaxgames.registry import make
+from jaxgames.scotland_yard import scotland_yard_beliefs
+
+
+@functools.cache
+def kuhn():
+    return belief_table(make("kuhn_poker"))
+
+
+GAMES = {
+    "an aligned table": kuhn,
+    "a table": lambda: belief_table(make("goofspiel(cards=3)")),
+    "a steady table": lambda: belief_table(make("scotland_yard(map=glasses,rounds=1)")),
+    "perfect information": lambda: pgx_beliefs("tic_tac_toe"),
+}
+
+
+@pytest.mark.parametrize("kind", GAMES)
+def test_all_kinds_of_games_pass(kind):
+    check_belief_game(GAMES[kind](), num_playouts=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("map_and_rules", ["glasses,rounds=3,reveals=2", "london"])
+def test_scotland_yard_passes(map_and_rules):
+    game = make(f"scotland_yard(map={map_and_rules})")
+    starts = game.detective_starts[: game.detectives]
+    check_belief_game(scotland_yard_beliefs(game, detective_starts=starts), num_playouts=4)
+
+
+@record
+class Leaky(AlignedTable):
+    """Loses reach on the way down."""
+
+    def down(self, state, child, reach, policy):
+        return 0.9 * AlignedTable.down(self, state, child, reach, policy)
+
+
+@record
+class Asymmetric(AlignedTable):
+    """Its `up` is not the transpose of its `down`."""
+
+    def up(self, state, values):
+        actions, seen = AlignedTable.up(self, state, values)
+        return actions, seen + 1
+
+
+@record
+class Lost(AlignedTable):
+    """Its pairs of rows become impossible."""
+
+    def follow(self, state, pair, action):
+        return jnp.full_like(BeliefTable.follow(self, state, pair, action), -1)
+
+
+def broken(cls=None, **changes):
+    fields = {name: getattr(kuhn(), name) for name in kuhn().__dataclass_fields__}
+    return (cls or AlignedTable)(**fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("game", "message"),
+    [
+        (lambda: broken(Leaky), "probability is lost or made on the way to the children"),
+        (lambda: broken(Asymmetric), "up is not the transpose of down"),
+        (lambda: broken(Lost), "follow and weight differ"),
+        (lambda: broken(max_depth=1), "not over after 1 public states"),
+        (lambda: broken(legal_actions=~kuhn().legal_actions), "legal actions are not those of"),
+        (lambda: broken(payoffs=kuhn().payoffs * jnp.nan), "payoffs are not zero-sum"),
+        (lambda: broken(features=kuhn().features * jnp.inf), "features are not finite"),
+        (lambda: broken(legal_actions=kuhn().legal_actions[:, :, :2]), r"legal gives bool\(2, 2\)"),
+    ],
+)
+def test_broken_laws_are_named(game, message):
+    with pytest.raises(AssertionError, match=rf"kuhn_poker.*: .*{message}"):
+        check_belief_game(game(), num_playouts=4)
