@@ -226,7 +226,7 @@ def gifts(
     rows[player] = jnp.where(legal, lost, 0)
     owner = tree.treeplexes[player]
     start = jnp.zeros(owner.num_roots, tree.dtype)
-    return sweeps.total(owner, pack(tree, tuple(rows))[player], start)
+    return sweeps.path_sums(owner, pack(tree, tuple(rows))[player], start)
 
 
 def _counting(tree, purpose):
