@@ -112,7 +112,7 @@ class CvpnEvaluator:
         seen = smoothed(game, state, reach, self.smoothing)
         values, logits = network(game.encode(state), normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
-        return values, masked_softmax(logits / self.temperature, game.legal(state).T)
+        return values, masked_softmax(logits / self.temperature, game.legal(state))
 
 
 def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:

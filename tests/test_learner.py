@@ -13,7 +13,7 @@ import scipy.stats
 from flax import nnx
 
 from jaxgames.arrays import masked_log_softmax, masked_softmax
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from train import learner as learning
@@ -50,7 +50,7 @@ def leduc_examples():
     states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
     random, size = np.random.default_rng(1), (16, 2, table().num_rows)
     reach, values = random.random(size, np.float32), random.random(size, np.float32) / 5 - 0.1
-    legal = np.asarray(table().legal_actions)[states].swapaxes(1, 2)
+    legal = np.asarray(table().legal_actions)[states]
     weights = np.where(legal, random.exponential(size=legal.shape) ** 2, 0)
     policy = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
     reach, values, policy = (jnp.asarray(x, jnp.float32) for x in (reach, values, policy))

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers.search.growing_tree_cfr import GrowingTreeCfr

@@ -118,7 +118,7 @@ def _advance(game, state, played, policy, child, there):
     After the first step only players act whose policies are not kept: their reach goes through
     uncounted.
     """
-    chosen = jnp.ones_like(game.legal(state).T, played.dtype) if policy is None else policy
+    chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy
     reach = game.down(state, child, played, chosen)
     after = at(game.children(state), child)
     return jnp.where(there, reach, played), choose(there, after, state)

@@ -167,7 +167,7 @@ def add_child(
 
 def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
     """Uniform over the actor's legal actions; 0 in rows without any."""
-    return _spread(game.legal(state).T, dtype)
+    return _spread(game.legal(state), dtype)
 
 
 def _spread(actions, dtype):
