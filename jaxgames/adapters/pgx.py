@@ -155,9 +155,7 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
     if kind not in MAX_DEPTH:
         _check_no_chance(env, root)
         if max_depth is None:
-            raise ValueError(
-                f"pgx:{env.id}: max_depth must be given, as it is not known"
-            )
+            raise ValueError(f"pgx:{env.id}: max_depth must be given, as it is not known")
     if max_depth is None:
         max_depth = MAX_DEPTH[kind](root.legal_action_mask.shape[0])
     if max_depth < 1:

@@ -36,11 +36,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
 from solvers.sampling import episodes
 from solvers.sampling.information_set_mcts import IsmctsResult
-from solvers.sequence_form.sweeps import sum_actions
 
 # (params, node) -> value of the responder's information state there, in units of the settings'
 # `scale`, and logits of its actions [A]

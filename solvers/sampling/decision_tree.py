@@ -24,12 +24,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.regret import match
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @record

@@ -35,6 +35,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.batching import widest
 from solvers.regret import RegretState, match
@@ -42,7 +43,6 @@ from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

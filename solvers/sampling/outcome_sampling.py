@@ -33,6 +33,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
@@ -40,7 +41,6 @@ from solvers.sampling.decision_tree import DecisionTree, proportional_policy, se
 from solvers.sampling.episodes import Trajectory
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

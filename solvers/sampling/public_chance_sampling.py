@@ -93,7 +93,7 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
       The game with its sampling probabilities and the widths of its walks.
     """
     actors, children = np.asarray(game.actors), np.asarray(game.successors)
-    legal = np.asarray(game.legal_actions).swapaxes(1, 2)
+    legal = np.asarray(game.legal_actions)
     mass = np.asarray(game.weights).sum(axis=(1, 2))
     chance = np.where((children != NOWHERE) & (actors == CHANCE)[:, None], mass[children], 0)
     decides = actors[:, None] == np.arange(2)

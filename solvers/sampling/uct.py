@@ -33,12 +33,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import max_actions, sum_actions
 from jaxgames.core import record
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy, split_by_player
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import max_actions, sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
