@@ -22,10 +22,9 @@ from jaxtyping import Float, PyTree
 from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import elo, plots, results
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import elo
 from experiments.student_of_games.training_run import LOG, Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior

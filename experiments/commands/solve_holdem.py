@@ -98,7 +98,7 @@ class Arguments(RunArguments):
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Iterations from one evaluation to the next. None: ten evaluations per decade."""
     out: pathlib.Path = pathlib.Path("out/solve_holdem")
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
 
 
 def main(arguments: Arguments, *, command: str) -> int:
