@@ -88,9 +88,9 @@ class Arguments(RunArguments):
     least_bet: int = 1
     """The smallest bet: the big blind."""
     target: str = "0.1%"
-    """Stop when exploitability (NashConv / 2) is below this share of the pot, or these chips."""
+    """Stop when exploitability (NashConv / 2) is below this share of the pot or number of chips."""
     iterations: int = 2000
-    """The most iterations; each updates both players."""
+    """How many iterations at most; each updates both players."""
     solver: str = "dcfr(gamma=3)"
     """A name of `list`, with or without parameters."""
     storage: Literal["full", "int16"] = "full"

@@ -270,4 +270,4 @@ def tables(name: str, config: Config, outcome: Outcome) -> Iterator[Table]:
         for (step, smoothing), means in lines.items()
     ]
     headings = ("step", *(f"SoG({simulations},1)" for simulations in config.simulations))
-    yield text_table(f"{name}: {measure(config)}", headings, texts)
+    yield text_table(f"{name}: {measure(config)}", headings, texts, labels=0)
