@@ -213,7 +213,7 @@ def zero_agent(name):
 
 def test_agents_with_merged_rows_cannot_be_followed():
     agent = dataclasses.replace(zero_agent("kuhn_poker"), game=make("scotland_yard(map=glasses)"))
-    with pytest.raises(ValueError, match="forget how a station was reached"):
+    with pytest.raises(ValueError, match="its table merges information states"):
         play_agent._View(agent)
 
 

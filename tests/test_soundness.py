@@ -11,8 +11,9 @@ import pytest
 from experiments import cli
 from experiments.harness import results
 from experiments.student_of_games import sog_soundness
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.registry import make
 from solvers.regret import PredictiveRegretMatchingPlus
 from solvers.search import exact_solver, leaf_evaluators
 from solvers.search.agent_exploitability import agents, searched_exploitability
@@ -22,7 +23,7 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 @functools.cache
 def exactly_solved(name, accuracy):
     """A game, its public states, and leaves that are solved in `accuracy` iterations."""
-    table = belief_table_by_name(name)
+    table = belief_table(make(name))
     states = list_public_states(table)
     oracle = exact_solver.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
     return table, states, leaf_evaluators.Noisy(oracle)
@@ -111,7 +112,7 @@ def test_results_of_a_run(tmp_path, small):
 
 def test_constants_of_kuhn():
     """Counted by hand: four public states with decisions, check-bet being the only third one."""
-    table = belief_table_by_name("kuhn_poker")
+    table = belief_table(make("kuhn_poker"))
     constants = sog_soundness.constants_of(table, list_public_states(table))
     assert dataclasses.asdict(constants) == {
         "resolves": 2,

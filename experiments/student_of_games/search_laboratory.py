@@ -8,9 +8,10 @@ import jax
 from jaxtyping import PyTree
 
 from experiments.harness.progress import counter, progress, status
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.beliefs.table import BeliefTable
-from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.registry import make
 from solvers.search.agent_exploitability import Chain, agents, longest_path, searched_exploitability
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
@@ -25,7 +26,7 @@ class Laboratory:
 
     def __init__(self, game: str | BeliefTable, *, batch: int):
         with status("listing public states"):
-            self.table = belief_table_by_name(game) if isinstance(game, str) else game
+            self.table = belief_table(make(game)) if isinstance(game, str) else game
             self.listing = list_public_states(self.table)
         self.batch = batch  # searches side by side
 

@@ -100,9 +100,9 @@ class Trainee:
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
-            from train import checkpoints  # imports Orbax
+            from solvers import checkpoint  # imports Orbax
 
-            self.state = checkpoints.restore(self._folder, self.state, identity=self._identity)
+            self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
 
     @property
     def params(self) -> PyTree:
@@ -135,6 +135,6 @@ class Trainee:
                 report(done, None, (done - first) / (now - begin))
 
     def _save(self):
-        from train import checkpoints  # imports Orbax
+        from solvers import checkpoint  # imports Orbax
 
-        checkpoints.save(self._folder, self.state, identity=self._identity)
+        checkpoint.write(self._folder, self.state, identity=self._identity)
