@@ -35,7 +35,7 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """One panel of the figure."""
+    """A game with its leaves: a panel of the figure."""
 
     game: str
     leaves: Literal["oracle", "equilibrium"]
