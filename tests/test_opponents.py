@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_tabulate import GLASSES, uniform_and_random
 
-from experiments.best_response.named_agents import by_information_state
+from experiments.best_response.named_agents import information_state_policies
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.game_tree import check_policies, enumerate_game
@@ -22,7 +22,7 @@ def test_policies_of_public_states_are_exploited_as_much_in_the_game(name):
     game, table = make(name), belief_table(make(name))
     listing, tree = list_public_states(table), enumerate_game(game)
     policy = uniform_and_random(table, listing)
-    found = by_information_state(game, tree, table, [np.asarray(policy)] * 2)
+    found = information_state_policies(game, tree, table, [np.asarray(policy)] * 2)
     check_policies(tree, found)
     public = build_sequence_form(tree)
     measured = evaluation.exploitability(public, tuple(map(jnp.asarray, found)))
