@@ -12,6 +12,7 @@ import pytest
 import scipy.stats
 from flax import nnx
 
+from jaxgames.arrays import masked_log_softmax, masked_softmax
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
@@ -19,7 +20,7 @@ from train import learner as learning
 from train import replay as buffers
 from train.examples import Example, make_example
 from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.losses import loss, masked_log_softmax
+from train.losses import loss
 
 FIELDS = [field.name for field in dataclasses.fields(Example)]
 SETTINGS = LearnerSettings(
@@ -184,7 +185,7 @@ def test_loss_is_the_formula():
     value_rows, divergences = [], []
     point = predictions(leduc_examples())
     batch, values = jax.tree.map(np.asarray, (leduc_examples(), point[0]))
-    softmax = np.asarray(jax.vmap(cvpn.masked_softmax)(point[1], leduc_examples().legal))
+    softmax = np.asarray(jax.vmap(masked_softmax)(point[1], leduc_examples().legal))
     for b in range(16):
         errors = [
             abs(values[b, p, n] - batch.values[b, p, n] / batch.mass[b, p, n])

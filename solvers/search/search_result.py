@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import BeliefGame, belief_table
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
@@ -17,7 +18,6 @@ from jaxgames.registry import make
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.search.problem_checks import check_problem
-from solvers.search.search_tree import at
 
 _SHOWN = 12  # rows that are printed
 
