@@ -16,7 +16,7 @@ parameters.
   state (AlphaZero, learned best responses).
 - `LeafValues`, `leaf_features`: what leaves of a depth-limited hold'em subgame are worth.
 - `Mlp`, `ResidualMlp`, `Convolutional`, `new_torso`: their torsos.
-- `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player, side by side.
+- `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player.
 - `to_bytes` and `from_bytes`: parameters as the content of a file.
 """
 

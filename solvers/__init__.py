@@ -15,8 +15,8 @@ Game and measures, for policies of your own:
 - `build_sequence_form` compiles a game into a `SequenceForm`.
 - `expected_value`, `best_response`, `best_response_value`, `nash_conv` and `exploitability` are
   exact evaluations of policies on it; `counterfactual_values` are those of every action.
-- `compile_game` (to a `CompiledGame`), `solver_by_name` and `prepare_solver` are the steps of `solve`
-  one by one; `GrowingTreeCfr` holds all settings of a search.
+- `compile_game` (to a `CompiledGame`), `solver_by_name` and `prepare_solver` are the steps of
+  `solve` one by one; `GrowingTreeCfr` holds all settings of a search.
 
 Below that, each algorithm is a module of pure functions (`init`, `run`, `average_policy`) that
 compose under `jit` and `vmap`: `solvers.cfr`, `solvers.fictitious_play`, `solvers.linear_program`,
