@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import CHANCE, Game, State, record
 
-MAX_HISTORIES = 5_000_000
+MAX_HISTORIES = 5_000_000  # the default limit on the size of a tree
 NO_PARENT = -1
 _ESTIMATE_FROM = 100_000  # smaller trees are built sooner than estimated
 _BLOCKS = (256, 16_384)  # histories expanded at once: two compilations serve every tree

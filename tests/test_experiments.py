@@ -16,7 +16,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import benchmarks, cli
+from experiments import benchmarks, cli, registry
 from experiments.commands import solve
 from experiments.harness import plots, results, tables
 from experiments.tabular import cfr_convergence, measured_solve
@@ -234,18 +234,26 @@ def test_command_lines_that_do_not_fit_exit_with_2(arguments, capfd):
     assert stop.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+@pytest.mark.parametrize("command", registry.COMMANDS)
 def test_help_is_complete(command, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main([*filter(None, [command]), "--help"])
+        cli.main([command, "--help"], program="jaxgames")
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    names = cli.COMMANDS if not command else _options(cli.COMMANDS[command])
-    assert all(name in text for name in names)
+    assert text.startswith(f"usage: jaxgames {command} ")
+    assert registry.COMMANDS[command].summary in text
+    options = dataclasses.fields(registry.load(command).arguments)
+    assert all(option.name in text for option in options if option.name not in ("game", "name"))
 
 
-def _options(arguments):
-    return [f.name for f in dataclasses.fields(arguments) if f.name not in ("game", "name")]
+@pytest.mark.parametrize("program", ["jaxgames", "python -m experiments"])
+def test_help_names_all_commands_and_the_program(program, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"], program=program)
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: {program} COMMAND")
+    assert all(f"\n {name} " in text for name in registry.COMMANDS)
 
 
 def test_list_names_everything(capsys):
@@ -334,7 +342,7 @@ def test_a_disk_too_full_for_a_checkpoint_is_told_in_one_line(tmp_path, monkeypa
 
 
 def test_defects_keep_their_traceback(monkeypatch):
-    monkeypatch.setattr(cli.solve, "main", lambda *_, **__: np.zeros(2).reshape(3))
+    monkeypatch.setattr(solve, "_solve", lambda *_, **__: np.zeros(2).reshape(3))
     with pytest.raises(ValueError, match="cannot reshape"):
         cli.main(["solve", "kuhn_poker", "--out", "nowhere"])
 
@@ -460,7 +468,7 @@ def test_labels_move_apart():
 def test_importing_is_cheap():
     program = (
         "import sys, experiments; assert not {'jax', 'tyro'} & set(sys.modules)\n"
-        "import experiments.cli; assert not {'matplotlib', 'orbax'} & set(sys.modules)"
+        "import experiments.cli; assert not {'jax', 'matplotlib', 'orbax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=results.ROOT)
 

@@ -117,7 +117,7 @@ def test_any_two_cards_are_drawn_equally_often():
 def test_cards_are_dealt_as_by_the_rules():
     """Round by round, every card equally often, none of them twice."""
     game = holdem_opponents.StrengthPoker(**make("limit_holdem").parameters())
-    play = holdem_opponents.against_chump(game, CALLS, responder=0).game
+    play = holdem_opponents.build_chump_game(game, CALLS, responder=0).game
 
     def run(luck):
         def call(state, luck):
@@ -139,7 +139,7 @@ def test_cards_are_dealt_as_by_the_rules():
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
     for responder in range(2):
-        game = holdem_opponents.against_chump(POKER, CALLS, responder=responder).game
+        game = holdem_opponents.build_chump_game(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
         found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
         np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
@@ -158,12 +158,12 @@ def test_showdowns_pay_the_mean_over_all_hands():
 
 def test_bad_input():
     with pytest.raises(ValueError, match="responder=2 must be a player"):
-        holdem_opponents.against_chump(POKER, CALLS, responder=2)
+        holdem_opponents.build_chump_game(POKER, CALLS, responder=2)
     drawn = holdem_opponents.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
     with pytest.raises(ValueError, match="must not be drawn by chance"):
-        holdem_opponents.against_chump(drawn, CALLS, responder=0)
+        holdem_opponents.build_chump_game(drawn, CALLS, responder=0)
     with pytest.raises(ValueError, match="must be of 3 actions"):
-        holdem_opponents.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
+        holdem_opponents.build_chump_game(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))

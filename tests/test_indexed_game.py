@@ -16,7 +16,7 @@ from jaxgames.histories import states_at
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling import episodes, uct
-from solvers.sampling.indexed_game import hashed, indexed_game
+from solvers.sampling.indexed_game import hash_index, indexed_game
 
 KUHN = make("kuhn_poker")
 
@@ -58,7 +58,7 @@ def test_lines_of_play_follow_the_rules():
     game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=3)
 
     def choose(carry, node, luck):
-        return carry, episodes.pick(node.uniform, luck[0]), node.uniform
+        return carry, episodes.pick_action(node.uniform, luck[0]), node.uniform
 
     keys = jax.random.split(jax.random.key(0), 2000)
     lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
@@ -84,7 +84,7 @@ def test_learners_side_by_side_are_learners_one_by_one():
 def test_rows_by_hash_tell_information_states_apart():
     """Equal rows exactly for what a player cannot tell apart, in a table with room for all."""
     game, (tree, _, _) = make("leduc_poker"), compiled("leduc_poker")
-    index, rows = hashed(game, num_states=2**31 - 1), []
+    index, rows = hash_index(game, num_states=2**31 - 1), []
     for player in range(2):
         decides = np.flatnonzero(tree.actor == player)
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, decides))
@@ -94,7 +94,7 @@ def test_rows_by_hash_tell_information_states_apart():
         assert pairs == len(np.unique(found)) == len(np.unique(known))
         rows.append(np.unique(found))
     assert len(np.intersect1d(*rows)) == 0
-    small = np.asarray(jax.vmap(hashed(game, num_states=7), (0, None))(states, jnp.int32(1)))
+    small = np.asarray(jax.vmap(hash_index(game, num_states=7), (0, None))(states, jnp.int32(1)))
     assert set(small.tolist()) == set(range(7))
 
 

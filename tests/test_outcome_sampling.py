@@ -44,8 +44,8 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count, baseline):
     exact = exact_regrets(public, tree, table)
 
     def sampled(key):
-        line = outcome_sampling.played(tree, learner, key, settings=settings)
-        chances = outcome_sampling.chances_along(tree, learner, line, settings=settings)
+        line = outcome_sampling.play_trajectory(tree, learner, key, settings=settings)
+        chances = outcome_sampling.trajectory_probabilities(tree, learner, line, settings=settings)
         instant, _ = outcome_sampling.instant_regrets(
             tree, learner, line, chances, settings=settings
         )

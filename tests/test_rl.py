@@ -19,14 +19,14 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.histories import states_at
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.sampling.decision_tree import policies
-from solvers.sampling.episodes import Line
+from solvers.sampling.decision_tree import split_by_player
+from solvers.sampling.episodes import Trajectory
 from train.rl import a2c, dqn, q_learning
 from train.rl.a2c import A2c
 from train.rl.dqn import Dqn
 from train.rl.environment import (
     build_environment,
-    next_own,
+    next_own_decision,
     payoff_of_actor,
     rules_environment,
 )
@@ -43,7 +43,7 @@ def environment(name):
 
 def line():
     """Of Kuhn: player 0 passes, 1 bets, 0 folds; and one step after the end."""
-    return Line(
+    return Trajectory(
         actor=jnp.array([0, 1, 0, TERMINAL], jnp.int32),
         state=jnp.array([0, 7, 4, 12], jnp.int32),
         action=jnp.array([0, 1, 0, 0], jnp.int32),
@@ -53,7 +53,7 @@ def line():
 
 
 def test_next_own_decisions_and_payoffs():
-    np.testing.assert_array_equal(next_own(line(), num_players=2)[:3], [2, 4, 4])
+    np.testing.assert_array_equal(next_own_decision(line(), num_players=2)[:3], [2, 4, 4])
     np.testing.assert_array_equal(payoff_of_actor(line()), [-1, 1, -1, 0])
 
 
@@ -85,7 +85,7 @@ def test_q_learning_by_hand():
 
 
 def test_replay_takes_transitions_in_place_of_the_oldest():
-    replay = dqn.Replay(
+    replay = dqn.DqnReplay(
         count=jnp.array([4, 0], jnp.int32),
         seen=jnp.full((2, 4), 9, jnp.int32),
         action=jnp.full((2, 4), 9, jnp.int32),
@@ -124,7 +124,7 @@ def best_response(run, policy_of, *, compiled_game, player, seed=5):
     where the game is compiled, `policy_of(environment, learner, node)` where it is not.
     """
     _, public, tree = compiled("kuhn_poker")
-    opponent = policies(tree, random_table(tree, seed=seed))
+    opponent = split_by_player(tree, random_table(tree, seed=seed))
     other = 1 - player
     if compiled_game:
         here, ends = environment("kuhn_poker"), np.cumsum((0, *tree.num_decisions))

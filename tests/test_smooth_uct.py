@@ -10,7 +10,7 @@ from experiments import cli
 from experiments.harness import results
 from experiments.tabular import smooth_uct_kuhn, smooth_uct_leduc
 from solvers import cfr, evaluation
-from solvers.sampling.decision_tree import policies
+from solvers.sampling.decision_tree import split_by_player
 
 
 def test_a_run_in_kuhn(tmp_path):
@@ -51,7 +51,7 @@ def equilibrium(alpha):
 def test_equilibria_of_kuhn(alpha):
     """All of the family are equilibria, and have no error."""
     _, public, tree = compiled("kuhn_poker")
-    policy = policies(tree, equilibrium(alpha))
+    policy = split_by_player(tree, equilibrium(alpha))
     assert float(evaluation.nash_conv(public, policy)) == pytest.approx(0, abs=1e-6)
     assert float(smooth_uct_kuhn.equilibria().error(policy)) == pytest.approx(0, abs=1e-12)
 
@@ -63,7 +63,7 @@ def test_error_is_that_to_the_closest_equilibrium():
     many = np.stack([np.asarray(equilibrium(alpha)) for alpha in np.linspace(0, 1 / 3, 301)])
     for seed in range(4):
         bets = np.random.default_rng(seed).uniform(size=12).astype(np.float32) ** (seed + 1)
-        policy = policies(tree, jnp.stack([1 - bets, bets], axis=1))
+        policy = split_by_player(tree, jnp.stack([1 - bets, bets], axis=1))
         closest = ((many[:, :, 1] - bets) ** 2).mean(axis=1).min()
         assert float(error(policy)) == pytest.approx(closest, abs=1e-4)
 

@@ -31,7 +31,7 @@ from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
 from train import data_sharding, replay
-from train.best_response_training import Example, loss
+from train.best_response_training import ResponseExample, response_loss
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_learner
 
@@ -78,7 +78,7 @@ _LAYOUT = AlphaZeroTraining(
 class _Note:
     """What is known of a turn when it is made."""
 
-    example: Example  # without the value
+    example: ResponseExample  # without the value
     sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
     value: Array  # [] player 0's, as the search has it
 
@@ -150,7 +150,7 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
-        loss=loss,
+        loss=response_loss,
     )
     after = AlphaZeroTraining(learner=learner, replay=buffer, key=key, step=state.step + 1)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
@@ -208,7 +208,7 @@ def _noting(game, agent, *, policy_weight):
 def _example(game, state):
     """What a position looks like, with nothing to learn yet."""
     zero = jnp.float32(0)
-    return Example(
+    return ResponseExample(
         features=game.encode(state).astype(jnp.float32),
         legal=game.child_mask(state),
         policy=jnp.zeros(game.num_actions, jnp.float32),

@@ -28,8 +28,13 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
 from nets.value_prior import ValuePrior
-from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluated, search
-from solvers.approximate_best_response.response_game import ResponseGame, Standing, begin, moved
+from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluate_node, search
+from solvers.approximate_best_response.response_game import (
+    ResponseGame,
+    ResponseState,
+    advance,
+    begin,
+)
 from solvers.sampling import episodes
 from train import data_sharding, replay
 from train.data_sharding import DATA
@@ -79,7 +84,7 @@ class ResponseSettings:
 
 
 @record
-class Example:
+class ResponseExample:
     """What a search teaches of an information state; F features, A actions."""
 
     features: Array  # [F]
@@ -91,11 +96,11 @@ class Example:
 
 
 @record
-class Episode:
+class ResponseEpisode:
     """Where a game stands."""
 
-    standing: Standing
-    waiting: Example  # [T, ...] of the searches so far
+    standing: ResponseState
+    waiting: ResponseExample  # [T, ...] of the searches so far
     searches: Array  # [] int32
 
 
@@ -105,7 +110,7 @@ class ResponseTraining:
 
     learner: Learner
     replay: replay.Replay
-    episodes: Episode  # [B, ...]
+    episodes: ResponseEpisode  # [B, ...]
     key: Array
     step: Array  # [] int32
 
@@ -143,7 +148,7 @@ def new_network(
     return nnx.split(network)
 
 
-def new_response_training(
+def init(
     environment: Environment,
     response: ResponseGame,
     params: PyTree,
@@ -168,7 +173,7 @@ def new_response_training(
 
 def _start(environment, response, params, key, *, settings):
     key, episode_key = jax.random.split(key)
-    blank = Example(
+    blank = ResponseExample(
         features=jnp.zeros(environment.num_features),
         legal=jnp.zeros(environment.game.num_actions, bool),
         policy=jnp.zeros(environment.game.num_actions),
@@ -180,7 +185,9 @@ def _start(environment, response, params, key, *, settings):
 
     def start(key):
         waiting = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape), x.dtype), blank)
-        return Episode(standing=begin(response, key), waiting=waiting, searches=jnp.int32(0))
+        return ResponseEpisode(
+            standing=begin(response, key), waiting=waiting, searches=jnp.int32(0)
+        )
 
     return ResponseTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
@@ -219,7 +226,7 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
-        loss=loss,
+        loss=response_loss,
     )
     over = jnp.any(there, axis=1)
     count = jnp.sum(over)
@@ -237,7 +244,7 @@ def _go_on_all(shared, batch, *, settings):
     return jax.vmap(one)(*batch)
 
 
-def _go_on(environment, response, params, key, episode: Episode, *, settings):
+def _go_on(environment, response, params, key, episode: ResponseEpisode, *, settings):
     """The episode a move later, or a new one; the examples of one that is over, and its payoff."""
     search_key, pick_key, move_key, new_key = jax.random.split(key, 4)
     node = response.game.at(episode.standing.place)
@@ -251,7 +258,7 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     visits = found.visits.astype(jnp.float32)
     features, legal = environment.encoded(environment.observe(node))
     one = jnp.ones(())
-    example = Example(
+    example = ResponseExample(
         features=features,
         legal=legal,
         policy=visits / jnp.maximum(jnp.sum(visits), 1),
@@ -264,18 +271,18 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     )
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
-    luck = episodes.numbers(pick_key, (2,))
+    luck = episodes.uniform_numbers(pick_key, (2,))
     weights = visits
     if settings.acts_by == "prior":
-        _, weights = evaluated((environment, params), node, settings.search)
+        _, weights = evaluate_node((environment, params), node, settings.search)
     first = jnp.argmax(weights).astype(jnp.int32)
-    action = jnp.where(luck[1] < settings.greedy, first, episodes.pick(weights, luck[0]))
-    standing = moved(response, episode.standing, action, move_key)
+    action = jnp.where(luck[1] < settings.greedy, first, episodes.pick_action(weights, luck[0]))
+    standing = advance(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)
     there = over & (jnp.arange(len(waiting.value), dtype=jnp.int32) < searches)
     fresh = begin(response, new_key)
-    after = Episode(
+    after = ResponseEpisode(
         standing=jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, standing),
         waiting=waiting,
         searches=jnp.where(over, 0, searches),
@@ -284,9 +291,9 @@ def _go_on(environment, response, params, key, episode: Episode, *, settings):
     return after, waiting.replace(value=value), there, payoff
 
 
-def loss(
+def response_loss(
     network: Network,
-    batch: Example,
+    batch: ResponseExample,
     value_weight: Float[Array, ""] | float,
     policy_weight: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:

@@ -92,7 +92,7 @@ def build(task: Task) -> tuple[ResponseGame, PyTree, IsmctsBr]:
         scale = place.scale
     else:
         poker = holdem_opponents.StrengthPoker(**make(task.game).parameters())
-        response = holdem_opponents.against_chump(poker, chumps(poker)[task.chump], responder=0)
+        response = holdem_opponents.build_chump_game(poker, chumps(poker)[task.chump], responder=0)
         environment = Environment(game=response.game, features=None, legal=None)
         scale = 2.0 * max(poker.blinds)
     if not task.width:

@@ -29,12 +29,17 @@ from solvers.approximate_best_response import (
     local_best_response,
     response_matches,
 )
-from solvers.approximate_best_response.holdem_chumps import Plan, chumps, local, responses
+from solvers.approximate_best_response.holdem_chumps import (
+    ResponsePlan,
+    chump_responses,
+    chumps,
+    local_value,
+)
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
 from train.best_response_training import (
     ResponseEvaluator,
+    init,
     new_network,
-    new_response_training,
     train_step,
 )
 from train.rl.environment import Environment
@@ -44,12 +49,12 @@ EXACT, LEARNED, PLAYED = "exact", "ISMCTS-BR", "LBR, played"
 # what local best response may choose among in each round
 FCPA, FC = (0, 1, 2, 3), (0, 1)
 PLANS = {
-    LIMIT: {EXACT: Plan(), "LBR": Plan(rule=local)},
+    LIMIT: {EXACT: ResponsePlan(), "LBR": ResponsePlan(rule=local_value)},
     NO_LIMIT: {
-        EXACT: Plan(),
-        "LBR": Plan(rule=local),
-        "LBR, bets from the turn on": Plan(rule=local, allowed=(FC, FC, FCPA, FCPA)),
-        "LBR, no bets": Plan(rule=local, allowed=(FC, FC, FC, FC)),
+        EXACT: ResponsePlan(),
+        "LBR": ResponsePlan(rule=local_value),
+        "LBR, bets from the turn on": ResponsePlan(rule=local_value, allowed=(FC, FC, FCPA, FCPA)),
+        "LBR, no bets": ResponsePlan(rule=local_value, allowed=(FC, FC, FC, FC)),
     },
 }
 
@@ -135,7 +140,7 @@ def computed(game: str, name: str) -> Iterator[Cell]:
     """
     rules, plans = make(game), PLANS.get(game, PLANS[LIMIT])
     with status(f"responses to {name} in {game}"):
-        found = responses(rules, chumps(rules)[name], tuple(plans.values()))
+        found = chump_responses(rules, chumps(rules)[name], tuple(plans.values()))
     for responder, response in zip(plans, found, strict=True):
         seats = [milli(rules) * value for value in response.values]
         yield Cell(game=game, chump=name, responder=responder, seats=seats)
@@ -215,7 +220,7 @@ class _Responder:
         )
 
     def _against(self, chump):
-        return holdem_opponents.against_chump(
+        return holdem_opponents.build_chump_game(
             self.poker, chumps(self.poker)[chump], responder=self.seat
         )
 
@@ -231,9 +236,7 @@ class _Responder:
         )
         self.response = self._against(chump)
         key = jax.random.fold_in(jax.random.key(learning.seed), 1 + self.seat)
-        state = new_response_training(
-            self.environment, self.response, self.params, key, settings=self.settings
-        )
+        state = init(self.environment, self.response, self.params, key, settings=self.settings)
 
         def step(state):
             return train_step(

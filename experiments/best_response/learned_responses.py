@@ -25,14 +25,14 @@ from jaxgames.registry import make
 from solvers import evaluation
 from solvers.approximate_best_response import response_matches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr
-from solvers.approximate_best_response.posterior import against
+from solvers.approximate_best_response.posterior import build_response_game
 from solvers.approximate_best_response.response_game import ResponseGame
 from solvers.sequence_form import build_sequence_form
 from train.best_response_training import (
     ResponseEvaluator,
     ResponseSettings,
+    init,
     new_network,
-    new_response_training,
     train_step,
 )
 from train.learner import LearnerSettings
@@ -97,7 +97,9 @@ class Arena:
 
     def against(self, policies: TabularPolicy) -> tuple[ResponseGame, ResponseGame]:
         """The game for either player as the responder."""
-        return tuple(against(self.source, self.tree, policies, responder=p) for p in range(2))
+        return tuple(
+            build_response_game(self.source, self.tree, policies, responder=p) for p in range(2)
+        )
 
     def best(self, policies: TabularPolicy) -> list[float]:
         """What exact best responses win, by seat."""
@@ -116,7 +118,7 @@ class Arena:
         found = []
         for player, response in enumerate(self.against(policies)):
             key = jax.random.fold_in(jax.random.key(seed), player)
-            mine = response_matches.composed(
+            mine = response_matches.response_policy(
                 response, params[player], key, self.source, settings=settings
             )
             both = (mine if p == player else rows for p, rows in enumerate(policies))
@@ -183,7 +185,7 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
 
 def _trainee(run, environment, graph, params, response, settings, learning, name, player):
     key = jax.random.fold_in(jax.random.key(learning.seed), 1 + player)
-    state = new_response_training(environment, response, params, key, settings=settings)
+    state = init(environment, response, params, key, settings=settings)
 
     def step(state):
         return train_step(environment, response, graph, state, settings=settings)
@@ -220,7 +222,9 @@ def _with_games(point, here, pairs, learning) -> Point:
     means, errors = [], []
     for player, both in enumerate(pairs):
         key = jax.random.fold_in(jax.random.key(learning.seed), 10 + player)
-        won = response_matches.sampled(here.tree, both, key, num_games=learning.games)[:, player]
+        won = response_matches.sampled_payoffs(here.tree, both, key, num_games=learning.games)[
+            :, player
+        ]
         means.append(float(won.mean()))
         errors.append(float(won.std(ddof=1) / np.sqrt(len(won))))
     return dataclasses.replace(point, mean=means, error=errors)

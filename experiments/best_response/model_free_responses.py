@@ -13,7 +13,7 @@ from experiments.best_response.learned_responses import Point, arena
 from experiments.best_response.named_agents import policies_of
 from experiments.harness.policy_file import TabularPolicy
 from jaxgames.registry import unknown
-from solvers.approximate_best_response.opponents import tabular
+from solvers.approximate_best_response.opponents import tabular_opponent
 from train.rl import a2c, dqn
 from train.rl.a2c import A2c
 from train.rl.dqn import Dqn
@@ -35,7 +35,7 @@ def model_free(
     here = arena(game)
     policies = policies_of(agent, here.source, here.public)
     learn = _ALGORITHMS[algorithm](here, rounds)
-    table = tabular(here.source, policies).table
+    table = tabular_opponent(here.source, policies).table
     actor = np.repeat(np.arange(2), here.source.num_decisions)
     pairs = []
     for player in range(2):

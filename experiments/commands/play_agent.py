@@ -58,7 +58,7 @@ class Arguments:
     """Of all that is random. None: 0 with --opponent, else another one each time."""
 
 
-def main(arguments: Arguments) -> None:
+def main(arguments: Arguments, *, command: str = "") -> None:
     """Runs the command.
 
     Raises:

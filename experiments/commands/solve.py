@@ -22,7 +22,7 @@ from experiments.harness import plots, policy_file, published, results
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
-from jaxgames.adapters import load
+from jaxgames import make
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
 from solvers import cfr, evaluation
 from solvers.sequence_form import SequenceForm, build_sequence_form
@@ -79,7 +79,7 @@ def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
         iterations=config.iterations, every=config.every, target=config.target
     )
     with status(f"building the tree of {config.game}"):
-        game = load(config.game, max_histories=config.max_histories)
+        game = make(config.game, max_histories=config.max_histories)
         game_tree = enumerate_game(game, max_histories=config.max_histories)
         tree = build_sequence_form(game_tree, dtype=config.dtype)
     build_seconds = time.perf_counter() - begin
@@ -127,7 +127,7 @@ def _solution(tree: SequenceForm, run: measured_solve.Run, solver: str) -> list[
 
 def _sizes(game_tree: GameTree, tree: SequenceForm) -> list[results.Number]:
     sizes = {
-        "num_public_states": tree.public_states.actor.shape[0],
+        "num_public_states": tree.histories.public_states.actor.shape[0],
         "num_information_states": sum(game_tree.num_decisions),
         "num_histories": game_tree.num_histories,
     }

@@ -109,11 +109,17 @@ def read_result(path: pathlib.Path) -> Result:
     """
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        numbers = tuple(Number(**number) for number in fields.pop("numbers"))
+        numbers = tuple(_number(**number) for number in fields.pop("numbers"))
         deviations = tuple(fields.pop("deviations"))
         return Result(**fields, deviations=deviations, numbers=numbers)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a result of this version: {error}") from None
+
+
+def _number(**fields: Any) -> Number:
+    """A number as JSON has it, in which 2.0 may have become 2."""
+    floats = {name: fields[name] for name in ("value", "low", "high", "paper") if name in fields}
+    return Number(**fields | {name: None if x is None else float(x) for name, x in floats.items()})
 
 
 def write_csv(path: pathlib.Path, rows: Sequence[dict[str, Any]]) -> None:

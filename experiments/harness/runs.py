@@ -34,7 +34,14 @@ class RunArguments:
 
 
 class Run:
-    """One run of an experiment with a frozen `config`, which writes `files` and result.json.
+    """One run of an experiment, which writes `files` and result.json into the folder `out`.
+
+    Args:
+      arguments: `RunArguments` with a `preset`.
+      config: a frozen dataclass.
+      experiment: the name on record.
+      command: the command line on record.
+      files: names of the files and folders that the run writes beside result.json.
 
     Raises:
       ValueError: the folder holds another run.
@@ -43,7 +50,7 @@ class Run:
 
     def __init__(
         self,
-        arguments: Any,  # RunArguments with a preset
+        arguments: Any,
         config: Any,
         *,
         experiment: str,
@@ -51,7 +58,8 @@ class Run:
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
     ):
         self._begin = time.perf_counter()
-        self.config, self.out, self.checkpoint = config, arguments.out, arguments.out / CHECKPOINT
+        self.arguments, self.config = arguments, config
+        self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
         prepare(
             self.out,

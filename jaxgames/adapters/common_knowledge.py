@@ -36,7 +36,7 @@ def complete_tree(
     As `make_game_tree`, with information states by `complete`, public states by
     `common_knowledge`.
     """
-    states = complete(
+    states = complete_information_states(
         parent=parent, parent_action=parent_action, depth=depth, actor=actor, labels=labels
     )
     return make_game_tree(
@@ -47,12 +47,12 @@ def complete_tree(
         chance_prob=chance_prob,
         returns=returns,
         information_state=states,
-        public_state=common_knowledge(depth, states),
+        public_state=common_knowledge_classes(depth, states),
         game=game,
     )
 
 
-def complete(
+def complete_information_states(
     *,
     parent: Int[np.ndarray, " H"],
     parent_action: Int[np.ndarray, " H"],
@@ -91,7 +91,7 @@ def complete(
     return np.stack(columns, axis=1)
 
 
-def common_knowledge(
+def common_knowledge_classes(
     depth: Int[np.ndarray, " H"], information_state: Int[np.ndarray, "H P"]
 ) -> Int[np.ndarray, " H"]:
     """Public states: numbers of the finest classes, within one depth, that no player's

@@ -24,7 +24,7 @@ _NUMBER = re.compile(
 
 
 @dataclasses.dataclass
-class Node:
+class EfgNode:
     parent: int  # place of the parent in the list of nodes
     action: int  # the branch of the parent
     depth: int
@@ -35,7 +35,7 @@ class Node:
     probabilities: tuple[Fraction, ...] = ()  # of chance
 
 
-class Parser:
+class EfgParser:
     """Reads tokens from front to back; `self.place` is the next one."""
 
     def __init__(self, text, name, max_nodes):
@@ -86,7 +86,7 @@ class Parser:
         if kind not in ("c", "p", "t"):
             self.fail("expected a node: c, p or t", back=1)
         self.take("text", "the name of the node in quotes")
-        node = Node(parent, action, depth, payoffs, actor=TERMINAL)
+        node = EfgNode(parent, action, depth, payoffs, actor=TERMINAL)
         if kind != "t":
             node.actor = CHANCE
             if kind == "p":

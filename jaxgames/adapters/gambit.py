@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from jaxgames.adapters.common_knowledge import UNKNOWN, complete_tree
-from jaxgames.adapters.efg_parser import Node, Parser
+from jaxgames.adapters.efg_parser import EfgNode, EfgParser
 from jaxgames.adapters.tabular_game import TabularGame
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import MAX_HISTORIES, NO_PARENT, GameTree
@@ -55,7 +55,7 @@ def parse_efg(text: str, *, name: str, max_histories: int = MAX_HISTORIES) -> Ga
       TreeTooLargeError: more than `max_histories` nodes.
       ValueError: the text is not valid (with the line), or recall is imperfect.
     """
-    parser = Parser(text, name, max_histories)
+    parser = EfgParser(text, name, max_histories)
     title, players = parser.header()
     nodes = _breadth_first(parser.body(len(players)))
     tree = _tree(nodes, len(players), name)
@@ -77,7 +77,7 @@ def _breadth_first(nodes):
     return [dataclasses.replace(nodes[p], parent=rank[nodes[p].parent]) for p in order]
 
 
-def _tree(nodes: list[Node], num_players: int, name: str) -> GameTree:
+def _tree(nodes: list[EfgNode], num_players: int, name: str) -> GameTree:
     actor = np.array([node.actor for node in nodes])
     sizes = np.array([len(node.actions) if node.actor >= 0 else 0 for node in nodes])
     labels = np.full((len(nodes), num_players), UNKNOWN)

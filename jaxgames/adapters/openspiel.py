@@ -64,7 +64,7 @@ def from_openspiel(game: Any, *, max_histories: int = MAX_HISTORIES) -> OpenSpie
     estimate = _estimate(spiel)
     if estimate > 4 * max_histories:  # the estimate is noisy; near the limit count exactly
         raise too_large(name, estimate, max_histories)
-    walk = _Walk(spiel, name)
+    walk = _HistoryTable(spiel, name)
     states = [spiel.new_initial_state()]
     while states:
         states = walk.level(states)
@@ -102,7 +102,7 @@ def sequential(spiel: Any) -> Any:
     return spiel
 
 
-class _Walk:
+class _HistoryTable:
     """The histories found so far, in breadth-first order, one list per column."""
 
     def __init__(self, spiel, name):
@@ -122,7 +122,7 @@ class _Walk:
             self.depth.append(depth)
             self.returns.append(state.returns() if actor == TERMINAL else None)
             self.labels.append([self._label(state, actor, p) for p in range(len(self.numbers))])
-            found = moves(state, actor)
+            found = moves_of(state, actor)
             self.legal.append([action for action, _ in found] if actor >= 0 else [])
             for action, probability in found:
                 self.parent.append(row)
@@ -162,7 +162,7 @@ class _Walk:
         return numbers.setdefault(text, len(numbers))
 
 
-def moves(state: Any, actor: int) -> list[tuple[int, float]]:
+def moves_of(state: Any, actor: int) -> list[tuple[int, float]]:
     """The moves at a state of OpenSpiel with their probabilities, 1 for those of players."""
     if actor == TERMINAL:
         return []

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxgames.adapters.openspiel import actor_of, load_spiel, moves, sequential
+from jaxgames.adapters.openspiel import actor_of, load_spiel, moves_of, sequential
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, check_policies
 
@@ -99,7 +99,7 @@ def _check_same(tree, row, children, state) -> None:
         raise ValueError(_differ(tree, state, f"actor {tree.actor[row]}", actor))
     if actor == TERMINAL and not np.allclose(state.returns(), tree.returns[row]):
         raise ValueError(_differ(tree, state, f"returns {tree.returns[row]}", state.returns()))
-    theirs = dict(moves(state, actor))
+    theirs = dict(moves_of(state, actor))
     ours = dict(
         zip(tree.parent_action[children].tolist(), tree.chance_prob[children].tolist(), strict=True)
     )

@@ -31,7 +31,7 @@ class SimulatorState:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Simulator:
+class PgxSimulator:
     """Plays any turn-based game of pgx, chance hidden in the keys: for sampling, not for solving.
 
     Unlike a `Game`, it has no chance states, no keys of information states and no tree; an agent

@@ -122,12 +122,12 @@ _Street = dict[int, _Decision]  # first decisions by what both have paid; none w
 Rule = Callable[[_Decision, list[Array], Array], Array]
 
 
-def best(node: _Decision, values: list[Array], equity: Array) -> Array:
+def best_value(node: _Decision, values: list[Array], equity: Array) -> Array:
     """The rule of a best response: the action of the highest value."""
     return functools.reduce(jnp.maximum, values)
 
 
-def local(node: _Decision, values: list[Array], equity: Array) -> Array:
+def local_value(node: _Decision, values: list[Array], equity: Array) -> Array:
     """The rule of local best response; equity is chances to win less chances to lose."""
     win, (own, other) = (1 + equity) / 2, node.paid
     pot, asked = own + other, max(node.paid) - own
@@ -149,25 +149,25 @@ def local(node: _Decision, values: list[Array], equity: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class ResponsePlan:
     """How a responder plays: by a rule, among the actions that are allowed in each round, all if
     none are given."""
 
-    rule: Rule = best
+    rule: Rule = best_value
     allowed: local_best_response.Allowed | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Response:
+class ChumpResponse:
     """What a responder wins, in chips, as player 0 and as player 1."""
 
     values: tuple[float, float]  # on average
     by_hand: Float[np.ndarray, "2 1326"]  # before the first round
 
 
-def responses(
-    game: Poker, chump: Chump, plans: tuple[Plan, ...] = (Plan(),)
-) -> tuple[Response, ...]:
+def chump_responses(
+    game: Poker, chump: Chump, plans: tuple[ResponsePlan, ...] = (ResponsePlan(),)
+) -> tuple[ChumpResponse, ...]:
     """What each plan wins against a chump. A minute in hold'em of four rounds; what all calls
     share takes another.
 
@@ -180,7 +180,7 @@ def responses(
             f"{game} must be for two players with two cards each of all 52, and with known bets"
         )
     cases = [
-        (_Walk(game, chump, player, plan.allowed).streets, plan.rule)
+        (_ChumpBetting(game, chump, player, plan.allowed).streets, plan.rule)
         for plan in plans
         for player in range(2)
     ]
@@ -199,7 +199,7 @@ def responses(
             columns = tuple(tuple(streets[-1]) for streets in here)
     by_hand = np.asarray(values, np.float64)[:, 1:].T.reshape(len(plans), 2, NUM_HANDS)
     return tuple(
-        Response(values=tuple(hands.mean(axis=1).tolist()), by_hand=hands) for hands in by_hand
+        ChumpResponse(values=tuple(hands.mean(axis=1).tolist()), by_hand=hands) for hands in by_hand
     )
 
 
@@ -278,7 +278,7 @@ def most_decisions(game: Poker) -> int:
     Raises:
       ValueError: a no-limit game without `bets`.
     """
-    streets = _Walk(game, chumps(game)["uniform"], 0, None).streets
+    streets = _ChumpBetting(game, chumps(game)["uniform"], 0, None).streets
 
     @functools.cache
     def below(round, node):
@@ -292,7 +292,7 @@ def most_decisions(game: Poker) -> int:
     return max(below(0, node) for node in streets[0].values())
 
 
-class _Walk:
+class _ChumpBetting:
     """The betting of a game, round by round, with a chump in one of the seats."""
 
     def __init__(self, game: Poker, chump: Chump, player: int, allowed):

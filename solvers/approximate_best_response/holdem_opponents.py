@@ -30,8 +30,8 @@ from solvers.approximate_best_response.local_best_response import (
     probabilities,
 )
 from solvers.approximate_best_response.response_game import Belief, Opponent, ResponseGame
-from solvers.sampling.episodes import uniform
-from solvers.sampling.indexed_game import IndexedGame, hashed
+from solvers.sampling.episodes import uniform_number
+from solvers.sampling.indexed_game import IndexedGame, hash_index
 
 _ROWS = 2**31 - 1  # of hash values
 
@@ -137,7 +137,9 @@ class StrengthPoker(Poker):
 
         def card(state):
             seen = jnp.concatenate([state.hole.ravel(), state.board])
-            return _unseen_card(self, seen, uniform(words, state.num_dealt.astype(jnp.uint32)))[0]
+            return _unseen_card(
+                self, seen, uniform_number(words, state.num_dealt.astype(jnp.uint32))
+            )[0]
 
         def more(state):
             return (state.actor == CHANCE) & (state.num_dealt < needed - 1)
@@ -209,7 +211,7 @@ class ChumpGame(IndexedGame):
         return jnp.where(showdown, sides, place.returns.astype(jnp.float32))
 
 
-def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> ResponseGame:
+def build_chump_game(game: StrengthPoker, chump: Chump, *, responder: int) -> ResponseGame:
     """A game against a chump, played by its rules; other chumps and seats compile to the same.
 
     Raises:
@@ -239,7 +241,7 @@ def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> Respo
 
 @functools.cache
 def _index(game):
-    return hashed(game, num_states=_ROWS)
+    return hash_index(game, num_states=_ROWS)
 
 
 def _unseen_card(game, seen, luck):

@@ -22,9 +22,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
-from solvers.approximate_best_response.response_game import ResponseGame, Standing
+from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
 from solvers.sampling import episodes
-from solvers.sampling.information_set_mcts import Found
+from solvers.sampling.information_set_mcts import IsmctsResult
 from solvers.sequence_form.sweeps import sum_actions
 
 # evaluate(params, node) -> value of the responder's information state there, in units of the
@@ -32,7 +32,7 @@ from solvers.sequence_form.sweeps import sum_actions
 Evaluate = Callable[[PyTree, Any], tuple[Float[Array, ""], Float[Array, " A"]]]
 
 
-def zero(params: PyTree, node: Any) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+def zero_evaluator(params: PyTree, node: Any) -> tuple[Float[Array, ""], Float[Array, " A"]]:
     """Stands in for a network: every state is worth 0, all actions are alike."""
     return jnp.zeros(()), jnp.zeros_like(node.uniform)
 
@@ -41,7 +41,7 @@ def zero(params: PyTree, node: Any) -> tuple[Float[Array, ""], Float[Array, " A"
 class IsmctsBr:
     """How to search. Static under `jit`."""
 
-    evaluate: Evaluate = zero
+    evaluate: Evaluate = zero_evaluator
     simulations: int = 100
     exploration: float = 1.25  # c of PUCB
     scale: float = 1.0  # of payoffs: the largest there is, or what is usual
@@ -62,7 +62,7 @@ _NEAR = 8  # rows that a state may be in
 
 
 @record
-class Tree:
+class ResponseTree:
     """Information states of the responder in a table by hash of M rows; payoffs are by `scale`."""
 
     state: Array  # [M] int32 their numbers, -1 where there is none yet
@@ -76,10 +76,10 @@ def search(
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
-    standing: Standing,
+    standing: ResponseState,
     *,
     settings: IsmctsBr,
-) -> Found:
+) -> IsmctsResult:
     """What `settings.simulations` simulations find where the responder is to act.
 
     Of `standing` it uses what the responder knows. Where the game is over, it finds nothing: no
@@ -87,9 +87,9 @@ def search(
     """
     noise_key, key = jax.random.split(key)
     root = response.game.at(standing.place)
-    value, weights = evaluated(params, root, settings)
+    value, weights = evaluate_node(params, root, settings)
     if settings.noise:
-        lots = -jnp.log1p(-episodes.numbers(noise_key, weights.shape))
+        lots = -jnp.log1p(-episodes.uniform_numbers(noise_key, weights.shape))
         lots = jnp.where(root.uniform > 0, lots, 0)
         lots = lots / jnp.maximum(sum_actions(lots), jnp.finfo(lots.dtype).tiny)
         weights = (1 - settings.noise) * weights + settings.noise * lots
@@ -104,10 +104,10 @@ def search(
     row, _ = _row(tree, root.state)
     visits, total = tree.visits[row], tree.total[row]
     values = settings.scale * total / jnp.maximum(visits, 1)
-    return Found(visits=visits.astype(jnp.int32), values=values)
+    return IsmctsResult(visits=visits.astype(jnp.int32), values=values)
 
 
-def evaluated(
+def evaluate_node(
     params: PyTree, node: Any, settings: IsmctsBr
 ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
     """Value of the responder's information state at a node, and prior of its legal actions."""
@@ -119,10 +119,10 @@ def evaluated(
     return value, weights / jnp.maximum(sum_actions(weights), 1e-9)
 
 
-def _empty(count, weights) -> Tree:
+def _empty(count, weights) -> ResponseTree:
     size = 2 ** (2 * count).bit_length() + _NEAR  # at most half full
     table = jnp.zeros((size, *weights.shape), weights.dtype)
-    return Tree(
+    return ResponseTree(
         state=jnp.full(size, -1, jnp.int32),
         value=jnp.zeros(size, weights.dtype),
         prior=table,
@@ -131,13 +131,13 @@ def _empty(count, weights) -> Tree:
     )
 
 
-def _row(tree: Tree, state):
+def _row(tree: ResponseTree, state):
     """The row of an information state, or where it would be, and whether it is there.
 
     M if it is not there and there is no room for it: then it stays outside.
     """
     size = len(tree.state) - _NEAR
-    first = (episodes.mixed(state.astype(jnp.uint32)) % size).astype(jnp.int32)
+    first = (episodes.mix_bits(state.astype(jnp.uint32)) % size).astype(jnp.int32)
     near = jax.lax.dynamic_slice(tree.state, (first,), (_NEAR,))
     there, free = near == state, near == -1
     found = first + jnp.argmax(there | free).astype(jnp.int32)
@@ -145,7 +145,7 @@ def _row(tree: Tree, state):
     return jnp.where(known | jnp.any(free), found, len(tree.state)), known
 
 
-def _inserted(tree: Tree, state, value, weights, new=True) -> Tree:
+def _inserted(tree: ResponseTree, state, value, weights, new=True) -> ResponseTree:
     """The tree with one state more, if it is `new` and there is room."""
     row = jnp.where(new, _row(tree, state)[0], len(tree.state))
     return tree.replace(
@@ -156,7 +156,7 @@ def _inserted(tree: Tree, state, value, weights, new=True) -> Tree:
 
 
 @record
-class _Walk:
+class _Simulation:
     """One simulation on its way."""
 
     place: PyTree
@@ -167,9 +167,9 @@ class _Walk:
     actions: Array  # [T] int32
 
 
-def _simulated(response, params, key, standing, root, tree: Tree, settings) -> Tree:
+def _simulated(response, params, key, standing, root, tree: ResponseTree, settings) -> ResponseTree:
     game, responder = response.game, response.responder
-    luck = episodes.numbers(key, (game.longest + 1, 1 + game.luck_of_chance))
+    luck = episodes.uniform_numbers(key, (game.longest + 1, 1 + game.luck_of_chance))
     place = response.belief.sample(standing.memory, standing.place, root, luck[-1, 0])
 
     def inside(walk):
@@ -182,10 +182,10 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
         node, luck_here = walk.node, luck[walk.steps]
         mine = node.actor == responder
         row, _ = _row(tree, node.state)
-        theirs = episodes.pick(response.opponent.policy(node), luck_here[0])
+        theirs = episodes.pick_action(response.opponent.policy(node), luck_here[0])
         action = jnp.where(mine, _chosen(tree, row, node.uniform > 0, settings), theirs)
         place = game.after(node, action, luck_here[1:])
-        return _Walk(
+        return _Simulation(
             place=place,
             node=game.at(place),
             steps=walk.steps + 1,
@@ -195,7 +195,7 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
         )
 
     longest = game.longest
-    walk = _Walk(
+    walk = _Simulation(
         place=place,
         node=game.at(place),
         steps=jnp.int32(0),
@@ -204,7 +204,7 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
         actions=jnp.zeros(longest, jnp.int32),
     )
     walk = jax.lax.while_loop(inside, step, walk)
-    value, weights = evaluated(params, walk.node, settings)
+    value, weights = evaluate_node(params, walk.node, settings)
     over = walk.node.actor == TERMINAL
     payoff = game.payoffs_at(walk.place)[responder].astype(value.dtype) / settings.scale
     value = jnp.where(over, payoff, value)
@@ -216,7 +216,7 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
     return _inserted(tree, walk.node.state, value, weights, new=~over)
 
 
-def _chosen(tree: Tree, row, legal, settings) -> Int[Array, ""]:
+def _chosen(tree: ResponseTree, row, legal, settings) -> Int[Array, ""]:
     """The action of the highest PUCB; what was not tried is worth what the state is."""
     visits, total = tree.visits[row], tree.total[row]
     count = sum_actions(visits)

@@ -93,7 +93,7 @@ class LocalBestResponse:
 
 
 @record
-class Chances:
+class ShowdownChances:
     """What may come of one hand held, by round and by hand of the opponent."""
 
     won: Array  # [R, N] boards on which it wins, ties half
@@ -139,12 +139,12 @@ def bet_utility(win, folds, pot, asked, bet):
     return folds * pot + (1 - folds) * (win * (pot + bet) - (1 - win) * (asked + bet))
 
 
-def chances(
+def showdown_chances(
     settings: LocalBestResponse,
     key: Key[Array, ""],
     hand: Int[Array, " k"],
     board: Int[Array, " B"],
-) -> Chances:
+) -> ShowdownChances:
     """Of a hand, when so much of a board is known as in each round; `key` is consumed."""
     game = settings.game
     hands = jnp.asarray(all_hands(game))
@@ -157,7 +157,7 @@ def chances(
         apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
         found.append((won, met, apart))
     won, met, apart = (jnp.stack(rows) for rows in zip(*found, strict=True))
-    return Chances(won=won, met=met, apart=apart)
+    return ShowdownChances(won=won, met=met, apart=apart)
 
 
 def _boards(game, key, board, seen, drawn):
@@ -205,7 +205,7 @@ def utilities(
     policy: HandPolicy,
     state: PokerState,
     reach: Float[Array, " N"],
-    chances: Chances,
+    chances: ShowdownChances,
 ) -> Float[Array, " A"]:
     """What each action of the actor is worth in chips by the rule; -inf if it may not be chosen.
 
@@ -288,7 +288,7 @@ def play(
     chances_key, play_key = jax.random.split(key)
     hole = cards[: 2 * game.hole].reshape(2, game.hole)
     own, other = hole[seat], jnp.sort(hole[1 - seat])
-    mine = chances(settings, chances_key, own, cards[2 * game.hole :])
+    mine = showdown_chances(settings, chances_key, own, cards[2 * game.hole :])
     held = jnp.argmax(jnp.all(hands == other[None], axis=1))
 
     def deal(state):

@@ -15,12 +15,12 @@ from jaxgames.core import State, record
 from jaxgames.game_tree import GameTree, check_policies
 from jaxgames.play import random_playouts
 from solvers.approximate_best_response.response_game import Opponent
-from solvers.sampling.decision_tree import DecisionTree, policies
+from solvers.sampling.decision_tree import DecisionTree, split_by_player
 from solvers.sampling.indexed_game import IndexedGame
 
 
 @record
-class Uniform(Opponent):
+class UniformOpponent(Opponent):
     """Plays all legal actions equally often, in any game."""
 
     def policy(self, node: Any) -> Float[Array, " A"]:
@@ -29,7 +29,7 @@ class Uniform(Opponent):
 
 
 @record
-class Tabular(Opponent):
+class TabularOpponent(Opponent):
     """Plays by a table over the information states of a compiled game."""
 
     table: Array  # [N + 1, A]
@@ -40,7 +40,7 @@ class Tabular(Opponent):
 
 
 @record
-class ByRules(Opponent):
+class RulesOpponent(Opponent):
     """Plays by a function of the state of a game that is played by its rules."""
 
     function: Callable[[PyTree, State], Array] = flax.struct.field(pytree_node=False)
@@ -51,7 +51,9 @@ class ByRules(Opponent):
         return self.function(self.params, node.place)
 
 
-def tabular(source: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]) -> Tabular:
+def tabular_opponent(
+    source: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
+) -> TabularOpponent:
     """An opponent that plays these policies, `[D_p, A]` for every player p.
 
     Raises:
@@ -60,12 +62,12 @@ def tabular(source: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"
     known = [np.asarray(policy) for policy in policies]
     check_policies(source, known)
     nobody = np.zeros((1, source.num_actions))
-    return Tabular(table=jnp.asarray(np.concatenate([*known, nobody]), jnp.float32))
+    return TabularOpponent(table=jnp.asarray(np.concatenate([*known, nobody]), jnp.float32))
 
 
-def by_rules(
+def rules_opponent(
     game: IndexedGame, function: Callable[[PyTree, State], Array], params: PyTree = None
-) -> ByRules:
+) -> RulesOpponent:
     """An opponent that plays `function(params, state)`, chances of the actor's actions `[A]`.
 
     Raises:
@@ -89,10 +91,10 @@ def by_rules(
             f"the opponent gives {found[row]} in a state of {game.game} where the legal actions are"
             f" {np.flatnonzero(legal[row])}: these are no probabilities"
         )
-    return ByRules(function=function, params=params)
+    return RulesOpponent(function=function, params=params)
 
 
-def counted(
+def sampled_policy(
     tree: DecisionTree,
     act: Callable[[Any, Key[Array, ""]], Int[Array, ""]],
     key: Key[Array, ""],
@@ -120,4 +122,4 @@ def counted(
     wrong = np.flatnonzero(np.where(legal, np.asarray(found), 0).sum(axis=1) < 1 - 1e-4)
     if wrong.size:
         raise ValueError(f"{tree.game}: the agent acts illegally in information state {wrong[0]}")
-    return policies(tree, found)
+    return split_by_player(tree, found)

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, check_policies, levels
-from solvers.approximate_best_response.opponents import tabular
+from solvers.approximate_best_response.opponents import tabular_opponent
 from solvers.approximate_best_response.response_game import Belief, ResponseGame
-from solvers.sampling.decision_tree import DecisionTree, Lotteries, drawn, lotteries
+from solvers.sampling.decision_tree import DecisionTree, Lotteries, build_lotteries, draw_place
 
 
 @record
@@ -39,7 +39,7 @@ class Posterior(Belief):
 
     def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> Array:
         """A place of the node's information state."""
-        return drawn(self.worlds, node.state, luck)
+        return draw_place(self.worlds, node.state, luck)
 
 
 def posterior(
@@ -55,10 +55,12 @@ def posterior(
     place, state, weight = _weights(source, tree, policies)
     total = np.bincount(state, weight, tree.num_states)
     chance = source.chance_reach()[np.asarray(tree.history)[place]]
-    return Posterior(worlds=lotteries(np.where(total[state] > 0, weight, chance), state, place))
+    return Posterior(
+        worlds=build_lotteries(np.where(total[state] > 0, weight, chance), state, place)
+    )
 
 
-def prior(tree: DecisionTree) -> Posterior:
+def chance_posterior(tree: DecisionTree) -> Posterior:
     """Beliefs by what chance alone makes likely, as in plain information-set MCTS.
 
     Searches that use them do not converge to a best response.
@@ -66,7 +68,7 @@ def prior(tree: DecisionTree) -> Posterior:
     return Posterior(worlds=tree.worlds)
 
 
-def reached(
+def others_reach(
     source: GameTree, tree: DecisionTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
 ) -> Float[np.ndarray, " N"]:
     """Chance's and the others' reach of every information state, of all players in turn.
@@ -78,7 +80,7 @@ def reached(
     return np.bincount(state, weight, tree.num_states)
 
 
-def chances(
+def history_probabilities(
     source: GameTree,
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
@@ -103,7 +105,7 @@ def chances(
     return dict(zip(history, (weight / weight.sum()).tolist(), strict=True))
 
 
-def against(
+def build_response_game(
     source: GameTree,
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
@@ -121,7 +123,7 @@ def against(
         )
     return ResponseGame(
         game=tree,
-        opponent=tabular(source, policies),
+        opponent=tabular_opponent(source, policies),
         belief=posterior(source, tree, policies),
         responder=jnp.int32(responder),
     )

@@ -26,7 +26,7 @@ class Opponent(abc.ABC):
 
         An opponent that is slow may act by a search here, and by what guides it in `policy`.
         """
-        return episodes.pick(self.policy(node), episodes.numbers(key, (1,))[0])
+        return episodes.pick_action(self.policy(node), episodes.uniform_numbers(key, (1,))[0])
 
 
 class Belief(abc.ABC):
@@ -63,28 +63,28 @@ class ResponseGame:
 
 
 @record
-class Standing:
+class ResponseState:
     """A game where the responder is to act, or that is over."""
 
     place: PyTree
     memory: PyTree  # of the belief
 
 
-def begin(response: ResponseGame, key: Key[Array, ""]) -> Standing:
+def begin(response: ResponseGame, key: Key[Array, ""]) -> ResponseState:
     """A new game; `key` is consumed."""
     start_key, key = jax.random.split(key)
-    luck = episodes.numbers(start_key, (response.game.luck_of_chance,))
+    luck = episodes.uniform_numbers(start_key, (response.game.luck_of_chance,))
     place, memory = response.game.start(luck), response.belief.start()
     return _until_own_turn(response, place, memory, key)
 
 
-def moved(
-    response: ResponseGame, standing: Standing, action: Int[Array, ""], key: Key[Array, ""]
-) -> Standing:
+def advance(
+    response: ResponseGame, standing: ResponseState, action: Int[Array, ""], key: Key[Array, ""]
+) -> ResponseState:
     """The game after an action of the responder and what the others do then; `key` is consumed."""
     luck_key, key = jax.random.split(key)
     node = response.game.at(standing.place)
-    luck = episodes.numbers(luck_key, (response.game.luck_of_chance,))
+    luck = episodes.uniform_numbers(luck_key, (response.game.luck_of_chance,))
     place = response.game.after(node, action, luck)
     memory = response.belief.after(standing.memory, node, action)
     return _until_own_turn(response, place, memory, key)
@@ -101,10 +101,10 @@ def _until_own_turn(response, place, memory, key):
         _, node, memory, count = carry
         act_key, luck_key = jax.random.split(jax.random.fold_in(key, count))
         action = response.opponent.act(node, act_key)
-        place = game.after(node, action, episodes.numbers(luck_key, (game.luck_of_chance,)))
+        place = game.after(node, action, episodes.uniform_numbers(luck_key, (game.luck_of_chance,)))
         memory = response.belief.after(memory, node, action)
         return place, game.at(place), memory, count + 1
 
     start = place, game.at(place), memory, jnp.int32(0)
     place, _, memory, _ = jax.lax.while_loop(others, act, start)
-    return Standing(place=place, memory=memory)
+    return ResponseState(place=place, memory=memory)

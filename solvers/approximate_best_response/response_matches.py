@@ -13,7 +13,12 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, own_sequence
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
-from solvers.approximate_best_response.response_game import ResponseGame, Standing, begin, moved
+from solvers.approximate_best_response.response_game import (
+    ResponseGame,
+    ResponseState,
+    advance,
+    begin,
+)
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree
 
@@ -62,7 +67,7 @@ def _played(response, params, keys, settings):
             search_key, move_key = jax.random.split(jax.random.fold_in(key, count))
             found = search(response, params, search_key, standing, settings=settings)
             action = jnp.argmax(found.visits).astype(jnp.int32)
-            return moved(response, standing, action, move_key), count + 1
+            return advance(response, standing, action, move_key), count + 1
 
         start = begin(response, start_key), jnp.int32(0)
         standing, _ = jax.lax.while_loop(going, act, start)
@@ -71,7 +76,7 @@ def _played(response, params, keys, settings):
     return jax.vmap(one)(keys)
 
 
-def sampled(
+def sampled_payoffs(
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
     key: Key[Array, ""],
@@ -94,12 +99,12 @@ def sampled(
 @jax.jit
 def _sampled(tree, table, keys):
     def choose(carry, node, luck):
-        return carry, episodes.pick(table[node.state], luck[0]), None
+        return carry, episodes.pick_action(table[node.state], luck[0]), None
 
     return jax.vmap(lambda key: episodes.play(tree, key, choose, None).payoffs)(keys)
 
 
-def composed(
+def response_policy(
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
@@ -152,7 +157,7 @@ def _parts(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
 def _actions(response, params, key, states, places, settings):
     def one(state, place):
         noise = jax.random.fold_in(key, state)
-        standing = Standing(place=place, memory=response.belief.start())
+        standing = ResponseState(place=place, memory=response.belief.start())
         found = search(response, params, noise, standing, settings=settings)
         return jnp.argmax(found.visits)
 

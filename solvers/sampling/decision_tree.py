@@ -88,16 +88,20 @@ class DecisionTree(Playable):
         """The first place of an episode."""
         return self._drawn(jnp.int32(0), jnp.int32(self.num_starts), luck[0])
 
-    def at(self, place: Int[Array, ""]) -> Node:
+    def at(self, place: Int[Array, ""]) -> DecisionNode:
         """What is known of a place."""
         row, actions = self.table[place], self.num_actions
-        return Node(
+        return DecisionNode(
             actor=row[0], state=row[1], first=row[2 : 2 + actions], count=row[2 + actions :]
         )
 
-    def after(self, node: Node, action: Int[Array, ""], luck: Float[Array, "1"]) -> Int[Array, ""]:
+    def after(
+        self, node: DecisionNode, action: Int[Array, ""], luck: Float[Array, "1"]
+    ) -> Int[Array, ""]:
         """The place after an action, by what is known; a terminal stays where it is."""
-        return self._drawn(entry(node.first, action), entry(node.count, action), luck[0])
+        return self._drawn(
+            select_entry(node.first, action), select_entry(node.count, action), luck[0]
+        )
 
     def payoffs_at(self, place: Int[Array, ""]) -> Float[Array, " P"]:
         """What the players get if the game is over there, else 0."""
@@ -111,7 +115,7 @@ class DecisionTree(Playable):
 
 
 @record
-class Node:
+class DecisionNode:
     """What is known of one place."""
 
     actor: Array  # [] int32
@@ -158,7 +162,9 @@ def build_decision_tree(
         uniform=jnp.asarray(uniform, jnp.float32),
         share=None if fair else jnp.asarray(share, jnp.float32),
         other=None if fair else jnp.asarray(other, jnp.int32),
-        worlds=lotteries(tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)),
+        worlds=build_lotteries(
+            tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)
+        ),
         nowhere=int(np.flatnonzero(~acts)[0]),
         num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
@@ -167,7 +173,7 @@ def build_decision_tree(
     )
 
 
-def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
+def select_entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
     """`values[number]`, by comparisons: on CPU to look up one of few costs more."""
     found = jnp.broadcast_to(values[0], jnp.broadcast_shapes(values[0].shape, number.shape))
     for index in range(1, len(values)):
@@ -175,7 +181,7 @@ def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[A
     return found
 
 
-def lotteries(
+def build_lotteries(
     weight: Float[np.ndarray, " n"], lottery: Int[np.ndarray, " n"], place: Int[np.ndarray, " n"]
 ) -> Lotteries:
     """What draws places in proportion to their weights, by lottery; each has some place, all in
@@ -193,7 +199,9 @@ def lotteries(
     )
 
 
-def drawn(lotteries: Lotteries, lottery: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
+def draw_place(
+    lotteries: Lotteries, lottery: Int[Array, ""], luck: Float[Array, ""]
+) -> Int[Array, ""]:
     """A place by one of the lotteries."""
     ticket, over = _ticket(lotteries.first[lottery], lotteries.count[lottery], luck)
     ticket = jnp.where(over < lotteries.share[ticket], ticket, lotteries.other[ticket])
@@ -209,16 +217,16 @@ def _ticket(first, count, luck):
     return ticket, scaled - number
 
 
-def policies(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
+def split_by_player(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
     """A table over all information states as policies by player `[D_p, A]`."""
     ends = np.cumsum(tree.num_decisions)
     return tuple(table[end - n : end] for n, end in zip(tree.num_decisions, ends, strict=True))
 
 
-def proportional(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
+def proportional_policy(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
     """Policies by player `[D_p, A]` in proportion to a table `[N + 1, A]`; uniform where that is
     0."""
-    return policies(tree, match(table.T, tree.uniform.T).T)
+    return split_by_player(tree, match(table.T, tree.uniform.T).T)
 
 
 def _lotteries(tree):

@@ -51,7 +51,7 @@ class Playable(abc.ABC):
 
 
 @record
-class Line:
+class Trajectory:
     """T decisions, after the last of which nothing happens: the actor is TERMINAL, the state N."""
 
     actor: Array  # [T] int32
@@ -69,26 +69,28 @@ def play(
     *,
     place: PyTree | None = None,
     width: int = 1,
-) -> Line:
+) -> Trajectory:
     """An episode in which `choose` acts for all players, given `width` numbers of luck each time.
 
     It starts at `place`, or with the game. `key` is consumed.
     """
-    luck = numbers(key, (game.longest + 1, width + game.luck_of_chance))
+    luck = uniform_numbers(key, (game.longest + 1, width + game.luck_of_chance))
     place = game.start(luck[-1, width:]) if place is None else place
 
     def step(before, luck):
         place, carry = before
         node = game.at(place)
         carry, action, told = choose(carry, node, luck[:width])
-        told = Line(actor=node.actor, state=node.state, action=action, told=told, payoffs=None)
+        told = Trajectory(
+            actor=node.actor, state=node.state, action=action, told=told, payoffs=None
+        )
         return (game.after(node, action, luck[width:]), carry), told
 
     (place, _), line = jax.lax.scan(step, (place, carry), luck[:-1])
     return line.replace(payoffs=game.payoffs_at(place))
 
 
-def repeated(
+def repeat_episodes(
     one: Callable[[PyTree, Key[Array, ""]], PyTree],
     learner: PyTree,
     key: Key[Array, ""],
@@ -105,26 +107,26 @@ def repeated(
     return jax.lax.fori_loop(0, times, body, learner)
 
 
-def put(
+def put_rows(
     table: Shaped[Array, "n ..."], rows: Int[Array, " T"], new: Shaped[Array, "T ..."]
 ) -> Shaped[Array, "n ..."]:
     """The table with rows replaced, all different but for the last, whose content is of no use."""
     return table.at[rows].set(new, unique_indices=True, mode="promise_in_bounds")
 
 
-def numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+def uniform_numbers(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Numbers uniform in [0, 1), mixed from the key and a counter.
 
     Many times cheaper than `jax.random.uniform`, which would take most of an episode's time.
     `key` is consumed.
     """
     words = jax.random.key_data(key).astype(jnp.uint32)
-    return uniform(words[-2:], jnp.arange(_size(shape), dtype=jnp.uint32)).reshape(shape)
+    return uniform_number(words[-2:], jnp.arange(_size(shape), dtype=jnp.uint32)).reshape(shape)
 
 
-def uniform(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Float[Array, "..."]:
+def uniform_number(words: UInt32[Array, "2"], count: UInt32[Array, "..."]) -> Float[Array, "..."]:
     """Numbers uniform in [0, 1), mixed from two words and a counter."""
-    bits = mixed(mixed(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
+    bits = mix_bits(mix_bits(count * jnp.uint32(0x9E3779B9) + words[0]) ^ words[1])
     mantissa = (bits >> jnp.uint32(9)) | jnp.uint32(0x3F800000)
     return jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1
 
@@ -136,14 +138,14 @@ def _size(shape):
     return size
 
 
-def mixed(bits: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
+def mix_bits(bits: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
     """Other bits, one to one, that look like chance (MurmurHash3's finaliser)."""
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         bits = (bits ^ (bits >> jnp.uint32(shift))) * jnp.uint32(factor)
     return bits ^ (bits >> jnp.uint32(16))
 
 
-def pick(weights: Float[Array, " A"], luck: Float[Array, ""]) -> Int[Array, ""]:
+def pick_action(weights: Float[Array, " A"], luck: Float[Array, ""]) -> Int[Array, ""]:
     """An action drawn in proportion to its weight; 0 if no action has any."""
     bounds = [weights[0]]
     for action in range(1, len(weights)):

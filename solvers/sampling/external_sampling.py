@@ -25,7 +25,7 @@ from jaxgames.core import TERMINAL, record
 from solvers.batching import widest
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, proportional
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
 from solvers.sequence_form.sweeps import sum_actions
@@ -37,7 +37,7 @@ class ExternalSampling(Mccfr):
 
 
 @record
-class Learner:
+class ExternalSamplingLearner:
     """What is learned; row N of the tables is nobody's."""
 
     step: Array  # [] int32 iterations done
@@ -46,13 +46,13 @@ class Learner:
 
 
 @record
-class Walk:
+class TraversalState:
     """A learner on its way.
 
     The decisions of the player who traverses, from the first one to where the walk is, are a stack.
     """
 
-    learner: Learner
+    learner: ExternalSamplingLearner
     traversal: Array  # [] int32 its number, counted over all players and from the first iteration
     step: Array  # [] int32 of this traversal
     place: Array  # [] int32 where it comes to next
@@ -65,26 +65,26 @@ class Walk:
     regrets: Array  # [D + 1, A] before the traversal
 
 
-def init(tree: DecisionTree) -> Learner:
+def init(tree: DecisionTree) -> ExternalSamplingLearner:
     """A learner before its first iteration."""
     table = jnp.zeros_like(tree.uniform)
-    return Learner(step=jnp.int32(0), regret=table, average=table)
+    return ExternalSamplingLearner(step=jnp.int32(0), regret=table, average=table)
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
+def average_policy(tree: DecisionTree, learner: ExternalSamplingLearner) -> Policy:
     """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return proportional(tree, learner.average)
+    return proportional_policy(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: DecisionTree,
-    learner: Learner,
+    learner: ExternalSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: ExternalSampling,
     num_iterations: int | Int[Array, ""],
-) -> Learner:
+) -> ExternalSamplingLearner:
     """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
     players = tree.num_players
     first, last = learner.step * players, (learner.step + num_iterations) * players
@@ -94,12 +94,12 @@ def run(
 
 def traverse(
     tree: DecisionTree,
-    learner: Learner,
+    learner: ExternalSamplingLearner,
     key: Key[Array, ""],
     *,
     player: int,
     settings: ExternalSampling,
-) -> Learner:
+) -> ExternalSamplingLearner:
     """The learner after one traversal, its `step` unchanged; `key` is the whole run's."""
     first = learner.step * tree.num_players + player
     return _walked(tree, learner, key, first, first + 1, settings)
@@ -109,7 +109,7 @@ def _walked(tree, learner, key, first, last, settings):
     """The learner after the traversals from number `first` to before `last`."""
     words = jax.random.key_data(key).astype(jnp.uint32)[-2:]
     stack = tree.longest + 1
-    walk = Walk(
+    walk = TraversalState(
         learner=learner,
         traversal=first,
         step=jnp.int32(0),
@@ -132,8 +132,8 @@ def _walked(tree, learner, key, first, last, settings):
 
 def _luck(words, traversal, number):
     """A number of a traversal."""
-    mine = jnp.stack([episodes.mixed(words[0] + traversal.astype(jnp.uint32)), words[1]])
-    return episodes.uniform(mine, number.astype(jnp.uint32))
+    mine = jnp.stack([episodes.mix_bits(words[0] + traversal.astype(jnp.uint32)), words[1]])
+    return episodes.uniform_number(mine, number.astype(jnp.uint32))
 
 
 def _step(tree, words, last, settings, walk):
@@ -177,12 +177,12 @@ def _step(tree, words, last, settings, walk):
     after = settings.minimizer.update(state, instant, waits.uniform, iteration)
     row = jnp.where(counts & leaves, waits.state, tree.num_states)
 
-    sampled = episodes.pick(policy, _luck(words, walk.traversal, 2 * walk.step + 1))
+    sampled = episodes.pick_action(policy, _luck(words, walk.traversal, 2 * walk.step + 1))
     chosen = jnp.where(others, sampled, jnp.minimum(following, none - 1))
     on = jax.tree.map(lambda x, y: jnp.where(others, x, y), node, waits)
     traversal, step = walk.traversal + ends.astype(jnp.int32), jnp.where(ends, 0, walk.step + 1)
     luck = _luck(words, traversal, 2 * step)[None]
-    return Walk(
+    return TraversalState(
         learner=walk.learner.replace(
             regret=_put(walk.learner.regret, row, after.regret), average=average
         ),

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL, Game, State, record
 from jaxgames.play import random_playouts
-from solvers.sampling.episodes import Playable, mixed, uniform
+from solvers.sampling.episodes import Playable, mix_bits, uniform_number
 
 # index(state, player): the row, from 0 to N - 1, of what `player`, who is to act, knows
 Index = Callable[[State, Int[Array, ""]], Int[Array, ""]]
@@ -90,7 +90,7 @@ class IndexedGame(Playable):
             state, count = carry
             chance = state.chance_probs
             bounds, outcomes = jnp.cumsum(chance), jnp.arange(len(chance), dtype=jnp.int32)
-            aim = uniform(words, count).astype(bounds.dtype) * bounds[-1]
+            aim = uniform_number(words, count).astype(bounds.dtype) * bounds[-1]
             drawn = jnp.sum((bounds <= aim).astype(jnp.int32))
             last = jnp.max(jnp.where(chance > 0, outcomes, 0))  # rounding up may lead beyond
             return self.game.step(state, jnp.minimum(drawn, last)), count + 1
@@ -99,14 +99,14 @@ class IndexedGame(Playable):
         return jax.lax.while_loop(going, deal, (state, jnp.uint32(0)))[0]
 
 
-def hashed(game: Game, *, num_states: int) -> Index:
+def hash_index(game: Game, *, num_states: int) -> Index:
     """An index of any game: its information states, mixed into rows from 0 to N - 1."""
 
     def index(state: State, player: Int[Array, ""]) -> Int[Array, ""]:
         keys = [game.information_state(state, each) for each in range(game.num_players)]
         words = jnp.stack(keys)[player].astype(jnp.uint32)
-        start = mixed(player.astype(jnp.uint32) + 1)
-        row = jax.lax.fori_loop(0, len(words), lambda i, h: mixed(h * 31 + words[i]), start)
+        start = mix_bits(player.astype(jnp.uint32) + 1)
+        row = jax.lax.fori_loop(0, len(words), lambda i, h: mix_bits(h * 31 + words[i]), start)
         return (row % num_states).astype(jnp.int32)
 
     return index
@@ -128,7 +128,7 @@ def indexed_game(
     for name, value in (("num_states", num_states), ("longest", longest)):
         if value < 1:
             raise ValueError(f"{name}={value} must be at least 1")
-    index = hashed(game, num_states=num_states) if index is None else index
+    index = hash_index(game, num_states=num_states) if index is None else index
     states = random_playouts(game, jax.random.key(0), num_playouts=256).states
     decides = np.asarray(states.actor) >= 0
     rows = jax.vmap(jax.vmap(lambda state: index(state, jnp.maximum(state.actor, 0))))(states)

@@ -22,8 +22,8 @@ from jaxtyping import Array, Int, Key
 
 from jaxgames.core import TERMINAL, record
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, drawn, policies
-from solvers.sampling.uct import backed_up, init, upper_bounds
+from solvers.sampling.decision_tree import DecisionTree, draw_place, split_by_player
+from solvers.sampling.uct import back_up, init, upper_bounds
 from solvers.sequence_form import Policy
 
 
@@ -42,7 +42,7 @@ class InformationSetMcts:
 
 
 @record
-class Found:
+class IsmctsResult:
     """What searches found of the actions where they were made; batches have leading axes."""
 
     visits: Array  # [A] int32
@@ -51,7 +51,7 @@ class Found:
 
 def search(
     tree: DecisionTree, state: Int[Array, ""], key: Key[Array, ""], *, settings: InformationSetMcts
-) -> Found:
+) -> IsmctsResult:
     """A search at information state `state` (counted over all players); `key` is consumed."""
 
     def one(number, carry):
@@ -61,13 +61,13 @@ def search(
 
     known = jnp.zeros(tree.num_states + 1, bool).at[state].set(True)
     learner, _ = jax.lax.fori_loop(0, settings.simulations, one, (init(tree), known))
-    return Found(visits=learner.visits[state], values=learner.values[state])
+    return IsmctsResult(visits=learner.visits[state], values=learner.values[state])
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "batch"))
 def search_everywhere(
     tree: DecisionTree, key: Key[Array, ""], *, settings: InformationSetMcts, batch: int = 1024
-) -> Found:
+) -> IsmctsResult:
     """A search of its own at every information state (fields [N, A]), `batch` of them at a time.
 
     `key` is consumed.
@@ -78,19 +78,19 @@ def search_everywhere(
     return jax.lax.map(lambda each: one(*each), (states, keys), batch_size=batch)
 
 
-def visit_distribution(tree: DecisionTree, found: Found) -> Policy:
+def visit_distribution(tree: DecisionTree, found: IsmctsResult) -> Policy:
     """Actions as often as they were visited, by player `[D_p, A]`."""
     visits = found.visits.astype(tree.uniform.dtype)
     return _policies(tree, visits)
 
 
-def max_visits(tree: DecisionTree, found: Found) -> Policy:
+def max_visits(tree: DecisionTree, found: IsmctsResult) -> Policy:
     """The most visited action, or any of them, by player `[D_p, A]`."""
     most = jnp.max(found.visits, axis=1, keepdims=True)
     return _policies(tree, (found.visits == most).astype(tree.uniform.dtype))
 
 
-def max_value(tree: DecisionTree, found: Found) -> Policy:
+def max_value(tree: DecisionTree, found: IsmctsResult) -> Policy:
     """The action of the highest mean payoff, of those tried, by player `[D_p, A]`."""
     values = jnp.where(found.visits > 0, found.values, -jnp.inf)
     best = values == jnp.max(values, axis=1, keepdims=True)
@@ -99,13 +99,13 @@ def max_value(tree: DecisionTree, found: Found) -> Policy:
 
 def _policies(tree, weights):
     weights = jnp.where(tree.uniform[:-1] > 0, weights, 0)
-    return policies(tree, weights / jnp.sum(weights, axis=1, keepdims=True))
+    return split_by_player(tree, weights / jnp.sum(weights, axis=1, keepdims=True))
 
 
 def _simulated(tree, root, learner, known, key, settings):
     """The learner, and which states are in its tree, after one more simulation."""
     world_key, line_key = jax.random.split(key)
-    place = drawn(tree.worlds, root, episodes.numbers(world_key, (1,))[0])
+    place = draw_place(tree.worlds, root, episodes.uniform_numbers(world_key, (1,))[0])
 
     def choose(inside, node, luck):
         inside = inside & (node.actor != TERMINAL)
@@ -116,10 +116,10 @@ def _simulated(tree, root, learner, known, key, settings):
             node.count > 0,
             exploration=settings.exploration,
         )
-        action = episodes.pick(jnp.where(counted, weights, node.uniform), luck[0])
+        action = episodes.pick_action(jnp.where(counted, weights, node.uniform), luck[0])
         return counted, action, (counted, inside)
 
     line = episodes.play(tree, line_key, choose, jnp.bool_(True), place=place)
     counted, met = line.told
     joined = jnp.where(met, line.state, tree.num_states)
-    return backed_up(learner, line.replace(told=counted)), known.at[joined].set(True)
+    return back_up(learner, line.replace(told=counted)), known.at[joined].set(True)

@@ -21,8 +21,8 @@ from jaxtyping import Array, Float, Int, Key
 from jaxgames.core import TERMINAL, record
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, entry, proportional
-from solvers.sampling.episodes import Line
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy, select_entry
+from solvers.sampling.episodes import Trajectory
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
 from solvers.sequence_form.sweeps import sum_actions
@@ -45,7 +45,7 @@ class OutcomeSampling(Mccfr):
 
 
 @record
-class Learner:
+class OutcomeSamplingLearner:
     """What is learned; row N of the tables is nobody's."""
 
     step: Array  # [] int32 episodes done
@@ -55,10 +55,10 @@ class Learner:
     baseline: Array | None  # [N + 1, A, P] of what actions are worth
 
 
-def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
+def init(tree: DecisionTree, settings: OutcomeSampling) -> OutcomeSamplingLearner:
     """A learner before its first episode."""
     baseline = jnp.zeros((*tree.uniform.shape, tree.num_players), tree.uniform.dtype)
-    return Learner(
+    return OutcomeSamplingLearner(
         step=jnp.int32(0),
         regret=jnp.zeros_like(tree.uniform),
         average=jnp.zeros_like(tree.uniform),
@@ -67,31 +67,35 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
     )
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
+def average_policy(tree: DecisionTree, learner: OutcomeSamplingLearner) -> Policy:
     """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return proportional(tree, learner.average)
+    return proportional_policy(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: DecisionTree,
-    learner: Learner,
+    learner: OutcomeSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: OutcomeSampling,
     num_episodes: int | Int[Array, ""],
-) -> Learner:
+) -> OutcomeSamplingLearner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
     one = functools.partial(episode, tree, settings=settings)
-    return episodes.repeated(one, learner, key, num_episodes)
+    return episodes.repeat_episodes(one, learner, key, num_episodes)
 
 
 def episode(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: OutcomeSampling
-) -> Learner:
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: OutcomeSampling,
+) -> OutcomeSamplingLearner:
     """The learner after one more episode; `key` is consumed."""
-    line = played(tree, learner, key, settings=settings)
-    chances = chances_along(tree, learner, line, settings=settings)
+    line = play_trajectory(tree, learner, key, settings=settings)
+    chances = trajectory_probabilities(tree, learner, line, settings=settings)
     instant, baseline = instant_regrets(tree, learner, line, chances, settings=settings)
     step = (learner.step + 1).astype(instant.dtype)
     there = line.actor != TERMINAL
@@ -105,31 +109,35 @@ def episode(
     total, lost = learner.average[line.state], learner.lost[line.state]
     change = weight[:, None] * line.told + lost
     average = total + change
-    return Learner(
+    return OutcomeSamplingLearner(
         step=learner.step + 1,
-        regret=episodes.put(learner.regret, line.state, after.regret.T),
-        average=episodes.put(learner.average, line.state, average),
-        lost=episodes.put(learner.lost, line.state, change - (average - total)),
+        regret=episodes.put_rows(learner.regret, line.state, after.regret.T),
+        average=episodes.put_rows(learner.average, line.state, average),
+        lost=episodes.put_rows(learner.lost, line.state, change - (average - total)),
         baseline=baseline,
     )
 
 
-def played(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: OutcomeSampling
-) -> Line:
+def play_trajectory(
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: OutcomeSampling,
+) -> Trajectory:
     """One line of play, which tells the actors' policies `[T, A]`. `key` is consumed."""
 
     def choose(carry, node, luck):
         uniform = node.uniform
         policy = match(learner.regret[node.state], uniform)
         share = _share(tree, learner, settings, node.actor)
-        return carry, episodes.pick(share * uniform + (1 - share) * policy, luck[0]), policy
+        return carry, episodes.pick_action(share * uniform + (1 - share) * policy, luck[0]), policy
 
     return episodes.play(tree, key, choose, None)
 
 
 @record
-class Chances:
+class TrajectoryProbabilities:
     """Of T decisions: 1 where nobody acts."""
 
     action: Array  # [T] probability of the action in the policy
@@ -139,28 +147,34 @@ class Chances:
     line: Array  # [T] and all earlier ones as sampled
 
 
-def chances_along(
-    tree: DecisionTree, learner: Learner, line: Line, *, settings: OutcomeSampling
-) -> Chances:
+def trajectory_probabilities(
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    line: Trajectory,
+    *,
+    settings: OutcomeSampling,
+) -> TrajectoryProbabilities:
     """How likely the decisions of a line were, one by one and all before them."""
     there = line.actor != TERMINAL
     share = _share(tree, learner, settings, line.actor)
-    action = entry(line.told.T, line.action)
-    sampled = share * entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
+    action = select_entry(line.told.T, line.action)
+    sampled = share * select_entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
     action, sampled = jnp.where(there, action, 1), jnp.where(there, sampled, 1)
     own = others = jnp.ones_like(action)
     for player in range(tree.num_players):
         acts = line.actor == player
         reach = _before(jnp.where(acts, action, 1))
         own, others = jnp.where(acts, reach, own), jnp.where(acts, others, others * reach)
-    return Chances(action=action, sampled=sampled, own=own, others=others, line=_before(sampled))
+    return TrajectoryProbabilities(
+        action=action, sampled=sampled, own=own, others=others, line=_before(sampled)
+    )
 
 
 def instant_regrets(
     tree: DecisionTree,
-    learner: Learner,
-    line: Line,
-    chances: Chances,
+    learner: OutcomeSamplingLearner,
+    line: Trajectory,
+    chances: TrajectoryProbabilities,
     *,
     settings: OutcomeSampling,
 ) -> tuple[Float[Array, "T A"], Float[Array, "N A P"] | None]:
@@ -173,7 +187,7 @@ def instant_regrets(
     actor = jnp.maximum(line.actor, 0)
     if settings.baseline_rate is None:
         later = _before((chances.action / chances.sampled)[::-1])[::-1]
-        onto = later * entry(payoffs, actor) / chances.sampled
+        onto = later * select_entry(payoffs, actor) / chances.sampled
         mine = jnp.where(taken, onto[:, None], 0) - (chances.action * onto)[:, None]
         baseline = None
     else:
@@ -185,10 +199,10 @@ def instant_regrets(
             found.append((values - here[None], value))
             value = jnp.where(line.actor[step] == TERMINAL, value, here)
         mine, after = (jnp.stack(x) for x in zip(*found[::-1], strict=True))  # [T, A, P], [T, P]
-        mine = entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
+        mine = select_entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
         change = jnp.where(taken[..., None], after[:, None] - known, 0)
         moved = known + settings.baseline_rate * change
-        baseline = episodes.put(learner.baseline, line.state, moved)
+        baseline = episodes.put_rows(learner.baseline, line.state, moved)
     instant = (chances.others / chances.line)[:, None] * mine
     return jnp.where(legal, instant, 0), baseline
 

@@ -49,7 +49,7 @@ class ChanceTree:
 
 
 @record
-class Learner:
+class PublicChanceSamplingLearner:
     """What is learned, by public state and row of who acts there."""
 
     step: Array  # [] int32 iterations done
@@ -58,7 +58,7 @@ class Learner:
 
 
 @record
-class Level:
+class SampledLevel:
     """The W public states that a walk meets after equally many others; some are not there."""
 
     state: Array  # [W] int32; `nowhere` if not there
@@ -90,13 +90,13 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
     )
 
 
-def init(tree: ChanceTree) -> Learner:
+def init(tree: ChanceTree) -> PublicChanceSamplingLearner:
     """A learner before its first iteration."""
     table = jnp.zeros_like(tree.uniform)
-    return Learner(step=jnp.int32(0), regret=table, average=table)
+    return PublicChanceSamplingLearner(step=jnp.int32(0), regret=table, average=table)
 
 
-def average_policy(tree: ChanceTree, learner: Learner) -> Policy:
+def average_policy(tree: ChanceTree, learner: PublicChanceSamplingLearner) -> Policy:
     """Average policies by player `[D_p, A]`; uniform where there is nothing to average.
 
     Information states have the numbers of the game tree that the table was made of.
@@ -115,20 +115,24 @@ def average_policy(tree: ChanceTree, learner: Learner) -> Policy:
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: ChanceTree,
-    learner: Learner,
+    learner: PublicChanceSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: PublicChanceSampling,
     num_iterations: int | Int[Array, ""],
-) -> Learner:
+) -> PublicChanceSamplingLearner:
     """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
     one = functools.partial(iteration, tree, settings=settings)
-    return episodes.repeated(one, learner, key, num_iterations)
+    return episodes.repeat_episodes(one, learner, key, num_iterations)
 
 
 def iteration(
-    tree: ChanceTree, learner: Learner, key: Key[Array, ""], *, settings: PublicChanceSampling
-) -> Learner:
+    tree: ChanceTree,
+    learner: PublicChanceSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: PublicChanceSampling,
+) -> PublicChanceSamplingLearner:
     """The learner after one more walk; `key` is consumed."""
     levels = walk(tree, learner, key)
     instant = jnp.concatenate(instant_regrets(tree, levels))
@@ -142,23 +146,25 @@ def iteration(
     own = jnp.where((tree.game.actors[found.state] == 1)[:, None], *_swapped(found.reach))
     average = learner.average[found.state]
     average = average + step**settings.averaging_power * own[:, None] * found.policy
-    return Learner(
+    return PublicChanceSamplingLearner(
         step=learner.step + 1,
-        regret=episodes.put(learner.regret, found.state, first(after.regret)),
-        average=episodes.put(learner.average, found.state, average),
+        regret=episodes.put_rows(learner.regret, found.state, first(after.regret)),
+        average=episodes.put_rows(learner.average, found.state, average),
     )
 
 
-def walk(tree: ChanceTree, learner: Learner, key: Key[Array, ""]) -> tuple[Level, ...]:
+def walk(
+    tree: ChanceTree, learner: PublicChanceSamplingLearner, key: Key[Array, ""]
+) -> tuple[SampledLevel, ...]:
     """The public states of one walk, from the first down. `key` is consumed."""
-    game, luck = tree.game, episodes.numbers(key, (sum(tree.widths),))
+    game, luck = tree.game, episodes.uniform_numbers(key, (sum(tree.widths),))
     state = game.root()[None]
     reach = game.rows(game.root()).astype(tree.uniform.dtype)[None]
     number, levels = jnp.arange(game.num_children, dtype=jnp.int32), []
     for depth, width in enumerate(tree.widths):
         chance, children = tree.chance[state], game.successors[state]
         policy = jax.vmap(match)(learner.regret[state], tree.uniform[state])
-        outcome = jax.vmap(episodes.pick)(chance, luck[:width])
+        outcome = jax.vmap(episodes.pick_action)(chance, luck[:width])
         luck = luck[width:]
         drawn = (game.actors[state] == CHANCE)[:, None]
         taken = (children != NOWHERE) & (~drawn | (number[None] == outcome[:, None]))
@@ -167,7 +173,9 @@ def walk(tree: ChanceTree, learner: Learner, key: Key[Array, ""]) -> tuple[Level
         below = jnp.where(taken, below.reshape(taken.shape), following)
         likely = jnp.take_along_axis(chance, outcome[:, None], axis=1)[:, 0]
         scale = jnp.where(drawn[:, 0], 1 / jnp.where(likely > 0, likely, 1), 1)
-        levels.append(Level(state=state, reach=reach, policy=policy, below=below, scale=scale))
+        levels.append(
+            SampledLevel(state=state, reach=reach, policy=policy, below=below, scale=scale)
+        )
         if following:
             places = jnp.arange(taken.size, dtype=jnp.int32).reshape(taken.shape)
             source = jnp.full(following, -1, jnp.int32).at[below].set(places, mode="drop")
@@ -180,7 +188,7 @@ def walk(tree: ChanceTree, learner: Learner, key: Key[Array, ""]) -> tuple[Level
 
 
 def instant_regrets(
-    tree: ChanceTree, levels: tuple[Level, ...]
+    tree: ChanceTree, levels: tuple[SampledLevel, ...]
 ) -> tuple[Float[Array, "_ A N"], ...]:
     """Sampled counterfactual regrets of who acts, by level; 0 for rows that are not there.
 

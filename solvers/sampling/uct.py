@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import record
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, policies, proportional
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy, split_by_player
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
 from solvers.sequence_form.sweeps import max_actions, sum_actions
@@ -59,7 +59,7 @@ def smooth_uct(
 
 
 @record
-class Learner:
+class UctLearner:
     """What is learned; row N of the tables is nobody's."""
 
     step: Array  # [] int32 episodes done
@@ -68,10 +68,10 @@ class Learner:
     lost: Array  # [N + 1, A] what rounding took from it (Kahan 1965): late changes are small
 
 
-def init(game: Playable) -> Learner:
+def init(game: Playable) -> UctLearner:
     """A learner before its first episode."""
     shape = game.num_states + 1, game.num_actions
-    return Learner(
+    return UctLearner(
         step=jnp.int32(0),
         visits=jnp.zeros(shape, jnp.int32),
         values=jnp.zeros(shape),
@@ -79,34 +79,36 @@ def init(game: Playable) -> Learner:
     )
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
+def average_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
     """How often each action was taken, by player `[D_p, A]`; uniform outside of the trees."""
-    return proportional(tree, learner.visits.astype(tree.uniform.dtype))
+    return proportional_policy(tree, learner.visits.astype(tree.uniform.dtype))
 
 
-def greedy_policy(tree: DecisionTree, learner: Learner) -> Policy:
+def greedy_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
     """The action of the highest mean payoff, of those tried; uniform outside of the trees."""
     best = jnp.argmax(jnp.where(learner.visits > 0, learner.values, -jnp.inf), axis=1)
     chosen = jax.nn.one_hot(best, tree.num_actions, dtype=tree.uniform.dtype)
     some = jnp.any(learner.visits > 0, axis=1, keepdims=True)
-    return policies(tree, jnp.where(some, chosen, tree.uniform))
+    return split_by_player(tree, jnp.where(some, chosen, tree.uniform))
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     game: Playable,
-    learner: Learner,
+    learner: UctLearner,
     key: Key[Array, ""],
     *,
     settings: Uct,
     num_episodes: int | Int[Array, ""],
-) -> Learner:
+) -> UctLearner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
     one = functools.partial(episode, game, settings=settings)
-    return episodes.repeated(one, learner, key, num_episodes)
+    return episodes.repeat_episodes(one, learner, key, num_episodes)
 
 
-def episode(game: Playable, learner: Learner, key: Key[Array, ""], *, settings: Uct) -> Learner:
+def episode(
+    game: Playable, learner: UctLearner, key: Key[Array, ""], *, settings: Uct
+) -> UctLearner:
     """The learner after one more episode; `key` is consumed."""
     players = jnp.arange(game.num_players, dtype=jnp.int32)
 
@@ -116,14 +118,14 @@ def episode(game: Playable, learner: Learner, key: Key[Array, ""], *, settings: 
         counted = jnp.any(inside & acts)
         rolls_out = ~counted | (sum_actions(visits) == 0)
         weights = _weights(visits, learner.values[node.state], uniform, luck[0], settings)
-        action = episodes.pick(jnp.where(rolls_out, uniform, weights), luck[1])
+        action = episodes.pick_action(jnp.where(rolls_out, uniform, weights), luck[1])
         return inside & ~(acts & rolls_out), action, counted
 
     line = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
-    return backed_up(learner, line)
+    return back_up(learner, line)
 
 
-def backed_up(learner: Learner, line: episodes.Line) -> Learner:
+def back_up(learner: UctLearner, line: episodes.Trajectory) -> UctLearner:
     """The learner with a line's payoffs, where `line.told` says that they count."""
     visits, values, lost = (
         table[line.state] for table in (learner.visits, learner.values, learner.lost)
@@ -134,11 +136,11 @@ def backed_up(learner: Learner, line: episodes.Line) -> Learner:
     share = jnp.where(taken, 1 / jnp.maximum(visits, 1).astype(values.dtype), 0)
     change = share * (payoff - values) + lost
     after = values + change
-    return Learner(
+    return UctLearner(
         step=learner.step + 1,
-        visits=episodes.put(learner.visits, line.state, visits),
-        values=episodes.put(learner.values, line.state, after),
-        lost=episodes.put(learner.lost, line.state, change - (after - values)),
+        visits=episodes.put_rows(learner.visits, line.state, visits),
+        values=episodes.put_rows(learner.values, line.state, after),
+        lost=episodes.put_rows(learner.lost, line.state, change - (after - values)),
     )
 
 

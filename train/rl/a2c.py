@@ -27,7 +27,7 @@ from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
-from train.rl.environment import Environment, listed, payoff_of_actor, play
+from train.rl.environment import Environment, listed_states, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class A2c:
 
 
 @record
-class Learner:
+class A2cLearner:
     """What is learned."""
 
     step: Array  # [] int32 rounds done
@@ -76,9 +76,9 @@ def init(
     settings: A2c,
     actor_rate: float | Float[Array, ""] = 1e-3,
     critic_rate: float | Float[Array, ""] = 1e-2,
-) -> Learner:
+) -> A2cLearner:
     """A learner before its first round; `key` is consumed."""
-    return Learner(
+    return A2cLearner(
         step=jnp.int32(0),
         params=networks.new_networks(environment, key, settings, num_outputs=_outputs(environment)),
         actor_rate=jnp.float32(actor_rate),
@@ -86,19 +86,19 @@ def init(
     )
 
 
-def current_policy(environment: Environment, learner: Learner, *, settings: A2c) -> Policy:
+def current_policy(environment: Environment, learner: A2cLearner, *, settings: A2c) -> Policy:
     """What the actors play, by player `[D_p, A]`.
 
     Raises:
       ValueError: the environment does not list its information states.
     """
-    features, legal = environment.encoded(listed(environment))
+    features, legal = environment.encoded(listed_states(environment))
     outputs = apply_player_networks(_graph(environment, settings), learner.params, features)
-    return networks.own(environment, _policy(outputs[..., :-1], legal[None]))
+    return networks.own_policies(environment, _policy(outputs[..., :-1], legal[None]))
 
 
 def policy_at(
-    environment: Environment, learner: Learner, node: Any, *, settings: A2c
+    environment: Environment, learner: A2cLearner, node: Any, *, settings: A2c
 ) -> Float[Array, " A"]:
     """What the actor of a node of the environment's game plays."""
     return _policy_at(environment, _graph(environment, settings), learner.params, node)
@@ -107,13 +107,13 @@ def policy_at(
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     environment: Environment,
-    learner: Learner,
+    learner: A2cLearner,
     key: Key[Array, ""],
     *,
     settings: A2c,
     num_rounds: int | Int[Array, ""],
     fixed: Float[Array, "N1 A"] | None = None,
-) -> Learner:
+) -> A2cLearner:
     """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
 
     `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
@@ -128,16 +128,16 @@ def run(
             batch = _played(environment, graph, params, luck, settings, fixed)
             gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
             found = gradient(params, graph, batch, batch.weight)
-            return networks.descended(params, found, learner.critic_rate), batch
+            return networks.descend(params, found, learner.critic_rate), batch
 
         first = critic(0, (learner.params, None))
         params, batch = jax.lax.fori_loop(1, settings.critic_updates, critic, first)
         gradient = jax.vmap(jax.grad(_actor_loss), (0, None, None, 0, None))
         found = gradient(params, graph, batch, batch.weight, settings.entropy)
-        params = networks.descended(params, found, learner.actor_rate)
+        params = networks.descend(params, found, learner.actor_rate)
         return learner.replace(step=learner.step + 1, params=params)
 
-    return episodes.repeated(one, learner, key, num_rounds)
+    return episodes.repeat_episodes(one, learner, key, num_rounds)
 
 
 def _outputs(environment):

@@ -27,7 +27,13 @@ from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
-from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
+from train.rl.environment import (
+    Environment,
+    listed_states,
+    next_own_decision,
+    payoff_of_actor,
+    play,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +58,7 @@ class Dqn:
 
 
 @record
-class Replay:
+class DqnReplay:
     """Transitions of all players; row C of the buffers takes what belongs nowhere."""
 
     count: Array  # [P] int32 transitions that ever came
@@ -64,13 +70,13 @@ class Replay:
 
 
 @record
-class Learner:
+class DqnLearner:
     """What is learned."""
 
     step: Array  # [] int32 rounds done
     params: PyTree  # [P, ...] of the players' networks
     target: PyTree  # [P, ...] of those that tell what comes later
-    replay: Replay
+    replay: DqnReplay
     rate: Array  # []
     first_exploration: Array  # []
 
@@ -82,7 +88,7 @@ def init(
     settings: Dqn,
     rate: float | Float[Array, ""] = 1e-2,
     first_exploration: float | Float[Array, ""] = 1.0,
-) -> Learner:
+) -> DqnLearner:
     """A learner before its first round; `key` is consumed."""
     actions = environment.game.num_actions
     params = networks.new_networks(environment, key, settings, num_outputs=actions)
@@ -90,11 +96,11 @@ def init(
     nothing = jax.tree.map(
         lambda leaf: jnp.zeros((*shape, *leaf.shape), leaf.dtype), environment.nothing()
     )
-    return Learner(
+    return DqnLearner(
         step=jnp.int32(0),
         params=params,
         target=params,
-        replay=Replay(
+        replay=DqnReplay(
             count=jnp.zeros(shape[0], jnp.int32),
             seen=nothing,
             action=jnp.zeros(shape, jnp.int32),
@@ -107,19 +113,19 @@ def init(
     )
 
 
-def greedy_policy(environment: Environment, learner: Learner, *, settings: Dqn) -> Policy:
+def greedy_policy(environment: Environment, learner: DqnLearner, *, settings: Dqn) -> Policy:
     """The actions of the highest value, by player `[D_p, A]`.
 
     Raises:
       ValueError: the environment does not list its information states.
     """
-    features, legal = environment.encoded(listed(environment))
+    features, legal = environment.encoded(listed_states(environment))
     values = apply_player_networks(_graph(environment, settings), learner.params, features)
-    return networks.own(environment, _greedy(values, legal[None]))
+    return networks.own_policies(environment, _greedy(values, legal[None]))
 
 
 def policy_at(
-    environment: Environment, learner: Learner, node: Any, *, settings: Dqn
+    environment: Environment, learner: DqnLearner, node: Any, *, settings: Dqn
 ) -> Float[Array, " A"]:
     """What the actor of a node of the environment's game plays: the action of highest value."""
     return _policy_at(environment, _graph(environment, settings), learner.params, node)
@@ -128,13 +134,13 @@ def policy_at(
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     environment: Environment,
-    learner: Learner,
+    learner: DqnLearner,
     key: Key[Array, ""],
     *,
     settings: Dqn,
     num_rounds: int | Int[Array, ""],
     fixed: Float[Array, "N1 A"] | None = None,
-) -> Learner:
+) -> DqnLearner:
     """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
 
     `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
@@ -148,11 +154,11 @@ def run(
         replay = stored(learner.replay, lines)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
-        luck = episodes.numbers(learn_key, shape)
+        luck = episodes.uniform_numbers(learn_key, shape)
         rows = jnp.floor(luck * size[:, None].astype(luck.dtype)).astype(jnp.int32)
         gradient = jax.vmap(jax.grad(_loss), (0, 0, 0, 0, None, None))
         found = gradient(learner.params, learner.target, replay, rows, graph, environment)
-        params = networks.descended(learner.params, found, learner.rate)
+        params = networks.descend(learner.params, found, learner.rate)
         step = learner.step + 1
         target = jax.tree.map(
             lambda new, old: jnp.where(step % settings.target_every == 0, new, old),
@@ -161,19 +167,19 @@ def run(
         )
         return learner.replace(step=step, params=params, target=target, replay=replay)
 
-    return episodes.repeated(one, learner, key, num_rounds)
+    return episodes.repeat_episodes(one, learner, key, num_rounds)
 
 
-def stored(replay: Replay, lines: episodes.Line) -> Replay:
+def stored(replay: DqnReplay, lines: episodes.Trajectory) -> DqnReplay:
     """The buffers with all decisions of a batch of lines, in place of the oldest."""
     num_players, rows = replay.action.shape
-    following = jax.vmap(functools.partial(next_own, num_players=num_players))(lines)
+    following = jax.vmap(functools.partial(next_own_decision, num_players=num_players))(lines)
     last = following == lines.actor.shape[1]
     later = jax.tree.map(
         lambda leaf: jax.vmap(lambda line, step: line[step])(leaf, jnp.where(last, 0, following)),
         lines.told,
     )
-    new = Replay(
+    new = DqnReplay(
         count=None,
         seen=lines.told,
         action=lines.action,

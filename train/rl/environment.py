@@ -22,7 +22,7 @@ from jaxgames.game_tree import MAX_HISTORIES, enumerate_game
 from jaxgames.histories import states_at
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import build_decision_tree
-from solvers.sampling.episodes import Line, Playable
+from solvers.sampling.episodes import Playable, Trajectory
 from solvers.sampling.indexed_game import Index, indexed_game
 
 
@@ -120,7 +120,7 @@ def play(
     policy: Callable[[Any], Float[Array, " A"]],
     *,
     fixed: Float[Array, "N1 A"] | None,
-) -> Line:
+) -> Trajectory:
     """An episode in which all players follow `policy`; but `fixed`, where its rows are not 0.
 
     It tells the observations. `key` is consumed.
@@ -131,12 +131,12 @@ def play(
         if fixed is not None:
             given = fixed[node.state]
             weights = jnp.where(jnp.sum(given) > 0, given, weights)
-        return carry, episodes.pick(weights, luck[0]), environment.observe(node)
+        return carry, episodes.pick_action(weights, luck[0]), environment.observe(node)
 
     return episodes.play(environment.game, key, choose, None)
 
 
-def next_own(line: Line, *, num_players: int) -> Int[Array, " T"]:
+def next_own_decision(line: Trajectory, *, num_players: int) -> Int[Array, " T"]:
     """For each of T decisions the number of its actor's next one; T if that was the last."""
     end = jnp.int32(len(line.actor))
     players = jnp.arange(num_players, dtype=jnp.int32)
@@ -151,13 +151,13 @@ def next_own(line: Line, *, num_players: int) -> Int[Array, " T"]:
     return jax.lax.scan(back, last, (line.actor, numbers), reverse=True)[1]
 
 
-def payoff_of_actor(line: Line) -> Float[Array, " T"]:
+def payoff_of_actor(line: Trajectory) -> Float[Array, " T"]:
     """What the actor of each decision got in the end; 0 where nobody acts."""
     got = line.payoffs[jnp.maximum(line.actor, 0)]
     return jnp.where(line.actor == TERMINAL, 0, got)
 
 
-def listed(environment: Environment) -> Int[np.ndarray, " N"]:
+def listed_states(environment: Environment) -> Int[np.ndarray, " N"]:
     """The numbers of all information states.
 
     Raises:

@@ -10,7 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, Key, PyTree
 
 from nets.player_networks import new_player_networks
-from solvers.sampling.decision_tree import policies
+from solvers.sampling.decision_tree import split_by_player
 from solvers.sequence_form import Policy
 from train.rl.environment import Environment
 
@@ -41,13 +41,13 @@ def _networks(environment, key, settings, num_outputs):
     )
 
 
-def own(environment: Environment, tables: Float[Array, "P n A"]) -> Policy:
+def own_policies(environment: Environment, tables: Float[Array, "P n A"]) -> Policy:
     """From every player's table over all N information states its own rows: `[D_p, A]`."""
     each = enumerate(tables)
-    return tuple(policies(environment.game, table)[player] for player, table in each)
+    return tuple(split_by_player(environment.game, table)[player] for player, table in each)
 
 
-def descended(params: PyTree, gradient: PyTree, rate: Float[Array, ""]) -> PyTree:
+def descend(params: PyTree, gradient: PyTree, rate: Float[Array, ""]) -> PyTree:
     """Parameters after one step of stochastic gradient descent."""
     rule = optax.sgd(rate)
     change, _ = rule.update(gradient, rule.init(params))

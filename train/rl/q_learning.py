@@ -21,9 +21,15 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.core import TERMINAL, record
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import policies
+from solvers.sampling.decision_tree import split_by_player
 from solvers.sequence_form import Policy
-from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
+from train.rl.environment import (
+    Environment,
+    listed_states,
+    next_own_decision,
+    payoff_of_actor,
+    play,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,30 +46,30 @@ class QLearning:
 
 
 @record
-class Learner:
+class QLearner:
     """What is learned; row N of the table is nobody's."""
 
     step: Array  # [] int32 episodes done
     values: Array  # [N + 1, A]
 
 
-def init(environment: Environment) -> Learner:
+def init(environment: Environment) -> QLearner:
     """A learner before its first episode."""
     game = environment.game
-    return Learner(step=jnp.int32(0), values=jnp.zeros((game.num_states + 1, game.num_actions)))
+    return QLearner(step=jnp.int32(0), values=jnp.zeros((game.num_states + 1, game.num_actions)))
 
 
-def greedy_policy(environment: Environment, learner: Learner) -> Policy:
+def greedy_policy(environment: Environment, learner: QLearner) -> Policy:
     """The actions of the highest value, by player `[D_p, A]`.
 
     Raises:
       ValueError: the environment does not list its information states.
     """
-    rows = listed(environment)
-    return policies(environment.game, _greedy(learner.values[rows], environment.legal[rows]))
+    rows = listed_states(environment)
+    return split_by_player(environment.game, _greedy(learner.values[rows], environment.legal[rows]))
 
 
-def policy_at(environment: Environment, learner: Learner, node: Any) -> Float[Array, " A"]:
+def policy_at(environment: Environment, learner: QLearner, node: Any) -> Float[Array, " A"]:
     """What the actor of a node of the environment's game plays: the actions of highest value."""
     return _greedy(learner.values[node.state], node.uniform > 0)
 
@@ -71,13 +77,13 @@ def policy_at(environment: Environment, learner: Learner, node: Any) -> Float[Ar
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     environment: Environment,
-    learner: Learner,
+    learner: QLearner,
     key: Key[Array, ""],
     *,
     settings: QLearning,
     num_episodes: int | Int[Array, ""],
     fixed: Float[Array, "N1 A"] | None = None,
-) -> Learner:
+) -> QLearner:
     """The learner after so many more episodes, in one compiled loop; `key` is the whole run's.
 
     `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
@@ -92,24 +98,26 @@ def run(
         line = play(environment, key, policy, fixed=fixed)
         return learned(environment, learner, line, settings=settings)
 
-    return episodes.repeated(one, learner, key, num_episodes)
+    return episodes.repeat_episodes(one, learner, key, num_episodes)
 
 
 def learned(
-    environment: Environment, learner: Learner, line: episodes.Line, *, settings: QLearning
-) -> Learner:
+    environment: Environment, learner: QLearner, line: episodes.Trajectory, *, settings: QLearning
+) -> QLearner:
     """The learner after a line of play."""
     game, values = environment.game, learner.values[line.state]
     _, legal = environment.encoded(line.told)
     best = jnp.max(jnp.where(legal, values, -jnp.inf), axis=1)  # [T]
-    following = next_own(line, num_players=game.num_players)
+    following = next_own_decision(line, num_players=game.num_players)
     target = jnp.append(best, 0)[following]
     target = jnp.where(following == len(best), payoff_of_actor(line), target)
     taken = jax.nn.one_hot(line.action, game.num_actions, dtype=bool)
     taken = taken & (line.actor != TERMINAL)[:, None]
     change = settings.step_size * (target[:, None] - values)
     after = values + jnp.where(taken, change, 0)
-    return Learner(step=learner.step + 1, values=episodes.put(learner.values, line.state, after))
+    return QLearner(
+        step=learner.step + 1, values=episodes.put_rows(learner.values, line.state, after)
+    )
 
 
 def _greedy(values, legal):
