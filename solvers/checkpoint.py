@@ -27,7 +27,7 @@ _SPARE_BYTES = 2**20  # for what Orbax writes besides the state
 
 def save(path: Path | str, state: CfrState, *, tree: SequenceForm, solver: Solver) -> None:
     """Writes `state` under the folder `path`; see `write`."""
-    write(path, state, identity=_identity(tree, solver, state.storage))
+    write(path, state, identity=solve_identity(tree, solver, state.storage))
 
 
 def restore(
@@ -40,7 +40,7 @@ def restore(
       ValueError: it is corrupt, or of another game, solver, precision or storage.
     """
     template = jax.eval_shape(functools.partial(cfr.init, storage=storage), tree)
-    return read(path, template, identity=_identity(tree, solver, storage))
+    return read(path, template, identity=solve_identity(tree, solver, storage))
 
 
 def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
@@ -90,7 +90,17 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
         return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
 
 
-def _identity(tree: SequenceForm, solver: Solver, storage: str) -> dict[str, object]:
+def solve_identity(tree: SequenceForm, solver: Any, storage: str = "full") -> dict[str, object]:
+    """What a checkpoint must agree with to be continued.
+
+    Args:
+      tree: the game that is solved.
+      solver: its settings, of any kind, whose `repr` tells all of them.
+      storage: of the state between iterations (see `cfr.init`).
+
+    Returns:
+      The `identity` for `write` and `read`.
+    """
     return {
         "game": tree.game,
         "solver": repr(solver),

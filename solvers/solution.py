@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.adapters import load
 from jaxgames.core import Game
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
 from jaxgames.policy_text import policy_rows
+from jaxgames.registry import make
 from solvers import evaluation
 from solvers.registry import CompiledGame, LinearProgram, prepare_solver, solver_by_name
 from solvers.sequence_form import Policy, SequenceForm, build_sequence_form
@@ -176,7 +176,7 @@ def compile_game(
     if isinstance(game, SequenceForm):
         return CompiledGame(sequence_form=game)
     if isinstance(game, str):
-        game = load(game, max_histories=max_histories)
+        game = make(game, max_histories=max_histories)
     tree = game if isinstance(game, GameTree) else enumerate_game(game, max_histories=max_histories)
     return CompiledGame(
         sequence_form=build_sequence_form(tree, dtype=dtype),

@@ -22,7 +22,7 @@ from experiments.harness import plots, results, tables
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
-from solvers.cfr import SOLVERS
+from solvers.registry import SOLVERS
 
 SCHEMA = {  # of the design: one for every result
     "experiment": str,

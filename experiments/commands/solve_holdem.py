@@ -39,6 +39,7 @@ from jaxgames.holdem.ranges import (
 from solvers import cfr
 from solvers.holdem.solution import Node, Solution
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
+from solvers.registry import prepare_cfr
 
 _FILES = (
     results.RESULT_FILE,
@@ -116,22 +117,20 @@ def main(config: Config, *, command: str) -> int:
         iterations=config.iterations, every=config.every, target=target
     )
     prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
+    prepared = prepare_cfr(solver, tree.public, root_reach=tree.root_reach, storage=config.storage)
     with progress(cards_name(tree.board), config.iterations) as report:
         run = measured_solve.run(
-            tree.public,
-            solver,
+            prepared,
             schedule,
             folder=config.out,
             resume=config.resume,
             report=report,
-            root_reach=tree.root_reach,
             weight=tree.total,
-            storage=config.storage,
         )
     (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
     solution = Solution(tree, cfr.average_policy(tree.public, run.state))
     with status("writing the solution"):
-        speed = measured_solve.iterations_per_second(tree.public, run.state, solver)
+        speed = measured_solve.iterations_per_second(prepared, run.state)
         _write(config, solution, run.points, target)
         result = results.make_result(
             experiment="solve_holdem",
