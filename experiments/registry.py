@@ -44,7 +44,7 @@ TOOLS = {
     ),
     "tables": Entry(
         "commands.results_tables",
-        "Write README's results tables from all experiments/results/**/result.json.",
+        "Write the tables of docs/results.md from all experiments/results/**/result.json.",
     ),
 }
 EXPERIMENTS = {

@@ -410,7 +410,7 @@ def test_commit_is_that_of_this_checkout_or_unknown(tmp_path, monkeypatch):
     assert results.commit() == "unknown"
 
 
-def make_readme(root, *numbers):
+def make_results_page(root, *numbers):
     folder = root / "experiments" / "results" / "some" / "cpu"
     folder.mkdir(parents=True)
     result = results.make_result(
@@ -422,38 +422,40 @@ def make_readme(root, *numbers):
         numbers=numbers,
     )
     results.write_result(folder, result)
-    (root / "README.md").write_text(f"# head\n{tables.BEGIN}\nold\n{tables.END}\ntail\n")
+    (root / "docs").mkdir()
+    (root / tables.PAGE).write_text(f"# head\n{tables.BEGIN}\nold\n{tables.END}\ntail\n")
 
 
-def test_readme_tables(tmp_path, monkeypatch, capfd):
+def test_results_tables(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    make_readme(
+    make_results_page(
         tmp_path,
         results.Number(name="ours:kuhn", value=2e6, unit="iterations/s"),
         results.Number(name="theirs:kuhn", value=58774.0, unit="iterations/s", paper=60000.0),
         results.Number(name="ours:leduc", value=3.5, unit="iterations/s"),
     )
     assert cli.main(["tables", "--check"]) == 2
-    assert "README.md is out of date" in capfd.readouterr().err
+    assert "docs/results.md is out of date" in capfd.readouterr().err
     assert cli.main(["tables"]) == 0
-    text = (tmp_path / "README.md").read_text()
+    text = (tmp_path / tables.PAGE).read_text()
     assert "| iterations/s | ours | theirs |\n|---|---:|---:|\n" in text
     assert "| kuhn | 2,000,000 | 58,774 (published 60,000) |\n| leduc | 3.5 |  |\n" in text
-    assert "**[some, cpu](experiments/results/some/cpu)**: what it is." in text
+    assert "### some, cpu\n\nWhat it is.\n\n```\npython -m experiments some\n```\n" in text
+    assert "[result.json](../experiments/results/some/cpu/result.json)" in text
     assert text.startswith("# head\n")
     assert text.endswith(f"{tables.END}\ntail\n")
     assert "old" not in text
     assert cli.main(["tables", "--check"]) == 0
 
 
-def test_readme_tables_of_single_numbers(tmp_path, monkeypatch):
+def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    make_readme(
+    make_results_page(
         tmp_path, results.Number(name="value", value=-0.05556, low=-0.06, high=-0.05, unit="chips")
     )
     tables.main(check=False)
     line = "| value | -0.05556 | -0.06 to -0.05 |  | chips |"
-    assert line in (tmp_path / "README.md").read_text()
+    assert line in (tmp_path / tables.PAGE).read_text()
 
 
 def test_labels_move_apart():

@@ -10,10 +10,10 @@ from experiments.harness.experiment import Command
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Write README's results tables from all experiments/results/**/result.json."""
+    """Write the tables of docs/results.md from all experiments/results/**/result.json."""
 
     check: bool = False
-    """Write nothing; fail if README is not what would be written."""
+    """Write nothing; fail if docs/results.md is not what would be written."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:
