@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
+from jaxgames.debug import checked
 from jaxgames.registry import call
 from solvers.batching import batch_last
 from solvers.regret import (
@@ -43,6 +44,7 @@ from solvers.sequence_form import (
 from solvers.sequence_form.averaging import behaviour
 from solvers.sequence_form.sparse_sum import stored
 from solvers.sequence_form.storage import Compressed, check_storage, compress, decompress
+from solvers.value_checks import check_cfr_start, check_cfr_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +138,7 @@ class CfrState:
     storage: str = flax.struct.field(pytree_node=False, default="full")
 
 
+@checked(check_cfr_start)
 def init(
     tree: SequenceForm,
     *,
@@ -178,6 +181,7 @@ def _start(tree, root_reach, policy, policy_weight) -> CfrState:
     )
 
 
+@checked(check_cfr_state)
 @functools.partial(jax.jit, static_argnames="solver")
 def run(
     tree: SequenceForm, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
@@ -203,6 +207,7 @@ def _loop(solver: Solver):
     return batch_last(loop)
 
 
+@checked(check_cfr_state)
 @jax.jit
 def average_policy(tree: SequenceForm, state: CfrState) -> Policy:
     """Average policies, which converge to equilibrium: by player `[D_p, A]`.
@@ -213,6 +218,7 @@ def average_policy(tree: SequenceForm, state: CfrState) -> Policy:
     return unpack(tree, tuple(map(behaviour, tree.treeplexes, reach)))
 
 
+@checked(check_cfr_state)
 @jax.jit
 def current_policy(tree: SequenceForm, state: CfrState) -> Policy:
     """The policies of the next iteration: by player `[D_p, A]`."""

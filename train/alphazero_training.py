@@ -27,9 +27,11 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs
 from jaxgames.core import record
+from jaxgames.debug import checked
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
+from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
 from train.data_sharding import DATA
@@ -111,6 +113,7 @@ def new_alphazero_training(
     return jax.jit(start, out_shardings=layout)(game, params, key)
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
     game: PgxBeliefs,

@@ -22,10 +22,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
+from jaxgames.debug import checked
 from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
 from solvers.sampling import episodes
 from solvers.sampling.information_set_mcts import IsmctsResult
 from solvers.sequence_form.sweeps import sum_actions
+from solvers.value_checks import check_response_search
 
 # evaluate(params, node) -> value of the responder's information state there, in units of the
 # settings' `scale`, and logits of its actions [A]
@@ -72,6 +74,7 @@ class ResponseTree:
     total: Array  # [M, A] sum of what followed
 
 
+@checked(check_response_search)
 def search(
     response: ResponseGame,
     params: PyTree,

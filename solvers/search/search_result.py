@@ -14,11 +14,13 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.table import belief_table
 from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.core import Game
+from jaxgames.debug import checked
 from jaxgames.game_tree import GameTree
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.search.problem_checks import check_problem
 from solvers.search.search_tree import at
+from solvers.value_checks import check_search
 
 _SHOWN = 12  # rows that are printed
 
@@ -117,6 +119,7 @@ def growing_tree_search(
     )
 
 
+@checked(check_search)
 @functools.partial(jax.jit, static_argnames="settings")
 def _search(game, params, key, problem, *, settings):
     return growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
