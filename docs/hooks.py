@@ -5,11 +5,12 @@ results under `experiments/results/`, and the notebooks are notebooks. Here thos
 of the site, and the docstrings of each package become a page.
 """
 
+import importlib
+import inspect
 import json
 import pathlib
 import re
 
-import griffe
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -59,23 +60,24 @@ def notebook_page(notebook):
 
 def front_door_page():
     """A table per package of the names that it exports, each with its first sentence."""
-    lines = ["# Front door", "", "The names that each package exports, and what each is.", ""]
+    lines = ["# Front door", "", "The names that each package exports, and what each is."]
     for package in PACKAGES:
-        module = griffe.load(package, search_paths=[ROOT])
-        lines += [f"## {package}", "", summary(module), "", "| name | what it is |", "|---|---|"]
-        for name in module.exports or ():
-            member = module[str(name)]
-            target = member.final_target if member.is_alias else member
-            is_described = target.is_class or target.is_function
-            shown = f"[`{name}`][{target.path}]" if is_described else f"`{target.path}`"
-            lines.append(f"| {shown} | {summary(target)} |")
-        lines.append("")
-    return "\n".join(lines)
+        module = importlib.import_module(package)
+        lines += ["", f"## {package}", "", first_sentence(module), ""]
+        lines += ["| name | what it is |", "|---|---|"]
+        for name in module.__all__:
+            member = getattr(module, name)
+            if inspect.isclass(member) or callable(member):
+                link = f"[`{name}`][{member.__module__}.{member.__qualname__}]"
+                lines.append(f"| {link} | {first_sentence(member)} |")
+            else:
+                lines.append(f"| `{name}` | {member!r} |")
+    return "\n".join(lines) + "\n"
 
 
-def summary(documented):
-    """The first sentence of a docstring, on one line."""
-    text = documented.docstring.value if documented.docstring else ""
+def first_sentence(documented):
+    """The first paragraph of a docstring, on one line."""
+    text = inspect.getdoc(documented) or ""
     return " ".join(text.partition("\n\n")[0].split()).replace("|", "\\|")
 
 

@@ -20,9 +20,9 @@ from solvers.sequence_form import Policy, RootReach, SequenceForm, sweeps, unifo
 _TOLERANCE = 1e-3  # of reaches that two ways of adding up give, in float32
 
 
-def check_policy(tree: SequenceForm, policy: Policy, root_reach: RootReach | None) -> None:
+def check_policy(form: SequenceForm, policy: Policy, root_reach: RootReach | None) -> None:
     """Of evaluation: a policy for every player, and ranges."""
-    for player, (rows, legal) in enumerate(zip(policy, _legal(tree), strict=True)):
+    for player, (rows, legal) in enumerate(zip(policy, _legal(form), strict=True)):
         require_policy(jnp.asarray(rows), legal, f"policy[{player}]")
     check_root_reach(root_reach)
 
@@ -33,22 +33,22 @@ def check_root_reach(root_reach: RootReach | None) -> None:
         require_reach(reach, f"root_reach[{player}]")
 
 
-def check_start(tree: SequenceForm, root_reach: RootReach | None, policy: Policy | None) -> None:
+def check_start(form: SequenceForm, root_reach: RootReach | None, policy: Policy | None) -> None:
     """Of `init` of fictitious play: ranges, and a policy to start from."""
     check_root_reach(root_reach)
     if policy is not None:
-        check_policy(tree, policy, None)
+        check_policy(form, policy, None)
 
 
 def check_cfr_start(
-    tree: SequenceForm, root_reach: RootReach | None, policy: Policy | None, policy_weight: Any
+    form: SequenceForm, root_reach: RootReach | None, policy: Policy | None, policy_weight: Any
 ) -> None:
     """Of `cfr.init`: the same, and the weight of the policy."""
-    check_start(tree, root_reach, policy)
+    check_start(form, root_reach, policy)
     require_reach(jnp.asarray(policy_weight, float), "policy_weight")
 
 
-def check_cfr_state(tree: SequenceForm, state: Any) -> None:
+def check_cfr_state(form: SequenceForm, state: Any) -> None:
     """Of `cfr.run` and the read-outs: a state of this tree, whose reaches follow its policies."""
     for player, reach in enumerate(state.root_reach):
         require_reach(reach, f"state.root_reach[{player}]")
@@ -56,7 +56,7 @@ def check_cfr_state(tree: SequenceForm, state: Any) -> None:
     if state.storage != "full":
         return
     require_finite(state.minimizers, "state.minimizers")
-    for player, treeplex in enumerate(tree.treeplexes):
+    for player, treeplex in enumerate(form.treeplexes):
         tables = tuple(memory.policy for memory in state.minimizers[player])
         expected = sweeps.reach(treeplex, tables, state.root_reach[player])
         reach = state.reach[player]
@@ -114,6 +114,6 @@ def check_training(state: Any) -> None:
     require_finite(state.learner.params, "state.learner.params")
 
 
-def _legal(tree: SequenceForm):
+def _legal(form: SequenceForm):
     """Legal actions by player `[D_p, A]`."""
-    return tuple(rows > 0 for rows in unpack(tree, uniform(tree)))
+    return tuple(rows > 0 for rows in unpack(form, uniform(form)))

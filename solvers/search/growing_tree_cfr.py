@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
 from solvers.batching import widest
@@ -26,7 +27,7 @@ from solvers.search.search_state import (
     Problem,
     Search,
 )
-from solvers.search.search_tree import at, columns, expand, new_tree, node_policy, with_columns
+from solvers.search.search_tree import columns, expand, new_tree, node_policy, with_columns
 from solvers.value_checks import check_search
 
 __all__ = [
