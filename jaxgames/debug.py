@@ -1,9 +1,15 @@
 """Debug mode: values that shapes cannot tell are checked, and errors name the argument.
 
-    from jaxgames import debug
-
-    with debug.checks():
-        evaluation.nash_conv(form, policy)  # ValueError if `policy` is not a policy
+    >>> import jax.numpy as jnp
+    >>> from jaxgames import debug, make
+    >>> from solvers import evaluation
+    >>> from solvers.sequence_form import build_sequence_form
+    >>> form = build_sequence_form(make("kuhn_poker"))
+    >>> policy = (jnp.full((6, 2), 0.75), jnp.full((6, 2), 0.5))
+    >>> with debug.checks():
+    ...     evaluation.nash_conv(form, policy)
+    Traceback (most recent call last):
+    ValueError: nash_conv: sum of policy[0] over actions[0] is 1.5; allowed: 1
 
 With `JAXGAMES_DEBUG=1` in the environment the mode is on from the beginning.
 
@@ -79,9 +85,7 @@ def enabled() -> bool:
 def checked(check: Callable[..., None]) -> Callable[[Callable], Checked]:
     """Decorates a function whose arguments are to be checked in debug mode.
 
-        @checked(check_policy)
-        @jax.jit
-        def nash_conv(form, policy): ...
+    The decorator stands above `jax.jit`.
 
     Args:
       check: called with those arguments that it has parameters for, by name; it calls `require`
@@ -260,8 +264,13 @@ def _traced(arguments: Any) -> bool:
 
 def _check_now(check, name, arguments) -> None:
     """Runs a check of known values, compiled."""
+    from jax.experimental.checkify import JaxRuntimeError
+
     structure, static, arrays = _split(arguments)
-    _chexified(check, name, structure, static)(arrays)
+    try:
+        _chexified(check, name, structure, static)(arrays)
+    except JaxRuntimeError as error:
+        raise ValueError(_message(str(error))) from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -283,10 +292,13 @@ def _check_in_program(check, name, arguments) -> None:
 
 
 def _throw(error) -> None:
-    message = error.get()
-    if message is not None:
-        _failures.append(message)
-        raise ValueError(message)
+    if error.get() is not None:
+        _failures.append(_message(error.get()))
+        raise ValueError(_failures[-1])
+
+
+def _message(text: str) -> str:
+    return text.removesuffix(" (`check` failed)")
 
 
 def _run_check(check, name, structure, static, arrays) -> None:

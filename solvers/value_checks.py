@@ -68,8 +68,8 @@ def check_cfr_state(form: SequenceForm, state: Any) -> None:
 
 def check_listed_policy(game: BeliefGame, listing: Listing, policy: Float[Array, "S A N"]) -> None:
     """Of evaluation at the level of beliefs: a policy at every listed public state."""
-    legal = jax.vmap(game.legal)(listing.state)  # [S, N, A]
-    require_policy(policy.swapaxes(1, 2), legal, "policy (actions last)")
+    legal = jax.vmap(game.legal)(listing.state)
+    require_policy(policy.swapaxes(1, 2), legal.swapaxes(1, 2), "policy (actions last)")
 
 
 def check_search(game: BeliefGame, params: PyTree, problem: Any) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 import solvers
 from jaxgames import debug
-from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table, list_public_states
 from jaxgames.core import CHANCE
 from jaxgames.registry import make
 from solvers import cfr, evaluation, fictitious_play

@@ -41,9 +41,9 @@ EXPORTS = {
         " new_player_networks new_torso new_value_prior to_bytes"
     ),
     "train": (
-        "AgentConfig LearnerSettings MetricsWriter SelfPlaySettings StudentOfGamesSettings"
-        " TrainedAgent load_agent new_student_of_games_training paper_settings require_finite"
-        " student_of_games"
+        "AgentConfig AlphaZeroSettings LearnerSettings MetricsWriter ResponseSettings"
+        " SelfPlaySettings StudentOfGamesSettings TrainedAgent load_agent paper_settings"
+        " require_finite student_of_games"
     ),
 }
 SMALL = train.AgentConfig(
