@@ -104,6 +104,14 @@ class Game(abc.ABC):
         known = [self.features(state, player) for player in range(self.num_players)]
         return jnp.stack(known)[jnp.maximum(state.actor, 0)]
 
+    def belief_game(self) -> typing.Any:
+        """This game as a `jaxgames.beliefs.BeliefGame` of its own, or None if it has none.
+
+        Games return one that merges information states or that is too large to enumerate;
+        `jaxgames.beliefs.belief_table` then compiles that instead of the histories.
+        """
+        return None
+
     @abc.abstractmethod
     def render(self, state: State) -> str:
         """Human-readable picture of a concrete state, all cards open."""

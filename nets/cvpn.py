@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Float, PyTree
 
+from jaxgames.arrays import masked_softmax, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from nets.torsos import new_torso
 
@@ -111,13 +112,12 @@ class CvpnEvaluator:
         seen = smoothed(game, state, reach, self.smoothing)
         values, logits = network(game.encode(state), normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
-        return values, masked_softmax(logits / self.temperature, game.legal(state).T)
+        return values, masked_softmax(logits / self.temperature, game.legal(state))
 
 
 def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
     """Ranges: reaches that sum to 1, or to 0 where nothing is reached."""
-    total = jnp.sum(reach, axis=1, keepdims=True)
-    return reach / jnp.where(total > 0, total, 1)
+    return safe_divide(reach, jnp.sum(reach, axis=1, keepdims=True))
 
 
 def smoothed(
@@ -154,15 +154,6 @@ def counterfactual(
         excess, total = jnp.sum(reach * found), jnp.sum(reach[0] * mass[0])
         found = found - mass * excess / jnp.where(total > 0, 2 * total, 1)
     return found
-
-
-def masked_softmax(logits: Float[Array, "A N"], legal: Bool[Array, "A N"]) -> Float[Array, "A N"]:
-    """Softmax over the legal actions of each row; 0 in rows without any."""
-    highest = jnp.max(jnp.where(legal, logits, -jnp.inf), axis=0, keepdims=True)
-    highest = jnp.where(jnp.isfinite(highest), highest, 0)
-    weights = jnp.where(legal, jnp.exp(jnp.where(legal, logits - highest, 0)), 0)
-    total = jnp.sum(weights, axis=0, keepdims=True)
-    return weights / jnp.where(total > 0, total, 1)
 
 
 def to_bytes(params: PyTree) -> bytes:

@@ -66,7 +66,7 @@ def new_value_prior(
         width=width,
         depth=depth,
         torso=torso,
-        board=getattr(game, "board", None),
+        board=game.board,
         rngs=nnx.Rngs(seed),
     )
 

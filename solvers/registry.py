@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import call

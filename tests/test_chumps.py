@@ -109,13 +109,13 @@ def test_bad_input():
     chump = Chump((0.0, 1.0, 0.0))
     with pytest.raises(ValueError, match=r"weights=\(0.0,\) must be"):
         Chump((0.0,))
-    with pytest.raises(ValueError, match="of all 52"):
+    with pytest.raises(ValueError, match="a deck of 52"):
         chump_responses(dataclasses.replace(ONE_CARD, ranks=12), chump)
-    with pytest.raises(ValueError, match="must be of 3 actions"):
+    with pytest.raises(ValueError, match="one entry for each of 3 actions"):
         chump_responses(ONE_CARD, Chump((0.0, 1.0)))
     with pytest.raises(ValueError, match="allowed="):
         chump_responses(ONE_CARD, chump, (ResponsePlan(allowed=((0, 2), (0, 1))),))
-    with pytest.raises(ValueError, match="must have limits or bets"):
+    with pytest.raises(ValueError, match="must be a limit game or have bets"):
         holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):

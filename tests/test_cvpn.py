@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import continual_resolving, growing_tree_cfr

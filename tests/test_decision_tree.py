@@ -66,7 +66,7 @@ def longest_way(found):
     """Decisions before each place."""
     before = np.zeros(len(found.table), int)
     first, count = np.split(found.table[:, 2:], 2, axis=1)
-    for _ in range(found.longest):
+    for _ in range(found.max_decisions):
         for begin, size in zip(first.T, count.T, strict=True):
             for place in np.flatnonzero(size):
                 before[begin[place] : begin[place] + size[place]] = before[place] + 1
@@ -92,9 +92,9 @@ def test_lotteries_of_unequal_chances():
     _, found, host = compiled("leduc_poker(suit_isomorphism=true)")
     root = tickets(0, host.num_starts, host.share, host.other)
     assert sorted(root.values()) == pytest.approx([1 / 15] * 3 + [2 / 15] * 6, abs=1e-6)
-    luck = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
-    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(luck)
-    counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(luck)
+    noise = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
+    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(noise)
+    counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(noise)
     np.testing.assert_allclose(counts[list(root)], list(root.values()), atol=1e-4)
 
 
@@ -124,9 +124,9 @@ def test_numbers_are_uniform_and_independent():
 
 
 def test_actions_are_drawn_by_weight():
-    luck = (jnp.arange(10_000, dtype=jnp.float32) + 0.5) / 10_000
+    noise = (jnp.arange(10_000, dtype=jnp.float32) + 0.5) / 10_000
     weights = jnp.array([0.0, 3.0, 0.0, 1.0, 0.0])
-    drawn = jax.vmap(lambda one: episodes.pick_action(weights, one))(luck)
+    drawn = jax.vmap(lambda one: episodes.pick_action(weights, one))(noise)
     np.testing.assert_array_equal(np.bincount(drawn, minlength=5), [0, 7500, 0, 2500, 0])
     assert episodes.pick_action(jnp.zeros(3), jnp.float32(0.7)) == 0
 

@@ -82,7 +82,7 @@ def test_a_run_of_translation(tmp_path):
 
 @pytest.mark.parametrize("name", translation.ONE_BET)
 def test_defending_is_part_of_an_equilibrium(name):
-    game = translation._one_bet(translation.ONE_BET[name], 5, "40%, 100%, allin")
+    game = translation.build_one_bet(translation.ONE_BET[name], 5, "40%, 100%, allin")
     tree = build_sequence_form(game.tree)
     value, _ = linear_program.solve(tree)
     first = np.zeros((tree.treeplexes[0].num_decisions, tree.num_actions), np.float32)

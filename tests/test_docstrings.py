@@ -47,9 +47,8 @@ def _is_program(text: str) -> bool:
 
 
 def test_programs_are_told_from_prose_and_equations():
-    text = "Head.\n\n    x = f(1)\n    y = x\n\nThen:\n\n    a = b + c\n\n"
-    text += "    >>> f(1)\n\nList:\n    f is."
-    assert programs(text) == ["x = f(1)\ny = x"]
+    paragraphs = ["Head.", "    x = f(1)\n    y = x", "Then:", "    a = b + c", "    >>> f(1)"]
+    assert programs("\n\n".join(paragraphs)) == ["x = f(1)\ny = x"]
 
 
 @pytest.mark.parametrize("name", MODULES)

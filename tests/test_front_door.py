@@ -14,7 +14,7 @@ import pytest
 import jaxgames
 import solvers
 import train
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.registry import SOLVERS
@@ -188,7 +188,7 @@ def test_search_is_compiled_once_for_a_game_and_settings():
 
     def evaluate(params, game, state, reach):
         traces.append(1)
-        return jax.numpy.zeros_like(reach), game.legal(state).T.astype(reach.dtype) / 2
+        return jax.numpy.zeros_like(reach), game.legal(state).astype(reach.dtype) / 2
 
     for seed in range(3):
         key = jax.random.key(seed)

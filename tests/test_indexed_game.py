@@ -55,10 +55,10 @@ def test_uct_learns_what_it_learns_from_tables():
 
 
 def test_lines_of_play_follow_the_rules():
-    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=3)
+    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, max_decisions=3)
 
-    def choose(carry, node, luck):
-        return carry, episodes.pick_action(node.uniform, luck[0]), node.uniform
+    def choose(carry, node, noise):
+        return carry, episodes.pick_action(node.uniform, noise[0]), node.uniform
 
     keys = jax.random.split(jax.random.key(0), 2000)
     lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
@@ -103,5 +103,5 @@ def test_bad_indices():
         indexed_game(KUHN, kuhn_index, num_states=0)
     with pytest.raises(ValueError, match=r"index gives row \d+ in kuhn_poker.*from 0 to 19"):
         indexed_game(KUHN, kuhn_index, num_states=20)
-    with pytest.raises(ValueError, match="longest=2 is less than the 3 decisions of a game"):
-        indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=2)
+    with pytest.raises(ValueError, match="max_decisions=2 is below the 3 decisions of an episode"):
+        indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, max_decisions=2)

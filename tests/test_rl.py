@@ -47,7 +47,7 @@ def line():
         actor=jnp.array([0, 1, 0, TERMINAL], jnp.int32),
         state=jnp.array([0, 7, 4, 12], jnp.int32),
         action=jnp.array([0, 1, 0, 0], jnp.int32),
-        told=jnp.array([0, 7, 4, 12], jnp.int32),
+        recorded=jnp.array([0, 7, 4, 12], jnp.int32),
         payoffs=jnp.array([-1.0, 1.0]),
     )
 
@@ -75,7 +75,7 @@ def test_q_learning_by_hand():
     here = environment("kuhn_poker")
     learner = q_learning.init(here)
     values = learner.values.at[4].set(jnp.array([-0.5, 0.75])).at[0].set(jnp.array([0.25, 9.0]))
-    learner = q_learning.learned(
+    learner = q_learning.update_from_trajectory(
         here, learner.replace(values=values), line(), settings=QLearning(step_size=0.5)
     )
     np.testing.assert_allclose(learner.values[0], [0.5, 9.0])  # 0.25 to 0.75
@@ -93,7 +93,7 @@ def test_replay_takes_transitions_in_place_of_the_oldest():
         last=jnp.zeros((2, 4), bool),
         payoff=jnp.full((2, 4), 9.0),
     )
-    found = dqn.stored(replay, jax.tree.map(lambda x: x[None], line()))
+    found = dqn.add_transitions(replay, jax.tree.map(lambda x: x[None], line()))
     np.testing.assert_array_equal(found.count, [6, 1])  # of a capacity of 3
     np.testing.assert_array_equal(found.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
     np.testing.assert_array_equal(found.action[:, :3], [[9, 0, 0], [1, 9, 9]])
@@ -271,7 +271,7 @@ def test_learning_rates_go_side_by_side():
 @pytest.mark.parametrize(
     ("make_settings", "message"),
     [
-        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be over 0 and at most 1"),
+        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be above 0 and at most 1"),
         (lambda: A2c(critic_updates=0), "critic_updates=0 must be at least 1"),
         (lambda: A2c(entropy=-1.0), "entropy=-1.0 must be at least 0"),
         (lambda: Dqn(capacity=0), "capacity=0 must be at least 1"),

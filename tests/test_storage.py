@@ -93,12 +93,12 @@ def test_solves_side_by_side_are_solves_one_by_one():
 def test_checkpoints_are_of_one_storage(tmp_path):
     tree, solver = public_tree("kuhn_poker", dtype="float32"), cfr.dcfr()
     state = cfr.run(tree, cfr.init(tree, storage="int16"), solver=solver, num_iterations=7)
-    checkpoint.save(tmp_path, state, tree=tree, solver=solver)
-    again = checkpoint.restore(tmp_path, tree=tree, solver=solver, storage="int16")
+    checkpoint.save(tmp_path, state, form=tree, solver=solver)
+    again = checkpoint.restore(tmp_path, form=tree, solver=solver, storage="int16")
     jax.tree.map(np.testing.assert_array_equal, again, state)
     assert again.storage == "int16"
     with pytest.raises(ValueError, match="has dtype='float32 in int16', not 'float32'"):
-        checkpoint.restore(tmp_path, tree=tree, solver=solver)
+        checkpoint.restore(tmp_path, form=tree, solver=solver)
 
 
 def test_the_estimate_of_memory_knows_the_storage():

@@ -35,7 +35,7 @@ def test_visits_and_means_by_hand():
             actor=jnp.array([0, 1, TERMINAL]),
             state=jnp.array([0, 1, tree.num_states]),
             action=jnp.array([row, column, 0]),
-            told=jnp.array([True, True, False]),
+            recorded=jnp.array([True, True, False]),
             payoffs=jnp.array([won, -won]),
         )
         learner = uct.back_up(learner, line)
@@ -56,7 +56,7 @@ def test_means_keep_what_float32_drops():
         actor=jnp.array([0, 1, TERMINAL]),
         state=jnp.array([0, 1, tree.num_states]),
         action=jnp.array([0, 0, 0]),
-        told=jnp.array([True, True, False]),
+        recorded=jnp.array([True, True, False]),
         payoffs=jnp.array([1.0, -1.0]),
     )
 

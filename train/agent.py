@@ -29,7 +29,6 @@ from jaxgames.beliefs.table import BeliefTable
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.registry import make
-from jaxgames.scotland_yard import ScotlandYard
 from nets import cvpn
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
@@ -88,9 +87,9 @@ class TrainedAgent:
         Raises:
           ValueError: rows of the table merge information states, so that it has no histories.
         """
-        if isinstance(self.game, ScotlandYard):
+        if self.game.belief_game() is not None:
             raise ValueError(
-                f"{self.game}: its agents forget how a station was reached, so they can be measured"
+                f"{self.game}: its table merges information states, so its agents can be measured"
                 " but not followed through a game; allowed: agents of other games"
             )
         return game_tree(str(self.game))

@@ -1,7 +1,7 @@
-"""Agents against agents: every deal is played twice, with the seats swapped.
+"""Matches of two agents, in which every deal is played twice with the seats swapped.
 
-Games run side by side, one move of each at a time, on the histories of the game tree; agents hear
-of them only what is public, and their own row.
+Many games run side by side, one move of each at a time, on the histories of the game tree. Agents
+observe only the public states, and their own information state when they act.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jaxgames.game_tree import GameTree
 from solvers.search import search_agent
 from train.agent import TrainedAgent
 
-_SIDE_BY_SIDE = 256  # games whose agents are in memory at a time
+_SIDE_BY_SIDE = 256  # games at a time, whose agents must fit into memory
 
-Player = TrainedAgent | None  # None plays all legal actions equally often
+Player = TrainedAgent | None  # None plays uniformly at random
 
 
 def duel(
@@ -35,38 +35,54 @@ def duel(
     batch: int = 64,
     report: Callable[[int], None] = lambda done: None,
 ) -> Float[np.ndarray, "D 2"]:
-    """What `agent` wins against `opponent`, by deal and seat.
+    """Plays a match.
 
-    Both are of one game. Chance draws the same in both games of a deal as far as it has the same
-    choice. `batch` searches run side by side; `report` hears how many games were played.
+    In both games of a deal, the n-th draw of chance uses the same random number.
+
+    Args:
+      agent: the agent that is measured.
+      opponent: an agent of the same game, or None.
+      deals: D; twice as many games are played.
+      seed: of everything random.
+      batch: how many searches run side by side.
+      report: is called with the number of games played since its last call.
+
+    Returns:
+      The payoff of `agent`, by deal and seat.
     """
     tree, places = agent.tree, table_places(agent.tree, agent.table)
     depth = int(tree.depth.max())
-    luck = np.random.default_rng(seed)
-    cards, moves = luck.random((deals, depth)), luck.random((2, deals, depth))
+    random = np.random.default_rng(seed)
+    chance_draws, action_draws = random.random((deals, depth)), random.random((2, deals, depth))
     keys = jax.random.split(jax.random.key(seed), (2, 2, deals))
-    won, size = np.zeros((deals, 2)), min(deals, _SIDE_BY_SIDE)
+    payoffs, size = np.zeros((deals, 2)), min(deals, _SIDE_BY_SIDE)
     for begin in range(0, deals, size):
-        some = np.minimum(np.arange(begin, begin + size), deals - 1)  # the last again and again
+        block = np.minimum(np.arange(begin, begin + size), deals - 1)  # padded with the last deal
         for seat in range(2):
             players = (agent, opponent) if seat == 0 else (opponent, agent)
-            minds = [
-                player and Minds(player, p, keys[seat, p, some], places, min(batch, size))
+            seated = [
+                player and SeatedAgents(player, p, keys[seat, p, block], places, min(batch, size))
                 for p, player in enumerate(players)
             ]
-            ends = lockstep(tree, places, minds, cards=cards[some], moves=moves[seat, some])
-            won[some, seat] = tree.returns[ends, seat]
+            ends = play_side_by_side(
+                tree,
+                places,
+                seated,
+                chance_draws=chance_draws[block],
+                action_draws=action_draws[seat, block],
+            )
+            payoffs[block, seat] = tree.returns[ends, seat]
             report(min(size, deals - begin))
-    return won
+    return payoffs
 
 
 def interval(values: Float[np.ndarray, " D"]) -> tuple[float, float]:
-    """Mean, and half the width of its 95 % confidence interval."""
+    """The mean, and half the width of its 95 % confidence interval."""
     return float(values.mean()), float(1.96 * values.std(ddof=1) / np.sqrt(len(values)))
 
 
-class Minds:
-    """One agent in B games side by side."""
+class SeatedAgents:
+    """The states of an agent that plays B games side by side in the same seat."""
 
     def __init__(
         self, agent: TrainedAgent, seat: int, keys: Key[Array, " B"], places: Places, batch: int
@@ -78,21 +94,30 @@ class Minds:
     def policy(
         self, step: int, history: Int[np.ndarray, " B"], actor: Int[np.ndarray, " B"]
     ) -> Float[np.ndarray, "B A"]:
-        """Thinks in all games where somebody acts; the policy in the actor's row."""
+        """Lets the agent search in all games where a player acts.
+
+        Args:
+          step: the number of the move, from which random numbers are derived.
+          history: where the games are.
+          actor: who acts there.
+
+        Returns:
+          The agent's policy in the actor's information state; 0 where no player acts.
+        """
         agent, acting = self.agent, np.flatnonzero(actor >= 0)
         table = agent.table
-        found = np.zeros((len(history), table.num_actions, table.num_rows), np.float32)
+        policies = np.zeros((len(history), table.num_actions, table.num_rows), np.float32)
         for begin in range(0, len(acting), self.batch):
-            places = np.arange(begin, begin + self.batch)
-            games = acting[np.minimum(places, len(acting) - 1)]  # the last again and again
-            self.states, found[games] = _think(
+            block = np.minimum(np.arange(begin, begin + self.batch), len(acting) - 1)
+            games = acting[block]  # padded with the last game
+            self.states, policies[games] = _think(
                 table, agent.params, self.keys, step, self.states, games, agent.settings
             )
         row = self.places.row[history, np.maximum(actor, 0)]
-        return found[np.arange(len(history)), :, row]
+        return policies[np.arange(len(history)), :, row]
 
     def observe(self, slots: Int[np.ndarray, " B"]) -> None:
-        """Hears which public child was entered, NOWHERE if none."""
+        """Lets the agent observe which public child was entered, NOWHERE if none."""
         self.states = _observe(self.agent.table, self.states, slots)
 
 
@@ -109,41 +134,48 @@ def _observe(table, states, slots):
     return jax.vmap(functools.partial(search_agent.observe, table))(states, slots)
 
 
-def lockstep(
+def play_side_by_side(
     tree: GameTree,
     places: Places,
-    minds: Sequence[Minds | None],
+    seated: Sequence[SeatedAgents | None],
     *,
-    cards: Float[np.ndarray, "B T"],
-    moves: Float[np.ndarray, "B T"],
+    chance_draws: Float[np.ndarray, "B T"],
+    action_draws: Float[np.ndarray, "B T"],
 ) -> Int[np.ndarray, " B"]:
-    """The histories that games end with, T their longest.
+    """Plays B games of at most T moves to their ends.
 
-    What happens is drawn by numbers from 0 to 1: the n-th draw of chance by the n-th of `cards`,
-    what a player does in step t by `moves[:, t]`. `minds` are those of both players, None for one
-    that plays all legal actions equally often.
+    Args:
+      tree: the histories of the game.
+      places: of the histories in the agents' tables.
+      seated: both players; None plays uniformly at random.
+      chance_draws: uniform numbers in [0, 1), the n-th for the n-th draw of chance.
+      action_draws: uniform numbers in [0, 1), the t-th for the action of a player at move t.
+
+    Returns:
+      The terminal histories.
     """
-    games = np.arange(len(cards))
-    history, dealt = np.zeros(len(games), np.int64), np.zeros(len(games), np.int64)
-    for step in range(moves.shape[1]):
+    games = np.arange(len(chance_draws))
+    history, num_chance = np.zeros(len(games), np.int64), np.zeros(len(games), np.int64)
+    for step in range(action_draws.shape[1]):
         actor = tree.actor[history]
-        weights = _chances(tree, places, history)
-        for seat, mind in enumerate(minds):
-            policy = tree.legal[history] if mind is None else mind.policy(step, history, actor)
-            mine = actor == seat
-            weights[mine, : tree.num_actions] = policy[mine]
-        drawn = np.where(actor == CHANCE, cards[games, dealt], moves[:, step])
-        move = _draw(weights, drawn)
+        weights = _chance_probabilities(tree, places, history)
+        for seat, agents in enumerate(seated):
+            policy = tree.legal[history] if agents is None else agents.policy(step, history, actor)
+            acting = actor == seat
+            weights[acting, : tree.num_actions] = policy[acting]
+        draws = np.where(actor == CHANCE, chance_draws[games, num_chance], action_draws[:, step])
+        move = _draw(weights, draws)
         over = actor == TERMINAL
         history = np.where(over, history, places.child[history, move])
-        dealt += actor == CHANCE
-        for mind in filter(None, minds):
-            mind.observe(np.where(over, NOWHERE, places.slot[history]))
+        num_chance += actor == CHANCE
+        for agents in filter(None, seated):
+            agents.observe(np.where(over, NOWHERE, places.slot[history]))
     return history
 
 
-def _chances(tree: GameTree, places: Places, history: Int[np.ndarray, " B"]):
-    """Probabilities of chance `[B, M]`, 0 where a player acts; wide enough for every move."""
+def _chance_probabilities(tree: GameTree, places: Places, history: Int[np.ndarray, " B"]):
+    """Probabilities of chance outcomes `[B, M]`, where M counts outcomes or actions, whichever are
+    more; 0 where a player acts."""
     child = places.child[history]
     weights = np.zeros((len(history), max(child.shape[1], tree.num_actions)))
     chance = (tree.actor[history] == CHANCE)[:, None] & (child != NOWHERE)
@@ -151,7 +183,8 @@ def _chances(tree: GameTree, places: Places, history: Int[np.ndarray, " B"]):
     return weights
 
 
-def _draw(weights, drawn):
-    """An index in proportion to its weight by a number in [0, 1); 0 if there is no weight."""
+def _draw(weights, draws):
+    """In every row of `weights` an index, drawn in proportion to its weight by a number in [0, 1);
+    0 if all weights are 0."""
     total = np.cumsum(weights, axis=1)
-    return np.argmax(drawn[:, None] * total[:, -1:] < total, axis=1)
+    return np.argmax(draws[:, None] * total[:, -1:] < total, axis=1)

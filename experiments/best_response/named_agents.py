@@ -14,13 +14,12 @@ from jaxtyping import Float
 
 from experiments.harness.policy_file import TabularPolicy, read_policy
 from experiments.harness.progress import counter, progress
+from jaxgames.beliefs import history_places
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import NOWHERE, BeliefTable
-from jaxgames.beliefs.tabulate import histories_in_table
+from jaxgames.beliefs.table import BeliefTable
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree, check_policies
 from jaxgames.registry import unknown
-from jaxgames.scotland_yard import ScotlandYard
 from solvers import cfr
 from solvers.cfr import SOLVERS
 from solvers.search.agent_exploitability import agents, composed_policy, longest_path
@@ -125,34 +124,18 @@ def by_information_state(
     """What is played in `table`, of every player at public states and rows, by information states
     `[D_p, A]` of the game's histories; uniform where nothing is played."""
     listing = list_public_states(table)
-    rows = _merged_rows if isinstance(game, ScotlandYard) else _own_rows
-    places = rows(game, tree, table, np.asarray(listing.actor), np.asarray(listing.state))
+    state, rows = history_places(game, tree, table)
+    listed = np.asarray(listing.state)
+    number = np.zeros(len(table.actors), int)  # in the listing, of every state of the table
+    number[listed] = np.arange(len(listed))
     found = []
-    for player, ((state, row), policy) in enumerate(zip(places, policies, strict=True)):
+    for player, policy in enumerate(policies):
+        here = tree.representative(player)[: tree.num_decisions[player]]
         legal = tree.legal_actions(player)
-        weights = np.where(legal, policy[state, :, row], 0)
+        weights = np.where(legal, policy[number[state[here]], :, rows[here, player]], 0)
         weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
         found.append(weights / weights.sum(axis=1, keepdims=True))
     return tuple(found)
-
-
-def _own_rows(game, tree, table, actor, states):
-    """Public state and row of every information state where a player acts, for both."""
-    for player in range(2):
-        numbers = np.asarray(table.information_states)[states, player]
-        place, row = np.nonzero((actor == player)[:, None] & (numbers != NOWHERE))
-        found = np.zeros((2, tree.num_decisions[player]), int)
-        found[:, numbers[place, row]] = place, row
-        yield found
-
-
-def _merged_rows(game, tree, table, actor, states):
-    """The same in Scotland Yard, where rows are shared; the detectives have one."""
-    state, row = histories_in_table(game, tree, table)
-    number = np.argsort(states)  # of every public state of the table
-    for player in range(2):
-        here = tree.representative(player)[: tree.num_decisions[player]]
-        yield number[state[here]], row[here] if player == 0 else np.zeros_like(here)
 
 
 def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:

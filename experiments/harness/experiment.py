@@ -176,7 +176,7 @@ def text_table(
 
 def rows_by_seed(
     columns: Mapping[str, object],
-    samples: Iterable[float],
+    samples: Iterable[Any],
     *,
     name: str = "exploitability",
     more: Mapping[str, object] | None = None,

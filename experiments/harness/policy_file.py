@@ -14,7 +14,7 @@ from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
 from jaxgames.policy_text import policy_rows
 
-MAX_DESCRIBED = 10_000  # information states; above, only `policy.npz` is written
+MAX_DESCRIBED = 10_000  # information states; of more only `policy.npz` is written
 
 TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 
@@ -22,7 +22,17 @@ TabularPolicy = tuple[Float[np.ndarray, "_ A"], ...]
 def write_policy(
     folder: pathlib.Path, game: Game, tree: GameTree, policy: TabularPolicy
 ) -> tuple[str, ...]:
-    """Writes the policy of all players, `[D_p, A]` each; returns the names of the files."""
+    """Writes a policy into a folder, as `policy.npz` and, unless it is too large, `policy.csv`.
+
+    Args:
+      folder: exists.
+      game: names the moves.
+      tree: the histories of the game.
+      policy: of every player p, the probabilities of actions `[D_p, A]`.
+
+    Returns:
+      The names of the files.
+    """
     content = io.BytesIO()
     np.savez_compressed(content, **{f"player_{p}": table for p, table in enumerate(policy)})
     results.write_file(folder / "policy.npz", content.getvalue())
@@ -33,15 +43,18 @@ def write_policy(
 
 
 def read_policy(path: pathlib.Path) -> TabularPolicy:
-    """The policy of all players in a file `policy.npz`.
+    """Reads a file `policy.npz`.
+
+    Returns:
+      Of every player p, the probabilities of actions `[D_p, A]` in float64.
 
     Raises:
-      ValueError: there is none in the file.
+      ValueError: the file holds no policy.
       OSError: the file cannot be read.
     """
     try:
-        with np.load(path) as found:
-            tables = [found[f"player_{player}"] for player in range(len(found.files))]
+        with np.load(path) as arrays:
+            tables = [arrays[f"player_{player}"] for player in range(len(arrays.files))]
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} holds no policy: {error}") from None
     return tuple(np.asarray(table, np.float64) for table in tables)

@@ -1,9 +1,10 @@
 """How exploitable search is before anything is learned: growing-tree CFR with fixed leaf values.
 
-Searches at every public state, composed into one policy and measured exactly, as in Fig. 3 of
-Student of Games (Schmid et al. 2023), but with leaves worth nothing, or what fixed policies would
-earn. Beside the sound agents stand the two that are not: a single chain in which whoever acts
-re-solves against values of the other's search, and re-solving without a gadget.
+An agent searches at every public state, and the exploitability of the policy that the searches make
+together is exact, as in Fig. 3 of Student of Games (Schmid et al. 2023). The values of leaves are
+not learned: they are zero, or what fixed policies earn from the leaf on. Two unsound agents are
+measured, too: a single chain of searches, in which the acting player re-solves against values of
+the opponent's last search; and re-solving without a gadget.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True)
 class Agent:
-    """One line of the figure."""
+    """How an agent searches: a line of the figure."""
 
     chains: tuple[Chain, Chain]
     leaves: Literal["zero", "uniform", "equilibrium"]
     follow_share: float = 0.5
     averaging_power: float = 1.0
     exploration: float | None = None  # of PUCT; None: the part's
-    range_by_policies: bool = True  # of the readings that were tried, nearest to the reference
+    range_by_policies: bool = True  # of the readings of the paper, the nearest to the reference
 
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
-    # on glasses only, where the gadget at one sum comes nearer the reference
+    # on glasses only, where a follow share of 1 comes nearer to the reference
     "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0, range_by_policies=False),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
     "uniform": Agent(agents(), "uniform"),
     "equilibrium": Agent(agents(), "equilibrium"),
     "equilibrium, alpha 1": Agent(agents(), "equilibrium", follow_share=1.0),
     "equilibrium, uniform averaging": Agent(agents(), "equilibrium", averaging_power=0.0),
-    # as the agents of the other experiments search
+    # with the settings of the other experiments
     "zero, our reading": Agent(agents(), "zero", exploration=1.0, range_by_policies=False),
     "equilibrium, our reading": Agent(
         agents(), "equilibrium", exploration=1.0, range_by_policies=False
@@ -81,17 +82,17 @@ class Part:
     agents: tuple[str, ...]
     simulations: tuple[int, ...]
     seeds: int
-    # of PUCT. The reference's is 1, in units that are not known: where chance deals hands, we come
-    # near its numbers if values hardly count.
+    # of PUCT. The reference has 1, in units that are not known; where chance deals hands, our
+    # numbers are near the reference's if exploration is so large that values hardly matter.
     exploration: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed, by the name of its part."""
+    """The games, by name, and how many searches run side by side."""
 
     parts: dict[str, Part]
-    batch: int = 64  # searches side by side
+    batch: int = 64
 
 
 def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
@@ -136,9 +137,9 @@ PRESETS = {
     ),
 }
 
-# Means of a few seeds (on `glasses` of two), measured with a separate implementation of the same
-# searches (a compiled scalar loop), not by the paper; by game and agent, in the game's payoffs.
-_REFERENCE_SEEDS = 2  # the fewest
+# Exploitability of the same searches by a separate implementation (a compiled scalar loop; not by
+# the paper), by game and agent, in the game's payoffs: means of a few seeds, on `glasses` of two.
+_REFERENCE_SEEDS = 2  # at least
 REFERENCE: dict[str, dict[str, dict[int, float]]] = {
     "leduc_poker": {
         "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
@@ -166,7 +167,7 @@ REFERENCE: dict[str, dict[str, dict[int, float]]] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One agent with one number of simulations."""
+    """An agent with one number of simulations."""
 
     part: str
     agent: str
@@ -186,7 +187,7 @@ def compute(run: Run) -> list[Cell]:
 
 
 class _Bench:
-    """A game, with the leaves that agents are measured with."""
+    """A game, in which agents are measured."""
 
     def __init__(self, name: str, part: Part, batch: int):
         self.name, self.part = name, part
@@ -213,7 +214,7 @@ class _Bench:
         jax.clear_caches()  # no other cell runs these programs; a process can hold so many
 
     def _leaves(self, leaves: str) -> tuple[Any, Any]:
-        """Evaluator and its parameters."""
+        """The evaluator of leaves, and its parameters."""
         if leaves == "zero":
             return leaf_evaluators.zero, None
         game = self.laboratory.table, self.laboratory.listing
@@ -223,7 +224,7 @@ class _Bench:
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """Exploitability against simulations: means over seeds in their range, published points."""
+    """Exploitability against simulations: means and ranges over seeds, with published points."""
     size = (6.4, 3.8 * len(config.parts))
     with plots.figure(path, rows=len(config.parts), columns=1, size=size) as axes:
         for panel, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
@@ -278,7 +279,7 @@ def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
 
 
 def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
-    """How many numbers the reference has, and how many of them lie in our seeds' spread."""
+    """How many numbers the reference has, and how many of them lie in the spread of our seeds."""
     games = {name: REFERENCE.get(part.game, {}) for name, part in config.parts.items()}
     pairs = [
         (cell.exploitability, games[cell.part][cell.agent][cell.simulations])
@@ -302,8 +303,13 @@ def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
 
 
 def within_spread(samples: Sequence[float], value: float, *, seeds: int) -> bool:
-    """Whether a mean of so many further seeds would come out so far from the samples' mean in at
-    least 5 % of cases, if seeds are normally distributed (Student's t)."""
+    """Whether a value is in the 95 % prediction interval for the mean of further seeds.
+
+    Args:
+      samples: by seed, taken to be normally distributed (Student's t).
+      value: a mean of further seeds.
+      seeds: how many those are.
+    """
     count = len(samples)
     width = scipy.stats.t.ppf(0.975, count - 1) * np.std(samples, ddof=1)
     return bool(abs(value - np.mean(samples)) <= width * np.sqrt(1 / count + 1 / seeds))

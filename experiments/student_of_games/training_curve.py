@@ -1,8 +1,8 @@
 """Training a Student of Games agent, and its exact exploitability as training goes on.
 
-What `sog_leduc` and `sog_glasses` share (Schmid et al. 2023, Fig. 3): the agent searches at every
-public state, or wherever it is to act, with several numbers of simulations. The paper does not give
-the networks and the settings of these games; ours are the experiments' presets.
+This is what `sog_leduc` and `sog_glasses` share (Schmid et al. 2023, Fig. 3). The agent searches at
+every public state, or wherever it is to act, with several numbers of simulations. The paper gives
+neither the networks nor the settings for these games; ours are in the experiments' presets.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained and measured. A step plays `episodes` moves and solves `solves` queries."""
+    """The training and its measurements.
+
+    A step of training plays `episodes` moves of self-play and solves `solves` queries.
+    """
 
     game: str
-    simulations: tuple[int, ...]  # measured
-    seeds: int
-    measured_at: tuple[int, ...]  # steps of training, the last of which ends it
+    simulations: tuple[int, ...]  # of the searches that are measured
+    seeds: int  # of the measurements
+    measured_at: tuple[int, ...]  # steps of training, which ends at the last
     training_simulations: int = 100
     width: int = 128
     depth: int = 3
@@ -50,9 +53,9 @@ class Config:
     capacity: int = 100_000  # of the replay buffer
     exploration: float = 1.0  # of PUCT when measured
     smoothing: float = 0.0  # share of uniform in the ranges that the network sees, when measured
-    own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
+    own_decisions_only: bool = False  # when measured; else it searches at the opponent's, too
     batch: int = 16  # searches side by side when measured
-    max_path: int = 2  # public states from one decision to the next
+    max_path: int = 2  # the most public states from one decision to the next
     seed: int = 0  # of the network and of training
 
 
@@ -64,7 +67,7 @@ _SMOOTHED = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One agent after some training."""
+    """An agent after some training."""
 
     step: int
     simulations: int
@@ -108,10 +111,10 @@ def training_experiment(name: str, **fields: Any) -> Experiment:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(RunArguments):
-    """What can be chosen beside the preset."""
+    """The options beside the preset."""
 
     seed: int = 0
-    """Of the network before training and of training; measurements have seeds of their own."""
+    """Seed of the initial network and of training; measurements have seeds of their own."""
 
 
 def compute(run: Run) -> Outcome:
@@ -129,7 +132,7 @@ def write_network(run: Run, outcome: Outcome) -> None:
 
 
 class _Student:
-    """An agent in training, and what it is exploitable by on the way."""
+    """An agent in training, whose exploitability is measured on the way."""
 
     def __init__(self, run: Run):
         self.run, self.config = run, run.config
@@ -148,8 +151,12 @@ class _Student:
         self.trainee = student(table, network, settings, run, seed=config.seed)
 
     def measure_at(self, step: int, *, smoothing: float | None = None) -> list[Cell]:
-        """Trains up to `step`, unless nothing is left to be done there, and measures, with another
-        smoothing than the config's if one is given."""
+        """Trains up to `step` and measures, unless an interrupted run has measured there.
+
+        Args:
+          step: of training.
+          smoothing: None: the config's.
+        """
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
         share = self.config.smoothing if smoothing is None else smoothing

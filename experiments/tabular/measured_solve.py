@@ -166,7 +166,7 @@ def restore(
 
     try:
         state = checkpoint.restore(
-            _state_folder(folder), tree=tree, solver=solver, storage=start.storage
+            _state_folder(folder), form=tree, solver=solver, storage=start.storage
         )
     except FileNotFoundError:
         return start, []
@@ -205,7 +205,7 @@ class _Store:
             results.write_file(_curve_file(self.folder), curve)
             from solvers import checkpoint  # imports Orbax
 
-            checkpoint.save(_state_folder(self.folder), state, tree=self.tree, solver=self.solver)
+            checkpoint.save(_state_folder(self.folder), state, form=self.tree, solver=self.solver)
             self.saved = int(state.step)
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from jaxgames.holdem.betting import NO_NODE, BettingTree
 from solvers.holdem.boards import SAME, Street, Suits, exchanged_hands, possible
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sequence_form import expand
 from solvers.sequence_form.sparse_sum import SparseSum
 from solvers.sequence_form.treeplex import Group, Level, Treeplex
 
@@ -35,7 +35,7 @@ class Above:
         if self.possible is None:
             return found
         boards = found.reshape(-1, *self.possible.shape, *rows.shape[2:])
-        return (boards * expand(self.possible[None], boards)).reshape(found.shape)
+        return (boards * append_axes(self.possible[None], boards)).reshape(found.shape)
 
 
 @record

@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from jaxgames.holdem.betting import FOLD, SHOWDOWN
 from solvers.holdem.betting_layout import Layout
 from solvers.holdem.showdown_by_products import Products
 from solvers.holdem.showdown_by_ranks import Ranks
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sequence_form import expand
 
 
 @record
@@ -93,8 +93,8 @@ def _earned(payoffs, street, folds, showdowns, dtype, width):
     ):
         if numbers is not None and chips is not None:
             rows = numbers.reshape(-1, *numbers.shape[2:])
-            total = total + expand(chips, total) * sparse_sum.take(rows, which)
-    return total * expand(street.possible[None], total)
+            total = total + append_axes(chips, total) * sparse_sum.take(rows, which)
+    return total * append_axes(street.possible[None], total)
 
 
 def terminals(

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.batching import widest
 from solvers.search.expansion_phase import asked, sample, sample_pair, simulate
@@ -25,7 +26,7 @@ from solvers.search.search_state import (
     Problem,
     Search,
 )
-from solvers.search.search_tree import at, columns, expand, new_tree, node_policy, with_columns
+from solvers.search.search_tree import columns, expand, new_tree, node_policy, with_columns
 
 __all__ = [
     "NO_RESOLVER",

@@ -10,15 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxgames.beliefs.contract import BeliefGame
-from jaxgames.beliefs.table import belief_table
-from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.arrays import at
+from jaxgames.beliefs import BeliefGame, belief_table
 from jaxgames.core import Game
 from jaxgames.game_tree import GameTree
+from jaxgames.registry import make
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.search.problem_checks import check_problem
-from solvers.search.search_tree import at
 
 _SHOWN = 12  # rows that are printed
 
@@ -142,4 +141,4 @@ def as_belief_game(game: str | Game | GameTree | BeliefGame) -> BeliefGame:
 
 @functools.lru_cache(maxsize=16)
 def _tables(game: str | Game) -> BeliefGame:
-    return belief_table_by_name(game) if isinstance(game, str) else belief_table(game)
+    return belief_table(make(game) if isinstance(game, str) else game)

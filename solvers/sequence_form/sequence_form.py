@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.sequence_form import sparse_sum
@@ -222,7 +223,7 @@ def pack(tree: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
         tables = (_read(rows, group, player.row) for group in player.groups)
         packed.append(
             tuple(
-                jnp.where(expand(group.uniform > 0, table), table, 0)
+                jnp.where(append_axes(group.uniform > 0, table), table, 0)
                 for group, table in zip(player.groups, tables, strict=True)
             )
         )
@@ -238,11 +239,6 @@ def unpack(tree: SequenceForm, tables: tuple[tuple[Array, ...], ...]) -> Policy:
             rows = _written(rows, group, table)
         policy.append(rows[:, :-1])
     return tuple(policy)
-
-
-def expand(table: Array, like: Array) -> Array:
-    """`table` with axes of length 1 behind, until it has as many as `like`."""
-    return table.reshape(table.shape + (1,) * (like.ndim - table.ndim))
 
 
 def _whole_uniform(group, row):

@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 
 _LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # row lengths of blocks
@@ -247,18 +248,13 @@ def stored(
     return jax.lax.cond(opaque_one > 0, compute, unreachable, *arguments)
 
 
-def _lift(values, rank):
-    """`values` with axes of length 1 behind, as many as `rank` asks for."""
-    return values.reshape(values.shape + (1,) * (rank - values.ndim))
-
-
 def _sum_block(block: Block, factors):
     def term(k):
         gathered = [take(x, column[k]) for x, column in zip(factors, block.columns, strict=True)]
         if block.weights is not None:
             gathered.append(block.weights[k])
-        rank = max(values.ndim for values in gathered)
-        return functools.reduce(operator.mul, [_lift(x, rank) for x in gathered])
+        deepest = max(gathered, key=jnp.ndim)
+        return functools.reduce(operator.mul, [append_axes(x, deepest) for x in gathered])
 
     length = len(block.columns[0] if block.weights is None else block.weights)
     return functools.reduce(operator.add, map(term, range(length)))
@@ -268,9 +264,9 @@ def _sum_tiles(tiles: Tiles, factors, opaque_one):
     """[R, T, ...]; kept in two axes, for in one flat axis XLA:CPU does not vectorise them."""
     read = [take(x, column) for x, column in zip(factors, tiles.columns, strict=True)]
     read = materialize(functools.reduce(operator.mul, read), opaque_one)  # [C, T, ...]
-    rank = max(read.ndim, tiles.weights[0].ndim)
-    read = _lift(read, rank)
-    terms = [_lift(weight, rank) * read[c][None] for c, weight in enumerate(tiles.weights)]
+    deepest = max(read, tiles.weights[0], key=jnp.ndim)
+    read = append_axes(read, deepest)
+    terms = [append_axes(w, deepest) * read[c][None] for c, w in enumerate(tiles.weights)]
     return functools.reduce(operator.add, terms)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import prepend_axes
 from jaxgames.core import record
 
 STORAGES = ("full", "int16")
@@ -46,8 +47,7 @@ def compress(values: Float[Array, "..."], *, axis: int, step: Int[Array, "..."])
     some = largest >= jnp.finfo(values.dtype).tiny  # a smaller one has no finite reciprocal
     scale = _LARGEST / jnp.where(some, largest, _LARGEST)
     up = (step.astype(jnp.uint32) * jnp.uint32(_GOLDEN) >> 8).astype(values.dtype) / 2**24
-    up = up.reshape((1,) * (values.ndim - up.ndim) + up.shape)
-    numbers = jnp.floor(values * scale + up).astype(jnp.int16)
+    numbers = jnp.floor(values * scale + prepend_axes(up, values)).astype(jnp.int16)
     return Compressed(numbers=numbers, unit=largest / _LARGEST)
 
 

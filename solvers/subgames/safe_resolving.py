@@ -30,6 +30,7 @@ import flax.struct
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from solvers import evaluation
 from solvers.sequence_form import (
@@ -44,7 +45,6 @@ from solvers.sequence_form import (
     unpack,
     with_returns,
 )
-from solvers.sequence_form.sequence_form import expand
 from solvers.sequence_form.sparse_sum import Gather
 from solvers.sequence_form.treeplex import Group, Level, Treeplex
 
@@ -60,7 +60,7 @@ class _OpponentEnds:
 
     def __call__(self, reach):
         root, *groups = self.ends(reach)
-        terminate = expand(self.opt_out, root) + jnp.zeros_like(root)
+        terminate = append_axes(self.opt_out, root) + jnp.zeros_like(root)
         return jnp.zeros_like(root), jnp.stack([root, terminate]), *groups
 
 
@@ -87,7 +87,7 @@ class _OpponentMargins:
 
     def __call__(self, reach):
         root, *groups = self.ends(reach)
-        margin = expand(self.scale, root) * root - expand(self.alternative, root)
+        margin = append_axes(self.scale, root) * root - append_axes(self.alternative, root)
         return jnp.zeros_like(root[:1]), margin[:, None], *groups
 
 
@@ -100,7 +100,7 @@ class _ResolverMargins:
     scale: Array  # [Q]
 
     def __call__(self, reach):
-        return self.ends(expand(self.scale, reach) * reach[1:])
+        return self.ends(append_axes(self.scale, reach) * reach[1:])
 
 
 @record
@@ -131,7 +131,7 @@ class _Scaled:
 
     def __call__(self, decisions):
         rows = self.children(decisions)
-        return expand(self.scale, rows) * rows
+        return append_axes(self.scale, rows) * rows
 
 
 def with_gadget(tree: SequenceForm, opt_out: Float[Array, " R"], *, resolver: int) -> SequenceForm:
