@@ -222,6 +222,9 @@ def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> N
       losses: those of a `Report`, or the metrics of a training step.
       step: the number of the training step, for the message.
 
+    Returns:
+      Nothing: the updates were made if no error is raised.
+
     Raises:
       FloatingPointError: names the step and what was not finite.
     """

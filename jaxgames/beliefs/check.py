@@ -34,6 +34,9 @@ def check_belief_game(game: BeliefGame, *, num_playouts: int = 32, seed: int = 0
       num_playouts: random playouts to the end of the game, whose public states are examined.
       seed: of the playouts, reaches and policies.
 
+    Returns:
+      Nothing: the game passes if no error is raised.
+
     Raises:
       AssertionError: a law is broken; the message names all that are, in the first public state
         where one is, and the public children that lead there.

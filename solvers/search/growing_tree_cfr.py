@@ -14,13 +14,16 @@ from jaxtyping import Array, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.debug import checked
 from solvers.batching import widest
 from solvers.search.expansion_phase import evaluated_slots, simulate
 from solvers.search.regret_phase import iterate
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search
 from solvers.search.search_tree import expand, new_tree, with_columns
+from solvers.value_checks import check_search
 
 
+@checked(check_search)
 def search(
     game: BeliefGame,
     params: PyTree,

@@ -19,6 +19,9 @@ def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCf
       problem: to check.
       settings: of the search.
 
+    Returns:
+      Nothing: the problem can be searched if no error is raised.
+
     Raises:
       ValueError: reaches have the wrong shape, are negative or not finite, or are all 0; chance
         never deals a pair of rows that both players reach; or the path does not exist in the game,
