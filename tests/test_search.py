@@ -128,12 +128,12 @@ def test_slots_are_leaves_terminals_or_nodes():
     for i in range(4):
         tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
         count, slots = int(tree.count), len(tree.node)
-        slots = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
-        slots = np.flatnonzero(slots)
-        ends = np.asarray(table.actors)[tree.children.reshape(-1)[slots]] == TERMINAL
+        mask = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
+        used = np.flatnonzero(mask)
+        ends = np.asarray(table.actors)[tree.children.reshape(-1)[used]] == TERMINAL
         leaves = tree.leaves.slot[: tree.leaves.count]
-        assert set(slots[ends]) == set(tree.terminals.slot[: tree.terminals.count])
-        assert set(slots[~ends & (tree.node[slots] < 0)]) == set(leaves)
+        assert set(used[ends]) == set(tree.terminals.slot[: tree.terminals.count])
+        assert set(used[~ends & (tree.node[used] < 0)]) == set(leaves)
         np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
         assert (tree.leaves.slot[tree.leaves.count :] == slots).all()
 
