@@ -134,5 +134,5 @@ def test_learners_side_by_side_are_learners_one_by_one():
 def test_bad_settings():
     with pytest.raises(ValueError, match=r"averaging_power=-1.0 must be at least 0"):
         PublicChanceSampling(averaging_power=-1.0)
-    with pytest.raises(ValueError, match="has 3 players; a public table needs 2"):
+    with pytest.raises(ValueError, match="has 3 players; a belief table needs 2"):
         chance_tree("kuhn_poker(players=3)")

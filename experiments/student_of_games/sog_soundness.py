@@ -227,7 +227,7 @@ def constants_of(game: BeliefGame, listing: Listing) -> Constants:
         resolves=int(decisions.max()) - 1,
         frontier=int((actor[parent != NO_STATE] != TERMINAL).sum()),
         states=int(rows[actor != TERMINAL].sum(axis=0).max()),
-        actions=int(legal.sum(axis=2).max()),
+        actions=int(legal.sum(axis=1).max()),
         spread=float(utilities.max() - utilities.min()),
         mass=float(masses.max()),
     )
