@@ -1,4 +1,4 @@
-"""What unknown bets are taken for: the laws that the mappings' authors state."""
+"""Translation of unknown bets: the laws that the authors of the mappings state."""
 
 import jax.numpy as jnp
 import numpy as np
