@@ -115,7 +115,7 @@ def test_public_states_list_their_information_states(name):
 
 
 def test_the_layout_of_groups_changes_nothing(monkeypatch):
-    """Decisions with different numbers of actions lie in separate tables, or in one with padding."""
+    """Decisions with different numbers of actions in separate tables, or in one with padding."""
     explicit, padded = game_tree("random(seed=35)"), form_of("random(seed=35)")
     monkeypatch.setattr(treeplex, "_GROUP_COST", 0)
     form = build_sequence_form(explicit, dtype="float64")
