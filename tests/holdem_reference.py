@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxgames.core import CHANCE
 from jaxgames.game_tree import GameTree
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
-from jaxgames.holdem.evaluator import strength
+from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree
+from jaxgames.holdem.hand_evaluator import strength
 from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.holdem.subgame_tree import HoldemTree

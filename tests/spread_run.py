@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from solvers import cfr, evaluation
 from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
 from solvers.holdem.subgame_tree import build_holdem_tree
@@ -48,7 +48,7 @@ def main():
     if not options.isomorphism:
         ranges = np.random.default_rng(0).uniform(0.2, 1, ranges.shape)
     betting = build_betting_tree(
-        pot=4, stack=12, streets=1 + len(deals), sizes=Sizes.parse("100%", "")
+        pot=4, stack=12, streets=1 + len(deals), sizes=BetSizes.parse("100%", "")
     )
     arguments = board, hands, tuple(ranges), betting
     common = dict(deals=deals, deck=deck, isomorphism=options.isomorphism, dtype="float64")

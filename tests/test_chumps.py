@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.holdem import all_boards, equity
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem import canonical_boards, equity
+from jaxgames.holdem.named_games import hunl, limit_holdem
+from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, Plan, responses
@@ -88,14 +89,19 @@ def test_published_values_in_limit_holdem(name):
 
 def test_boards_and_equities():
     """Numbers of boards up to suits; before the flop, equities by hand."""
-    assert [len(boards.cards) for boards in all_boards.all_boards(3)] == [1, 13, 169, 1755]
-    last = all_boards.all_boards(3)[2]
+    assert [len(boards.cards) for boards in canonical_boards.canonical_boards(3)] == [
+        1,
+        13,
+        169,
+        1755,
+    ]
+    last = canonical_boards.canonical_boards(3)[2]
     # hands share as many cards with a board as their images with its example
     row, place = 77, 31
     dealt = np.append(last.cards[row], np.setdiff1d(np.arange(52), last.cards[row])[place])
-    after = all_boards.all_boards(3)[3].cards[last.child[row, place]]
-    here, there = (np.isin(all_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
-    images = all_boards.HAND_IMAGES[last.exchange[row, place]]
+    after = canonical_boards.canonical_boards(3)[3].cards[last.child[row, place]]
+    here, there = (np.isin(canonical_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
+    images = canonical_boards.HAND_IMAGES[last.exchange[row, place]]
     np.testing.assert_array_equal(here, there[images])
 
 
@@ -119,4 +125,4 @@ def test_bad_input():
         holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
-            all_boards.wins(num_cards)
+            canonical_boards.net_wins(num_cards)

@@ -9,8 +9,10 @@ import pytest
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem.action_translation import action_matrix, counterparts
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import SHOWDOWN, betting_of_rules, subtree, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import subtree, with_bet
+from jaxgames.holdem.betting_tree import SHOWDOWN
 from jaxgames.holdem.rules import Poker
 from solvers import cfr, evaluation
 from solvers.holdem import nested_streets, street_leaf_values
@@ -31,7 +33,7 @@ GAME = Poker(
     max_raises=(1, 1),
     board=(0, 3),
 )
-SIZES = Sizes.parse("100%", "100%")
+SIZES = BetSizes.parse("100%", "100%")
 FIRST, SECOND = 1, 0  # to act
 CHOICES = 3
 
@@ -338,7 +340,7 @@ def against(policy, rows, player):
 
 
 def test_counterparts_by_size():
-    known = betting_of_rules(GAME, sizes=Sizes.parse("50%,100%,allin", "100%"))
+    known = betting_of_rules(GAME, sizes=BetSizes.parse("50%,100%,allin", "100%"))
     tree = with_bet(known, 0, 250)
     (bet,) = np.flatnonzero(tree.paid[tree.child[0], FIRST] == 250)
     made = int(tree.child[0, bet])

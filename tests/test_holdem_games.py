@@ -26,9 +26,11 @@ from openspiel_parity import assert_same_game, universal_poker
 from jaxgames import enumerate_game
 from jaxgames.core import CHANCE
 from jaxgames.holdem.acpc import parse_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import FOLD, SHOWDOWN, betting_of_rules
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
+from jaxgames.holdem.named_games import hunl, limit_holdem
+from jaxgames.holdem.rules import Poker
 from solvers import cfr
 from solvers.holdem.whole_game import game_tree
 from solvers.sequence_form import build_sequence_form
@@ -206,7 +208,7 @@ def test_sizes_of_bets_for_a_whole_game():
     """As if the rules had them: Leduc's cards, bets of the pot and of all there is."""
     changes = {"limit": False, "stack": 5, "raise_sizes": (), "max_raises": (0, 0)}
     game = dataclasses.replace(LEDUC, **changes)
-    found = game_tree(game, sizes=Sizes.parse("100%, allin", "100%, allin"), dtype="float64")
+    found = game_tree(game, sizes=BetSizes.parse("100%, allin", "100%, allin"), dtype="float64")
     expected = game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
     assert found.betting.actions[0] == ("check", "bet 2", "allin")
     leaves = jax.tree.leaves(found.public), jax.tree.leaves(expected.public)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
@@ -62,7 +62,7 @@ def test_eight_devices_give_the_numbers_of_one(tmp_path, arguments):
 
 
 def test_rivers_have_no_boards_to_spread():
-    betting = build_betting_tree(pot=2, stack=2, streets=1, sizes=Sizes.parse("allin", ""))
+    betting = build_betting_tree(pot=2, stack=2, streets=1, sizes=BetSizes.parse("allin", ""))
     mesh = Mesh(np.array(jax.devices()[:1]), (BOARDS,))
     ranges = parse_range("AA"), parse_range("KK")
     with pytest.raises(ValueError, match="has no cards after it"):

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.game_tree import TreeTooLargeError
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
@@ -20,7 +20,7 @@ from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
 def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
     cards = parse_cards(board)
     betting = build_betting_tree(
-        pot=200, stack=stack, streets=6 - len(cards), sizes=Sizes.parse(bets, raises)
+        pot=200, stack=stack, streets=6 - len(cards), sizes=BetSizes.parse(bets, raises)
     )
     return holdem_tree(cards, (parse_range(oop), parse_range(ip)), betting, **more)
 

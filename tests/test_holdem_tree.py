@@ -13,8 +13,8 @@ from holdem_reference import (
 )
 
 import solvers.holdem.showdown_by_ranks
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree, subtree, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
 from solvers import cfr
@@ -22,7 +22,7 @@ from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form import sweeps
 
 BOARD = parse_cards("Td9d6hQc2s")
-SIZES = Sizes.parse("50%, 100%, allin", "3x")
+SIZES = BetSizes.parse("50%, 100%, allin", "3x")
 
 
 def betting(**more):
@@ -56,7 +56,7 @@ def test_payoffs_are_those_of_all_pairs_of_hands(name, form, isomorphism):
     board, *ranges = SUBGAMES[name]
     board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
     streets = 6 - len(board)
-    sizes = Sizes.parse("50%, allin", "3x") if streets == 1 else Sizes.parse("allin", "")
+    sizes = BetSizes.parse("50%, allin", "3x") if streets == 1 else BetSizes.parse("allin", "")
     game = build_betting_tree(pot=200, stack=900, streets=streets, sizes=sizes)
     with jax.enable_x64(True):
         tree = holdem_tree(board, ranges, game, dtype="float64", form=form, isomorphism=isomorphism)
@@ -102,7 +102,7 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     """The last chunk has fewer boards; lists of the same length are not as many in every chunk."""
     board, *ranges = SUBGAMES["turn"]
     board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
-    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("allin", ""))
+    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("allin", ""))
 
     def values():
         tree = holdem_tree(board, ranges, game, form="ranks")
@@ -124,7 +124,7 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
 
 def test_payoffs_after_a_bet_that_was_put_in():
     """Just before a raise that the tree did not know, with what was paid before."""
-    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "allin"))
+    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", "allin"))
     facing = int(whole.child[0, 1])
     game = with_bet(subtree(whole, facing), 0, 250)
     assert (game.actions[0], game.paid[0].tolist()) == (

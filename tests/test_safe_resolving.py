@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from jaxgames.coin_toss import HEADS
+from jaxgames.core import CHANCE
 from jaxgames.game_tree import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import CHANCE, build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name
 from jaxgames.registry import make
 from solvers import cfr, evaluation
@@ -207,7 +208,7 @@ def test_margins_and_gifts_are_safe(resolver):
 DECK = tuple(4 * rank + suit for rank in range(5) for suit in range(2))
 BOARD = DECK[0], DECK[9]
 HANDS = np.array(list(itertools.combinations(DECK, 2)))
-SIZES = Sizes.parse("100%", "")
+SIZES = BetSizes.parse("100%", "")
 RIVERS = [card for card in DECK if card not in BOARD]
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from solver_cases import public_tree
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 from solvers import cfr, checkpoint, evaluation
@@ -20,7 +20,7 @@ def num_bytes(state):
 
 
 def river():
-    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "3x"))
+    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", "3x"))
     return holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("random"),) * 2, betting)
 
 

@@ -325,7 +325,7 @@ def _hands_per_second(wanted):
     import jax
     import jax.numpy as jnp
 
-    from jaxgames.holdem.evaluator import strength
+    from jaxgames.holdem.hand_evaluator import strength
 
     cards = jax.random.randint(jax.random.key(0), (_HANDS, 7), 0, 52, jnp.int32)
 

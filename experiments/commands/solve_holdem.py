@@ -26,7 +26,7 @@ from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
 from jaxgames.holdem.bet_sizes import SEATS, sizes_by_street
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import (

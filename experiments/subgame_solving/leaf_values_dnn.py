@@ -27,7 +27,7 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run, RunArguments
 from experiments.subgame_solving import off_tree_bet
 from experiments.subgame_solving.off_tree_bet import OffTreeBet
-from jaxgames.holdem.betting import below
+from jaxgames.holdem.betting_tree import descendants
 from nets.leaf_value_network import leaf_features
 from solvers.holdem import nested_streets, street_leaf_values
 from solvers.holdem.boards import apart
@@ -151,7 +151,7 @@ class _Lesson:
     def network(self) -> list[Cell]:
         """The answer with what the network says of the leaves after the bet."""
         bet, cut = self.bet, self.bet.answer_cut
-        leaves = below(bet.whole.betting, bet.made)[cut.leaves]
+        leaves = descendants(bet.whole.betting, bet.made)[cut.leaves]
         graph, state = self._learned[1]
         features = self._features(bet.whole.betting, leaves)
         said = nnx.merge(graph, state.params)(features)

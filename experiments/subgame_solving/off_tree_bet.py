@@ -18,8 +18,9 @@ from jaxtyping import Array, Float
 
 from experiments.subgame_solving.large_solves import large_solve
 from jaxgames.holdem.action_translation import translate_bet
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import with_bet
 from jaxgames.holdem.rules import Poker
 from solvers import cfr, evaluation
 from solvers.holdem import nested_streets, street_leaf_values
@@ -114,7 +115,7 @@ class OffTreeBet:
     def __init__(self, config: Config, folder: pathlib.Path):
         self.config, self.folder = config, folder
         self.count: Callable[[int], None] = lambda more: None  # moves the bar
-        sizes = Sizes.parse(config.sizes, config.sizes)
+        sizes = BetSizes.parse(config.sizes, config.sizes)
         abstract = betting_of_rules(config.game, sizes=sizes)
         self.opponent = int(abstract.actor[0])
         self.resolver = 1 - self.opponent

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
-from jaxgames.holdem.betting import NO_NODE, BettingTree
+from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from solvers.holdem.boards import SAME, Street, Suits, exchanged_hands, possible
 from solvers.sequence_form import sparse_sum
 from solvers.sequence_form.sequence_form import expand

@@ -26,7 +26,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int, PyTree
 
-from jaxgames.holdem.betting import BettingTree
+from jaxgames.holdem.betting_tree import BettingTree
 from jaxgames.holdem.ranges import HANDS
 from solvers.holdem.betting_layout import Layout
 from solvers.holdem.boards import Street

@@ -26,7 +26,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.core import CHANCE, record
 from jaxgames.holdem.action_translation import counterparts
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree, below, subtree
+from jaxgames.holdem.betting_from_sizes import subtree
+from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree, descendants
 from solvers.holdem.betting_layout import Layout
 from solvers.holdem.boards import SAME, Street, apart, exchanged_hands
 from solvers.holdem.showdown_by_products import expected_winners
@@ -170,7 +171,7 @@ class Part:
     @functools.cached_property
     def _decisions(self):
         """By player, decisions of the whole tree, and which they are of the part."""
-        nodes = below(self.whole.betting, self.node)
+        nodes = descendants(self.whole.betting, self.node)
         return tuple(_same_decisions(self.whole, self.tree, nodes, player) for player in range(2))
 
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxgames.holdem.betting import NO_NODE
+from jaxgames.holdem.betting_tree import NO_NODE
 from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.holdem import street_leaf_values

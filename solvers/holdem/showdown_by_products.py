@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
-from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
+from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
 from solvers.sequence_form import sparse_sum
 
 _BATCH = 64  # boards of which one kernel adds up the winners

@@ -23,8 +23,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.holdem.bet_sizes import Size, Sizes
-from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, Abstraction, BettingTree
+from jaxgames.core import CHANCE
+from jaxgames.holdem.bet_sizes import BetSize, BetSizes
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN, BettingAbstraction, BettingTree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import equity
 from jaxgames.holdem.ranges import hand_numbers, whole_range
@@ -169,11 +170,13 @@ def _read(written):
     first, max_raises = tuple(written["first"]), tuple(written["max_raises"])
     by_street = tuple(tuple(map(_sizes, players)) for players in written["sizes"])
     changed = {"sizes": by_street, "first": first, "max_raises": max_raises}
-    return Abstraction(**written | changed)
+    return BettingAbstraction(**written | changed)
 
 
 def _sizes(written):
-    return Sizes(**{kind: tuple(Size(**size) for size in sizes) for kind, sizes in written.items()})
+    return BetSizes(
+        **{kind: tuple(BetSize(**size) for size in sizes) for kind, sizes in written.items()}
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from jaxgames.core import record
-from jaxgames.holdem.betting import FOLD, SHOWDOWN
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from solvers.holdem.boards import apart
 from solvers.holdem.depth_limited_street import Cut, member
 from solvers.holdem.showdown_by_products import winners

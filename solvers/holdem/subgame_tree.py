@@ -1,7 +1,7 @@
 """Hold'em from some public state on as a public tree: betting, boards, and what players may hold.
 
     board, ranges = parse_cards("Td9d6hQc"), (parse_range("66+, A8s+"), parse_range("random"))
-    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("50%", "3x"))
+    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("50%", "3x"))
     tree = holdem_tree(board, ranges, betting)
     state = cfr.init(tree.public, root_reach=tree.root_reach)
     state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.game_tree import TreeTooLargeError
-from jaxgames.holdem.betting import NO_NODE, SHOWDOWN, BettingTree
+from jaxgames.holdem.betting_tree import NO_NODE, SHOWDOWN, BettingTree
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.ranges import HANDS
 from solvers.holdem.betting_layout import Layout

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxgames.core import record
-from jaxgames.holdem.betting import FOLD, SHOWDOWN
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from solvers.holdem.betting_layout import Layout
 from solvers.holdem.showdown_by_products import Products
 from solvers.holdem.showdown_by_ranks import Ranks

@@ -14,8 +14,9 @@ import itertools
 
 import numpy as np
 
-from jaxgames.holdem.bet_sizes import Sizes, SizesByStreet
-from jaxgames.holdem.betting import MAX_NODES, BettingTree, betting_of_rules
+from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_tree import MAX_NODES, BettingTree
 from jaxgames.holdem.rules import Poker
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 
@@ -23,7 +24,7 @@ from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 def game_tree(
     game: Poker,
     *,
-    sizes: Sizes | SizesByStreet | None = None,
+    sizes: BetSizes | BetSizesByStreet | None = None,
     betting: BettingTree | None = None,
     dtype: str = "float32",
     form: str | None = None,
