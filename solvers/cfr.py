@@ -164,7 +164,7 @@ def _start(tree, root_reach, policy, policy_weight) -> CfrState:
     root_reach = checked_root_reach(tree, root_reach)
     tables = uniform(tree) if policy is None else pack(tree, policy)
     weight = 0.0 if policy is None else policy_weight
-    reach = tuple(map(sweeps.reach, tree.players, tables, root_reach))
+    reach = tuple(map(sweeps.reach, tree.treeplexes, tables, root_reach))
     return CfrState(
         step=jnp.int32(0),
         minimizers=tuple(
@@ -210,7 +210,7 @@ def average_policy(tree: SequenceForm, state: CfrState) -> Policy:
     Uniform in information states that the player itself has never reached.
     """
     reach = _whole(state).average_reach
-    return unpack(tree, tuple(map(behaviour, tree.players, reach)))
+    return unpack(tree, tuple(map(behaviour, tree.treeplexes, reach)))
 
 
 @jax.jit
@@ -228,7 +228,7 @@ def _compressed(tree: SequenceForm, state: CfrState) -> CfrState:
     def each(values, axis):
         return jax.tree.map(functools.partial(compress, axis=axis, step=state.step), values)
 
-    row = [len(player.row) for player in tree.players]  # axis of the hands, or else of all rows
+    row = [len(player.row) for player in tree.treeplexes]  # axis of the hands, or else of all rows
     return state.replace(
         minimizers=tuple(each(x, 1 + axis) for x, axis in zip(state.minimizers, row, strict=True)),
         reach=tuple(map(each, state.reach, row)),
@@ -257,15 +257,15 @@ def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
     count = step.astype(tree.dtype)
     minimizers, reach = list(state.minimizers), list(state.reach)
     average = list(state.average_reach)
-    for p, player in enumerate(tree.players):
+    for p, player in enumerate(tree.treeplexes):
         seen = reach if solver.alternating else state.reach
         terminal = sweeps.terminal_values(tree, tuple(seen), p)
         average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
         update = functools.partial(_updated, solver.minimizer)
-        if player.one is not None:
-            update = functools.partial(stored, update, player.one)
+        if player.opaque_one is not None:
+            update = functools.partial(stored, update, player.opaque_one)
         minimizers[p] = update(player.groups, minimizers[p], action, decision, count)
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
     return state.replace(

@@ -95,8 +95,8 @@ def _identity(tree: SequenceForm, solver: Solver, storage: str) -> dict[str, obj
         "game": tree.game,
         "solver": repr(solver),
         "dtype": str(tree.dtype) if storage == "full" else f"{tree.dtype} in {storage}",
-        "num_sequences": [player.num_sequences for player in tree.players],
-        "num_roots": [player.num_roots for player in tree.players],
+        "num_sequences": [player.num_sequences for player in tree.treeplexes],
+        "num_roots": [player.num_roots for player in tree.treeplexes],
         "fingerprint": _fingerprint(tree),
     }
 
@@ -104,8 +104,10 @@ def _identity(tree: SequenceForm, solver: Solver, storage: str) -> dict[str, obj
 def _fingerprint(tree: SequenceForm) -> int:
     """Tells apart subgames of one shape, payoffs, and layouts of other versions of this code."""
     checksum = 0
-    ends = tree.terminals if not tree.payoffs.size else (tree.payoffs, tree.payoff_sequences)
-    for leaf in jax.tree.leaves((tree.players, ends)):
+    ends, histories = tree.terminals, tree.histories
+    if histories is not None:
+        ends = histories.payoffs, histories.payoff_sequences
+    for leaf in jax.tree.leaves((tree.treeplexes, ends)):
         checksum = zlib.crc32(np.ascontiguousarray(leaf), checksum)
     return checksum
 

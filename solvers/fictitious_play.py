@@ -53,7 +53,7 @@ def init(
     tables = uniform(tree) if policy is None else pack(tree, policy)
     return FictitiousPlayState(
         step=jnp.int32(0),
-        average_reach=tuple(map(sweeps.reach, tree.players, tables, roots)),
+        average_reach=tuple(map(sweeps.reach, tree.treeplexes, tables, roots)),
         root_reach=roots,
     )
 
@@ -67,7 +67,7 @@ def run(
     def iteration(_, state):
         average, step = average_policy(tree, state), state.step + 1
         responses = pack(tree, evaluation.best_response(tree, average, state.root_reach))
-        found = map(sweeps.reach, tree.players, responses, state.root_reach)
+        found = map(sweeps.reach, tree.treeplexes, responses, state.root_reach)
         share = 1 / (step + 1).astype(tree.dtype)
         mixed = (
             old + share * (new - old) for old, new in zip(state.average_reach, found, strict=True)
@@ -80,4 +80,4 @@ def run(
 @jax.jit
 def average_policy(tree: SequenceForm, state: FictitiousPlayState) -> Policy:
     """Average policies, which converge to equilibrium: by player `[D_p, A]`."""
-    return unpack(tree, tuple(map(behaviour, tree.players, state.average_reach)))
+    return unpack(tree, tuple(map(behaviour, tree.treeplexes, state.average_reach)))

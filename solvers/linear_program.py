@@ -12,7 +12,7 @@ import scipy.optimize
 import scipy.sparse
 from jaxtyping import Float
 
-from solvers.sequence_form import SequenceForm
+from solvers.sequence_form import Histories, SequenceForm, checked_histories
 from solvers.sequence_form.treeplex import Treeplex
 
 
@@ -22,29 +22,31 @@ def solve(tree: SequenceForm) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ..
     The tree must start at a single root sequence per player (a whole game).
 
     Raises:
-      ValueError: not two players, not zero-sum, or a subgame with several root sequences.
+      ValueError: the game is not an explicit tree, not for two players or not zero-sum, or it is a
+        subgame with several root sequences.
       RuntimeError: HiGHS did not find the optimum.
     """
-    _check(tree)
-    row, column = np.asarray(tree.payoff_sequences)
-    payoffs = np.asarray(tree.payoffs, np.float64)
-    shape = tuple(player.num_sequences for player in tree.players)
+    histories = checked_histories(tree, "linear_program.solve")
+    _check(tree, histories)
+    row, column = np.asarray(histories.payoff_sequences)
+    payoffs = np.asarray(histories.payoffs, np.float64)
+    shape = tuple(player.num_sequences for player in tree.treeplexes)
     values, policies = [], []
     for p, (own, other) in enumerate(((row, column), (column, row))):
         matrix = scipy.sparse.coo_array((payoffs[:, p], (own, other)), (shape[p], shape[1 - p]))
-        value, reach = _maximin(matrix.tocsr(), tree.players[p], tree.players[1 - p])
+        value, reach = _maximin(matrix.tocsr(), tree.treeplexes[p], tree.treeplexes[1 - p])
         values.append(value)
-        policies.append(_behaviour(tree, tree.players[p], reach))
+        policies.append(_behaviour(tree, tree.treeplexes[p], reach))
     return float((values[0] - values[1]) / 2), tuple(policies)
 
 
-def _check(tree: SequenceForm) -> None:
+def _check(tree: SequenceForm, histories: Histories) -> None:
     if tree.num_players != 2:
         raise ValueError(f"{tree.game} has {tree.num_players} players; the program needs 2")
-    if any(player.num_roots != 1 for player in tree.players):
+    if any(player.num_roots != 1 for player in tree.treeplexes):
         raise ValueError(f"{tree.game}: subgames with several root sequences are not supported")
-    total = np.asarray(tree.payoffs, np.float64).sum(axis=1)
-    scale = max(1.0, float(np.abs(tree.payoffs).max()))
+    total = np.asarray(histories.payoffs, np.float64).sum(axis=1)
+    scale = max(1.0, float(np.abs(histories.payoffs).max()))
     if np.abs(total).max() > 1e-6 * scale:
         raise ValueError(
             f"{tree.game} is not zero-sum: payoffs differ by {np.abs(total).max():.3g}"
@@ -81,7 +83,7 @@ def _plan_constraints(player: Treeplex):
         slots = first + np.arange(group.uniform.size).reshape(group.uniform.shape)
         decision = count + np.arange(group.num_decisions)
         rows += [np.broadcast_to(decision, slots.shape).ravel(), decision]
-        columns += [slots.ravel(), above + np.asarray(group.parent)]
+        columns += [slots.ravel(), above + np.asarray(group.parent.index)]
         values += [np.ones(slots.size), -np.ones(group.num_decisions)]
         count += group.num_decisions
         padded = slots[np.asarray(group.uniform) == 0]

@@ -110,7 +110,7 @@ def to_tree(tree: HoldemTree, policy: PolicyOf) -> tuple[np.ndarray, ...]:
     num_actions = (tree.betting.child != NO_NODE).sum(axis=1)
     found = []
     for player, layout in enumerate(tree.layouts):
-        table = np.zeros((tree.public.players[player].num_decisions, tree.public.num_actions))
+        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
         size = len(tree.hands[player])
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)

@@ -80,7 +80,7 @@ def test_nash_conv_is_that_of_openspiel(folder):
 def test_layout_of_ours_is_told(folder):
     result = results.read_result(folder / "result.json")
     tree = build_sequence_form(make("kuhn_poker"))
-    states = len(tree.public_states.parent)
+    states = len(tree.histories.public_states.parent)
     held = sum(array.nbytes for array in jax.tree.leaves(tree))
     assert result.number("tree:kuhn_poker").value == pytest.approx(held / states)
     moved = result.number("moved:kuhn_poker").value

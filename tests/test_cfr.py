@@ -357,7 +357,7 @@ def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
     over = explicit.actor == TERMINAL
     returns = [with_other_returns(explicit, seed).returns[over] for seed in range(3)]
     if num_parts > 1:
-        size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(tree), tree.payoffs)))
+        size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(tree), tree.histories.payoffs)))
         monkeypatch.setattr(batching, "_CPU_BYTES", size / (num_parts - 0.5))
     assert_batch_is_loop(one, returns, [random_policies(explicit, seed) for seed in range(3)])
 
@@ -388,7 +388,7 @@ def test_batch_of_batches(after_deal, payoffs_first, in_parts, monkeypatch):
 
 def test_batch_of_different_games():
     """Two subgames of one shape whose tables of indices differ."""
-    states = public_tree("leduc_poker").public_states
+    states = public_tree("leduc_poker").histories.public_states
     roots = np.flatnonzero((np.asarray(states.depth) == 5) & (np.asarray(states.actor) == 0))
     trees = [build_sequence_form(game_tree("leduc_poker"), root=int(r)) for r in roots[:2]]
     assert_batch_is_loop(lambda tree: solve(tree, cfr.cfr_plus(), 5), trees, atol=1e-6)

@@ -26,7 +26,7 @@ def table_of(tree, chump):
     found = []
     for player, layout in enumerate(tree.layouts):
         size = len(tree.hands[player])
-        table = np.zeros((tree.public.players[player].num_decisions, tree.public.num_actions))
+        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
             legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])

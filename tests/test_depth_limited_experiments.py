@@ -85,7 +85,7 @@ def test_defending_is_part_of_an_equilibrium(name):
     game = translation._one_bet(translation.ONE_BET[name], 5, "40%, 100%, allin")
     tree = build_sequence_form(game.tree)
     value, _ = linear_program.solve(tree)
-    first = np.zeros((tree.players[0].num_decisions, tree.num_actions), np.float32)
+    first = np.zeros((tree.treeplexes[0].num_decisions, tree.num_actions), np.float32)
     policy = translation.defending(game).astype(np.float32)
     best = evaluation.best_response_value(tree, (first, policy))[0]
     assert float(best) == pytest.approx(value, abs=1e-4)

@@ -108,7 +108,9 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
         tree = holdem_tree(board, ranges, game, form="ranks")
         reach = tuple(
             jax.random.uniform(jax.random.key(p), (player.num_sequences // len(hands), len(hands)))
-            for p, (player, hands) in enumerate(zip(tree.public.players, tree.hands, strict=True))
+            for p, (player, hands) in enumerate(
+                zip(tree.public.treeplexes, tree.hands, strict=True)
+            )
         )
         return [sweeps.terminal_values(tree.public, reach, player) for player in range(2)]
 

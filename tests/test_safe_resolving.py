@@ -35,7 +35,7 @@ def coin_toss(name):
     """The game, and its subgame after "play"."""
     game = make(name)
     whole = build_sequence_form(game)
-    played = int(np.flatnonzero(np.asarray(whole.public_states.actor) == 1)[0])
+    played = int(np.flatnonzero(np.asarray(whole.histories.public_states.actor) == 1)[0])
     return whole, build_sequence_form(game, root=played), played
 
 
@@ -43,9 +43,9 @@ def guessed(tree, policy):
     """Heads, by player 1's policy of the subgame without its gadget."""
     policy = without_gadget(tree, policy, resolver=1)
     assert [rows.shape for rows in policy] == [
-        (player.num_decisions, tree.num_actions) for player in tree.players
+        (player.num_decisions, tree.num_actions) for player in tree.treeplexes
     ]
-    return float(policy[1][np.asarray(tree.players[1].groups[0].decision).ravel()[0]][HEADS])
+    return float(policy[1][np.asarray(tree.treeplexes[1].groups[0].decision).ravel()[0]][HEADS])
 
 
 def prepared(tree, alternative, kind):
@@ -87,7 +87,7 @@ def test_reach_spends_what_was_given():
     alternative = evaluation.root_best_response_values(tree, before)[0]
     np.testing.assert_allclose(alternative, [-1 / 8, 1 / 8], atol=1e-6)
     assert solved(tree, alternative, "maxmargin") == pytest.approx(5 / 8, abs=0.005)
-    sequences = whole.public_states.sequences[0][played]
+    sequences = whole.histories.public_states.sequences[0][played]
     given = gifts(whole, before, player=0)[sequences]
     np.testing.assert_allclose(given, [0, 1 / 4], atol=1e-6)
     weights = root_weights(tree, player=0)
@@ -102,7 +102,7 @@ def test_estimates_are_what_is_played():
     whole, tree, played = coin_toss("coin_toss")
     before = guessing(whole, 1 / 2)
     np.testing.assert_allclose(evaluation.root_values(tree, before)[0], [0, 0], atol=1e-6)
-    sequences = whole.public_states.sequences[0][played]
+    sequences = whole.histories.public_states.sequences[0][played]
     given = gifts(whole, before, player=0, estimated=True)[sequences]
     np.testing.assert_allclose(given, [1 / 2, 0], atol=1e-6)
 
@@ -130,8 +130,8 @@ def random_policy(seed):
 def subgame_reach(policy, root):
     """Both players' own reach of a subgame, in order of its root sequences."""
     whole, _ = leduc()
-    places, found = whole.public_states, []
-    for p, (player, table) in enumerate(zip(whole.players, pack(whole, policy), strict=True)):
+    places, found = whole.histories.public_states, []
+    for p, (player, table) in enumerate(zip(whole.treeplexes, pack(whole, policy), strict=True)):
         states = np.asarray(places.information_states[p][root])
         order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
         reach = sweeps.reach(player, table, jnp.ones(1))
@@ -187,15 +187,15 @@ def test_margins_and_gifts_are_safe(resolver):
             reach = subgame_reach(policy, root)
             alternative = evaluation.root_best_response_values(tree, policy, reach)[other]
             weights = root_weights(tree, reach, player=other)
-            states = np.asarray(whole.public_states.information_states[other][root])
+            states = np.asarray(whole.histories.public_states.information_states[other][root])
             order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
-            sequences = whole.public_states.sequences[other][root][order]
+            sequences = whole.histories.public_states.sequences[other][root][order]
             raised = alternative + spent * weights * given[sequences]
             ranges = list(reach)
             ranges[other] = jnp.ones(1)
             safe = with_margins(tree, raised, weights, resolver=resolver)
             after = without_gadget(tree, solve(safe, tuple(ranges), 1000), resolver=resolver)
-            own = np.concatenate([np.asarray(g.decision) for g in tree.players[resolver].groups])
+            own = np.concatenate([np.asarray(g.decision) for g in tree.treeplexes[resolver].groups])
             changed[resolver] = changed[resolver].at[own].set(after[resolver][own])
         after = float(evaluation.best_response_value(whole, tuple(changed))[other])
         assert after < before + 1e-4
@@ -364,6 +364,6 @@ def test_bad_gadgets():
     with pytest.raises(ValueError, match=r"alternative of kuhn.* has shape \(2,\), must be"):
         with_margins(tree, jnp.zeros(2), jnp.zeros(2), resolver=0)
     hands = turn().tree.public
-    zeros = jnp.zeros(hands.players[1].num_roots)
+    zeros = jnp.zeros(hands.treeplexes[1].num_roots)
     with pytest.raises(ValueError, match="sequences by hands are not supported"):
         with_margins(hands, zeros, zeros, resolver=0)

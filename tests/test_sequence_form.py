@@ -19,7 +19,7 @@ from solver_reference import random_policies, uniform_policies
 from jaxgames import TERMINAL, TreeTooLargeError
 from jaxgames.adapters.gambit import parse_efg
 from jaxgames.game_tree import levels, make_game_tree
-from solvers import evaluation
+from solvers import evaluation, linear_program
 from solvers.sequence_form import (
     build_sequence_form,
     pack,
@@ -29,6 +29,7 @@ from solvers.sequence_form import (
     unpack,
     with_returns,
 )
+from solvers.subgames.safe_resolving import gifts, root_weights, with_gadget
 
 PUBLIC = [  # games that tell their public states
     "kuhn_poker(players=3)",
@@ -48,8 +49,8 @@ def _x64():
 @jax.jit
 def own_reach(tree, policies):
     """[Q] own reach of every player's sequences."""
-    roots = [jnp.ones(player.num_roots) for player in tree.players]
-    return tuple(map(sweeps.reach, tree.players, pack(tree, policies), roots))
+    roots = [jnp.ones(player.num_roots) for player in tree.treeplexes]
+    return tuple(map(sweeps.reach, tree.treeplexes, pack(tree, policies), roots))
 
 
 @jax.jit
@@ -66,7 +67,7 @@ def packed_and_unpacked(tree, policies):
     ],
 )
 def test_counts_of_sequences(name, decisions, sequences):
-    for player in tree_of(name).players:
+    for player in tree_of(name).treeplexes:
         groups = player.groups
         assert player.num_decisions == decisions
         assert sum(group.num_decisions for group in groups) == decisions
@@ -90,7 +91,7 @@ def test_packing_is_undone_by_unpacking(name):
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_states_list_who_may_be_where(name):
-    explicit, states = game_tree(name), tree_of(name).public_states
+    explicit, states = game_tree(name), tree_of(name).histories.public_states
     _, first = np.unique(explicit.public_state, return_index=True)
     np.testing.assert_array_equal(states.depth, explicit.depth[first])
     np.testing.assert_array_equal(states.actor, explicit.actor[first])
@@ -119,7 +120,7 @@ def test_the_layout_of_groups_changes_nothing(monkeypatch):
     monkeypatch.setattr(treeplex, "_GROUP_COST", 0)
     tree = build_sequence_form(explicit, dtype="float64")
     for each, expected in ((tree, 3), (padded, 1)):
-        levels = [level for player in each.players for level in player.levels]
+        levels = [level for player in each.treeplexes for level in player.levels]
         assert max(len(level.groups) for level in levels) == expected
     policies = random_policies(explicit, 0)
     for found, expected in zip(gains(tree, policies), gains(padded, policies), strict=True):
@@ -142,7 +143,7 @@ def test_players_may_be_swapped():
 
 def ranges(name, policies, root):
     """Every player's own reach of its information states at a public state."""
-    states = tree_of(name).public_states
+    states = tree_of(name).histories.public_states
     found = []
     for player, reach in enumerate(map(np.asarray, own_reach(tree_of(name), policies))):
         here = np.asarray(states.information_states[player][root]) >= 0
@@ -152,7 +153,7 @@ def ranges(name, policies, root):
 
 def subgames(name, depth):
     """Public states of one depth in which the game goes on."""
-    states = tree_of(name).public_states
+    states = tree_of(name).histories.public_states
     here = (np.asarray(states.depth) == depth) & (np.asarray(states.actor) != TERMINAL)
     return np.flatnonzero(here).tolist()
 
@@ -214,7 +215,7 @@ def test_a_subgame_may_be_over():
 def test_subgames_of_one_shape_batch():
     """The second rounds of Leduc after check, check, one for each public card, stacked."""
     explicit, roots = game_tree("leduc_poker"), subgames("leduc_poker", 5)
-    above = np.asarray(tree_of("leduc_poker").public_states.parent)
+    above = np.asarray(tree_of("leduc_poker").histories.public_states.parent)
     roots = [root for root in roots if above[root] == above[roots[0]]]
     assert len(roots) == 6
     policies = random_policies(explicit, 0)
@@ -262,6 +263,22 @@ def test_a_payoff_counts_as_often_as_it_is_reached():
 
 
 # Bad input
+
+
+def test_forms_without_histories_are_refused_where_those_are_needed():
+    tree = tree_of("kuhn_poker")
+    gadget = with_gadget(tree, jnp.zeros(1), resolver=0)
+    policy, ones = unpack(tree, uniform(tree)), jnp.ones((30, 2))
+    for purpose, call in {
+        "with_returns": lambda: with_returns(gadget, ones),
+        "linear_program.solve": lambda: linear_program.solve(gadget),
+        "root_weights": lambda: root_weights(gadget, player=0),
+        "gifts": lambda: gifts(gadget, policy, player=0),
+    }.items():
+        message = rf"kuhn.* with a gadget has no histories; {purpose} needs .* build_sequence_form"
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert gadget.dtype == tree.dtype == np.float64
 
 
 @pytest.mark.parametrize("root", [-1, 10**6])

@@ -84,7 +84,7 @@ def exploited(real, abstract, policy, mapping):
     """What the second player loses in the `real` one-bet game beyond its value, in pots."""
     tree = build_sequence_form(real.tree)
     rows = translated(real, abstract, policy, player=1, mapping=mapping)
-    first = np.zeros((tree.players[0].num_decisions, tree.num_actions), np.float32)
+    first = np.zeros((tree.treeplexes[0].num_decisions, tree.num_actions), np.float32)
     best = evaluation.best_response_value(tree, (first, rows.astype(np.float32)))
     return (float(best[0]) - linear_program.solve(tree)[0]) / 10
 
@@ -118,7 +118,7 @@ def test_nothing_is_translated_in_the_game_itself(player):
     policy = np.random.default_rng(0).uniform(0.1, 1, legal.shape) * legal
     policy /= policy.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(translated(game, game, policy, player=player), policy, atol=1e-6)
-    assert len(policy) == tree.players[player].num_decisions
+    assert len(policy) == tree.treeplexes[player].num_decisions
 
 
 @pytest.mark.parametrize("player", [0, 1])
@@ -149,7 +149,7 @@ def call(game, node):
 
 def both(tree, rows, player):
     """A player's policy beside anything for the other."""
-    shape = (tree.players[1 - player].num_decisions, tree.num_actions)
+    shape = (tree.treeplexes[1 - player].num_decisions, tree.num_actions)
     pair = [np.zeros(shape, np.float32)] * 2
     pair[player] = rows.astype(np.float32)
     return tuple(pair)

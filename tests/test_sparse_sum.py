@@ -48,7 +48,7 @@ ROWS = {
     "mixed": [0, 1, 2, 3, 5, 7, 100, 0, 16, 17, 0],
     "one long row among short ones": [1] * 60 + [400] + [0] * 10,
 }
-apply = jax.jit(sparse_sum.apply)
+apply = jax.jit(lambda plan, *factors: plan(*factors))
 
 
 @pytest.mark.parametrize("lengths", ROWS.values(), ids=ROWS)
@@ -78,7 +78,7 @@ def test_many_plans_of_one_shape():
     )
     matrix = scipy.sparse.coo_array((np.ones(len(row)), (row, column)), (12, NUM_COLUMNS))
     x = np.random.default_rng(1).normal(size=(NUM_COLUMNS, 2))
-    found = jax.vmap(sparse_sum.apply, in_axes=(0, None))(plans, jnp.asarray(x))
+    found = jax.vmap(lambda plan, x: plan(x), in_axes=(0, None))(plans, jnp.asarray(x))
     np.testing.assert_allclose(found.reshape(12, 2), matrix @ x, atol=1e-12)
 
 
@@ -175,7 +175,7 @@ class TestTiles:
     def test_are_reweighed_in_batches_with_gradients(self):
         def sums(weight):
             plan = sparse_sum.reweigh(self.plan, weight)
-            return sparse_sum.apply(plan, *map(jnp.asarray, self.factors))
+            return plan(*map(jnp.asarray, self.factors))
 
         other = np.random.default_rng(2).normal(size=(2, len(self.weight)))
         found = jax.vmap(sums)(jnp.asarray(other))
@@ -203,7 +203,7 @@ class TestReweigh:
         return plan_of(self.row, self.columns, len(self.lengths), self.weight)
 
     def sums(self, weight, *factors):
-        return sparse_sum.apply(sparse_sum.reweigh(self.plan, weight), *factors)
+        return sparse_sum.reweigh(self.plan, weight)(*factors)
 
     def test_is_building_anew(self):
         found = self.sums(jnp.asarray(self.other), *map(jnp.asarray, self.factors))

@@ -279,7 +279,7 @@ def main() -> None:
     report(
         devices=jax.device_count(),
         seconds=seconds / batch,
-        sequences=sum(player.num_sequences for player in tree.public.players),
+        sequences=sum(player.num_sequences for player in tree.public.treeplexes),
         bytes=kept / batch,
         bandwidth=bandwidth(2 * kept),
         peak=peak_memory(),

@@ -54,7 +54,7 @@ class Ours(CfrPlus):
     def details(self) -> dict[str, float]:
         tree_bytes = _num_bytes(self.tree)
         return {
-            "public_states": len(self.tree.public_states.parent),
+            "public_states": len(self.tree.histories.public_states.parent),
             "tree_bytes": tree_bytes,
             "bytes_per_iteration": bytes_per_iteration(self.tree),
             "near_bandwidth": bandwidth(tree_bytes + _num_bytes(self.state)),
@@ -81,7 +81,7 @@ def batched_rate(
     @jax.jit
     def run(ranges, count):
         def solve(scale):
-            root_reach = tuple(scale * jnp.ones(p.num_roots, tree.dtype) for p in tree.players)
+            root_reach = tuple(scale * jnp.ones(p.num_roots, tree.dtype) for p in tree.treeplexes)
             state = cfr.init(tree, root_reach=root_reach)
             return cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=count).reach
 
@@ -125,8 +125,8 @@ def bytes_per_iteration(tree: SequenceForm) -> int:
         sums              C T f (1 + R) + f R T          in: products, weights; out: the sums
     """
     size = jnp.dtype(tree.dtype).itemsize
-    moved = sum(_sum_bytes(plan, size) for plan in tree.terminals)
-    for player in tree.players:
+    moved = sum(_sum_bytes(terminal.sums, size) for terminal in tree.terminals)
+    for player in tree.treeplexes:
         decisions = sum(group.num_decisions for group in player.groups)
         moved += sum(_sum_bytes(level.children, size) for level in player.levels)
         moved += size * (12 * player.num_sequences + 3 * decisions) + 4 * decisions

@@ -127,7 +127,7 @@ def _solution(tree: SequenceForm, run: measured_solve.Run, solver: str) -> list[
 
 def _sizes(game_tree: GameTree, tree: SequenceForm) -> list[results.Number]:
     sizes = {
-        "num_public_states": tree.public_states.actor.shape[0],
+        "num_public_states": tree.histories.public_states.actor.shape[0],
         "num_information_states": sum(game_tree.num_decisions),
         "num_histories": game_tree.num_histories,
     }

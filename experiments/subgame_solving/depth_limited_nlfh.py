@@ -159,7 +159,7 @@ def _name(row, count):
 
 
 def _sequences(tree):
-    return sum(player.num_sequences for player in tree.players)
+    return sum(player.num_sequences for player in tree.treeplexes)
 
 
 def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequence[Cell]) -> None:

@@ -178,7 +178,7 @@ class _Bench:
             sequences = tuple(
                 places[root, : player.num_roots]
                 for places, player in zip(
-                    self.game.public_states.sequences, subgame.players, strict=True
+                    self.game.histories.public_states.sequences, subgame.treeplexes, strict=True
                 )
             )
             found = _resolved(
@@ -191,7 +191,7 @@ class _Bench:
                 solver=self.solver,
                 num_iterations=self.config.iterations,
             )
-            decisions = [group.decision for group in subgame.players[resolver].groups]
+            decisions = [group.decision for group in subgame.treeplexes[resolver].groups]
             own = np.unique(np.concatenate(decisions))
             composed[resolver] = composed[resolver].at[:, own].set(found[resolver][:, own])
         return tuple(composed)
@@ -208,7 +208,7 @@ def _resolved_once(game, subgame, sequences, policy, *, way, resolver, solver, n
     tables, other = pack(game, policy), 1 - resolver
     reach = [
         sweeps.reach(player, table, jnp.ones(1, game.dtype))[sequence]
-        for player, table, sequence in zip(game.players, tables, sequences, strict=True)
+        for player, table, sequence in zip(game.treeplexes, tables, sequences, strict=True)
     ]
     tree, ranges = subgame, list(reach)
     if way.constraint is not None:

@@ -158,7 +158,7 @@ def one_bet(game: OneBet, stack: int) -> Iterator[Cell]:
     tree = build_sequence_form(real.tree)
     value, _ = linear_program.solve(tree)
     policy = defending(abstract)
-    first = jnp.zeros((tree.players[0].num_decisions, tree.num_actions))
+    first = jnp.zeros((tree.treeplexes[0].num_decisions, tree.num_actions))
     for mapping in MAPPINGS:
         rows = jnp.asarray(translated(real, abstract, policy, player=1, mapping=mapping), float)
         best = float(evaluation.best_response_value(tree, (first, rows))[0])

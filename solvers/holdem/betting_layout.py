@@ -57,7 +57,7 @@ class Below:
         for street in zip(self.sums, self.hands, self.axes, strict=True):
             total = None
             for plan, hand, axis in zip(*street, strict=True):
-                summed = sparse_sum.apply(plan, decisions)
+                summed = plan(decisions)
                 if axis is not None:
                     summed = jax.lax.psum(summed, axis)
                 if hand is not None:
@@ -104,7 +104,7 @@ class Layout:
         self.block = np.where(last < 0, 0, below[np.maximum(last, 0), parent])
         self.player = Treeplex(
             levels=tuple(levels),
-            one=jnp.int32(1),
+            opaque_one=jnp.int32(1),
             num_roots=self.num_hands,
             num_sequences=self._num_rows * self.num_hands,
             num_decisions=self._num_decisions * self.num_hands,

@@ -33,8 +33,9 @@ from solvers.holdem.boards import SAME, Street, apart, exchanged_hands
 from solvers.holdem.showdown_by_products import expected_winners
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
 from solvers.holdem.terminals import chips_won
-from solvers.sequence_form import Policy, PublicStates, SequenceForm, sparse_sum
+from solvers.sequence_form import Policy, SequenceForm, sparse_sum
 from solvers.sequence_form.sparse_sum import SparseSum
+from solvers.sequence_form.treeplex import Blocks, split
 
 # as a policy of the whole tree, but for fewer or more actions and decisions
 PartPolicy = tuple[Float[Array | np.ndarray, "_ B"], ...]
@@ -47,7 +48,7 @@ class Ends:
     payoffs: Array  # [T, C_0, C_1] to player 0, summed over pairs of hands
     rows: Array  # [T] int32 row of the other's last action
     followed: SparseSum  # terminals -> the player's own rows
-    blocks: tuple[tuple[int, int, int], ...] = flax.struct.field(pytree_node=False)  # begin, A, n
+    blocks: Blocks = flax.struct.field(pytree_node=False)
     player: int = flax.struct.field(pytree_node=False)
 
     def __call__(self, reach: Float[Array, "Q G ..."]) -> tuple[Float[Array, "_ _ C ..."], ...]:
@@ -57,12 +58,7 @@ class Ends:
             found = jnp.einsum("tcg,tg...->tc...", self.payoffs, others, precision="highest")
         else:
             found = -jnp.einsum("tgc,tg...->tc...", self.payoffs, others, precision="highest")
-        rows = sparse_sum.apply(self.followed, found)
-        cut = [
-            rows[begin : begin + width * count].reshape(width, count, *rows.shape[1:])
-            for begin, width, count in self.blocks
-        ]
-        return cut[0][0], *cut[1:]
+        return split(self.followed(found), self.blocks)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,19 +245,12 @@ def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> Cut:
         np.append(np.searchsorted(nodes, ends), _chosen(nodes, leaves, choices[p])[leaf, chosen[p]])
         for p in range(2)
     )
-    none = jnp.zeros(0, jnp.int32)
     public = SequenceForm(
-        players=tuple(layout.player for layout in layouts),
+        treeplexes=tuple(layout.player for layout in layouts),
         terminals=tuple(_ends(layouts, p, last, jnp.asarray(payoffs, dtype)) for p in range(2)),
-        payoffs=jnp.zeros((0, 2), dtype),
-        payoff_sequences=jnp.zeros((2, 0), jnp.int32),
-        terminal_entry=none,
-        terminal_chance=jnp.zeros(0, dtype),
-        public_states=PublicStates(
-            parent=none, depth=none, actor=none, information_states=(), sequences=()
-        ),
         num_actions=max(betting.child.shape[1] for betting in bettings),
         game=f"first street of {tree.public.game}",
+        dtype=tree.public.dtype,
     )
     return Cut(
         tree=tree,
@@ -403,12 +392,6 @@ def _ends(layouts, player, last, payoffs):
     mine, others = (
         np.array(layouts[p].row)[layouts[p].block[last[p]]] for p in (player, 1 - player)
     )
-    blocks = [(0, 1, 1)]
-    for level in layouts[player].player.levels:
-        begin = level.begin
-        for group in level.groups:
-            blocks.append((begin, group.num_actions, group.num_decisions))
-            begin += group.num_actions * group.num_decisions
     return Ends(
         payoffs=payoffs,
         rows=jnp.asarray(others, jnp.int32),
@@ -418,6 +401,6 @@ def _ends(layouts, player, last, payoffs):
             num_rows=layouts[player].player.num_sequences // layouts[player].num_hands,
             num_columns=len(mine),
         ),
-        blocks=tuple(blocks),
+        blocks=layouts[player].player.blocks,
         player=player,
     )

@@ -111,7 +111,7 @@ def weakened(
         if cut.choices[player] == 1:
             continue
         other, sign = 1 - player, 1 if player == 0 else -1
-        states, layout = tree.public.players[other], tree.layouts[other]
+        states, layout = tree.public.treeplexes[other], tree.layouts[other]
         ones = jnp.ones(states.num_roots, tree.public.dtype)
         reach = sweeps.reach(states, pack(tree.public, blueprint)[other], ones)
         rows = np.array(layout.row)[layout.block[cut.leaves]]
@@ -179,7 +179,7 @@ def promised(
     if gifts and opt_out is None:
         raise ValueError("gifts=True needs opt_out: what hands could have had instead")
     game, opponent = cut.with_values(values), 1 - resolver
-    player = game.players[resolver]
+    player = game.treeplexes[resolver]
     ones = jnp.ones(player.num_roots, game.dtype)
     reach = sweeps.reach(player, pack(game, policy)[resolver], ones)
     chosen = reach[cut.leaf_rows(resolver)]  # [L, n, C]

@@ -78,7 +78,7 @@ class Ranks:
 
     def _chunk(self, reach, rows, width, num_folds, num_showdowns):
         (blocks, boards), hands = rows.shape, reach.shape[1] // width
-        one = self.sums[0].one
+        one = self.sums[0].opaque_one
 
         def side_by_side(reach):
             # everything below reads and adds whole rows of them

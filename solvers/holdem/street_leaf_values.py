@@ -119,7 +119,7 @@ def values(below: Below, tree: SequenceForm, policy: Policy) -> Float[Array, "L 
     reaches = [
         sweeps.reach(player, _from_leaves(tables, first), _ones(tree, p))
         for p, (player, tables, first) in enumerate(
-            zip(tree.players, pack(tree, policy), below.first_street, strict=True)
+            zip(tree.treeplexes, pack(tree, policy), below.first_street, strict=True)
         )
     ]
 
@@ -154,4 +154,4 @@ def _from_leaves(tables, first_street):
 
 
 def _ones(tree, player):
-    return jnp.ones(tree.players[player].num_roots, tree.dtype)
+    return jnp.ones(tree.treeplexes[player].num_roots, tree.dtype)

@@ -29,7 +29,7 @@ from solvers.holdem.boards import Street, apart, possible, streets
 from solvers.holdem.showdown_by_products import expected_winners, products
 from solvers.holdem.showdown_by_ranks import ranks
 from solvers.holdem.terminals import terminals
-from solvers.sequence_form import PublicStates, SequenceForm
+from solvers.sequence_form import SequenceForm
 from solvers.sequence_form.storage import check_storage
 
 DECK = tuple(range(NUM_CARDS))
@@ -218,22 +218,15 @@ def tree_of(spot: Spot, *, form: str, axis: str | None = None) -> HoldemTree:
     betting, dtype = spot.betting, spot.dtype
     layouts = tuple(Layout(betting, spot.streets, p, spot.hands[p], dtype, axis) for p in range(2))
     operators = _operators(betting, spot.streets, layouts, spot.deck, spot.deals, dtype, form)
-    none = jnp.zeros(0, jnp.int32)
     public = SequenceForm(
-        players=tuple(layout.player for layout in layouts),
+        treeplexes=tuple(layout.player for layout in layouts),
         terminals=tuple(
             terminals(layouts[p], layouts[1 - p], player=p, operators=operators[p], dtype=dtype)
             for p in range(2)
         ),
-        payoffs=jnp.zeros((0, 2), dtype),
-        payoff_sequences=jnp.zeros((2, 0), jnp.int32),
-        terminal_entry=none,
-        terminal_chance=jnp.zeros(0, dtype),
-        public_states=PublicStates(
-            parent=none, depth=none, actor=none, information_states=(), sequences=()
-        ),
         num_actions=betting.child.shape[1],
         game="hold'em subgame",
+        dtype=np.dtype(dtype),
     )
     return HoldemTree(
         public=public,

@@ -68,10 +68,11 @@ def mixed(
     """
     roots = checked_root_reach(tree, None)
     reaches = jax.lax.map(
-        lambda policy: tuple(map(sweeps.reach, tree.players, pack(tree, policy), roots)), policies
+        lambda policy: tuple(map(sweeps.reach, tree.treeplexes, pack(tree, policy), roots)),
+        policies,
     )
     mean = [jnp.tensordot(probabilities, reach, 1) for reach in reaches]
-    return unpack(tree, tuple(map(behaviour, tree.players, mean)))
+    return unpack(tree, tuple(map(behaviour, tree.treeplexes, mean)))
 
 
 def _from(tree, known, policy, start, player):
@@ -79,7 +80,7 @@ def _from(tree, known, policy, start, player):
     taken = counterparts(tree.betting, known.betting, start)
     mine, theirs = tree.layouts[player], known.layouts[player]
     hands = len(tree.hands[player])
-    found = np.zeros((tree.public.players[player].num_decisions, tree.public.num_actions))
+    found = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
     for node in mine.nodes:
         there, width = int(taken[node]), len(tree.betting.actions[node])
         count = len(tree.streets[tree.betting.street[node]].boards) * hands

@@ -5,11 +5,14 @@ sequences, `sweeps` goes over them, and `sparse_sum` is the kernel below.
 """
 
 from solvers.sequence_form.sequence_form import (
+    Histories,
     Policy,
     PublicStates,
     RootReach,
     SequenceForm,
+    Terminals,
     build_sequence_form,
+    checked_histories,
     checked_root_reach,
     pack,
     uniform,
@@ -18,11 +21,14 @@ from solvers.sequence_form.sequence_form import (
 )
 
 __all__ = [
+    "Histories",
     "Policy",
     "PublicStates",
     "RootReach",
     "SequenceForm",
+    "Terminals",
     "build_sequence_form",
+    "checked_histories",
     "checked_root_reach",
     "pack",
     "uniform",

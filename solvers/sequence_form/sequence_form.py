@@ -7,7 +7,7 @@ meet, and the public states with the information states and ranges that belong t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Protocol
 
 import flax.struct
 import jax
@@ -18,13 +18,39 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sparse_sum import SparseSum
-from solvers.sequence_form.treeplex import Layout, Treeplex, first_inside
+from solvers.sequence_form.sparse_sum import SparseSum, materialize
+from solvers.sequence_form.treeplex import Blocks, Layout, Treeplex, first_inside, split
 
 # A policy for every player: probabilities [D_p, A], rows by number of the information state.
 Policy = tuple[Float[Array | np.ndarray, "_ A"], ...]
 # Every player's own reach of its root sequences [R_p]: in a subgame, the players' ranges.
 RootReach = tuple[Float[Array | np.ndarray, " _"], ...]
+
+
+class Terminals(Protocol):
+    """What one player earns where the game ends: linear in the others' reach."""
+
+    def __call__(self, *others: Float[Array, "_ ..."]) -> tuple[Float[Array, "..."], ...]:
+        """Counterfactual payoffs of the terminals right below each of the player's sequences.
+
+        Args:
+          others: every other player's own reach of its sequences, in rows (see `Treeplex`).
+
+        Returns:
+          Those of the root's rows `[r, ...]`, then those of each group `[A_g, n_g, ...]`.
+        """
+
+
+@record
+class TerminalSums:
+    """The `Terminals` of an explicit tree: a sum over the terminals below each sequence."""
+
+    sums: SparseSum
+    blocks: Blocks = flax.struct.field(pytree_node=False)  # see `Treeplex.blocks`
+
+    def __call__(self, *others: Float[Array, "_ ..."]) -> tuple[Float[Array, "..."], ...]:
+        """See `Terminals`."""
+        return split(materialize(self.sums(*others), self.sums.opaque_one), self.blocks)
 
 
 @record
@@ -42,30 +68,35 @@ class PublicStates:
 
 
 @record
-class SequenceForm:
-    """A game compiled for exact solving; a pytree, so an argument of jitted functions."""
+class Histories:
+    """What is known of a sequence form that was compiled from an explicit tree of histories.
 
-    players: tuple[Treeplex, ...]
-    # by player: others' reach -> counterfactual payoffs [Q_p]; sums over the entries below, or an
-    # operator with a structure of its own, and no entries
-    terminals: tuple[SparseSum | Callable[..., Array], ...]
+    Z terminal histories; those at which all players' sequences are the same make one of E terminal
+    entries.
+    """
+
     payoffs: Array  # [E, P] chance-weighted payoffs of the terminal entries
     payoff_sequences: Array  # [P, E] int32 sequence of every player at each terminal entry
     terminal_entry: Array  # [Z] int32 terminal entry of each terminal history
     terminal_chance: Array  # [Z] chance's probability of each terminal history
     public_states: PublicStates
+
+
+@record
+class SequenceForm:
+    """A game compiled for exact solving; a pytree, so an argument of jitted functions."""
+
+    treeplexes: tuple[Treeplex, ...]  # by player
+    terminals: tuple[Terminals, ...]  # by player
     num_actions: int = flax.struct.field(pytree_node=False)
-    game: str = flax.struct.field(pytree_node=False)
+    game: str = flax.struct.field(pytree_node=False)  # full name of the game
+    dtype: np.dtype = flax.struct.field(pytree_node=False)  # of payoffs, and so of every solver
+    histories: Histories | None = None  # of explicit trees only
 
     @property
     def num_players(self) -> int:
         """P."""
-        return len(self.players)
-
-    @property
-    def dtype(self) -> jnp.dtype:
-        """Precision of the payoffs, hence of every solver on this tree."""
-        return self.payoffs.dtype
+        return len(self.treeplexes)
 
 
 def build_sequence_form(
@@ -100,18 +131,21 @@ def build_sequence_form(
     payoffs = np.zeros((sequences.shape[1], tree.num_players))
     np.add.at(payoffs, entry, chance[:, None] * tree.returns[terminal])
     return SequenceForm(
-        players=tuple(layout.player for layout in layouts),
+        treeplexes=tuple(layout.player for layout in layouts),
         terminals=tuple(
             _terminal_sum(p, sequences, payoffs[:, p].astype(dtype), layouts)
             for p in range(tree.num_players)
         ),
-        payoffs=jnp.asarray(payoffs, dtype),
-        payoff_sequences=jnp.asarray(sequences, jnp.int32),
-        terminal_entry=jnp.asarray(entry, jnp.int32),
-        terminal_chance=jnp.asarray(chance, dtype),
-        public_states=_public_states(tree, inside, layouts),
         num_actions=tree.num_actions,
         game=tree.game,
+        dtype=dtype,
+        histories=Histories(
+            payoffs=jnp.asarray(payoffs, dtype),
+            payoff_sequences=jnp.asarray(sequences, jnp.int32),
+            terminal_entry=jnp.asarray(entry, jnp.int32),
+            terminal_chance=jnp.asarray(chance, dtype),
+            public_states=_public_states(tree, inside, layouts),
+        ),
     )
 
 
@@ -119,15 +153,34 @@ def with_returns(tree: SequenceForm, returns: Float[Array, "Z P"]) -> SequenceFo
     """The same tree with other payoffs at its terminal histories; pure, batched by `vmap`.
 
     Raises:
-      ValueError: the shape of `returns` is not `[Z, P]`.
+      ValueError: the shape of `returns` is not `[Z, P]`, or `tree` has no histories.
     """
-    shape = (len(tree.terminal_chance), tree.num_players)
+    histories = checked_histories(tree, "with_returns")
+    shape = (len(histories.terminal_chance), tree.num_players)
     if returns.shape != shape:
         raise ValueError(f"returns of {tree.game} have shape {returns.shape}, must be {shape}")
-    weighted = returns.astype(tree.dtype) * tree.terminal_chance[:, None]
-    payoffs = jax.ops.segment_sum(weighted, tree.terminal_entry, tree.payoffs.shape[0])
-    terminals = [sparse_sum.reweigh(plan, payoffs[:, p]) for p, plan in enumerate(tree.terminals)]
-    return tree.replace(payoffs=payoffs, terminals=tuple(terminals))
+    weighted = returns.astype(tree.dtype) * histories.terminal_chance[:, None]
+    num_entries = histories.payoffs.shape[0]
+    payoffs = jax.ops.segment_sum(weighted, histories.terminal_entry, num_entries)
+    terminals = tuple(
+        each.replace(sums=sparse_sum.reweigh(each.sums, payoffs[:, p]))
+        for p, each in enumerate(tree.terminals)
+    )
+    return tree.replace(terminals=terminals, histories=histories.replace(payoffs=payoffs))
+
+
+def checked_histories(tree: SequenceForm, purpose: str) -> Histories:
+    """The histories of an explicit tree, for a function called `purpose`.
+
+    Raises:
+      ValueError: `tree` was not compiled from an explicit tree.
+    """
+    if tree.histories is None:
+        raise ValueError(
+            f"{tree.game} has no histories; {purpose} needs a sequence form of an explicit tree,"
+            " as build_sequence_form makes it"
+        )
+    return tree.histories
 
 
 def checked_root_reach(tree: SequenceForm, root_reach: RootReach | None) -> tuple[Array, ...]:
@@ -136,7 +189,7 @@ def checked_root_reach(tree: SequenceForm, root_reach: RootReach | None) -> tupl
     Raises:
       ValueError: the shape of a player's root reach is not `[R_p]`.
     """
-    shapes = [(player.num_roots,) for player in tree.players]
+    shapes = [(player.num_roots,) for player in tree.treeplexes]
     if root_reach is None:
         return tuple(jnp.ones(shape, tree.dtype) for shape in shapes)
     given = [tuple(np.shape(reach)) for reach in root_reach]
@@ -149,7 +202,7 @@ def uniform(tree: SequenceForm) -> tuple[tuple[Array, ...], ...]:
     """The uniform policies as tables, by player and group."""
     return tuple(
         tuple(_whole_uniform(group, player.row) for group in player.groups)
-        for player in tree.players
+        for player in tree.treeplexes
     )
 
 
@@ -159,12 +212,12 @@ def pack(tree: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
     Raises:
       ValueError: the shape of a player's policy is not `[D_p, A]`.
     """
-    shapes = [(player.num_decisions, tree.num_actions) for player in tree.players]
+    shapes = [(player.num_decisions, tree.num_actions) for player in tree.treeplexes]
     given = [tuple(np.shape(rows)) for rows in policy]
     if given != shapes:
         raise ValueError(f"policy of {tree.game} has shapes {given}, must be {shapes}")
     packed = []
-    for player, rows in zip(tree.players, policy, strict=True):
+    for player, rows in zip(tree.treeplexes, policy, strict=True):
         rows = jnp.asarray(rows, tree.dtype)
         tables = (_read(rows, group, player.row) for group in player.groups)
         packed.append(
@@ -179,7 +232,7 @@ def pack(tree: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
 def unpack(tree: SequenceForm, tables: tuple[tuple[Array, ...], ...]) -> Policy:
     """The inverse of `pack`: rows by information state, zero at illegal actions."""
     policy = []
-    for player, groups in zip(tree.players, tables, strict=True):
+    for player, groups in zip(tree.treeplexes, tables, strict=True):
         rows = jnp.zeros((player.num_decisions, tree.num_actions + 1), tree.dtype)
         for group, table in zip(player.groups, groups, strict=True):
             rows = _written(rows, group, table)
@@ -231,13 +284,14 @@ def _descendants(tree, root):
 
 def _terminal_sum(player, sequences, payoff, layouts):
     others = [q for q in range(len(layouts)) if q != player]
-    return sparse_sum.build(
+    sums = sparse_sum.build(
         row=sequences[player],
         columns=tuple(sequences[q] for q in others),
         num_rows=layouts[player].player.num_sequences,
         num_columns=0,
         weight=payoff,
     )
+    return TerminalSums(sums=sums, blocks=layouts[player].player.blocks)
 
 
 def _public_states(tree, inside, layouts) -> PublicStates:

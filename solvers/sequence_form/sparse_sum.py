@@ -55,23 +55,33 @@ class Tiles:
 
 @record
 class SparseSum:
-    """Stages of blocks; a stage reads what the one before it wrote. See `apply` and `build`."""
+    """Stages of blocks; a stage reads what the one before it wrote. Made by `build`."""
 
     stages: tuple[tuple[Block | Tiles, ...], ...]
-    one: Array  # [] int32 1, unknown to the compiler; see `materialize`
+    opaque_one: Array  # [] int32 1, which the compiler must not know; see `materialize`
+
+    def __call__(self, *factors: Float[Array, "_ ..."]) -> Float[Array, "R ..."]:
+        """The sums of all rows; trailing axes of the factors are carried along."""
+        if self.stages[0][0].weights is None:
+            factors = tuple(_concatenate([x], padding=True) for x in factors)
+        return _concatenate(parts(self, *factors))
 
 
-def apply(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> Float[Array, "R ..."]:
-    """The sums of all rows; trailing axes of the factors are carried along."""
-    if plan.stages[0][0].weights is None:
-        factors = tuple(_concatenate([x], padding=True) for x in factors)
-    return _concatenate(parts(plan, *factors))
+@record
+class Gather:
+    """Rows by index: what a sum of one row each, with weight 1, comes to."""
+
+    index: Array  # [n] int32
+
+    def __call__(self, values: Float[Array, "Q ..."]) -> Float[Array, "n ..."]:
+        """The rows `values[index]`."""
+        return take(values, self.index)
 
 
 def parts(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> list[Float[Array, "_ ..."]]:
     """The same for each block of the last stage; factors without weights end with a zero."""
     for stage in plan.stages[:-1]:
-        factors = (_written(stage, factors, plan.one),)
+        factors = (_written(stage, factors, plan.opaque_one),)
     return [_sum_block(block, factors) for block in plan.stages[-1]]
 
 
@@ -99,7 +109,7 @@ def build(
     Rows of more than `longest_piece` entries are cut and summed in several stages: what makes it
     small keeps the kernels short, what makes it large keeps the stages few.
     """
-    one = jnp.int32(1)
+    opaque_one = jnp.int32(1)
     tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
     entry = loose[np.argsort(row[loose], kind="stable")]
     lengths = np.bincount(row[entry], minlength=num_rows)
@@ -111,7 +121,7 @@ def build(
     few = num_rows * longest <= 1.1 * (pieces["padded"].sum() + num_rows)
     if longest <= longest_piece and few and not tiles:
         block = pad(entry, rank, row[entry], (longest, num_rows))
-        return SparseSum(stages=((block,),), one=one)
+        return SparseSum(stages=((block,),), opaque_one=opaque_one)
 
     piece = pieces["first_of_row"][row[entry]] + rank // longest_piece
     blocks, count = list(tiles), len(tile_rows)
@@ -131,7 +141,7 @@ def build(
         num_columns=count,
         longest_piece=longest_piece,
     )
-    return SparseSum(stages=(tuple(blocks), *rest.stages), one=one)
+    return SparseSum(stages=(tuple(blocks), *rest.stages), opaque_one=opaque_one)
 
 
 def build_many(
@@ -174,7 +184,7 @@ def build_many(
     table[np.arange(len(owner)) - pieces["first_of_row"][pieces["row"]], pieces["row"]] = place
     table = table.reshape(most, num_plans, num_rows)
     rows = Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None)
-    return SparseSum(stages=(tuple(blocks), (rows,)), one=jnp.ones(num_plans, jnp.int32))
+    return SparseSum(stages=(tuple(blocks), (rows,)), opaque_one=jnp.ones(num_plans, jnp.int32))
 
 
 def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array, "..."]:
@@ -182,17 +192,17 @@ def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
-def materialize(values: Array, one: Int[Array, "..."]) -> Array:
-    """`values`, computed once; `one` is 1, which the compiler must not know.
+def materialize(values: Array, opaque_one: Int[Array, "..."]) -> Array:
+    """`values`, computed once; `opaque_one` is 1, which the compiler must not know.
 
     XLA copies cheap producers into every consumer, here long sums into dozens of them. It never
     copies a division (`optimization_barrier` is dropped before fusion on CPU).
     """
-    return values / one.astype(values.dtype)
+    return values / opaque_one.astype(values.dtype)
 
 
 def num_gathers(plan: SparseSum) -> int:
-    """Elements read through an index, padding included: the work of one `apply`."""
+    """Elements read through an index, padding included: the work of one call."""
     blocks = [block for stage in plan.stages for block in stage]
     return sum(column.size for block in blocks for column in jax.tree.leaves(block.columns))
 
@@ -204,7 +214,7 @@ def _concatenate(parts, *, padding=False):
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
-def _written(stage, factors, one):
+def _written(stage, factors, opaque_one):
     """The sums of a stage and a zero, in memory before the next stage reads them.
 
     Otherwise XLA:CPU fuses the sums into the gathers of the next stage, where they are no longer
@@ -212,27 +222,29 @@ def _written(stage, factors, one):
     """
     blocks = [block for block in stage if isinstance(block, Block)]
     tiles = [block for block in stage if isinstance(block, Tiles)]
-    dense = [_sum_tiles(block, factors, one) for block in tiles]
+    dense = [_sum_tiles(block, factors, opaque_one) for block in tiles]
     loose = [_sum_block(block, factors) for block in blocks]
 
     def together(dense, loose):
         flat = [sums.reshape(-1, *sums.shape[2:]) for sums in dense]
         return _concatenate([*flat, *loose], padding=True)
 
-    return stored(together, one, dense, loose)
+    return stored(together, opaque_one, dense, loose)
 
 
-def stored(compute: Callable[..., PyTree], one: Int[Array, ""], *arguments: PyTree) -> PyTree:
+def stored(
+    compute: Callable[..., PyTree], opaque_one: Int[Array, ""], *arguments: PyTree
+) -> PyTree:
     """`compute(*arguments)`, in memory before anything reads it.
 
-    XLA:CPU leaves the branches of a conditional alone, whatever it would rather fuse. `one` is 1,
-    unknown to the compiler, and the same for a whole batch.
+    XLA:CPU leaves the branches of a conditional alone, whatever it would rather fuse. `opaque_one`
+    is 1, unknown to the compiler, and the same for a whole batch.
     """
 
     def unreachable(*arguments):
         return jax.tree.map(jnp.zeros_like, compute(*arguments))
 
-    return jax.lax.cond(one > 0, compute, unreachable, *arguments)
+    return jax.lax.cond(opaque_one > 0, compute, unreachable, *arguments)
 
 
 def _lift(values, rank):
@@ -252,10 +264,10 @@ def _sum_block(block: Block, factors):
     return functools.reduce(operator.add, map(term, range(length)))
 
 
-def _sum_tiles(tiles: Tiles, factors, one):
+def _sum_tiles(tiles: Tiles, factors, opaque_one):
     """[R, T, ...]; kept in two axes, for in one flat axis XLA:CPU does not vectorise them."""
     read = [take(x, column) for x, column in zip(factors, tiles.columns, strict=True)]
-    read = materialize(functools.reduce(operator.mul, read), one)  # [C, T, ...]
+    read = materialize(functools.reduce(operator.mul, read), opaque_one)  # [C, T, ...]
     rank = max(read.ndim, tiles.weights[0].ndim)
     read = _lift(read, rank)
     terms = [_lift(weight, rank) * read[c][None] for c, weight in enumerate(tiles.weights)]

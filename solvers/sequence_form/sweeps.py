@@ -14,9 +14,8 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num
 
-from solvers.sequence_form import sparse_sum
 from solvers.sequence_form.sequence_form import SequenceForm, expand
-from solvers.sequence_form.sparse_sum import SparseSum, materialize, stored
+from solvers.sequence_form.sparse_sum import stored
 from solvers.sequence_form.treeplex import Group, Treeplex
 
 Table = tuple[Array, ...]
@@ -49,27 +48,22 @@ def _downwards(player, table, start, combine):
         above = rows[-1]
         parts = []
         for group in level.groups:
-            parent = _above(group, above)
+            parent = group.parent(above)
             parts.append(_flat(combine(expand(next(tables), parent[None]), parent[None])))
-        rows.append(_joined(parts, player.one))
+        rows.append(_joined(parts, player.opaque_one))
     return _concatenate(rows)
 
 
-def terminal_values(tree: SequenceForm, reaches: tuple[Array, ...], player: int) -> Array | Table:
-    """Counterfactual payoff of terminals right below each sequence of `player`.
+def terminal_values(tree: SequenceForm, reaches: tuple[Array, ...], player: int) -> Table:
+    """Counterfactual payoffs of the terminals right below each sequence of `player`.
 
-    `[Q, ...]`; or, of an operator with a structure of its own, a tuple: of the root's rows, and of
-    each group's `[A_g, n_g, ...]`.
+    Of the root's rows `[r, ...]`, then of each group's `[A_g, n_g, ...]` (see `Terminals`).
     """
-    others = [x for p, x in enumerate(reaches) if p != player]
-    plan = tree.terminals[player]
-    if not isinstance(plan, SparseSum):  # an operator with a structure of its own
-        return plan(*others)
-    return materialize(sparse_sum.apply(plan, *others), plan.one)
+    return tree.terminals[player](*(x for p, x in enumerate(reaches) if p != player))
 
 
 def values(
-    player: Treeplex, terminal: Array | Table, table: Table | None, reduction: Reduction
+    player: Treeplex, terminal: Table, table: Table | None, reduction: Reduction
 ) -> tuple[Table, Table, Array]:
     """Counterfactual values, from the last decisions to the root.
 
@@ -78,15 +72,17 @@ def values(
     sequences `[R]`.
     """
     action_values, decision_values = [], []
+    root, *ends = terminal
     below = None
     tables = list(table) if table is not None else [None] * player.num_groups
     for level in reversed(player.levels):
-        here = tables[level.first_group : level.first_group + len(level.groups)]
-        actions = _blocks(level, terminal, below)
-        decisions = list(map(reduction, level.groups, actions, here))
+        here = slice(level.first_group, level.first_group + len(level.groups))
+        actions = ends[here]
+        if below is not None:
+            actions = list(map(operator.add, actions, _cut(level, below)))
+        decisions = list(map(reduction, level.groups, actions, tables[here]))
         action_values[:0], decision_values[:0] = actions, decisions
-        below = _below(level, _joined(decisions, player.one))
-    root = terminal[0] if isinstance(terminal, tuple) else terminal[: player.num_roots]
+        below = level.children(_joined(decisions, player.opaque_one))
     return tuple(action_values), tuple(decision_values), root if below is None else root + below
 
 
@@ -101,19 +97,6 @@ def best(group: Group, action_values: Array, _: Array | None) -> Array:
     return max_actions(jnp.where(legal, action_values, -jnp.inf))
 
 
-def _blocks(level, terminal, below):
-    """Values of all actions `[A_g, n_g, ...]` by group: of what ends there and of what follows."""
-    if isinstance(terminal, tuple):
-        ends = terminal[1 + level.first_group :][: len(level.groups)]
-        if below is None:
-            return list(ends)
-        return [end + block for end, block in zip(ends, _cut(level, below), strict=True)]
-    rows = terminal[level.begin : level.end]
-    if below is not None:
-        rows = materialize(rows + below, level.children.one)
-    return _cut(level, rows)
-
-
 def _cut(level, rows):
     """Rows of a level's sequences as blocks `[A_g, n_g, ...]`."""
     blocks, begin = [], 0
@@ -125,21 +108,9 @@ def _cut(level, rows):
     return blocks
 
 
-def _above(group, rows):
-    if callable(group.parent):
-        return group.parent(rows)
-    return sparse_sum.take(rows, group.parent)
-
-
-def _below(level, decisions):
-    if isinstance(level.children, SparseSum):
-        return sparse_sum.apply(level.children, decisions)
-    return level.children(decisions)
-
-
-def _joined(parts, one):
-    if one is not None and len(parts) > 1:
-        parts = stored(lambda *parts: parts, one, *parts)
+def _joined(parts, opaque_one):
+    if opaque_one is not None and len(parts) > 1:
+        parts = stored(lambda *parts: parts, opaque_one, *parts)
     return _concatenate(parts)
 
 

@@ -9,19 +9,22 @@ short fixed list of vectorised steps. `docs/performance.md` says why this layout
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, Num
 
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, levels
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sparse_sum import SparseSum
+from solvers.sequence_form.sparse_sum import Gather
 
 NO_ACTION = -1
+# First row, number of actions A and of decisions n: of the root (A = 1), then of each group.
+Blocks = tuple[tuple[int, int, int], ...]
 _GROUP_COST = 1000  # a further group of decisions costs as much as this many padded slots
 
 
@@ -32,9 +35,8 @@ class Group:
     A row is one decision, or those with each of H hands (see `Treeplex.row`).
     """
 
-    # [n] int32 row of the parent sequence among those of the depth above; or an operator that looks
-    # them up
-    parent: Array | Callable[[Array], Array]
+    # sequences of the depth above -> of each row's parent sequence
+    parent: Callable[[Array], Array]
     decision: Array  # [n] int32 number of the information state; [] of the first, if in order
     action: Array  # [A, n] or [A, 1] int32 action of each slot, NO_ACTION at padding
     uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
@@ -48,7 +50,7 @@ class Level:
 
     groups: tuple[Group, ...]
     # decisions of this depth -> sequences of the depth above
-    children: SparseSum | Callable[[Array], Array]
+    children: Callable[[Array], Array]
     begin: int = flax.struct.field(pytree_node=False)
     end: int = flax.struct.field(pytree_node=False)
     first_group: int = flax.struct.field(pytree_node=False)
@@ -65,7 +67,7 @@ class Treeplex:
     levels: tuple[Level, ...]
     # [] int32 1, unknown to the compiler, if groups are so large that it pays to write what is
     # computed for each before they are joined (see `sparse_sum.stored`); or None
-    one: Array | None
+    opaque_one: Array | None
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
@@ -80,6 +82,31 @@ class Treeplex:
     def num_groups(self) -> int:
         """Number of groups."""
         return sum(len(level.groups) for level in self.levels)
+
+    @property
+    def num_root_rows(self) -> int:
+        """Number of rows of the root sequences."""
+        return self.num_roots // math.prod(self.row)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Where the rows of the root and of each group are, for `split`."""
+        blocks = [(0, 1, self.num_root_rows)]
+        for level in self.levels:
+            begin = level.begin
+            for group in level.groups:
+                blocks.append((begin, group.num_actions, group.num_decisions))
+                begin += group.num_actions * group.num_decisions
+        return tuple(blocks)
+
+
+def split(rows: Num[Array, "_ ..."], blocks: Blocks) -> tuple[Num[Array, "..."], ...]:
+    """Rows of all sequences as those of the root `[r, ...]` and by group `[A_g, n_g, ...]`."""
+    root, *groups = (
+        rows[begin : begin + width * count].reshape(width, count, *rows.shape[1:])
+        for begin, width, count in blocks
+    )
+    return root[0], *groups
 
 
 class Layout:
@@ -148,7 +175,7 @@ class Layout:
             above, begin, first_group = (begin, end), end, first_group + len(groups)
         return Treeplex(
             levels=tuple(found),
-            one=None,
+            opaque_one=None,
             num_roots=self.num_roots,
             num_sequences=begin,
             num_decisions=len(depth),
@@ -173,7 +200,7 @@ class Layout:
         raw = self.num_roots + decisions[None, :] * legal.shape[1] + slots
         self.rows[raw[allowed]] = rows[allowed]
         return Group(
-            parent=jnp.asarray(self.rows[parent[decisions]] - above, jnp.int32),
+            parent=Gather(index=jnp.asarray(self.rows[parent[decisions]] - above, jnp.int32)),
             decision=jnp.asarray(decisions, jnp.int32),
             action=jnp.asarray(np.where(allowed, slots, NO_ACTION), jnp.int32),
             uniform=jnp.asarray(allowed / allowed.sum(axis=0), dtype),

@@ -255,7 +255,8 @@ def _compiled(table, tree, starts, choices, dtype):
     public = build_sequence_form(found, root=_ROOT, dtype=dtype)
     # chance's probability from the start of the game, which below players can sum to more than 1
     total = float(tree.chance_reach()[starts].sum())
-    public = public.replace(terminal_chance=public.terminal_chance * total)
+    histories = public.histories.replace(terminal_chance=public.histories.terminal_chance * total)
+    public = public.replace(histories=histories)
     return Subgame(
         tree=public,
         decisions=tuple(jnp.asarray(_decisions(tree, found, history, p)) for p in range(2)),

@@ -137,7 +137,7 @@ def weakened(
         belief = to_leaves.chance * own_reach(to_leaves, other, 1 - player)[0]
         sign = 1 if player == 0 else -1
         own = sign * (leaf_values[:, :, 0] if player == 0 else leaf_values[:, 0, :])  # [L, c]
-        count = subgame.tree.players[player].num_decisions
+        count = subgame.tree.treeplexes[player].num_decisions
         total = jax.ops.segment_sum(belief, states, count)
         mean = jax.ops.segment_sum(belief[:, None] * own, states, count)
         mean = mean / jnp.where(total > 0, total, 1)[:, None]

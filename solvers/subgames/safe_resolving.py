@@ -24,7 +24,6 @@ with `evaluation.root_values`, what the opponent is thought to get, for what it 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 
 import flax.struct
@@ -35,46 +34,28 @@ from jaxgames.core import record
 from solvers import evaluation
 from solvers.sequence_form import (
     Policy,
-    PublicStates,
     RootReach,
     SequenceForm,
+    Terminals,
+    checked_histories,
     pack,
-    sparse_sum,
     sweeps,
     uniform,
     unpack,
     with_returns,
 )
 from solvers.sequence_form.sequence_form import expand
-from solvers.sequence_form.sparse_sum import SparseSum, materialize
+from solvers.sequence_form.sparse_sum import Gather
 from solvers.sequence_form.treeplex import Group, Level, Treeplex
 
 FOLLOW, TERMINATE = 0, 1
 
 
 @record
-class _Ends:
-    """A player's terminals in the subgame, by blocks: the root's [r, ...], then by group."""
-
-    operator: SparseSum | Callable[[Array], tuple[Array, ...]]
-    blocks: tuple[tuple[int, ...], ...] = flax.struct.field(pytree_node=False)  # begin, A, n
-
-    def __call__(self, reach):
-        if not isinstance(self.operator, SparseSum):
-            return self.operator(reach)
-        rows = materialize(sparse_sum.apply(self.operator, reach), self.operator.one)
-        cut = [
-            rows[begin : begin + width * count].reshape(width, count, *rows.shape[1:])
-            for begin, width, count in self.blocks
-        ]
-        return cut[0][0], *cut[1:]
-
-
-@record
 class _OpponentEnds:
     """The opponent's terminals: to terminate is one."""
 
-    ends: _Ends
+    ends: Terminals  # of the subgame
     opt_out: Array  # [r, *row]
 
     def __call__(self, reach):
@@ -88,7 +69,7 @@ class _ResolverEnds:
     """The resolver's terminals, from the opponent's reach: of its rows the subgame knows those that
     follow instead of the root's."""
 
-    ends: _Ends
+    ends: Terminals  # of the subgame
     num_rows: int = flax.struct.field(pytree_node=False)  # r
 
     def __call__(self, reach):
@@ -100,7 +81,7 @@ class _ResolverEnds:
 class _OpponentMargins:
     """The opponent's terminals where it chooses a root sequence: of that, the margin."""
 
-    ends: _Ends
+    ends: Terminals  # of the subgame
     scale: Array  # [R] of each root sequence
     alternative: Array  # [R] what it loses by choosing it
 
@@ -115,7 +96,7 @@ class _ResolverMargins:
     """The resolver's terminals, from the opponent's reach: each sequence to the scale of its root
     sequence."""
 
-    ends: _Ends
+    ends: Terminals  # of the subgame
     scale: Array  # [Q]
 
     def __call__(self, reach):
@@ -134,13 +115,10 @@ class _Root:
 class _Followed:
     """What comes of the first decisions in the subgame counts where it is followed."""
 
-    children: SparseSum | Callable[[Array], Array]
+    children: Callable[[Array], Array]
 
     def __call__(self, decisions):
-        if isinstance(self.children, SparseSum):
-            rows = sparse_sum.apply(self.children, decisions)
-        else:
-            rows = self.children(decisions)
+        rows = self.children(decisions)
         return jnp.concatenate([rows, jnp.zeros_like(rows)])
 
 
@@ -148,11 +126,11 @@ class _Followed:
 class _Scaled:
     """What comes of the first decisions in the subgame, to the scale of its root sequence."""
 
-    children: SparseSum | Callable[[Array], Array]
+    children: Callable[[Array], Array]
     scale: Array  # [R]
 
     def __call__(self, decisions):
-        rows = sparse_sum.apply(self.children, decisions)
+        rows = self.children(decisions)
         return expand(self.scale, rows) * rows
 
 
@@ -167,9 +145,9 @@ def with_gadget(tree: SequenceForm, opt_out: Float[Array, " R"], *, resolver: in
         not have the shape of the opponent's root sequences.
     """
     player = _opponent(tree, resolver, opt_out=opt_out)
-    num_rows = player.num_roots // math.prod(player.row)
+    num_rows = player.num_root_rows
     opt_out = opt_out.astype(tree.dtype).reshape(num_rows, *player.row)
-    players, ends = list(tree.players), list(map(_ends, tree.players, tree.terminals))
+    players, ends = list(tree.treeplexes), list(tree.terminals)
     players[1 - resolver] = _with_choice(player, num_rows, tree.dtype)
     ends[resolver] = _ResolverEnds(ends=ends[resolver], num_rows=num_rows)
     ends[1 - resolver] = _OpponentEnds(ends=ends[1 - resolver], opt_out=opt_out)
@@ -200,7 +178,7 @@ def with_margins(
     possible = weights > 0
     scale = jnp.where(possible, 1 / jnp.where(possible, weights, 1), 0).astype(tree.dtype)
     ones = tuple((group.uniform > 0).astype(tree.dtype) for group in player.groups)
-    players, ends = list(tree.players), list(map(_ends, tree.players, tree.terminals))
+    players, ends = list(tree.treeplexes), list(tree.terminals)
     players[1 - resolver] = _with_start(player, possible, scale)
     ends[resolver] = _ResolverMargins(ends=ends[resolver], scale=sweeps.reach(player, ones, scale))
     ends[1 - resolver] = _OpponentMargins(
@@ -216,8 +194,9 @@ def root_weights(
 
     Counts by the payoffs of an explicit tree, as `with_returns` does.
     """
+    counting = _counting(tree, "root_weights")
     policy = unpack(tree, uniform(tree))
-    return evaluation.root_values(_counting(tree), policy, root_reach)[player]
+    return evaluation.root_values(counting, policy, root_reach)[player]
 
 
 def gifts(
@@ -231,31 +210,35 @@ def gifts(
     gains nothing, in however many subgames of the tree; in one only they may be raised by the
     gift divided by the chance of coming to it (Brown and Sandholm 2017, section 5).
     """
+    counting = _counting(tree, "gifts")
     if not estimated:
         response = evaluation.best_response(tree, policy)[player]
         policy = tuple(response if p == player else rows for p, rows in enumerate(policy))
     actions, _ = evaluation.counterfactual_values(tree, policy)
-    _, weights = evaluation.counterfactual_values(_counting(tree), policy)
+    _, weights = evaluation.counterfactual_values(counting, policy)
     legal = unpack(tree, uniform(tree))[player] > 0
     best = jnp.max(jnp.where(legal, actions[player], -jnp.inf), axis=1, keepdims=True)
     weight = weights[player][:, None]
     lost = jnp.where(weight > 0, (best - actions[player]) / jnp.where(weight > 0, weight, 1), 0)
-    rows = [jnp.zeros((each.num_decisions, tree.num_actions), tree.dtype) for each in tree.players]
+    rows = [
+        jnp.zeros((each.num_decisions, tree.num_actions), tree.dtype) for each in tree.treeplexes
+    ]
     rows[player] = jnp.where(legal, lost, 0)
-    owner = tree.players[player]
+    owner = tree.treeplexes[player]
     start = jnp.zeros(owner.num_roots, tree.dtype)
     return sweeps.total(owner, pack(tree, tuple(rows))[player], start)
 
 
-def _counting(tree):
+def _counting(tree, purpose):
     """The tree in which all terminals pay 1."""
-    shape = len(tree.terminal_chance), tree.num_players
+    histories = checked_histories(tree, purpose)
+    shape = len(histories.terminal_chance), tree.num_players
     return with_returns(tree, jnp.ones(shape, tree.dtype))
 
 
 def without_gadget(tree: SequenceForm, policy: Policy, *, resolver: int) -> Policy:
     """Policies in the subgame `tree`, of policies with a gadget."""
-    count = tree.players[1 - resolver].num_decisions
+    count = tree.treeplexes[1 - resolver].num_decisions
     kept = [rows[:, : tree.num_actions] for rows in policy]
     kept[1 - resolver] = kept[1 - resolver][:count]
     return tuple(kept)
@@ -267,7 +250,7 @@ def _opponent(tree: SequenceForm, resolver: int, **by_root: Array) -> Treeplex:
             f"resolver={resolver} of {tree.game} with {tree.num_players} players must be 0 or 1"
             " of 2"
         )
-    player = tree.players[1 - resolver]
+    player = tree.treeplexes[1 - resolver]
     for name, values in by_root.items():
         if values.shape != (player.num_roots,):
             raise ValueError(
@@ -277,35 +260,18 @@ def _opponent(tree: SequenceForm, resolver: int, **by_root: Array) -> Treeplex:
 
 
 def _joined(tree: SequenceForm, players, ends, *, num_actions: int) -> SequenceForm:
-    none = jnp.zeros(0, jnp.int32)
     return SequenceForm(
-        players=tuple(players),
+        treeplexes=tuple(players),
         terminals=tuple(ends),
-        payoffs=jnp.zeros((0, 2), tree.dtype),
-        payoff_sequences=jnp.zeros((2, 0), jnp.int32),
-        terminal_entry=none,
-        terminal_chance=jnp.zeros(0, tree.dtype),
-        public_states=PublicStates(
-            parent=none, depth=none, actor=none, information_states=(), sequences=()
-        ),
         num_actions=max(tree.num_actions, num_actions),
         game=f"{tree.game} with a gadget",
+        dtype=tree.dtype,
     )
-
-
-def _ends(player: Treeplex, operator) -> _Ends:
-    blocks = [(0, 1, player.num_roots // math.prod(player.row))]
-    for level in player.levels:
-        begin = level.begin
-        for group in level.groups:
-            blocks.append((begin, group.num_actions, group.num_decisions))
-            begin += group.num_actions * group.num_decisions
-    return _Ends(operator=operator, blocks=tuple(blocks))
 
 
 def _with_choice(player: Treeplex, num_rows: int, dtype) -> Treeplex:
     choice = Group(
-        parent=jnp.arange(num_rows, dtype=jnp.int32),
+        parent=Gather(index=jnp.arange(num_rows, dtype=jnp.int32)),
         decision=jnp.int32(player.num_decisions),
         action=jnp.array([[FOLLOW], [TERMINATE]], jnp.int32),
         uniform=jnp.full((2, 1), 0.5, dtype),
@@ -326,7 +292,7 @@ def _with_start(player: Treeplex, possible: Array, scale: Array) -> Treeplex:
     count = player.num_roots
     total = jnp.maximum(jnp.sum(possible.astype(scale.dtype)), 1)
     choice = Group(
-        parent=jnp.zeros(1, jnp.int32),
+        parent=Gather(index=jnp.zeros(1, jnp.int32)),
         decision=jnp.array([player.num_decisions], jnp.int32),
         action=jnp.arange(count, dtype=jnp.int32)[:, None],
         uniform=(possible.astype(scale.dtype) / total)[:, None],
