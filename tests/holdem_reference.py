@@ -110,7 +110,9 @@ def to_tree(tree: HoldemTree, policy: PolicyOf) -> tuple[np.ndarray, ...]:
     num_actions = (tree.betting.child != NO_NODE).sum(axis=1)
     found = []
     for player, layout in enumerate(tree.layouts):
-        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
+        table = np.zeros(
+            (tree.sequence_form.treeplexes[player].num_decisions, tree.sequence_form.num_actions)
+        )
         size = len(tree.hands[player])
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
@@ -284,7 +286,7 @@ def assert_values_by_hand(
         own = generator.random(len(tree.hands[player]))
         reach = [*ranges]
         reach[player] = own
-        found = gains(tree.public, table, tuple(map(jnp.asarray, reach)))
+        found = gains(tree.sequence_form, table, tuple(map(jnp.asarray, reach)))
         for best in (False, True):
             values = subgame.values(player, board, ranges[1 - player], best=best)
             np.testing.assert_allclose(found[best][player], own @ values, rtol=1e-9, atol=1e-9)

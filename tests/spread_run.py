@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from solvers import cfr, evaluation
-from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.board_sharding import BOARDS, shard_holdem_tree
 from solvers.holdem.subgame_tree import build_holdem_tree
 from solvers.sequence_form import uniform, unpack
 
@@ -65,17 +65,17 @@ def main():
             storage=options.storage,
         )
 
-    whole = build_holdem_tree(*arguments, form="products", **common)
+    whole = build_holdem_tree(*arguments, showdowns="products", **common)
     reach = whole.root_reach
-    alone = run(whole.public, start(whole.public, reach))
-    policy = cfr.average_policy(whole.public, alone)
+    alone = run(whole.sequence_form, start(whole.sequence_form, reach))
+    policy = cfr.average_policy(whole.sequence_form, alone)
     found = {
-        "exploitability": evaluation.exploitability(whole.public, policy, reach),
+        "exploitability": evaluation.exploitability(whole.sequence_form, policy, reach),
         "bytes": bytes_on_first((alone.reach, alone.minimizers)),
     }
 
     mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-    spread = spread_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
+    spread = shard_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
     state = spread.call(lambda tree: start(tree, spread.root_reach))
     state = spread.call(run, state)
     parts = spread.call(cfr.average_policy, state)

@@ -13,7 +13,7 @@ from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, Plan, responses
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_game_tree import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
 BOTH = (Plan(), Plan(rule=holdem_chumps.local))
@@ -26,7 +26,9 @@ def table_of(tree, chump):
     found = []
     for player, layout in enumerate(tree.layouts):
         size = len(tree.hands[player])
-        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
+        table = np.zeros(
+            (tree.sequence_form.treeplexes[player].num_decisions, tree.sequence_form.num_actions)
+        )
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
             legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])
@@ -65,10 +67,13 @@ def test_always_fold_in_closed_form():
 @pytest.mark.slow
 def test_values_of_another_solver():
     """A hold'em tree with all 52 cards and a board of one."""
-    tree = game_tree(ONE_CARD)
+    tree = whole_game_tree(ONE_CARD)
     for name in ("always raise", "uniform"):
         chump = holdem_chumps.chumps(ONE_CARD)[name]
-        expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
+        expected = (
+            evaluation.best_response_value(tree.sequence_form, table_of(tree, chump))
+            / tree.total_weight
+        )
         best, local = responses(ONE_CARD, chump, BOTH)
         np.testing.assert_allclose(best.values, expected, rtol=1e-5)
         # the local rule is one policy among others

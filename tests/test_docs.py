@@ -115,7 +115,9 @@ def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
     betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
     ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
     tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
-    Solution(tree, unpack(tree.public, uniform(tree.public))).save("out/turn/solution.npz")
+    Solution(tree, unpack(tree.sequence_form, uniform(tree.sequence_form))).save(
+        "out/turn/solution.npz"
+    )
     programs = re.findall(r"```python\n(.*?)```", (DOCS / "holdem.md").read_text(), re.DOTALL)
     for program in programs:
         exec(program, {})

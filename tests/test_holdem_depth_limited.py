@@ -15,11 +15,13 @@ from jaxgames.holdem.betting_from_sizes import subtree, with_bet
 from jaxgames.holdem.betting_tree import SHOWDOWN
 from jaxgames.holdem.rules import Poker
 from solvers import cfr, evaluation
-from solvers.holdem import nested_streets, street_leaf_values
-from solvers.holdem.boards import apart
-from solvers.holdem.depth_limited_street import cut_street, pair_sums, part_of, transferred
-from solvers.holdem.translated_betting import mixed, translated
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem import nested_street_solving, street_continuations, street_leaf_values
+from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
+from solvers.holdem.hand_classes import pair_sums
+from solvers.holdem.policy_translation import mixture_policy, translated_tree_policy
+from solvers.holdem.street_boards import disjoint_hands
+from solvers.holdem.subgame_part import subgame_part
+from solvers.holdem.whole_game_tree import whole_game_tree
 from solvers.sequence_form import uniform, unpack
 
 # the first player bets, or checks and is bet at; hands of two of eight cards
@@ -40,7 +42,7 @@ CHOICES = 3
 
 @functools.cache
 def whole():
-    return game_tree(GAME, sizes=SIZES, form="products")
+    return whole_game_tree(GAME, sizes=SIZES, showdowns="products")
 
 
 @functools.cache
@@ -51,7 +53,7 @@ def cut(choices=(1, CHOICES)):
 @functools.cache
 def blueprint():
     """Not an equilibrium."""
-    tree = whole().public
+    tree = whole().sequence_form
     state = cfr.run(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=10)
     return cfr.average_policy(tree, state)
 
@@ -59,7 +61,7 @@ def blueprint():
 @functools.cache
 def blueprint_values():
     below = street_leaf_values.below_leaves(cut())
-    return street_leaf_values.values(below, whole().public, blueprint())
+    return street_leaf_values.leaf_values(below, whole().sequence_form, blueprint())
 
 
 def as_blueprint(here):
@@ -69,7 +71,7 @@ def as_blueprint(here):
 
 
 def per_pair(value):
-    return np.asarray(value) / whole().total
+    return np.asarray(value) / whole().total_weight
 
 
 def random_policies(game, seed):
@@ -90,7 +92,7 @@ def test_values_of_leaves_are_those_of_the_whole_tree(choices):
     game = here.with_values(as_blueprint(here))
     for seed in range(3):
         street = random_policies(game, seed)
-        of_whole = evaluation.expected_value(whole().public, here.embed(street, blueprint()))
+        of_whole = evaluation.expected_value(whole().sequence_form, here.embed(street, blueprint()))
         of_cut = evaluation.expected_value(game, street)
         np.testing.assert_allclose(per_pair(of_cut), per_pair(of_whole), atol=1e-3)
     assert abs(per_pair(of_whole)[0]) > 1
@@ -113,8 +115,8 @@ def test_values_on_sampled_boards_are_right_on_average():
     draws = 300
 
     def rolled_out(key):
-        some = street_leaf_values.sampled(below, key, 2)
-        return street_leaf_values.values(some, whole().public, blueprint())
+        some = street_leaf_values.sampled_boards(below, key, 2)
+        return street_leaf_values.leaf_values(some, whole().sequence_form, blueprint())
 
     found = np.asarray(jax.lax.map(rolled_out, jax.random.split(jax.random.key(0), draws)))
     error = found.std(axis=0) / draws**0.5
@@ -124,8 +126,8 @@ def test_values_on_sampled_boards_are_right_on_average():
 
 def test_inclined_strategies():
     """Ten times as likely to fold, to call, to raise."""
-    rows = unpack(whole().public, uniform(whole().public))
-    found = nested_streets.inclined(whole(), rows, player=FIRST)
+    rows = unpack(whole().sequence_form, uniform(whole().sequence_form))
+    found = street_continuations.biased_policies(whole(), rows, player=FIRST)
     first = whole().layouts[FIRST].first_decision[0]
     fold, call, _ = whole().betting.actions[0]
     assert (fold, call) == ("fold", "call")
@@ -137,20 +139,20 @@ def test_inclined_strategies():
 def test_a_part_plays_like_the_whole():
     """All that is below a leaf is put in its place again."""
     leaf = int(cut().leaves[1])
-    part = part_of(whole(), leaf)
+    part = subgame_part(whole(), leaf)
     assert part.tree.betting.actor[0] == CHANCE
     zeros = tuple(map(jnp.zeros_like, blueprint()))
-    policy = unpack(part.tree.public, uniform(part.tree.public))
+    policy = unpack(part.tree.sequence_form, uniform(part.tree.sequence_form))
     placed = part.embed(policy, zeros)
     inside = [np.asarray(rows).sum(axis=1) > 0 for rows in placed]
     assert [int(rows.sum()) for rows in inside] == [len(rows) for rows in policy]
     with pytest.raises(ValueError, match="first street"):
-        part_of(whole(), len(whole().betting.actor) - 1)
+        subgame_part(whole(), len(whole().betting.actor) - 1)
 
 
 def generated(choices, *, weaken=False):
     below = street_leaf_values.below_leaves(cut(choices))
-    return nested_streets.generated(
+    return street_continuations.self_generated_values(
         cut(choices),
         below,
         blueprint(),
@@ -162,7 +164,7 @@ def generated(choices, *, weaken=False):
 
 def worth_of_street(values, counts):
     """To the first player: a range, after 400 iterations."""
-    game = cut(values.shape[1:3]).with_values(nested_streets.first_values(values, counts))
+    game = cut(values.shape[1:3]).with_values(street_continuations.first_values(values, counts))
     state = cfr.run(game, cfr.init(game), solver=cfr.pcfr_plus(), num_iterations=400)
     best = per_pair(evaluation.best_response_value(game, cfr.average_policy(game, state)))
     return -best[SECOND], best[FIRST]
@@ -201,24 +203,24 @@ def test_both_generate_strategies():
 def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
     """Whatever they are: against the other's blueprint the first street's best choice is it."""
     here = cut(tuple(CHOICES if player in choosers else 1 for player in range(2)))
-    even = unpack(whole().public, uniform(whole().public))
-    street = random_policies(here.public, 0)
+    even = unpack(whole().sequence_form, uniform(whole().sequence_form))
+    street = random_policies(here.sequence_form, 0)
     policy = here.embed(street, blueprint())  # the other's way to the leaves
-    response = evaluation.best_response(whole().public, policy)
+    response = evaluation.best_response(whole().sequence_form, policy)
     strategies = [rows[None] for rows in blueprint()]
     for player in choosers:
         strategies[player] = jnp.stack([blueprint()[player], response[player], even[player]])
     below = street_leaf_values.below_leaves(here)
-    values = nested_streets.values_of(here, below, tuple(strategies))
-    lowered = nested_streets.weakened(here, values, policy)
+    values = street_continuations.pairwise_leaf_values(here, below, tuple(strategies))
+    lowered = street_continuations.weakened_leaf_values(here, values, policy)
     for player in choosers:
         alone = tuple(CHOICES if p == player else 1 for p in range(2))
         least, weak, strong = (
             per_pair(evaluation.best_response_value(here.with_values(some), street)[player])
             for some in (
-                nested_streets.first_values(values, (1, 1)),
-                nested_streets.first_values(lowered, alone),
-                nested_streets.first_values(values, alone),
+                street_continuations.first_values(values, (1, 1)),
+                street_continuations.first_values(lowered, alone),
+                street_continuations.first_values(values, alone),
             )
         )
         assert strong > least + 0.1
@@ -228,17 +230,17 @@ def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
 def test_solving_below_a_leaf_keeps_the_promise():
     """The blueprint is among what can be played there, so what is solved does not lose more."""
     leaf = int(cut().leaves[0])
-    part = part_of(whole(), leaf)
+    part = subgame_part(whole(), leaf)
     values = as_blueprint(cut())
     street = random_policies(cut().with_values(values), 0)
-    reach = nested_streets.promised(cut(), values, street, resolver=SECOND)[1][0]
+    reach = nested_street_solving.promised_leaf_values(cut(), values, street, resolver=SECOND)[1][0]
     reaches = tuple(jnp.ones_like(reach) if p == FIRST else reach for p in range(2))
-    start = unpack(part.tree.public, uniform(part.tree.public))
-    opt_out = evaluation.root_best_response_values(part.tree.public, start, reaches)[FIRST]
-    policy = nested_streets.solve_below(
+    start = unpack(part.tree.sequence_form, uniform(part.tree.sequence_form))
+    opt_out = evaluation.root_best_response_values(part.tree.sequence_form, start, reaches)[FIRST]
+    policy = nested_street_solving.solve_below(
         part, opt_out, reach, resolver=SECOND, solver=cfr.cfr_plus(), num_iterations=200
     )
-    best = evaluation.root_best_response_values(part.tree.public, policy, reaches)[FIRST]
+    best = evaluation.root_best_response_values(part.tree.sequence_form, policy, reaches)[FIRST]
     excess = jnp.maximum(best - opt_out, 0)
     assert per_pair(excess.sum()) < 0.2
     assert per_pair((opt_out - best).sum()) > 1  # and it gains on a uniform policy
@@ -248,12 +250,14 @@ def test_what_is_promised_is_what_the_leaf_is_worth():
     """To the opponent's hands, when the resolver comes there as the first street has it."""
     values = as_blueprint(cut())
     leaf, game = int(cut().leaves[0]), cut().with_values(values)
-    promises = nested_streets.promised(cut(), values, random_policies(game, 0), resolver=SECOND)
+    promises = nested_street_solving.promised_leaf_values(
+        cut(), values, random_policies(game, 0), resolver=SECOND
+    )
     opt_out, reach = (found[0] for found in promises)
-    part = part_of(whole(), leaf)
+    part = subgame_part(whole(), leaf)
     reaches = tuple(jnp.ones_like(opt_out) if p == FIRST else reach for p in range(2))
-    below = translated(part.tree, whole(), blueprint(), {leaf: 1.0})
-    played = evaluation.expected_value(part.tree.public, below, reaches)
+    below = translated_tree_policy(part.tree, whole(), blueprint(), {leaf: 1.0})
+    played = evaluation.expected_value(part.tree.sequence_form, below, reaches)
     np.testing.assert_allclose(per_pair(opt_out.sum()), per_pair(played)[FIRST], atol=1e-3)
     assert 0 < reach.min() < reach.max() <= 1
 
@@ -267,13 +271,15 @@ BET, CALL = 2, 1
 def test_promises_add_up_to_what_could_have_been_had(action, opponent, choices):
     """If leaves are worth what they promise, the opponent gets at the root what it could have had
     instead; without gifts at most."""
-    part = part_of(whole(), int(whole().betting.child[0, action]))
+    part = subgame_part(whole(), int(whole().betting.child[0, action]))
     here = cut_street(part.tree, choices=choices)
-    pairs = jnp.asarray(pair_sums(apart(*whole().hands).astype(float), here.classes), jnp.float32)
+    pairs = jnp.asarray(
+        pair_sums(disjoint_hands(*whole().hands).astype(float), here.classes), jnp.float32
+    )
     shape = (len(here.leaves), *choices, *here.num_classes)
     values = 300 * jax.random.normal(jax.random.key(0), shape)
     values = values * jnp.broadcast_to(pairs, shape)
-    street = random_policies(here.public, 1)
+    street = random_policies(here.sequence_form, 1)
 
     def at_root(values):
         game = here.with_values(values)
@@ -284,7 +290,7 @@ def test_promises_add_up_to_what_could_have_been_had(action, opponent, choices):
     opt_out = before + here.of_hands(jnp.linspace(-900, 900, 4), opponent)
     first_hands = np.unique(here.classes[1 - opponent], return_index=True)[1]
     for gifts in (False, True):
-        promises, reaches = nested_streets.promised(
+        promises, reaches = nested_street_solving.promised_leaf_values(
             here, values, street, resolver=1 - opponent, opt_out=opt_out, gifts=gifts
         )
         met = (pairs if opponent == 0 else pairs.T)[None] * reaches[:, None, first_hands]
@@ -300,23 +306,23 @@ def test_promises_add_up_to_what_could_have_been_had(action, opponent, choices):
 def test_bets_that_are_known_are_taken_for_themselves():
     """An answer to a known bet plays the blueprint, and its leaves are worth what theirs are."""
     made = int(whole().betting.child[0, 2])
-    part = part_of(whole(), made)
-    policy = translated(part.tree, whole(), blueprint(), {made: 1.0})
+    part = subgame_part(whole(), made)
+    policy = translated_tree_policy(part.tree, whole(), blueprint(), {made: 1.0})
     for found, expected in zip(part.embed(policy, blueprint()), blueprint(), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     street = cut_street(part.tree, choices=(1, CHOICES))
     values = as_blueprint(cut())
     leaves = counterparts(part.tree.betting, whole().betting, made)[street.leaves]
     np.testing.assert_allclose(
-        transferred(street, cut(), values, {made: 1.0}),
+        transferred_leaf_values(street, cut(), values, {made: 1.0}),
         values[np.searchsorted(cut().leaves, leaves)],
     )
 
 
 def test_who_keeps_to_one_of_two_policies():
     """Mixed beforehand, what it earns is the mean of what they earn."""
-    tree = whole().public
-    game = cut().public
+    tree = whole().sequence_form
+    game = cut().sequence_form
     even = unpack(tree, uniform(tree))
     passive = tuple(jnp.eye(rows.shape[1])[(rows > 0).argmax(axis=1)] for rows in even)
     policies = [  # what hands of a class have in common
@@ -324,7 +330,7 @@ def test_who_keeps_to_one_of_two_policies():
         for seed, below in enumerate((even, passive, even))
     ]
     stacked = tuple(map(jnp.stack, zip(*policies[:2], strict=True)))
-    both = mixed(tree, stacked, jnp.array([0.25, 0.75]))
+    both = mixture_policy(tree, stacked, jnp.array([0.25, 0.75]))
     for player in range(2):
         earned = [
             evaluation.expected_value(tree, against(policies[2], rows, player))[player]
@@ -365,12 +371,12 @@ def test_bad_input():
     with pytest.raises(ValueError, match=r"values have shape \(1, 1, 3, 4, 4\), must be"):
         cut().with_values(jnp.zeros((1, 1, 3, 4, 4)))
     with pytest.raises(ValueError, match="gifts=True needs opt_out"):
-        nested_streets.promised(
+        nested_street_solving.promised_leaf_values(
             cut(), as_blueprint(cut()), blueprint(), resolver=SECOND, gifts=True
         )
     with pytest.raises(ValueError, match="must be probabilities that sum to 1"):
-        translated(whole(), whole(), blueprint(), {0: 0.5})
-    other = game_tree(
+        translated_tree_policy(whole(), whole(), blueprint(), {0: 0.5})
+    other = whole_game_tree(
         Poker(
             limit=False,
             ranks=3,
@@ -384,4 +390,4 @@ def test_bad_input():
         sizes=SIZES,
     )
     with pytest.raises(ValueError, match="same hands and boards"):
-        translated(other, whole(), blueprint(), {0: 1.0})
+        translated_tree_policy(other, whole(), blueprint(), {0: 1.0})

@@ -32,7 +32,7 @@ from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from jaxgames.holdem.named_games import hunl, limit_holdem
 from jaxgames.holdem.rules import Poker
 from solvers import cfr
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_game_tree import whole_game_tree
 from solvers.sequence_form import build_sequence_form
 
 # player 1 begins, and pays less
@@ -151,23 +151,23 @@ def test_policies_are_worth_what_others_say(name, form, isomorphism):
     """Random ones, and what CFR+ finds in fifty iterations: histories one by one, and OpenSpiel."""
     game = GAMES[name]
     histories, other, known = explicit(name)
-    tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
+    tree = whole_game_tree(game, dtype="float64", showdowns=form, isomorphism=isomorphism)
     alike = exchanges(tree, isomorphism)
     policies = [RandomPolicy(tree.betting, alike, seed) for seed in range(3)]
     if name == "Leduc" or isomorphism:
-        state = cfr.init(tree.public)
-        state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=50)
-        policies.append(from_tree(tree, cfr.average_policy(tree.public, state), alike))
+        state = cfr.init(tree.sequence_form)
+        state = cfr.run(tree.sequence_form, state, solver=cfr.cfr_plus(), num_iterations=50)
+        policies.append(from_tree(tree, cfr.average_policy(tree.sequence_form, state), alike))
     for number, policy in enumerate(policies):
-        value, best = gains(tree.public, to_tree(tree, policy))
+        value, best = gains(tree.sequence_form, to_tree(tree, policy))
         table = to_explicit(histories, known, policy)
         others = [gains(other, table)]
         if name in OPENSPIEL and number in (0, 3):
             others.append(gains_of_openspiel(name, table))
         for theirs in others:
-            np.testing.assert_allclose(value / tree.total, theirs[0], atol=1e-9)
-            np.testing.assert_allclose(best / tree.total, theirs[1], atol=1e-9)
-        nash_conv = float((best - value).sum()) / tree.total
+            np.testing.assert_allclose(value / tree.total_weight, theirs[0], atol=1e-9)
+            np.testing.assert_allclose(best / tree.total_weight, theirs[1], atol=1e-9)
+        nash_conv = float((best - value).sum()) / tree.total_weight
         assert (nash_conv < 0.05 * max(game.raise_sizes)) == (number == 3)
 
 
@@ -188,7 +188,7 @@ def test_three_streets_are_those_of_openspiel():
 )
 def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism):
     """With bets of all there is, after which cards are dealt that nobody bets on."""
-    tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
+    tree = whole_game_tree(game, dtype="float64", showdowns=form, isomorphism=isomorphism)
     alike = exchanges(tree, isomorphism)
     winners = {}
     for seed in range(2):
@@ -208,8 +208,10 @@ def test_sizes_of_bets_for_a_whole_game():
     """As if the rules had them: Leduc's cards, bets of the pot and of all there is."""
     changes = {"limit": False, "stack": 5, "raise_sizes": (), "max_raises": (0, 0)}
     game = dataclasses.replace(LEDUC, **changes)
-    found = game_tree(game, sizes=BetSizes.parse("100%, allin", "100%, allin"), dtype="float64")
-    expected = game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
+    found = whole_game_tree(
+        game, sizes=BetSizes.parse("100%, allin", "100%, allin"), dtype="float64"
+    )
+    expected = whole_game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
     assert found.betting.actions[0] == ("check", "bet 2", "allin")
     leaves = jax.tree.leaves(found.public), jax.tree.leaves(expected.public)
     for one, other in zip(*leaves, strict=True):
@@ -246,11 +248,11 @@ def test_betting_is_that_of_the_rules():
 
 def test_bad_games():
     with pytest.raises(ValueError, match=r"players=3 of poker.* must be 2"):
-        game_tree(limit_holdem(players=3))
+        whole_game_tree(limit_holdem(players=3))
     with pytest.raises(ValueError, match=r"board=\(3, 1\) of poker.* must begin with 0"):
-        game_tree(Poker(first=(0, 0), board=(3, 1), raise_sizes=(2, 4), max_raises=(1, 1)))
+        whole_game_tree(Poker(first=(0, 0), board=(3, 1), raise_sizes=(2, 4), max_raises=(1, 1)))
     omaha = Poker(hole=4, board=(0, 3), first=(0, 0), raise_sizes=(2, 4), max_raises=(1, 1))
     with pytest.raises(ValueError, match=r"hole=4 of poker.* must be 1 or 2 cards"):
-        game_tree(omaha)
+        whole_game_tree(omaha)
     with pytest.raises(ValueError, match=r"of poker.* has more than max_nodes=50 nodes"):
-        game_tree(hunl(("1", "allin")), max_nodes=50)
+        whole_game_tree(hunl(("1", "allin")), max_nodes=50)

@@ -14,7 +14,7 @@ from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.board_sharding import BOARDS, shard_holdem_tree
 
 TESTS = pathlib.Path(__file__).parent
 FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=8"
@@ -66,4 +66,4 @@ def test_rivers_have_no_boards_to_spread():
     mesh = Mesh(np.array(jax.devices()[:1]), (BOARDS,))
     ranges = parse_range("AA"), parse_range("KK")
     with pytest.raises(ValueError, match="has no cards after it"):
-        spread_holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting, mesh=mesh)
+        shard_holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting, mesh=mesh)

@@ -14,7 +14,8 @@ from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
 from solvers import cfr
 from solvers.holdem.solution import Solution
-from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
+from solvers.holdem.subgame_spec import estimated_bytes
+from solvers.holdem.subgame_tree import holdem_tree
 
 
 def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
@@ -27,9 +28,9 @@ def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
 
 def solved(tree, iterations, solver=None):
     solver = cfr.dcfr(gamma=3.0) if solver is None else solver
-    state = cfr.init(tree.public, root_reach=tree.root_reach)
-    state = cfr.run(tree.public, state, solver=solver, num_iterations=iterations)
-    return Solution(tree, cfr.average_policy(tree.public, state))
+    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
+    state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=iterations)
+    return Solution(tree, cfr.average_policy(tree.sequence_form, state))
 
 
 @pytest.mark.parametrize(
@@ -138,8 +139,8 @@ def test_subgames_that_cannot_be():
         subgame("Td9d6hQc2s", "50%", "AA", "TdAh")
     with pytest.raises(ValueError, match="betting tree has 2 streets; from a board of 5 cards"):
         holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("AA"),) * 2, small().tree.betting)
-    with pytest.raises(ValueError, match="form='fast' must be one of products, ranks"):
-        subgame("Td9d6hQc2s", "50%", "AA", "KK", form="fast")
+    with pytest.raises(ValueError, match="showdowns='fast' must be one of products, ranks"):
+        subgame("Td9d6hQc2s", "50%", "AA", "KK", showdowns="fast")
     message = (
         r"needs about 0.0\d+ GB, more than 1e-05 GB: 9 betting nodes, 1 boards by street, 1,081"
     )
@@ -150,6 +151,6 @@ def test_subgames_that_cannot_be():
 def test_the_estimate_of_memory_covers_what_a_solve_keeps():
     tree = small().tree
     sizes = tuple(map(len, tree.hands))
-    state = cfr.init(tree.public, root_reach=tree.root_reach)
+    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
     kept = sum(leaf.nbytes for leaf in [*state.reach, *state.average_reach])
     assert 4 * kept < estimated_bytes(tree.betting, tree.streets, sizes) < 40 * kept

@@ -59,7 +59,9 @@ def test_payoffs_are_those_of_all_pairs_of_hands(name, form, isomorphism):
     sizes = BetSizes.parse("50%, allin", "3x") if streets == 1 else BetSizes.parse("allin", "")
     game = build_betting_tree(pot=200, stack=900, streets=streets, sizes=sizes)
     with jax.enable_x64(True):
-        tree = holdem_tree(board, ranges, game, dtype="float64", form=form, isomorphism=isomorphism)
+        tree = holdem_tree(
+            board, ranges, game, dtype="float64", showdowns=form, isomorphism=isomorphism
+        )
         exchanges = suits_that_notice_nothing(board, ranges) if isomorphism else [(0, 1, 2, 3)]
         assert len(tree.streets[-1].boards) == NUM_RIVERS[name, isomorphism]
         policy = RandomPolicy(game, exchanges, seed=0)
@@ -105,14 +107,14 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     game = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("allin", ""))
 
     def values():
-        tree = holdem_tree(board, ranges, game, form="ranks")
+        tree = holdem_tree(board, ranges, game, showdowns="ranks")
         reach = tuple(
             jax.random.uniform(jax.random.key(p), (player.num_sequences // len(hands), len(hands)))
             for p, (player, hands) in enumerate(
-                zip(tree.public.treeplexes, tree.hands, strict=True)
+                zip(tree.sequence_form.treeplexes, tree.hands, strict=True)
             )
         )
-        return [sweeps.terminal_values(tree.public, reach, player) for player in range(2)]
+        return [sweeps.terminal_values(tree.sequence_form, reach, player) for player in range(2)]
 
     at_once = values()
     monkeypatch.setattr(solvers.holdem.showdown_by_ranks, "_MANY", 1)
@@ -135,7 +137,7 @@ def test_payoffs_after_a_bet_that_was_put_in():
     )
     ranges = parse_range("AQs, 99"), parse_range("KQs:0.5, 65s")
     with jax.enable_x64(True):
-        tree = holdem_tree(BOARD, ranges, game, dtype="float64", form="ranks")
+        tree = holdem_tree(BOARD, ranges, game, dtype="float64", showdowns="ranks")
         policy = RandomPolicy(game, [(0, 1, 2, 3)], seed=0)
         deck = tuple(range(52))
         subgame = Subgame(betting=game, deck=deck, deals=(), hands=tree.hands, policy=policy)
@@ -151,9 +153,9 @@ def test_solves_side_by_side_are_solves_one_by_one():
     )
 
     def solve(*ranges):
-        state = cfr.init(tree.public, root_reach=ranges)
-        state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=20)
-        return cfr.average_policy(tree.public, state)
+        state = cfr.init(tree.sequence_form, root_reach=ranges)
+        state = cfr.run(tree.sequence_form, state, solver=cfr.cfr_plus(), num_iterations=20)
+        return cfr.average_policy(tree.sequence_form, state)
 
     together = jax.vmap(solve)(*ranges)
     for number in range(2):

@@ -261,10 +261,10 @@ def main() -> None:
     if batch > 1:
         mesh = data_mesh() if job["devices"] > 1 else None
         started, continued = (_side_by_side(function, mesh) for function in (started, continued))
-    start = started(tree.public, reach)
+    start = started(tree.sequence_form, reach)
 
     def advanced(state, count):
-        return jax.block_until_ready(continued((tree.public, count), state))
+        return jax.block_until_ready(continued((tree.sequence_form, count), state))
 
     begin = time.perf_counter()
     state = advanced(start, 1)
@@ -279,15 +279,15 @@ def main() -> None:
     report(
         devices=jax.device_count(),
         seconds=seconds / batch,
-        sequences=sum(player.num_sequences for player in tree.public.treeplexes),
+        sequences=sum(player.num_sequences for player in tree.sequence_form.treeplexes),
         bytes=kept / batch,
         bandwidth=bandwidth(2 * kept),
         peak=peak_memory(),
     )
 
     def exploitability(state, reach=reach):
-        policy = cfr.average_policy(tree.public, state)
-        return evaluation.exploitability(tree.public, policy, reach) / tree.total
+        policy = cfr.average_policy(tree.sequence_form, state)
+        return evaluation.exploitability(tree.sequence_form, policy, reach) / tree.total_weight
 
     if batch > 1:
         found = jax.vmap(exploitability)(advanced(start, _ITERATIONS), reach)
@@ -297,9 +297,9 @@ def main() -> None:
     target = 0.001 * spot.pot
 
     state = advanced(start, spot.iterations)
-    policy = cfr.average_policy(tree.public, state)
-    value = float(evaluation.expected_value(tree.public, policy, reach)[0])
-    report(ev=value / tree.total + spot.pot / 2, exploitability=float(exploitability(state)))
+    policy = cfr.average_policy(tree.sequence_form, state)
+    value = float(evaluation.expected_value(tree.sequence_form, policy, reach)[0])
+    report(ev=value / tree.total_weight + spot.pot / 2, exploitability=float(exploitability(state)))
     done = spot.iterations
     while exploitability(state) > target:
         state, done = advanced(state, 10), done + 10

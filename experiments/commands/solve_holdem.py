@@ -37,7 +37,7 @@ from jaxgames.holdem.ranges import (
     whole_range,
 )
 from solvers import cfr
-from solvers.holdem.solution import Node, Solution
+from solvers.holdem.solution import Solution, SolutionNode
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
 
 _FILES = (
@@ -118,20 +118,20 @@ def main(config: Config, *, command: str) -> int:
     prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
     with progress(cards_name(tree.board), config.iterations) as report:
         run = measured_solve.run(
-            tree.public,
+            tree.sequence_form,
             solver,
             schedule,
             folder=config.out,
             resume=config.resume,
             report=report,
             root_reach=tree.root_reach,
-            weight=tree.total,
+            weight=tree.total_weight,
             storage=config.storage,
         )
     (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
-    solution = Solution(tree, cfr.average_policy(tree.public, run.state))
+    solution = Solution(tree, cfr.average_policy(tree.sequence_form, run.state))
     with status("writing the solution"):
-        speed = measured_solve.iterations_per_second(tree.public, run.state, solver)
+        speed = measured_solve.iterations_per_second(tree.sequence_form, run.state, solver)
         _write(config, solution, run.points, target)
         result = results.make_result(
             experiment="solve_holdem",
@@ -189,7 +189,7 @@ def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Numb
     return found
 
 
-def first_street(solution: Solution) -> Iterator[Node]:
+def first_street(solution: Solution) -> Iterator[SolutionNode]:
     """All decisions before another card is dealt."""
     waiting = [solution.root]
     while waiting:
@@ -237,7 +237,7 @@ def _write(config, solution, points, target) -> None:
             title=f"{board}  {node.path or 'first'}: {seat}",
             actions=node.actions,
             hands=solution.tree.hands[node.player],
-            weights=node.ranges[node.player] * node.met[node.player],
+            weights=node.ranges[node.player] * node.opponent_weight[node.player],
             policy=node.policy,
         )
     results.write_csv(config.out / "strategy.csv", [row for node in nodes for row in _rows(node)])
@@ -246,7 +246,7 @@ def _write(config, solution, points, target) -> None:
     solution.save(config.out / "solution.npz")
 
 
-def _rows(node: Node) -> list[dict[str, object]]:
+def _rows(node: SolutionNode) -> list[dict[str, object]]:
     """A row for each hand and action."""
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     return [
@@ -265,7 +265,7 @@ def _rows(node: Node) -> list[dict[str, object]]:
     ]
 
 
-def _strategies(node: Node) -> dict[str, object]:
+def _strategies(node: SolutionNode) -> dict[str, object]:
     """A decision, and what every hand does, is worth, and weighs there."""
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     columns = weights.tolist(), node.ev.tolist(), node.policy.tolist()
@@ -304,7 +304,7 @@ def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> Non
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
 
 
-def _print_node(console: Console, node: Node) -> None:
+def _print_node(console: Console, node: SolutionNode) -> None:
     try:
         often = node.frequencies
     except ValueError:
@@ -313,7 +313,7 @@ def _print_node(console: Console, node: Node) -> None:
     for heading in ("action", "frequency", "hands that do it most"):
         table.add_column(heading, justify="left" if heading != "frequency" else "right")
     hands = node.solution.tree.hands[node.player]
-    weights = node.ranges[node.player] * node.met[node.player]
+    weights = node.ranges[node.player] * node.opponent_weight[node.player]
     shares, _ = hand_grid.of_classes(hands, weights, node.policy)
     classes = class_numbers()[hand_numbers(hands)]
     for place, action in enumerate(node.actions):

@@ -35,7 +35,7 @@ from experiments.subgame_solving.off_tree_bet import (
     deviations,
 )
 from solvers import evaluation
-from solvers.holdem import nested_streets
+from solvers.holdem import street_continuations
 
 CONCEDED = "conceded by leaves"  # what the first street allows the bet to win
 WITHOUT = "without values"
@@ -112,12 +112,12 @@ def main(arguments: Arguments, *, command: str) -> None:
 
 def _limits(bet):
     """What does not depend on the number of values."""
-    own = float(jnp.sum(evaluation.best_response_value(bet.tree.public, bet.blueprint)))
+    own = float(jnp.sum(evaluation.best_response_value(bet.tree.sequence_form, bet.blueprint)))
     known = bet.lost_with_bet_known()  # on from there the value of the game is computed
     found = {
         "translation": bet.lost(bet.translation),
         "in-abstraction": known,
-        "blueprint in its abstraction": own / bet.tree.total / 2,
+        "blueprint in its abstraction": own / bet.tree.total_weight / 2,
         "uncertainty of the game's value": bet.value[1],
     }
     return [Cell(name=f"{WITHOUT}:{name}", exploitability=lost) for name, lost in found.items()]
@@ -131,8 +131,8 @@ def _costs(bet):
     return Costs(
         strategy_seconds=float(np.diff(bet.generated[1]).min()),
         street_seconds=street_seconds,
-        whole_sequences=_sequences(bet.answer.public),
-        street_sequences=_sequences(bet.answer_cut.public),
+        whole_sequences=_sequences(bet.answer.sequence_form),
+        street_sequences=_sequences(bet.answer_cut.sequence_form),
     )
 
 
@@ -140,7 +140,9 @@ def _answers(bet, count):
     """All with so many values per leaf."""
     found = []
     for weaken in sorted({way.weaken for way in WAYS.values()}):
-        values = nested_streets.first_values(bet.weakened if weaken else bet.values, (count, count))
+        values = street_continuations.first_values(
+            bet.weakened if weaken else bet.values, (count, count)
+        )
         street = bet.street(values)
         conceded = f"{CONCEDED}, weakened" if weaken else CONCEDED
         found.append(_cell(conceded, count, bet.conceded(values, street)))

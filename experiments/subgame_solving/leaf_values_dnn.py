@@ -29,9 +29,9 @@ from experiments.subgame_solving import off_tree_bet
 from experiments.subgame_solving.off_tree_bet import OffTreeBet
 from jaxgames.holdem.betting_tree import descendants
 from nets.leaf_value_network import leaf_features
-from solvers.holdem import nested_streets, street_leaf_values
-from solvers.holdem.boards import apart
-from solvers.holdem.depth_limited_street import pair_sums
+from solvers.holdem import street_continuations, street_leaf_values
+from solvers.holdem.hand_classes import pair_sums
+from solvers.holdem.street_boards import disjoint_hands
 from train.leaf_value_regression import huber, new_leaf_value_training, train
 
 _STRATEGIES = 4
@@ -145,7 +145,7 @@ class _Lesson:
     def rolled(self, count: int) -> list[Cell]:
         """The answer with values on so many boards."""
         key = jax.random.fold_in(jax.random.key(self.config.seed), count)
-        values = self._under(street_leaf_values.sampled(self.below, key, count))
+        values = self._under(street_leaf_values.sampled_boards(self.below, key, count))
         return [self._answered(f"values on {count} boards", self.bet.transferred(values))]
 
     def network(self) -> list[Cell]:
@@ -202,7 +202,7 @@ class _Lesson:
     def _pairs(self):
         """[C_0, C_1] pairs of hands."""
         cut = self.bet.cut
-        return pair_sums(apart(*self.bet.tree.hands).astype(float), cut.classes)
+        return pair_sums(disjoint_hands(*self.bet.tree.hands).astype(float), cut.classes)
 
     @property
     def _targets(self):
@@ -222,10 +222,10 @@ class _Lesson:
     def _under(self, boards):
         bet = self.bet
         strategies = [rows[None] for rows in bet.blueprint]
-        strategies[bet.opponent] = nested_streets.inclined(
+        strategies[bet.opponent] = street_continuations.biased_policies(
             bet.tree, bet.blueprint, player=bet.opponent
         )
-        return nested_streets.values_of(bet.cut, boards, tuple(strategies))
+        return street_continuations.pairwise_leaf_values(bet.cut, boards, tuple(strategies))
 
     def _answered(self, name, values):
         answer = self.bet.answered(values, self.bet.street(values))

@@ -23,11 +23,12 @@ from jaxgames.holdem.betting_from_rules import betting_of_rules
 from jaxgames.holdem.betting_from_sizes import with_bet
 from jaxgames.holdem.rules import Poker
 from solvers import cfr, evaluation
-from solvers.holdem import nested_streets, street_leaf_values
-from solvers.holdem.depth_limited_street import PartPolicy, cut_street, part_of, transferred
+from solvers.holdem import nested_street_solving, street_continuations, street_leaf_values
+from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
+from solvers.holdem.policy_translation import translated_tree_policy
+from solvers.holdem.subgame_part import PartPolicy, subgame_part
 from solvers.holdem.subgame_tree import HoldemTree
-from solvers.holdem.translated_betting import translated
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_game_tree import whole_game_tree
 from solvers.sequence_form import Policy
 
 _BLUEPRINT = cfr.cfr_plus()
@@ -122,12 +123,12 @@ class OffTreeBet:
         stakes = int(abstract.paid[0].max())
         bet = stakes + int(2 * stakes * config.off_tree)
         betting = with_bet(abstract, 0, bet)
-        self.tree = game_tree(config.game, betting=abstract, form=config.form)
-        self.whole = game_tree(config.game, betting=betting, form=config.form)
+        self.tree = whole_game_tree(config.game, betting=abstract, showdowns=config.form)
+        self.whole = whole_game_tree(config.game, betting=betting, showdowns=config.form)
         children = betting.child[0]
         (made,) = children[betting.paid[children, self.opponent] == bet]
         self.made = int(made)
-        self.answer = part_of(self.whole, self.made).tree
+        self.answer = subgame_part(self.whole, self.made).tree
         self.taken_for = {
             int(abstract.child[0, action]): float(share)
             for action, share in enumerate(translate_bet(abstract, 0, bet))
@@ -149,7 +150,10 @@ class OffTreeBet:
         policy = self._solution(
             "in-abstraction", self.whole, self.config.reference, since=self.config.blueprint
         )
-        best = evaluation.best_response_value(self.whole.public, policy) / self.whole.total
+        best = (
+            evaluation.best_response_value(self.whole.sequence_form, policy)
+            / self.whole.total_weight
+        )
         return -float(best[self.resolver]), float(jnp.sum(best))
 
     @functools.cached_property
@@ -160,12 +164,12 @@ class OffTreeBet:
     @functools.cached_property
     def translation(self) -> Policy:
         """Answers as to the bets that the blueprint knows."""
-        return translated(self.answer, self.tree, self.blueprint, self.taken_for)
+        return translated_tree_policy(self.answer, self.tree, self.blueprint, self.taken_for)
 
     @functools.cached_property
     def elsewhere(self) -> Array:
         """Best values of the opponent's hands with other first actions, against the blueprint."""
-        found = evaluation.root_best_response_values(self.tree.public, self.blueprint)
+        found = evaluation.root_best_response_values(self.tree.sequence_form, self.blueprint)
         return found[self.opponent]
 
     @functools.cached_property
@@ -176,13 +180,15 @@ class OffTreeBet:
     @functools.cached_property
     def weakened(self) -> Float[Array, "L n0 n1 C0 C1"]:
         """The same of strategies that do not beat the blueprint."""
-        values = nested_streets.weakened(self.cut, self.generated[0], self.blueprint)
+        values = street_continuations.weakened_leaf_values(
+            self.cut, self.generated[0], self.blueprint
+        )
         return self.transferred(values)
 
     def transferred(self, values: Float[Array, "L n0 n1 C0 C1"]) -> Float[Array, "_ n0 n1 C0 C1"]:
         """Values at the leaves after the bet, from those at the leaves of the abstraction."""
         even = dict.fromkeys(self.taken_for, 1 / len(self.taken_for))
-        return transferred(self.answer_cut, self.cut, values, even)
+        return transferred_leaf_values(self.answer_cut, self.cut, values, even)
 
     @functools.cached_property
     def generated(self) -> tuple[Float[Array, "L n0 n1 C0 C1"], Float[np.ndarray, " n"]]:
@@ -192,13 +198,13 @@ class OffTreeBet:
         folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
         shape = len(self.cut.leaves), *self.cut.choices, *self.cut.num_classes
         template = (
-            jax.ShapeDtypeStruct(shape, self.tree.public.dtype),
+            jax.ShapeDtypeStruct(shape, self.tree.sequence_form.dtype),
             jax.ShapeDtypeStruct((max(self.cut.choices),), np.float64),
         )
         if folder.exists():
             return checkpoint.read(folder, template, identity=identity)
         times: list[float] = []
-        values = nested_streets.generated(
+        values = street_continuations.self_generated_values(
             self.cut,
             street_leaf_values.below_leaves(self.cut),
             self.blueprint,
@@ -216,7 +222,7 @@ class OffTreeBet:
         """The answer with these values at its leaves: `street` until there, then the flop solved
         after each leaf."""
         policy = self.answer_cut.embed(street, self.translation)
-        promises = nested_streets.promised(
+        promises = nested_street_solving.promised_leaf_values(
             self.answer_cut,
             values,
             street,
@@ -225,8 +231,8 @@ class OffTreeBet:
             gifts=way.gifts,
         )
         for leaf, opt_out, reach in zip(self.answer_cut.leaves.tolist(), *promises, strict=True):
-            part = part_of(self.answer, leaf)
-            below = nested_streets.solve_below(
+            part = subgame_part(self.answer, leaf)
+            below = nested_street_solving.solve_below(
                 part,
                 opt_out,
                 reach,
@@ -240,7 +246,7 @@ class OffTreeBet:
 
     def street(self, values: Float[Array, "L n0 n1 C0 C1"]) -> PartPolicy:
         """The first street, up to leaves with these values."""
-        return nested_streets.solve_street(
+        return nested_street_solving.solve_street(
             self.answer_cut,
             values,
             self.elsewhere,
@@ -252,14 +258,14 @@ class OffTreeBet:
     def lost(self, answer: Policy) -> float:
         """By an answer, in chips: what the opponent gets with its best first action of all, more
         than the game is worth."""
-        before = float(jnp.sum(self.elsewhere)) / self.tree.total
+        before = float(jnp.sum(self.elsewhere)) / self.tree.total_weight
         return before + self.won_by_bet(answer) - self.value[0]
 
     def lost_with_bet_known(self) -> float:
         """By the resolver, in chips, had the bet been in the abstraction of the blueprint."""
         policy = self._solution("in-abstraction", self.whole, self.config.blueprint)
-        best = evaluation.best_response_value(self.whole.public, policy)[self.opponent]
-        return float(best) / self.tree.total - self.value[0]
+        best = evaluation.best_response_value(self.whole.sequence_form, policy)[self.opponent]
+        return float(best) / self.tree.total_weight - self.value[0]
 
     def conceded(self, values: Float[Array, "L n0 n1 C0 C1"], street: PartPolicy) -> float:
         """What the bet wins, in chips, beyond the best other action, if leaves have these values
@@ -270,11 +276,13 @@ class OffTreeBet:
 
     def won_by_bet(self, answer: Policy) -> float:
         """What the opponent gets with the bet, in chips, more than with its best other action."""
-        found = evaluation.root_best_response_values(self.answer.public, answer)[self.opponent]
+        found = evaluation.root_best_response_values(self.answer.sequence_form, answer)[
+            self.opponent
+        ]
         return self._gain(found)
 
     def _gain(self, after):
-        return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total
+        return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total_weight
 
     def _solution(
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None
