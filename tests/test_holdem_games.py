@@ -1,4 +1,5 @@
-"""Whole games of poker as hold'em trees: other trees of them, OpenSpiel, and all pairs of hands."""
+"""Whole games of poker as hold'em trees, against explicit trees, OpenSpiel, and brute force over
+pairs of hands."""
 
 import dataclasses
 import functools
@@ -35,7 +36,7 @@ from solvers import cfr
 from solvers.holdem.whole_game_tree import whole_game_tree
 from solvers.sequence_form import build_sequence_form
 
-# player 1 begins, and pays less
+# player 1 acts first, and has the smaller blind
 TWO_STREETS = """GAMEDEF
 limit
 numPlayers = 2
@@ -115,7 +116,7 @@ def explicit(name):
 
 @functools.cache
 def openspiel(name):
-    """OpenSpiel's game, and its names of our information states, by player."""
+    """OpenSpiel's game, and its names of our information states by player."""
     spiel, tree = OPENSPIEL[name](), explicit(name)[0]
     names = []
     for player in range(2):
@@ -129,7 +130,7 @@ def openspiel(name):
 
 
 def gains_of_openspiel(name, policy):
-    """The same of an explicit policy, computed there."""
+    """`gains` of an explicit policy, computed by OpenSpiel."""
     spiel, names = openspiel(name)
     table = {
         name: [(action, chance) for action, chance in enumerate(row) if chance >= 0]
@@ -142,22 +143,22 @@ def gains_of_openspiel(name, policy):
 
 
 def exchanges(tree, isomorphism):
-    """Exchanges of suits that policies do not notice: only the same one, or all of the deck."""
+    """The permutations of suits under which policies are the same."""
     return suits_that_keep(tree.deck) if isomorphism else [(0, 1, 2, 3)]
 
 
-@pytest.mark.parametrize(("name", "form", "isomorphism"), CASES)
-def test_policies_are_worth_what_others_say(name, form, isomorphism):
-    """Random ones, and what CFR+ finds in fifty iterations: histories one by one, and OpenSpiel."""
+@pytest.mark.parametrize(("name", "showdowns", "isomorphism"), CASES)
+def test_values_are_those_of_explicit_trees_and_openspiel(name, showdowns, isomorphism):
+    """For random policies, and for the average of fifty iterations of CFR+."""
     game = GAMES[name]
     histories, other, known = explicit(name)
-    tree = whole_game_tree(game, dtype="float64", showdowns=form, isomorphism=isomorphism)
-    alike = exchanges(tree, isomorphism)
-    policies = [RandomPolicy(tree.betting, alike, seed) for seed in range(3)]
+    tree = whole_game_tree(game, dtype="float64", showdowns=showdowns, isomorphism=isomorphism)
+    symmetries = exchanges(tree, isomorphism)
+    policies = [RandomPolicy(tree.betting, symmetries, seed) for seed in range(3)]
     if name == "Leduc" or isomorphism:
         state = cfr.init(tree.sequence_form)
         state = cfr.run(tree.sequence_form, state, solver=cfr.cfr_plus(), num_iterations=50)
-        policies.append(from_tree(tree, cfr.average_policy(tree.sequence_form, state), alike))
+        policies.append(from_tree(tree, cfr.average_policy(tree.sequence_form, state), symmetries))
     for number, policy in enumerate(policies):
         value, best = gains(tree.sequence_form, to_tree(tree, policy))
         table = to_explicit(histories, known, policy)
@@ -172,13 +173,13 @@ def test_policies_are_worth_what_others_say(name, form, isomorphism):
 
 
 def test_three_streets_are_those_of_openspiel():
-    """Only state by state: what players know there is not in which order the board was dealt."""
+    """State by state only: in OpenSpiel, information states contain the order of the board."""
     theirs = universal_poker(THREE_STREETS)
     assert_same_game(GAMES["three streets"], theirs, num_playouts=15, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("game", "form", "isomorphism"),
+    ("game", "showdowns", "isomorphism"),
     [
         slowly(TWO_CARDS, "ranks", True),
         slowly(TWO_CARDS, "products", False),
@@ -186,13 +187,13 @@ def test_three_streets_are_those_of_openspiel():
         slowly(ALL_IN, "products", True),
     ],
 )
-def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism):
-    """With bets of all there is, after which cards are dealt that nobody bets on."""
-    tree = whole_game_tree(game, dtype="float64", showdowns=form, isomorphism=isomorphism)
-    alike = exchanges(tree, isomorphism)
+def test_values_with_two_cards_are_those_of_all_pairs_of_hands(game, showdowns, isomorphism):
+    """With all-in bets, after which cards are dealt without betting."""
+    tree = whole_game_tree(game, dtype="float64", showdowns=showdowns, isomorphism=isomorphism)
+    symmetries = exchanges(tree, isomorphism)
     winners = {}
     for seed in range(2):
-        policy = RandomPolicy(tree.betting, alike, seed)
+        policy = RandomPolicy(tree.betting, symmetries, seed)
         subgame = Subgame(
             betting=tree.betting,
             deck=tree.deck,
@@ -205,21 +206,21 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
 
 
 def test_sizes_of_bets_for_a_whole_game():
-    """As if the rules had them: Leduc's cards, bets of the pot and of all there is."""
+    """The same as with rules that have these sizes: Leduc's cards, bets of the pot and all-in."""
     changes = {"limit": False, "stack": 5, "raise_sizes": (), "max_raises": (0, 0)}
     game = dataclasses.replace(LEDUC, **changes)
-    found = whole_game_tree(
+    tree = whole_game_tree(
         game, sizes=BetSizes.parse("100%, allin", "100%, allin"), dtype="float64"
     )
     expected = whole_game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
-    assert found.betting.actions[0] == ("check", "bet 2", "allin")
-    leaves = jax.tree.leaves(found.public), jax.tree.leaves(expected.public)
-    for one, other in zip(*leaves, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert tree.betting.actions[0] == ("check", "bet 2", "allin")
+    leaves = jax.tree.leaves(tree.sequence_form), jax.tree.leaves(expected.sequence_form)
+    for array, other in zip(*leaves, strict=True):
+        np.testing.assert_array_equal(array, other)
 
 
 def test_betting_is_that_of_the_rules():
-    """Blinds of 2 and 1, stacks of 12; who pays less begins, and the other one on later streets."""
+    """Blinds of 2 and 1, stacks of 12; the smaller blind acts first, on later streets the other."""
     betting = betting_of_rules(POTS)
     assert betting.actions[0] == ("fold", "call", "raise 1 of the pot", "all-in")
     assert (betting.actor[0], betting.pot, betting.num_streets) == (1, 0, 3)

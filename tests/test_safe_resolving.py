@@ -352,7 +352,7 @@ def test_boards_of_one_shape_are_solved_side_by_side():
     spot = rivers()
     together = jax.vmap(lambda *one: solve(*one, 30))(spot.public, spot.reach)
     for river in (0, 5):
-        tree = spot.trees[river].public
+        tree = spot.trees[river].sequence_form
         alone = solve(tree, tuple(r[river] for r in spot.reach), 30)
         for some, one in zip(together, alone, strict=True):
             np.testing.assert_allclose(some[river], one, atol=1e-4)

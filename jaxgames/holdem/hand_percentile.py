@@ -58,7 +58,8 @@ def hand_percentile(
 
     bits = jnp.uint32(1) << jnp.arange(ranks, dtype=jnp.uint32)
     unseen = ((mine | table)[:suits, None] & bits[None, :]) == 0  # [S, R]
-    by_rank, kinds = _opponent_hands(table, unseen, bits, size)
+    left = jnp.sum(unseen, axis=0, dtype=jnp.float32)  # cards of each rank
+    by_rank, kinds = _opponent_hands(table, unseen, left, bits, size)
     # stored, or it would be computed again for every kind
     by_rank = jax.lax.optimization_barrier(strength_by_ranks(*by_rank, spare))
     beaten = jnp.float32(0)
@@ -66,12 +67,12 @@ def hand_percentile(
         theirs = jnp.maximum(by_rank, flush)
         points = jnp.where(own > theirs, 1.0, jnp.where(own == theirs, 0.5, 0.0))
         beaten = beaten + jnp.sum(number * points)
-    cards = jnp.sum(jnp.sum(unseen, axis=0, dtype=jnp.float32))
+    cards = jnp.sum(left)
     total = cards if size == 1 else cards * (cards - 1) / 2
     return beaten / jnp.maximum(total, 1)
 
 
-def _opponent_hands(table, unseen, bits, size):
+def _opponent_hands(table, unseen, left, bits, size):
     """The opponent's hands by the ranks of their cards, `[R]` or `[R, R]`.
 
     Returns:
@@ -80,7 +81,6 @@ def _opponent_hands(table, unseen, bits, size):
     """
     flush_suit = jnp.argmax(jax.lax.population_count(table))
     shown = table[flush_suit]
-    left = jnp.sum(unseen, axis=0, dtype=jnp.float32)
     suited = unseen[flush_suit].astype(jnp.float32)
     others, none = left - suited, flush_strength(shown)
     if size == 1:

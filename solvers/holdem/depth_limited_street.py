@@ -92,7 +92,7 @@ class DepthLimitedStreet:
         shape = (len(self.leaves), *self.choices, *self.num_classes)
         if values.shape != shape:
             raise ValueError(f"values have shape {values.shape}, must be {shape}")
-        values = values.reshape(-1, *self.num_classes).astype(self.public.dtype)
+        values = values.reshape(-1, *self.num_classes).astype(self.sequence_form.dtype)
         terminals = self.sequence_form.terminals
         payoffs = terminals[0].payoffs.at[len(self.ends) :].set(values)
         return self.sequence_form.replace(

@@ -168,7 +168,8 @@ def _ends_by_block(mine, others, player):
     probability of a board, `[2, N]`, and the opponent's block (or -1), `[2, N]`."""
     betting = mine.betting
     chips, other = np.zeros((2, len(mine.row))), np.full((2, len(mine.row)), -1)
-    for node in np.flatnonzero((betting.actor == FOLD) | (betting.actor == SHOWDOWN)):
+    ends = np.flatnonzero((betting.actor == FOLD) | (betting.actor == SHOWDOWN))
+    for node in ends.tolist():
         kind, street = int(betting.actor[node] == SHOWDOWN), betting.street[node]
         block, theirs = mine.block[node], others.block[node]
         if other[kind, block] >= 0 or {mine.street[block], others.street[theirs]} != {street}:
