@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT := out
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-x64 lint tables clean
+.PHONY: demo test test-slow test-x64 lint docs notebooks tables clean
 
 demo: $(VENV)/installed  ## Train Student of Games in Leduc hold'em; measure and plot its exploitability.
 	$(BIN)/python -m experiments sog_leduc --preset quick --out $(OUT)/demo --overwrite
@@ -20,13 +20,19 @@ test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
 	    tests/test_check.py tests/test_small_games.py tests/test_cfr.py
 
-lint: $(VENV)/installed-test  ## Style, and README's tables against the committed results.
+lint: $(VENV)/installed-test  ## Style, and the tables of docs/results.md against the committed results.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m experiments tables --check
 
-tables: $(VENV)/installed  ## README's results tables from the committed results.
+tables: $(VENV)/installed  ## The tables of docs/results.md from the committed results.
 	$(BIN)/python -m experiments tables
+
+docs: $(VENV)/installed-docs  ## The site, in out/site; any warning is an error.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+notebooks: $(VENV)/installed-docs  ## Runs the notebooks and keeps what they print and draw.
+	PYTHONPATH=. $(BIN)/python -m nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb
 
 clean:
 	rm -rf $(VENV) $(OUT)
@@ -44,4 +50,8 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/installed-test: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -e ".[test]"
+	touch $@ $(VENV)/installed
+
+$(VENV)/installed-docs: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	touch $@ $(VENV)/installed

@@ -1,143 +1,63 @@
-"""The command line: `python -m experiments list | solve | benchmark | tables | EXPERIMENT`.
+"""The command line: `jaxgames COMMAND`, or `python -m experiments COMMAND`.
 
-Errors of ours are one line on stderr and exit code 2; Ctrl-C is exit code 130, with the command
-that resumes.
+Errors that our code reports are one line on stderr and exit code 2; Ctrl-C is exit code 130, with
+the command that resumes.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import pathlib
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
 
 import tyro
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 
-from experiments.best_response import (
-    abr_alphazero,
-    abr_cfr,
-    abr_chumps,
-    abr_search_agents,
-    abr_uniform,
-    aivat_leduc,
-    approximate_best_response,
-)
-from experiments.commands import play_agent, solve, solve_holdem
-from experiments.harness.runs import RunArguments
-from experiments.student_of_games import (
-    sog_glasses,
-    sog_leduc,
-    sog_search,
-    sog_soundness,
-    sog_tictactoe,
-    sog_variants,
-)
-from experiments.subgame_solving import (
-    depth_limited_leduc,
-    depth_limited_nlfh,
-    leaf_values_dnn,
-    resolving_leduc,
-    rps_plus,
-    translation_no_limit_leduc,
-)
-from experiments.tabular import (
-    cfr_convergence,
-    ismcts_leduc,
-    rl_baselines,
-    smooth_uct_kuhn,
-    smooth_uct_leduc,
-)
-from jaxgames.registry import described, registered, unknown
-from solvers.cfr import SOLVERS
+from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
+MODULE = "python -m experiments"
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 
-@dataclasses.dataclass(frozen=True)
-class List:
-    """List the games, solvers and benchmarks that the other commands know."""
+def console() -> int:
+    """The console command `jaxgames`."""
+    return main(program="jaxgames")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Benchmark:
-    """Run a benchmark, side by side with the peers that are installed."""
+def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
+    """Runs a command.
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """A benchmark of `list`."""
-    out: pathlib.Path
-    """Folder for the results; made if need be."""
-    preset: Literal["smoke", "cpu"] = "cpu"
-    """smoke: seconds; cpu: minutes."""
-    overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    Args:
+      argv: the words of the command line after the program; None: this process's.
+      program: how the program was called, for texts that people read.
 
+    Returns:
+      The exit code.
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Tables:
-    """Write README's results tables from all experiments/results/**/result.json."""
-
-    check: bool = False
-    """Write nothing; fail if README is not what would be written."""
-
-
-EXPERIMENTS = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (
-        cfr_convergence,
-        ismcts_leduc,
-        smooth_uct_kuhn,
-        smooth_uct_leduc,
-        rl_baselines,
-        sog_search,
-        sog_soundness,
-        sog_leduc,
-        sog_glasses,
-        sog_tictactoe,
-        sog_variants,
-        rps_plus,
-        depth_limited_leduc,
-        depth_limited_nlfh,
-        leaf_values_dnn,
-        resolving_leduc,
-        translation_no_limit_leduc,
-        approximate_best_response,
-        abr_uniform,
-        abr_cfr,
-        abr_chumps,
-        aivat_leduc,
-        abr_search_agents,
-        abr_alphazero,
-    )
-}
-COMMANDS = {
-    "list": List,
-    "solve": solve.Config,
-    "solve_holdem": solve_holdem.Config,
-    **{name: module.Arguments for name, module in EXPERIMENTS.items()},
-    "play": play_agent.Arguments,
-    "benchmark": Benchmark,
-    "tables": Tables,
-}
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
+    Raises:
+      SystemExit: help was asked for (code 0), or the options do not fit the command (code 2).
+    """
     argv = [*(sys.argv[1:] if argv is None else argv)]
-    command = shlex.join(["python", "-m", "experiments", *argv])
-    arguments = None
+    resumes = False
     try:
-        arguments = parse(argv)
-        return run(arguments, command=command)
+        name = _command_name(argv, program)
+        command = load(name)
+        resumes = hasattr(command.arguments, "resume")
+        arguments = tyro.cli(
+            command.arguments,
+            prog=f"{program} {name}",
+            args=argv[1:],
+            use_underscores=True,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+        recorded = shlex.join([*MODULE.split(), *argv])
+        return command.main(arguments, command=recorded) or 0
     except KeyboardInterrupt as stop:
         print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
-        if hasattr(arguments, "resume"):
-            print(f"resume with: {resuming(argv)}", file=sys.stderr)
+        if resumes:
+            print(f"resume with: {resuming(argv, program)}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
         if not _is_ours(error):
@@ -146,55 +66,50 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def parse(argv: Sequence[str]) -> object:
-    """The command that the arguments name, as a record of its options.
+def _command_name(argv: Sequence[str], program: str) -> str:
+    """The command that is asked for; prints the help if that is asked for instead."""
+    if argv and argv[0] in COMMANDS:
+        return argv[0]
+    if argv and not argv[0].startswith("-"):
+        from jaxgames.registry import unknown  # imports JAX
 
-    Raises:
-      ValueError: unknown command.
-      SystemExit: help was asked for (code 0), or the arguments do not fit the command (code 2).
-    """
-    if argv and not argv[0].startswith("-") and argv[0] not in COMMANDS:
         raise ValueError(unknown("command", argv[0], COMMANDS))
-    return tyro.extras.subcommand_cli_from_dict(
-        COMMANDS,
-        prog="python -m experiments",
-        description="Experiments with games and their solvers.",
-        args=argv,
-        use_underscores=True,
-        config=(tyro.conf.FlagCreatePairsOff,),
+    asked = bool(argv) and argv[0] in ("-h", "--help")
+    print_help(program, Console(stderr=not asked))
+    raise SystemExit(0 if asked else 2)
+
+
+def print_help(program: str, console: Console) -> None:
+    """Prints all commands, with one line for each."""
+    console.print(f"usage: {program} COMMAND [OPTIONS]", markup=False, highlight=False)
+    console.print(f"       {program} COMMAND --help\n", markup=False, highlight=False)
+    console.print("Games, their solvers, and experiments that reproduce figures of papers.\n")
+    folders = dict.fromkeys(entry.module.partition(".")[0] for entry in EXPERIMENTS.values())
+    console.print(_summaries("Commands", TOOLS))
+    for folder in folders:
+        entries = {
+            name: entry
+            for name, entry in EXPERIMENTS.items()
+            if entry.module.startswith(f"{folder}.")
+        }
+        console.print(_summaries(f"Experiments: {folder.replace('_', ' ')}", entries))
+
+
+def _summaries(title: str, entries: Mapping[str, Entry]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", show_header=False, box=None
     )
+    table.add_column(no_wrap=True, min_width=max(map(len, COMMANDS)))
+    table.add_column()
+    for name, entry in entries.items():
+        table.add_row(name, entry.summary)
+    return table
 
 
-def run(arguments: object, *, command: str) -> int:
-    """Carries out a parsed command."""
-    match arguments:
-        case List():
-            print_list()
-        case solve.Config():
-            return solve.main(arguments, command=command)
-        case solve_holdem.Config():
-            return solve_holdem.main(arguments, command=command)
-        case RunArguments():
-            module = next(m for m in EXPERIMENTS.values() if m.Arguments is type(arguments))
-            module.main(arguments, command=command)
-        case play_agent.Arguments():
-            play_agent.main(arguments)
-        case Benchmark():
-            from experiments import benchmarks
-
-            options = dataclasses.asdict(arguments)
-            benchmarks.run(options.pop("name"), options.pop("out"), command=command, **options)
-        case Tables():
-            from experiments.harness import tables
-
-            tables.main(check=arguments.check)
-    return 0
-
-
-def resuming(argv: Sequence[str]) -> str:
+def resuming(argv: Sequence[str], program: str = MODULE) -> str:
     """The command that continues an interrupted one."""
     kept = [word for word in argv if word not in ("--overwrite", "--resume")]
-    return shlex.join(["python", "-m", "experiments", *kept, "--resume"])
+    return shlex.join([*program.split(), *kept, "--resume"])
 
 
 def one_line(error: Exception) -> str:
@@ -205,32 +120,8 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def print_list() -> None:
-    """Prints what can be named on the command line."""
-    from experiments import benchmarks
-
-    games = Table(Column("game, with its parameters", overflow="fold"), "what it is", title="Games")
-    for name in registered():
-        games.add_row(*described(name))
-    games.add_row("openspiel:NAME", "any game of OpenSpiel with information states")
-    games.add_row("efg:FILE", "a Gambit file")
-    games.add_row("pgx:NAME", "a game of pgx with perfect information and a small tree")
-    solvers = Table(
-        Column("solver, with its parameters", overflow="fold"), "what it is", title="Solvers"
-    )
-    for name, solver in SOLVERS.items():
-        parameters = inspect.signature(solver).parameters.values()
-        inside = ",".join(f"{p.name}={str(p.default).lower()}" for p in parameters)
-        solvers.add_row(f"{name}({inside})", inspect.getdoc(solver).splitlines()[0])
-    others = Table("benchmark", "what it is", title="Benchmarks")
-    for name, benchmark in benchmarks.BENCHMARKS.items():
-        others.add_row(name, (inspect.getdoc(benchmark) or "").partition("\n")[0])
-    for table in (games, solvers, others):
-        Console().print(table)
-
-
 def _is_ours(error: Exception) -> bool:
-    """Whether the error is told by our code about its input; anything else is a defect."""
+    """Whether our code has raised the error about its input; any other error is a defect."""
     if isinstance(error, OSError):
         return True
     frames = list(traceback.walk_tb(error.__traceback__))

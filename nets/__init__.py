@@ -1,1 +1,53 @@
-"""Flax modules: value-and-policy networks and their torsos."""
+"""Networks (Flax NNX), and evaluators that let a search ask them.
+
+    >>> import jax.numpy as jnp
+    >>> from flax import nnx
+    >>> import nets
+    >>> from jaxgames import make
+    >>> from jaxgames.beliefs import belief_table
+    >>> game = belief_table(make("kuhn_poker"))
+    >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=16, depth=1))
+    >>> evaluate = nets.CvpnEvaluator(graph)
+    >>> values, prior = evaluate(params, game, game.root(), jnp.ones((2, game.num_rows)))
+    >>> values.shape, prior.shape
+    ((2, 3), (2, 3))
+
+A network is made by `new_...` from a game's sizes; its evaluator is made from `nnx.split(network)`
+and called with the parameters, the game and a public state, so that one compiled search serves all
+parameters.
+
+- `Cvpn`, `new_cvpn`, `CvpnEvaluator`: values and policies at public belief states (Student of
+  Games).
+- `ValuePrior`, `new_value_prior`, `ValuePriorEvaluator`: a value and a prior at one information
+  state (AlphaZero, learned best responses).
+- `LeafValues`, `leaf_features`: what leaves of a depth-limited hold'em subgame are worth.
+- `Mlp`, `ResidualMlp`, `Convolutional`, `new_torso`: their torsos.
+- `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player.
+- `to_bytes` and `from_bytes`: parameters as the content of a file.
+"""
+
+from nets.cvpn import Cvpn, CvpnEvaluator, from_bytes, new_cvpn, to_bytes
+from nets.leaf_value_network import LeafValues, leaf_features
+from nets.player_networks import MlpHead, apply_player_networks, new_player_networks
+from nets.torsos import Convolutional, Mlp, ResidualMlp, new_torso
+from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
+
+__all__ = [
+    "Convolutional",
+    "Cvpn",
+    "CvpnEvaluator",
+    "LeafValues",
+    "Mlp",
+    "MlpHead",
+    "ResidualMlp",
+    "ValuePrior",
+    "ValuePriorEvaluator",
+    "apply_player_networks",
+    "from_bytes",
+    "leaf_features",
+    "new_cvpn",
+    "new_player_networks",
+    "new_torso",
+    "new_value_prior",
+    "to_bytes",
+]

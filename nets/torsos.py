@@ -1,4 +1,4 @@
-"""Torsos: features in, features out."""
+"""Torsos: the parts of networks between the features and the heads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-_LAST = 4  # channels of what convolutions hand to the last layer
+_LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
 class Mlp(nnx.Module):
-    """`depth` hidden layers of one `width`, ReLU after each; float32 or bfloat16 by `dtype`."""
+    """`depth` hidden layers of `width` units with a ReLU after each, in precision `dtype`."""
 
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
@@ -35,7 +35,7 @@ class Mlp(nnx.Module):
 
 
 class ResidualMlp(nnx.Module):
-    """A linear layer, then `depth` blocks `x + W relu(norm(x))` of one `width`."""
+    """A linear layer to `width` units, then `depth` residual blocks `x + W relu(norm(x))`."""
 
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
@@ -58,9 +58,10 @@ class ResidualMlp(nnx.Module):
 
 
 class Convolutional(nnx.Module):
-    """Residual blocks of two 3x3 convolutions with `width` channels, `depth` blocks, on a board.
+    """`depth` residual blocks of two 3x3 convolutions with `width` channels each.
 
-    The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a plane.
+    The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a constant
+    plane.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Convolutional(nnx.Module):
         self.first = convolution(planes, width)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
         self.layers = nnx.List(convolution(width, width) for _ in range(2 * depth))
-        self.narrow = convolution(width, _LAST, size=1)
-        self.last = nnx.Linear(height * length * _LAST, width, rngs=rngs, dtype=dtype)
+        self.narrow = convolution(width, _LAST_CHANNELS, size=1)
+        self.last = nnx.Linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
@@ -105,3 +106,40 @@ class Convolutional(nnx.Module):
             hidden = hidden + change
         narrow = jax.nn.relu(self.narrow(jax.nn.relu(hidden)))
         return jax.nn.relu(self.last(narrow.reshape(*batch, -1)))
+
+
+TORSOS = {"mlp": Mlp, "residual": ResidualMlp, "convolutional": Convolutional}
+
+
+def new_torso(
+    kind: str,
+    num_inputs: int,
+    *,
+    width: int,
+    depth: int,
+    board: tuple[int, ...] | None = None,
+    rngs: nnx.Rngs,
+    dtype: str = "float32",
+) -> nnx.Module:
+    """Makes a torso.
+
+    Args:
+      kind: "mlp", "residual" or "convolutional".
+      num_inputs: how many features go in.
+      width: how many come out; the hidden layers have as many units or channels.
+      depth: hidden layers, or residual blocks.
+      board: shape (H, W, C) of the board that the inputs begin with; the convolutional torso needs
+        it, the others ignore it.
+      rngs: of the first parameters.
+      dtype: precision of the computation, "float32" or "bfloat16".
+
+    Returns:
+      A module from `[..., num_inputs]` to `[..., width]`.
+
+    Raises:
+      ValueError: unknown kind, a size below 1, or a convolutional torso without a board.
+    """
+    if kind not in TORSOS:
+        raise ValueError(f"unknown torso {kind!r}; allowed: {', '.join(TORSOS)}")
+    more = {"board": board or ()} if kind == "convolutional" else {}
+    return TORSOS[kind](num_inputs, width=width, depth=depth, rngs=rngs, dtype=dtype, **more)

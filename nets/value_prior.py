@@ -1,16 +1,20 @@
-"""Networks of value and prior: what an information state is worth to its player, what to do."""
+"""Networks with a value and a prior policy for one information state, as AlphaZero uses them."""
 
 from __future__ import annotations
 
-import jax
-from flax import nnx
-from jaxtyping import Array, Float
+import dataclasses
 
-from nets.cvpn import TORSOS
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Float, PyTree
+
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from nets.torsos import new_torso
 
 
 class ValuePrior(nnx.Module):
-    """A torso of a kind in `cvpn.TORSOS`, and two linear heads."""
+    """A torso and two linear heads: a value, and logits of the prior `[A]`."""
 
     def __init__(
         self,
@@ -20,13 +24,27 @@ class ValuePrior(nnx.Module):
         width: int = 128,
         depth: int = 2,
         torso: str = "mlp",
-        board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
+        board: tuple[int, ...] | None = None,
         rngs: nnx.Rngs,
     ):
-        if torso not in TORSOS:
-            raise ValueError(f"unknown torso {torso!r}; allowed: {', '.join(TORSOS)}")
-        more = {"board": board or ()} if torso == "convolutional" else {}
-        self.torso = TORSOS[torso](num_features, width=width, depth=depth, rngs=rngs, **more)
+        """Makes a network with random parameters.
+
+        Args:
+          num_features: F, of an information state.
+          num_actions: A.
+          width: of the hidden layers.
+          depth: hidden layers, or residual blocks.
+          torso: "mlp", "residual" or "convolutional".
+          board: shape (H, W, C) of the board that the features begin with, for a convolutional
+            torso.
+          rngs: of the parameters.
+
+        Raises:
+          ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
+        """
+        self.torso = new_torso(
+            torso, num_features, width=width, depth=depth, board=board, rngs=rngs
+        )
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.prior = nnx.Linear(width, num_actions, rngs=rngs)
 
@@ -36,3 +54,55 @@ class ValuePrior(nnx.Module):
         """Values, in units of the scale of payoffs, and logits of all actions."""
         hidden = jax.nn.relu(self.torso(features))
         return self.value(hidden)[..., 0], self.prior(hidden)
+
+
+def new_value_prior(
+    game: BeliefGame, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
+) -> ValuePrior:
+    """Makes a network of the sizes that a game of perfect information asks for.
+
+    Args:
+      game: the game, whose `encode` gives the features.
+      seed: of the first parameters.
+      width: of the hidden layers.
+      depth: hidden layers, or residual blocks.
+      torso: "mlp", "residual" or "convolutional".
+
+    Returns:
+      The network.
+
+    Raises:
+      ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
+    """
+    features = jax.eval_shape(lambda: game.encode(game.root()))
+    return ValuePrior(
+        features.shape[0],
+        game.num_actions,
+        width=width,
+        depth=depth,
+        torso=torso,
+        board=game.board,
+        rngs=nnx.Rngs(seed),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ValuePriorEvaluator:
+    """The evaluator of AlphaZero's search, `evaluate(params, game, state)`, from a `ValuePrior`."""
+
+    graph: nnx.GraphDef  # of `nnx.split(network)`
+
+    def __call__(
+        self, params: PyTree, game: BeliefGame, state: PublicState
+    ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+        """Evaluates one public state.
+
+        Args:
+          params: of `nnx.split(network)`.
+          game: a game of perfect information.
+          state: one of its public states.
+
+        Returns:
+          The value to the player who acts, in units of the scale of payoffs, and logits `[A]`.
+        """
+        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))

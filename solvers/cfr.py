@@ -1,11 +1,12 @@
-"""Counterfactual regret minimisation on a public tree, any member of the family.
+"""Counterfactual regret minimisation on a sequence form: CFR, CFR+, linear CFR, DCFR, PCFR+.
 
-    tree, solver = build_sequence_form(make("leduc_poker")), cfr_plus()
-    state = run(tree, init(tree), solver=solver, num_iterations=1000)
-    policy = average_policy(tree, state)
+    form, solver = build_sequence_form(make("leduc_poker")), cfr_plus()
+    state = run(form, init(form), solver=solver, num_iterations=1000)
+    policy = average_policy(form, state)
 
-One iteration updates every player once. `run` is one compiled loop in which the tree is an
-argument, so trees of one shape share a compilation and whole solves batch under `jax.vmap`.
+One iteration updates every player once. `run` is one compiled loop in which the sequence form is an
+argument, so sequence forms of one shape share a compilation and whole solves batch under
+`jax.vmap`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import prepend_axes
 from jaxgames.core import record
+from jaxgames.debug import checked
 from jaxgames.registry import call
 from solvers.batching import batch_last
 from solvers.regret import (
@@ -43,6 +46,7 @@ from solvers.sequence_form import (
 from solvers.sequence_form.averaging import behaviour
 from solvers.sequence_form.sparse_sum import stored
 from solvers.sequence_form.storage import Compressed, check_storage, compress, decompress
+from solvers.value_checks import check_cfr_start, check_cfr_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,23 +68,44 @@ class Solver:
 
 
 def cfr(*, averaging: float = 0.0, delay: int = 0, alternating: bool = True) -> Solver:
-    """CFR (Zinkevich et al. 2007), uniform averaging."""
+    """CFR (Zinkevich et al. 2007), by default with uniform averaging.
+
+    Args:
+      averaging: iteration t counts t**averaging in the average policy.
+      delay: number of iterations at the start that are left out of the average.
+      alternating: whether each player answers the others' newest policies, or all update at once.
+
+    Returns:
+      A solver for `run`. The other members of the family take the same arguments.
+
+    Raises:
+      ValueError: `averaging` is negative or infinite, or `delay` negative.
+    """
     return Solver(RegretMatching(), averaging, delay, alternating)
 
 
 def cfr_plus(
     *, averaging: float = 1.0, delay: int = 0, discounted: int = 0, alternating: bool = True
 ) -> Solver:
-    """CFR+ (Tammelin 2014), linear averaging.
+    """CFR+ (Tammelin 2014), by default with linear averaging.
 
     With `delay` half of the iterations and `discounted=30` it is the variant of Brown, Sandholm and
     Amos (2018, appendix).
+
+    Args:
+      averaging, delay, alternating: see `cfr`.
+      discounted: number of first iterations t after which regrets are multiplied by
+        sqrt(t) / (sqrt(t) + 1).
     """
     return Solver(RegretMatchingPlus(discounted), averaging, delay, alternating)
 
 
 def linear_cfr(*, averaging: float = 1.0, delay: int = 0, alternating: bool = True) -> Solver:
-    """Linear CFR (Brown and Sandholm 2019): iteration t counts t in regrets and average."""
+    """Linear CFR (Brown and Sandholm 2019): iteration t counts t in the regrets and the average.
+
+    Args:
+      averaging, delay, alternating: see `cfr`.
+    """
     return Solver(RegretMatching(power=1.0), averaging, delay, alternating)
 
 
@@ -92,12 +117,23 @@ def dcfr(
     delay: int = 0,
     alternating: bool = True,
 ) -> Solver:
-    """Discounted CFR (Brown and Sandholm 2019); the defaults are the authors'."""
+    """Discounted CFR (Brown and Sandholm 2019); the defaults are the authors'.
+
+    Args:
+      alpha: after iteration t positive regrets are multiplied by t**alpha / (t**alpha + 1).
+      beta: the same for negative regrets.
+      gamma: iteration t counts t**gamma in the average policy.
+      delay, alternating: see `cfr`.
+    """
     return Solver(DiscountedRegretMatching(alpha, beta), gamma, delay, alternating)
 
 
 def pcfr_plus(*, averaging: float = 2.0, delay: int = 0, alternating: bool = True) -> Solver:
-    """Predictive CFR+ (Farina, Kroer, Sandholm 2021), quadratic averaging."""
+    """Predictive CFR+ (Farina, Kroer and Sandholm 2021), by default with quadratic averaging.
+
+    Args:
+      averaging, delay, alternating: see `cfr`.
+    """
     return Solver(PredictiveRegretMatchingPlus(), averaging, delay, alternating)
 
 
@@ -111,10 +147,10 @@ SOLVERS = {
 
 
 def make_solver(spec: str) -> Solver:
-    """Builds a solver from its name and parameters: `make_solver("dcfr(alpha=1.5,gamma=3)")`.
+    """A solver from its name and parameters, such as "dcfr(alpha=1.5,gamma=3)".
 
     Raises:
-      ValueError: unknown solver (with the nearest name), unknown or illegal parameter.
+      ValueError: unknown solver (the message has the nearest name), unknown or illegal parameter.
     """
     return call(spec, "solver", SOLVERS)
 
@@ -123,12 +159,12 @@ def make_solver(spec: str) -> Solver:
 class CfrState:
     """All that a solve remembers; the entries of the tuples are players, then groups.
 
-    In "int16" `storage`, arrays of `minimizers`, `reach` and `average_reach` are `Compressed`.
+    With `storage="int16"` the arrays of `minimizers`, `reach` and `average_reach` are `Compressed`.
     """
 
     step: Array  # [] int32 iterations done
     minimizers: tuple[tuple[RegretState, ...], ...]
-    # own reach of every sequence under the current policies, in rows (see `sequences.Player`)
+    # own reach of every sequence under the current policies, in rows (see `Treeplex`)
     reach: tuple[Array, ...]
     average_reach: tuple[Array, ...]  # the same under the average policies
     weight_sum: Array  # [] sum of the averaging weights so far
@@ -136,8 +172,9 @@ class CfrState:
     storage: str = flax.struct.field(pytree_node=False, default="full")
 
 
+@checked(check_cfr_start)
 def init(
-    tree: SequenceForm,
+    form: SequenceForm,
     *,
     root_reach: RootReach | None = None,
     policy: Policy | None = None,
@@ -146,25 +183,32 @@ def init(
 ) -> CfrState:
     """The state before the first iteration.
 
-    `root_reach` is each player's own reach of its root sequences `[R_p]` (its range; default 1).
-    A `policy` warm-starts the solve: regrets are `policy_weight` times its probabilities, which
-    regret matching turns back into it. Between iterations a `storage` of "int16" keeps the
-    state in half the bytes of float32 (see `storage.py`); "full" is the precision of the tree.
+    Args:
+      form: the game, or a subgame.
+      root_reach: each player's own reach of its root sequences `[R_p]`, its range; 1 by default.
+      policy: policies `[D_p, A]` by player to start from; uniform by default. Regrets are
+        `policy_weight` times its probabilities, which regret matching turns back into it.
+      policy_weight: see `policy`.
+      storage: how the state is kept between iterations: "full" in the precision of the form,
+        "int16" in half the bytes of float32 (see `solvers.sequence_form.storage`).
+
+    Returns:
+      The state, to be passed to `run`.
 
     Raises:
-      ValueError: a policy or a root reach has the wrong shape, or there is no such storage.
+      ValueError: a policy or a root reach has the wrong shape, or the storage is unknown.
     """
     check_storage(storage)
-    state = _start(tree, root_reach, policy, policy_weight)
-    return _compressed(tree, state.replace(storage=storage))
+    state = _initial_state(form, root_reach, policy, policy_weight)
+    return _compressed(form, state.replace(storage=storage))
 
 
 @jax.jit
-def _start(tree, root_reach, policy, policy_weight) -> CfrState:
-    root_reach = checked_root_reach(tree, root_reach)
-    tables = uniform(tree) if policy is None else pack(tree, policy)
+def _initial_state(form, root_reach, policy, policy_weight) -> CfrState:
+    root_reach = checked_root_reach(form, root_reach)
+    tables = uniform(form) if policy is None else pack(form, policy)
     weight = 0.0 if policy is None else policy_weight
-    reach = tuple(map(sweeps.reach, tree.treeplexes, tables, root_reach))
+    reach = tuple(map(sweeps.reach, form.treeplexes, tables, root_reach))
     return CfrState(
         step=jnp.int32(0),
         minimizers=tuple(
@@ -173,70 +217,83 @@ def _start(tree, root_reach, policy, policy_weight) -> CfrState:
         ),
         reach=reach,
         average_reach=tuple(map(jnp.zeros_like, reach)),
-        weight_sum=jnp.zeros((), tree.dtype),
+        weight_sum=jnp.zeros((), form.dtype),
         root_reach=root_reach,
     )
 
 
+@checked(check_cfr_state)
 @functools.partial(jax.jit, static_argnames="solver")
 def run(
-    tree: SequenceForm, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
+    form: SequenceForm, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
 ) -> CfrState:
     """The state after `num_iterations` more iterations, in one compiled loop.
 
-    Batch it with `jax.vmap` over states, root ranges or payoffs (see `batching`).
+    Batch it with `jax.vmap` over states, root ranges or payoffs (see `solvers.batching`).
+
+    Args:
+      form: the game that `state` was made for.
+      state: as `init` or `run` returned it.
+      solver: a member of the family, such as `cfr_plus()`; static.
+      num_iterations: how many; the same for all solves of a batch.
 
     Raises:
       ValueError: `num_iterations` is batched.
     """
-    return _loop(solver)(tree, state, num_iterations)
+    return _loop(solver)(form, state, num_iterations)
 
 
 @functools.cache
 def _loop(solver: Solver):
-    def loop(tree, state, num_iterations):
+    def loop(form, state, num_iterations):
         def iteration(_, state):
-            return _compressed(tree, _iteration(tree, _whole(state), solver))
+            return _compressed(form, _iteration(form, _decompressed(state), solver))
 
         return jax.lax.fori_loop(0, num_iterations, iteration, state)
 
     return batch_last(loop)
 
 
+@checked(check_cfr_state)
 @jax.jit
-def average_policy(tree: SequenceForm, state: CfrState) -> Policy:
-    """Average policies, which converge to equilibrium: by player `[D_p, A]`.
+def average_policy(form: SequenceForm, state: CfrState) -> Policy:
+    """The average policies, which converge to an equilibrium in two-player zero-sum games.
 
-    Uniform in information states that the player itself has never reached.
+    Returns:
+      Probabilities `[D_p, A]` by player; uniform in information states that the player itself has
+      never reached.
     """
-    reach = _whole(state).average_reach
-    return unpack(tree, tuple(map(behaviour, tree.treeplexes, reach)))
+    reach = _decompressed(state).average_reach
+    return unpack(form, tuple(map(behaviour, form.treeplexes, reach)))
+
+
+@checked(check_cfr_state)
+@jax.jit
+def current_policy(form: SequenceForm, state: CfrState) -> Policy:
+    """The policies of the next iteration: probabilities `[D_p, A]` by player."""
+    return unpack(form, tuple(map(_policy, _decompressed(state).minimizers)))
 
 
 @jax.jit
-def current_policy(tree: SequenceForm, state: CfrState) -> Policy:
-    """The policies of the next iteration: by player `[D_p, A]`."""
-    return unpack(tree, tuple(map(_policy, _whole(state).minimizers)))
-
-
-@jax.jit
-def _compressed(tree: SequenceForm, state: CfrState) -> CfrState:
+def _compressed(form: SequenceForm, state: CfrState) -> CfrState:
     """The state as it is kept between iterations."""
     if state.storage == "full":
         return state
 
-    def each(values, axis):
+    def compress_all(values, axis):
         return jax.tree.map(functools.partial(compress, axis=axis, step=state.step), values)
 
-    row = [len(player.row) for player in tree.treeplexes]  # axis of the hands, or else of all rows
+    row = [len(player.row) for player in form.treeplexes]  # axis of the hands, or else of all rows
     return state.replace(
-        minimizers=tuple(each(x, 1 + axis) for x, axis in zip(state.minimizers, row, strict=True)),
-        reach=tuple(map(each, state.reach, row)),
-        average_reach=tuple(map(each, state.average_reach, row)),
+        minimizers=tuple(
+            compress_all(x, 1 + axis) for x, axis in zip(state.minimizers, row, strict=True)
+        ),
+        reach=tuple(map(compress_all, state.reach, row)),
+        average_reach=tuple(map(compress_all, state.average_reach, row)),
     )
 
 
-def _whole(state: CfrState) -> CfrState:
+def _decompressed(state: CfrState) -> CfrState:
     """The state as iterations compute with it."""
 
     def is_compressed(x):
@@ -251,22 +308,36 @@ def _policy(states: tuple[RegretState, ...]) -> sweeps.Table:
     return tuple(state.policy for state in states)
 
 
-def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
+def _iteration(form: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
+    """One iteration t: every player sees the others' reach, and updates regrets and policy.
+
+    Equations are those of Zinkevich et al. (2007), with the averaging weight w_t of the solver.
+    """
     step = state.step + 1
     weight_sum, share = _averaging(step, state.weight_sum, solver)
-    count = step.astype(tree.dtype)
+    count = step.astype(form.dtype)
     minimizers, reach = list(state.minimizers), list(state.reach)
     average = list(state.average_reach)
-    for p, player in enumerate(tree.treeplexes):
-        seen = reach if solver.alternating else state.reach
-        terminal = sweeps.terminal_values(tree, tuple(seen), p)
-        average[p] = average[p] + _lift(share, reach[p]) * (reach[p] - average[p])
+    for p, player in enumerate(form.treeplexes):
+        # payoffs of terminals, weighted by the others' own reach: under their newest policies, or
+        # (simultaneous updates) under the policies pi^t of all
+        others = reach if solver.alternating else state.reach
+        terminal = sweeps.terminal_values(form, tuple(others), p)
+
+        # average policy (equation 4), as own reach: sum of w_t r_p^t over the sum of w_t
+        average[p] = average[p] + prepend_axes(share, reach[p]) * (reach[p] - average[p])
+
+        # counterfactual values of actions q^t(s, a) and decisions v^t(s), from the leaves up
         policy = _policy(minimizers[p])
         action, decision, _ = sweeps.values(player, terminal, policy, sweeps.mean)
-        update = functools.partial(_updated, solver.minimizer)
+
+        # regrets r^t = q^t - v^t (equation 7), and the next policy (regret matching, equation 8)
+        update = functools.partial(_updated_minimizers, solver.minimizer)
         if player.opaque_one is not None:
             update = functools.partial(stored, update, player.opaque_one)
         minimizers[p] = update(player.groups, minimizers[p], action, decision, count)
+
+        # own reach under the next policy, from the root down
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])
     return state.replace(
         step=step,
@@ -277,21 +348,20 @@ def _iteration(tree: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
     )
 
 
-def _updated(minimizer, groups, memories, action, decision, count):
+def _updated_minimizers(minimizer, groups, states, action, decision, count):
+    """The minimisers of a player's groups after the regrets of one iteration."""
     return tuple(
-        minimizer.update(memory, q - v[None], group.uniform, _lift(count, q))
-        for group, memory, q, v in zip(groups, memories, action, decision, strict=True)
+        minimizer.update(state, q - v[None], group.uniform, prepend_axes(count, q))
+        for group, state, q, v in zip(groups, states, action, decision, strict=True)
     )
 
 
-def _lift(count: Array, like: Array) -> Array:
-    """A number per solve, with axes of length 1 before it: as many as `like` has."""
-    return count.reshape((1,) * (like.ndim - count.ndim) + count.shape)
-
-
 def _averaging(step, weight_sum, solver):
-    """New sum of weights t**power, and iteration t's share of it: the running average is kept,
-    not the sum, so that float32 neither overflows nor loses the late, heavy iterations."""
+    """The new sum of the weights t**power, and the share of iteration t in it.
+
+    The running average is kept, not the sum, so that float32 neither overflows nor loses the late,
+    heavy iterations.
+    """
     counted = (step - solver.averaging_delay).astype(weight_sum.dtype)
     weight = jnp.where(counted > 0, jnp.maximum(counted, 1) ** solver.averaging_power, 0)
     weight_sum = weight_sum + weight

@@ -1,6 +1,7 @@
-"""Checkpoints: written atomically by Orbax, refused if they belong to something else.
+"""Checkpoints: Orbax writes them atomically, and they are refused where they do not belong.
 
-`save` and `restore` are for solves; `write` and `read` for any state with an identity.
+`save` and `restore` are for solves by `solvers.cfr`; `write` and `read` for any pytree of arrays,
+such as the state of a training run. Importing this module imports Orbax.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
@@ -22,35 +24,57 @@ from solvers import cfr
 from solvers.cfr import CfrState, Solver
 from solvers.sequence_form import SequenceForm
 
-_SPARE_BYTES = 2**20  # for what Orbax writes besides the state
+_SPARE_BYTES = 2**20  # for what Orbax writes beside the state
 
 
-def save(path: Path | str, state: CfrState, *, tree: SequenceForm, solver: Solver) -> None:
-    """Writes `state` under the folder `path`; see `write`."""
-    write(path, state, identity=_identity(tree, solver, state.storage))
+def save(path: Path | str, state: CfrState, *, form: SequenceForm, solver: Solver) -> None:
+    """Writes the state of a solve.
 
-
-def restore(
-    path: Path | str, *, tree: SequenceForm, solver: Solver, storage: str = "full"
-) -> CfrState:
-    """The latest state saved under `path`; see `read`.
-
-    Raises:
-      FileNotFoundError: there is no checkpoint.
-      ValueError: it is corrupt, or of another game, solver, precision or storage.
-    """
-    template = jax.eval_shape(functools.partial(cfr.init, storage=storage), tree)
-    return read(path, template, identity=_identity(tree, solver, storage))
-
-
-def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
-    """Writes arrays under the folder `path`, replacing what was saved there before, of whatever
-    identity, only when the new ones are complete.
+    Args:
+      path: a folder of its own; what was saved there before is replaced.
+      state: as `cfr.run` returned it.
+      form: the game that is solved.
+      solver: the solver that solves it.
 
     Raises:
       OSError: the folder cannot be written, or the disk is full.
     """
-    path = Path(path).absolute()
+    write(path, state, identity=solve_identity(form, solver, state.storage))
+
+
+def restore(
+    path: Path | str, *, form: SequenceForm, solver: Solver, storage: str = "full"
+) -> CfrState:
+    """The latest state that `save` wrote.
+
+    Args:
+      path: the folder.
+      form: the game that is solved.
+      solver: the solver that solves it.
+      storage: that of the state (see `cfr.init`).
+
+    Raises:
+      FileNotFoundError: there is no checkpoint.
+      ValueError: it is damaged, or of another game, solver, precision or storage.
+    """
+    template = jax.eval_shape(functools.partial(cfr.init, storage=storage), form)
+    return read(path, template, identity=solve_identity(form, solver, storage))
+
+
+def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
+    """Writes a pytree of arrays, and of random keys.
+
+    What was saved before, of whatever identity, is replaced when the new state is complete.
+
+    Args:
+      path: a folder of its own.
+      state: the arrays.
+      identity: what the state belongs to, as JSON; `read` asks for the same.
+
+    Raises:
+      OSError: the folder cannot be written, or the disk is full.
+    """
+    path, state = Path(path).absolute(), jax.tree.map(_without_key, state)
     size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     disk = next(folder for folder in (path, *path.parents) if folder.exists())
     if shutil.disk_usage(disk).free < 2 * size + _SPARE_BYTES:
@@ -69,11 +93,17 @@ def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
 
 
 def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyTree:
-    """The latest state written under `path`; `template` has its shapes (`jax.eval_shape`).
+    """The latest state that `write` wrote.
+
+    Args:
+      path: the folder.
+      template: a pytree like the state, of arrays or of their shapes (`jax.eval_shape`); arrays
+        are laid out over devices as they are there.
+      identity: every entry must be as it was written.
 
     Raises:
       FileNotFoundError: there is no checkpoint.
-      ValueError: it is corrupt, or of another identity.
+      ValueError: it is damaged, or of another identity.
     """
     if not Path(path).is_dir():
         raise FileNotFoundError(f"no checkpoint at {path}")
@@ -81,35 +111,67 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
         step = manager.latest_step()
         if step is None:
             raise FileNotFoundError(f"no checkpoint at {path}")
-        found = _read(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
+        saved = _read(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
         for key, value in identity.items():
-            if found.get(key) != value:
+            if saved.get(key) != value:
                 raise ValueError(
-                    f"the checkpoint at {path} has {key}={found.get(key)!r}, not {value!r}"
+                    f"the checkpoint at {path} has {key}={saved.get(key)!r}, not {value!r}"
                 )
-        return _read(manager, step, path, state=ocp.args.StandardRestore(template))["state"]
+        shapes = ocp.args.StandardRestore(jax.tree.map(_shape_without_key, template))
+        state = _read(manager, step, path, state=shapes)["state"]
+    return jax.tree.map(
+        lambda x, like: jax.random.wrap_key_data(x) if _is_key(like) else x, state, template
+    )
 
 
-def _identity(tree: SequenceForm, solver: Solver, storage: str) -> dict[str, object]:
+def solve_identity(form: SequenceForm, solver: Any, storage: str = "full") -> dict[str, object]:
+    """What a checkpoint of a solve must agree with to be continued.
+
+    Args:
+      form: the game that is solved.
+      solver: its settings, of any kind, whose `repr` tells all of them.
+      storage: of the state between iterations (see `cfr.init`).
+
+    Returns:
+      The `identity` for `write` and `read`.
+    """
     return {
-        "game": tree.game,
+        "game": form.game,
         "solver": repr(solver),
-        "dtype": str(tree.dtype) if storage == "full" else f"{tree.dtype} in {storage}",
-        "num_sequences": [player.num_sequences for player in tree.treeplexes],
-        "num_roots": [player.num_roots for player in tree.treeplexes],
-        "fingerprint": _fingerprint(tree),
+        "dtype": str(form.dtype) if storage == "full" else f"{form.dtype} in {storage}",
+        "num_sequences": [player.num_sequences for player in form.treeplexes],
+        "num_roots": [player.num_roots for player in form.treeplexes],
+        "fingerprint": _fingerprint(form),
     }
 
 
-def _fingerprint(tree: SequenceForm) -> int:
-    """Tells apart subgames of one shape, payoffs, and layouts of other versions of this code."""
+def _fingerprint(form: SequenceForm) -> int:
+    """A checksum that differs between subgames of one shape, between payoffs, and between layouts
+    of different versions of this code."""
     checksum = 0
-    ends, histories = tree.terminals, tree.histories
+    payoffs, histories = form.terminals, form.histories
     if histories is not None:
-        ends = histories.payoffs, histories.payoff_sequences
-    for leaf in jax.tree.leaves((tree.treeplexes, ends)):
+        payoffs = histories.payoffs, histories.payoff_sequences
+    for leaf in jax.tree.leaves((form.treeplexes, payoffs)):
         checksum = zlib.crc32(np.ascontiguousarray(leaf), checksum)
     return checksum
+
+
+def _is_key(leaf):
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _without_key(leaf):
+    """The leaf, or the numbers of a random key, which is what Orbax takes."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _shape_without_key(leaf):
+    """What Orbax takes for a template of `_without_key(leaf)`: of arrays the shape and layout."""
+    if not isinstance(leaf, jax.Array):
+        return jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    leaf = _without_key(leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding)
 
 
 def _manager(path):

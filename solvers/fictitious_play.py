@@ -1,12 +1,13 @@
-"""Fictitious play in extensive-form games (Heinrich, Lanctot and Silver 2015, full width).
+"""Fictitious play in extensive-form games (Heinrich, Lanctot and Silver 2015), full width.
 
-    tree = build_sequence_form(make("leduc_poker"))
-    state = run(tree, init(tree), num_iterations=1000)
-    policy = average_policy(tree, state)
+    form = build_sequence_form(make("leduc_poker"))
+    state = run(form, init(form), num_iterations=1000)
+    policy = average_policy(form, state)
 
-Every iteration all players best respond to the others' averages, exactly, and the responses join
-the averages: by reach, so that the average plays as a player who draws one of all its responses at
-the start of each game. It converges to equilibrium in zero-sum games of two players.
+In every iteration all players compute exact best responses to the others' averages, and the
+responses join the averages. The average is of own reach, so it plays like a player who draws one of
+all its responses at the start of each game (the paper, section 4). It converges to an equilibrium
+in two-player zero-sum games.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from jaxgames.core import record
+from jaxgames.debug import checked
 from solvers import evaluation
 from solvers.sequence_form import (
     Policy,
@@ -28,6 +30,7 @@ from solvers.sequence_form import (
     unpack,
 )
 from solvers.sequence_form.averaging import behaviour
+from solvers.value_checks import check_start
 
 
 @record
@@ -39,38 +42,46 @@ class FictitiousPlayState:
     root_reach: tuple[Array, ...]  # [R_p]
 
 
+@checked(check_start)
 @jax.jit
 def init(
-    tree: SequenceForm, *, root_reach: RootReach | None = None, policy: Policy | None = None
+    form: SequenceForm, *, root_reach: RootReach | None = None, policy: Policy | None = None
 ) -> FictitiousPlayState:
-    """The state before the first iteration: all play `policy` (default: uniform), which counts as
-    much as one response. `root_reach` is each player's own reach of its root sequences `[R_p]`.
+    """The state before the first iteration.
+
+    Args:
+      form: the game, or a subgame.
+      root_reach: each player's own reach of its root sequences `[R_p]`, its range; 1 by default.
+      policy: the first policies `[D_p, A]` by player, which count as much in the averages as one
+        response; uniform by default.
 
     Raises:
       ValueError: a policy or a root reach has the wrong shape.
     """
-    roots = checked_root_reach(tree, root_reach)
-    tables = uniform(tree) if policy is None else pack(tree, policy)
+    roots = checked_root_reach(form, root_reach)
+    tables = uniform(form) if policy is None else pack(form, policy)
     return FictitiousPlayState(
         step=jnp.int32(0),
-        average_reach=tuple(map(sweeps.reach, tree.treeplexes, tables, roots)),
+        average_reach=tuple(map(sweeps.reach, form.treeplexes, tables, roots)),
         root_reach=roots,
     )
 
 
 @jax.jit
 def run(
-    tree: SequenceForm, state: FictitiousPlayState, *, num_iterations: int | Int[Array, ""]
+    form: SequenceForm, state: FictitiousPlayState, *, num_iterations: int | Int[Array, ""]
 ) -> FictitiousPlayState:
     """The state after `num_iterations` more iterations, in one compiled loop."""
 
     def iteration(_, state):
-        average, step = average_policy(tree, state), state.step + 1
-        responses = pack(tree, evaluation.best_response(tree, average, state.root_reach))
-        found = map(sweeps.reach, tree.treeplexes, responses, state.root_reach)
-        share = 1 / (step + 1).astype(tree.dtype)
+        # exact best responses to the averages, as own reach
+        average, step = average_policy(form, state), state.step + 1
+        responses = pack(form, evaluation.best_response(form, average, state.root_reach))
+        reaches = map(sweeps.reach, form.treeplexes, responses, state.root_reach)
+        # running averages: the first policies and `step` responses count alike
+        share = 1 / (step + 1).astype(form.dtype)
         mixed = (
-            old + share * (new - old) for old, new in zip(state.average_reach, found, strict=True)
+            old + share * (new - old) for old, new in zip(state.average_reach, reaches, strict=True)
         )
         return state.replace(step=step, average_reach=tuple(mixed))
 
@@ -78,6 +89,6 @@ def run(
 
 
 @jax.jit
-def average_policy(tree: SequenceForm, state: FictitiousPlayState) -> Policy:
-    """Average policies, which converge to equilibrium: by player `[D_p, A]`."""
-    return unpack(tree, tuple(map(behaviour, tree.treeplexes, state.average_reach)))
+def average_policy(form: SequenceForm, state: FictitiousPlayState) -> Policy:
+    """The average policies, which converge to an equilibrium: `[D_p, A]` by player."""
+    return unpack(form, tuple(map(behaviour, form.treeplexes, state.average_reach)))

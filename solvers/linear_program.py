@@ -1,7 +1,7 @@
 """Exact equilibria of two-player zero-sum games by sequence-form linear programming.
 
-Koller, Megiddo, von Stengel (1996). Solved on the host in float64 by HiGHS through SciPy: the
-oracle that the iterative solvers are tested against.
+The program is that of Koller, Megiddo and von Stengel (1996). HiGHS solves it through SciPy, on the
+host and in float64. The iterative solvers are tested against it.
 """
 
 from __future__ import annotations
@@ -16,51 +16,58 @@ from solvers.sequence_form import Histories, SequenceForm, checked_histories
 from solvers.sequence_form.treeplex import Treeplex
 
 
-def solve(tree: SequenceForm) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]]:
-    """Value to player 0 and an equilibrium, by player `[D_p, A]`.
+def solve(form: SequenceForm) -> tuple[float, tuple[Float[np.ndarray, "_ A"], ...]]:
+    """The value of a game to player 0, and an equilibrium.
 
-    The tree must start at a single root sequence per player (a whole game).
+    Args:
+      form: the sequence form of an explicit tree with a single root sequence per player, so of a
+        whole game.
+
+    Returns:
+      The value to player 0, and policies `[D_p, A]` by player.
 
     Raises:
-      ValueError: the game is not an explicit tree, not for two players or not zero-sum, or it is a
-        subgame with several root sequences.
+      ValueError: the form is not of an explicit tree, the game is not for two players or not
+        zero-sum, or it is a subgame with several root sequences.
       RuntimeError: HiGHS did not find the optimum.
     """
-    histories = checked_histories(tree, "linear_program.solve")
-    _check(tree, histories)
+    histories = checked_histories(form, "linear_program.solve")
+    _check(form, histories)
     row, column = np.asarray(histories.payoff_sequences)
     payoffs = np.asarray(histories.payoffs, np.float64)
-    shape = tuple(player.num_sequences for player in tree.treeplexes)
+    shape = tuple(player.num_sequences for player in form.treeplexes)
     values, policies = [], []
     for p, (own, other) in enumerate(((row, column), (column, row))):
         matrix = scipy.sparse.coo_array((payoffs[:, p], (own, other)), (shape[p], shape[1 - p]))
-        value, reach = _maximin(matrix.tocsr(), tree.treeplexes[p], tree.treeplexes[1 - p])
+        value, reach = _maximin(matrix.tocsr(), form.treeplexes[p], form.treeplexes[1 - p])
         values.append(value)
-        policies.append(_behaviour(tree, tree.treeplexes[p], reach))
+        policies.append(_behaviour(form, form.treeplexes[p], reach))
     return float((values[0] - values[1]) / 2), tuple(policies)
 
 
-def _check(tree: SequenceForm, histories: Histories) -> None:
-    if tree.num_players != 2:
-        raise ValueError(f"{tree.game} has {tree.num_players} players; the program needs 2")
-    if any(player.num_roots != 1 for player in tree.treeplexes):
-        raise ValueError(f"{tree.game}: subgames with several root sequences are not supported")
+def _check(form: SequenceForm, histories: Histories) -> None:
+    if form.num_players != 2:
+        raise ValueError(f"{form.game} has {form.num_players} players; the program needs 2")
+    if any(player.num_roots != 1 for player in form.treeplexes):
+        raise ValueError(f"{form.game}: subgames with several root sequences are not supported")
     total = np.asarray(histories.payoffs, np.float64).sum(axis=1)
     scale = max(1.0, float(np.abs(histories.payoffs).max()))
     if np.abs(total).max() > 1e-6 * scale:
-        raise ValueError(
-            f"{tree.game} is not zero-sum: payoffs differ by {np.abs(total).max():.3g}"
-        )
+        raise ValueError(f"{form.game} is not zero-sum: payoffs sum to {np.abs(total).max():.3g}")
 
 
 def _maximin(payoff, own: Treeplex, other: Treeplex) -> tuple[float, np.ndarray]:
-    """max over own x, and values v of the other's information sets, of v[root] such that
-    E x = e and F^T v <= payoff^T x, where E x = e and F y = e say what a sequence plan is."""
+    """The value that a player can guarantee, and a realisation plan [Q] that guarantees it.
+
+    The maximum over the player's plans x, and values v of the other's information sets, of v[root]
+    such that E x = e and F^T v <= payoff^T x, where E x = e and F y = e define the two players'
+    realisation plans (Koller et al. 1996, section 4).
+    """
     (e, start), (f, _) = _plan_constraints(own), _plan_constraints(other)
     sizes = (own.num_sequences, f.shape[0])
     objective = np.zeros(sum(sizes))
     objective[sizes[0]] = -1.0
-    found = scipy.optimize.linprog(
+    optimum = scipy.optimize.linprog(
         objective,
         A_ub=scipy.sparse.hstack([-payoff.T, f.T]).tocsr(),
         b_ub=np.zeros(other.num_sequences),
@@ -69,14 +76,18 @@ def _maximin(payoff, own: Treeplex, other: Treeplex) -> tuple[float, np.ndarray]
         bounds=[(0, None)] * sizes[0] + [(None, None)] * sizes[1],
         method="highs",
     )
-    if found.status != 0:
-        raise RuntimeError(f"HiGHS found no optimum: {found.message}")
-    return -found.fun, found.x[: sizes[0]]
+    if optimum.status != 0:
+        raise RuntimeError(f"HiGHS found no optimum: {optimum.message}")
+    return -optimum.fun, optimum.x[: sizes[0]]
 
 
 def _plan_constraints(player: Treeplex):
-    """Rows: the root has weight 1; a decision's actions have together its parent's weight; padded
-    sequences have none."""
+    """The matrix E and the right-hand side e of a player's realisation plans, E x = e.
+
+    One row says that the root sequence has weight 1; one row for each decision, that its actions
+    together have the weight of its parent sequence; one for each padded sequence, that its weight
+    is 0.
+    """
     rows, columns, values = [np.zeros(1, int)], [np.zeros(1, int)], [np.ones(1)]
     count = 1
     for group, first, above in _groups(player):
@@ -98,7 +109,7 @@ def _plan_constraints(player: Treeplex):
 
 
 def _groups(player: Treeplex):
-    """Every group with its first row and the first row of the level above."""
+    """Every group, with the first sequence of the group and of the level above."""
     above = 0
     for level in player.levels:
         first = level.begin
@@ -108,8 +119,9 @@ def _groups(player: Treeplex):
         above = level.begin
 
 
-def _behaviour(tree, player, reach):
-    policy = np.zeros((player.num_decisions, tree.num_actions))
+def _behaviour(form, player, reach):
+    """The policy [D, A] of a realisation plan; uniform where the plan never comes."""
+    policy = np.zeros((player.num_decisions, form.num_actions))
     for group, first, _ in _groups(player):
         group = jax.tree.map(np.asarray, group)
         weight = np.maximum(reach[first : first + group.uniform.size], 0)

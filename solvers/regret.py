@@ -1,8 +1,12 @@
-"""Regret minimisers of the CFR family: what to play next, given what every action was worth.
+"""Regret minimisers of the CFR family: what to play next, given the regrets so far.
 
-A minimiser is one pure function, `update`, with its hyper-parameters closed over; it works on
-`[A, n]` tables of n decisions with A action slots each. The sweep over the tree and the averaging
-of policies are someone else's job (`cfr.py`).
+A minimiser is one pure function, `update`, with its hyper-parameters closed over. It works on
+tables `[A, n]` of n decisions with A action slots each. The sweeps over the sequence form and the
+averaging of policies are done elsewhere (`cfr.py`).
+
+Notation: r^t(s, a) = q^t(s, a) - v^t(s) is the instantaneous regret of action a at decision s in
+iteration t, the counterfactual value of the action less that of the decision; R^t(s, a) is what the
+minimiser accumulates; pi^(t+1) is the policy it plays next; [x]+ is max(x, 0).
 """
 
 from __future__ import annotations
@@ -14,20 +18,20 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import append_axes, sum_actions
 from jaxgames.core import record
-from solvers.sequence_form.sweeps import expand, sum_actions
 
 
 @record
 class RegretState:
     """Memory of a minimiser for n decisions; `policy` is what it plays next."""
 
-    regret: Array  # [A, n]
-    policy: Array  # [A, n]
+    regret: Array  # [A, n] R^t
+    policy: Array  # [A, n] pi^(t+1)
 
 
 class RegretMinimizer(abc.ABC):
-    """Chooses policies from the regrets it is shown; frozen and hashable, so static under `jit`."""
+    """Chooses policies from regrets; frozen and hashable, so static under `jit`."""
 
     @abc.abstractmethod
     def update(
@@ -37,26 +41,45 @@ class RegretMinimizer(abc.ABC):
         uniform: Float[Array, "A n ..."],
         step: Float[Array, "..."],
     ) -> RegretState:
-        """State after iteration `step` = 1, 2, ... whose instantaneous regrets are `instant`.
+        """The state after one more iteration.
 
-        `uniform` is the uniform policy over legal actions, zero at padding. `step` broadcasts
-        against the tables.
+        Args:
+          state: the state before it.
+          instant: instantaneous regrets r^t `[A, n, ...]`.
+          uniform: the uniform policy over legal actions `[A, n]`, 0 at padding.
+          step: number t = 1, 2, ... of the iteration; broadcasts against the tables.
+
+        Returns:
+          R^t and pi^(t+1).
         """
 
 
 def match(regret: Float[Array, "A ..."], uniform: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
-    """Regret matching (Hart and Mas-Colell 2000): positive parts normalised, else uniform."""
-    uniform = expand(uniform, regret)
+    """Regret matching (Hart and Mas-Colell 2000; Zinkevich et al. 2007, equation 8).
+
+    pi(s, a) = [R(s, a)]+ / sum_b [R(s, b)]+, or uniform where no regret is positive.
+
+    Args:
+      regret: accumulated regrets `[A, ...]`.
+      uniform: the uniform policy over legal actions, 0 at padding; trailing axes may be missing.
+
+    Returns:
+      Policies `[A, ...]`.
+    """
+    uniform = append_axes(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
     total = sum_actions(positive)
-    some = total >= jnp.finfo(total.dtype).tiny  # a smaller one has no finite reciprocal
-    scale = 1 / jnp.where(some, total, 1)
-    return jnp.where(some[None], positive * scale[None], uniform)
+    has_positive = total >= jnp.finfo(total.dtype).tiny  # below, the reciprocal is not finite
+    scale = 1 / jnp.where(has_positive, total, 1)
+    return jnp.where(has_positive[None], positive * scale[None], uniform)
 
 
 @dataclasses.dataclass(frozen=True)
 class RegretMatching(RegretMinimizer):
-    """CFR (Zinkevich et al. 2007): sums of regrets, iteration t weighted by t**power."""
+    """CFR (Zinkevich et al. 2007): R^t = R^(t-1) + t^power r^t.
+
+    A power of 0 is CFR, of 1 linear CFR (Brown and Sandholm 2019).
+    """
 
     power: float = 0.0
 
@@ -68,10 +91,10 @@ class RegretMatching(RegretMinimizer):
 
 @dataclasses.dataclass(frozen=True)
 class RegretMatchingPlus(RegretMinimizer):
-    """CFR+ (Tammelin 2014): sums of regrets, cut at zero after every iteration.
+    """CFR+ (Tammelin 2014): R^t = [R^(t-1) + r^t]+.
 
-    During the first `discounted` iterations t they are multiplied by sqrt(t) / (sqrt(t) + 1) after
-    that (Brown, Sandholm and Amos 2018, appendix: 30).
+    In the first `discounted` iterations R^t is then multiplied by sqrt(t) / (sqrt(t) + 1) (Brown,
+    Sandholm and Amos 2018, appendix, with 30).
     """
 
     discounted: int = 0
@@ -90,7 +113,10 @@ class RegretMatchingPlus(RegretMinimizer):
 
 @dataclasses.dataclass(frozen=True)
 class DiscountedRegretMatching(RegretMinimizer):
-    """DCFR (Brown and Sandholm 2019): positive regrets times t^a/(t^a+1), negative with b."""
+    """DCFR (Brown and Sandholm 2019): R^t = (R^(t-1) + r^t) d, discounted after every iteration.
+
+    d is t^alpha / (t^alpha + 1) where the sum is positive, and t^beta / (t^beta + 1) elsewhere.
+    """
 
     alpha: float = 1.5
     beta: float = 0.0
@@ -101,7 +127,7 @@ class DiscountedRegretMatching(RegretMinimizer):
 
     def update(self, state, instant, uniform, step):
         regret = state.regret + instant
-        # t^a/(t^a+1), written so that infinite a and b are allowed: they make CFR+ of it
+        # t^a / (t^a + 1), written so that infinite exponents are allowed: with inf and -inf, CFR+
         positive, negative = 1 / (1 + step**-self.alpha), 1 / (1 + step**-self.beta)
         discount = jnp.where(regret > 0, positive, negative)
         regret = regret * discount
@@ -110,7 +136,10 @@ class DiscountedRegretMatching(RegretMinimizer):
 
 @dataclasses.dataclass(frozen=True)
 class PredictiveRegretMatchingPlus(RegretMinimizer):
-    """PCFR+ (Farina, Kroer, Sandholm 2021): plays as if the last regrets came once more."""
+    """PCFR+ (Farina, Kroer and Sandholm 2021): R^t = [R^(t-1) + r^t]+.
+
+    The policy is regret matching of R^t + r^t: the last regrets predict the next.
+    """
 
     def update(self, state, instant, uniform, step):
         regret = jnp.maximum(state.regret + instant, 0)

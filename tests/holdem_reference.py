@@ -90,8 +90,8 @@ class RandomPolicy:
 
 
 def rows(tree: HoldemTree, player: int) -> Iterator[tuple[int, Known]]:
-    """The rows of a player's policies in a hold'em tree, and what the player knows at each; only for
-    hands that share no card with the board."""
+    """The rows of a player's policies in a hold'em tree, and what the player knows at each; only
+    for hands that share no card with the board."""
     layout, hands = tree.layouts[player], [tuple(h) for h in tree.hands[player].tolist()]
     ends = [street.boards.shape[1] for street in tree.streets]
     for node in layout.nodes:
@@ -290,4 +290,6 @@ def assert_values_by_hand(
         values_of_tree = gains(tree.sequence_form, table, tuple(map(jnp.asarray, reach)))
         for best in (False, True):
             values = subgame.values(player, board, ranges[1 - player], best=best)
-            np.testing.assert_allclose(values_of_tree[best][player], own @ values, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                values_of_tree[best][player], own @ values, rtol=1e-9, atol=1e-9
+            )

@@ -9,7 +9,7 @@ import numpy as np
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.sampling.decision_tree import build_decision_tree, policies
+from solvers.sampling.decision_tree import build_decision_tree, split_by_player
 from solvers.sequence_form import build_sequence_form
 
 
@@ -69,6 +69,6 @@ def assert_side_by_side_is_one_by_one(run):
 
 def exact_regrets(public, tree, table):
     """Counterfactual regrets of all actions under these policies, `[N, A]`."""
-    actions, states = evaluation.counterfactual_values(public, policies(tree, table))
+    actions, states = evaluation.counterfactual_values(public, split_by_player(tree, table))
     regrets = [q - v[:, None] for q, v in zip(actions, states, strict=True)]
     return np.where(tree.uniform[:-1] > 0, np.concatenate(regrets), 0)

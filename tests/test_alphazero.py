@@ -8,10 +8,14 @@ import numpy as np
 import other_devices
 import pytest
 from flax import nnx
+from test_pgx_beliefs import Midgame
 
 from experiments.student_of_games import sog_tictactoe
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs import belief_table
+from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
+from nets.value_prior import ValuePriorEvaluator, new_value_prior
 from solvers.perfect_information import alphazero_search, duels, minimax
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
@@ -33,19 +37,18 @@ def positions():
 
 @jax.jit
 def searches(agent, keys, states):
-    find = functools.partial(alphazero_search.search, GAME, agent)
-    return jax.vmap(find)(keys, states)
+    return jax.vmap(functools.partial(alphazero_search.search, GAME, agent))(keys, states)
 
 
 def search_at(agent, numbers, seed=0):
-    """What the agent finds at these positions."""
+    """Statistics of the agent's searches at these positions."""
     states = jax.tree.map(lambda leaf: jnp.asarray(leaf[numbers]), positions().state)
     return searches(agent, jax.random.split(jax.random.key(seed), len(numbers)), states)
 
 
 def decisions(depths, count):
-    """Some positions of these depths, and the exact values of their actions against the biased
-    player, to who acts."""
+    """Some positions of these depths, and the exact values of their actions to the actor against
+    the biased player."""
     all_ = positions()
     legal = all_.child != minimax.NOWHERE
     policy = np.where(legal, np.exp(TASTE), 0)
@@ -61,16 +64,15 @@ def decisions(depths, count):
     return here, np.where(legal, exact, -np.inf)[here]
 
 
-def lost(exact, found):
-    """What the most visited actions lose against the best ones, on average."""
-    taken = np.asarray(found.visits).argmax(axis=1)
+def lost(exact, result):
+    """The mean difference of the values of the best and of the most visited actions."""
+    taken = np.asarray(result.visits).argmax(axis=1)
     return float(np.mean(exact.max(axis=1) - exact[np.arange(len(exact)), taken]))
 
 
 @pytest.mark.slow
 def test_search_without_a_network_comes_to_the_best_response():
-    """The more simulations, the nearer; a search that takes its opponent for as good as itself
-    plays worse."""
+    """More simulations lose less; a search that expects its opponent to play well loses more."""
     numbers, exact = decisions((3, 4), 32)
     agent = Agent(settings=SEARCH, opponent=BIASED)
     losses = [
@@ -85,12 +87,12 @@ def test_search_without_a_network_comes_to_the_best_response():
 
 @pytest.mark.slow
 def test_values_are_those_of_the_best_response():
-    """Three moves before the end all is searched, many times."""
+    """Three moves before the end every position is searched many times."""
     numbers, exact = decisions((6,), 32)
-    found = search_at(Agent(settings=SEARCH, opponent=BIASED), numbers)
-    errors = np.abs(found.value - exact.max(axis=1))
-    assert errors.mean() < 0.05  # by exploration, and by luck
-    assert lost(exact, found) < 0.01
+    result = search_at(Agent(settings=SEARCH, opponent=BIASED), numbers)
+    errors = np.abs(result.value - exact.max(axis=1))
+    assert errors.mean() < 0.05  # of exploration and sampling
+    assert lost(exact, result) < 0.01
 
 
 @pytest.mark.slow
@@ -98,10 +100,39 @@ def test_fewer_simulations_than_there_is_room_for():
     numbers, _ = decisions((0, 2), 8)
     roomy = Agent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
     tight = Agent(settings=AlphaZero(alphazero_search.zero, simulations=20), opponent=BIASED)
-    found = [search_at(agent, numbers) for agent in (roomy, tight)]
-    np.testing.assert_array_equal(found[0].visits, found[1].visits)
-    np.testing.assert_array_equal(found[0].visits.sum(axis=1), 20)
-    np.testing.assert_allclose(found[0].value, found[1].value, rtol=1e-6)
+    first, second = (search_at(agent, numbers) for agent in (roomy, tight))
+    np.testing.assert_array_equal(first.visits, second.visits)
+    np.testing.assert_array_equal(first.visits.sum(axis=1), 20)
+    np.testing.assert_allclose(first.value, second.value, rtol=1e-6)
+
+
+def test_any_game_of_perfect_information_is_searched():
+    """Our own tic-tac-toe after an opening, as a belief table, against pgx's."""
+    table = belief_table(enumerate_game(Midgame()))
+    position = functools.reduce(GAME.child, jnp.array(Midgame().opening), GAME.root())
+    agent, run = Agent(settings=SEARCH), jax.jit(alphazero_search.search)
+    ours, theirs = (
+        run(game, agent, jax.random.key(0), state)
+        for game, state in ((table, table.root()), (GAME, position))
+    )
+    np.testing.assert_array_equal(ours.visits, theirs.visits)
+    np.testing.assert_allclose(ours.value, theirs.value, rtol=1e-6)
+    payoffs = duels.duel(table, agent, agent, jax.random.key(0), num_games=4)
+    perfect = minimax.perfect_values(minimax.enumerate_positions(table))[0]
+    np.testing.assert_array_equal(payoffs[::2], perfect)
+
+
+def test_games_with_hidden_information_are_refused():
+    table, agent, key = belief_table(make("kuhn_poker")), Agent(settings=SEARCH), jax.random.key(0)
+    settings = AlphaZeroSettings(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
+    calls = (
+        lambda: alphazero_search.search(table, agent, key, table.root()),
+        lambda: duels.duel(table, agent, agent, key, num_games=2),
+        lambda: training.init(table, {}, key, settings=settings),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"kuhn_poker\(players=2\) has num_rows=3; allowed: 1"):
+            call()
 
 
 def test_illegal_actions_are_never_visited():
@@ -118,11 +149,11 @@ def test_illegal_actions_are_never_visited():
 def scripted(take):
     """A player that takes the first or the last legal action, and notes which."""
 
-    def one(key, state):
+    def move(key, state, num_moves):
         action = take(GAME.child_mask(state)).astype(jnp.int32)
         return action, {"action": action}
 
-    return jax.vmap(one)
+    return jax.vmap(move)
 
 
 FIRST = scripted(jnp.argmax)
@@ -146,15 +177,15 @@ def test_games_side_by_side_are_those_of_the_rules():
     games = play(keys, seats)
     for number, seat in enumerate(seats.tolist()):
         actions, payoff = by_the_rules([0, -1] if seat == 0 else [-1, 0])
-        there = games.there[number]
-        assert games.notes["action"][number][there].tolist() == actions
-        assert not games.notes["action"][number][~there].any()
+        moved = games.moved[number]
+        assert games.notes["action"][number][moved].tolist() == actions
+        assert not games.notes["action"][number][~moved].any()
         assert games.payoffs[number] == payoff
-        assert bool(there[0]) == (seat == 1)  # the second player has the even turns
+        assert bool(moved[0]) == (seat == 1)  # the second player has the even turns
     alone = jax.jit(functools.partial(duels.play, GAME, players=[FIRST]))(keys, seats)
     actions, payoff = by_the_rules([0, 0])
     for number in range(4):
-        assert alone.notes["action"][number][alone.there[number]].tolist() == actions
+        assert alone.notes["action"][number][alone.moved[number]].tolist() == actions
     np.testing.assert_array_equal(alone.payoffs, payoff)
 
 
@@ -174,24 +205,24 @@ def test_value_targets():
     random = np.random.default_rng(0)
     lengths, payoffs = np.array([5, 9, 3]), np.array([1.0, -1.0, 0.0], np.float32)
     value = random.normal(size=(3, 9)).astype(np.float32)
-    there = np.arange(9) < lengths[:, None]
+    moved = np.arange(9) < lengths[:, None]
     notes = training._Note(example=None, sign=None, value=jnp.asarray(value))
-    games = Games(payoffs=jnp.asarray(payoffs), there=jnp.asarray(there), notes=notes)
+    games = Games(payoffs=jnp.asarray(payoffs), moved=jnp.asarray(moved), notes=notes)
     for steps in (None, 1, 4, 20):
-        found = np.asarray(training.value_targets(games, steps))
+        targets = np.asarray(training.value_targets(games, steps))
         for game, length in enumerate(lengths):
             for turn in range(length):
                 later = None if steps is None else turn + steps
                 goes_on = later is not None and later < length
-                assert found[game, turn] == (value[game, later] if goes_on else payoffs[game])
+                assert targets[game, turn] == (value[game, later] if goes_on else payoffs[game])
 
 
 def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8, mesh=None):
-    """A network's graph, and a run so many steps later."""
-    graph, params = nnx.split(training.new_network(GAME, seed=seed, width=64, depth=2))
+    """A network's graph, and a run after so many steps with the metrics of the last."""
+    graph, params = nnx.split(new_value_prior(GAME, seed=seed, width=64, depth=2))
     settings = AlphaZeroSettings(
         search=AlphaZero(
-            training.ValuePriorEvaluator(graph),
+            ValuePriorEvaluator(graph),
             simulations=simulations,
             noise=0.25,
             sampled_moves=9,
@@ -209,9 +240,7 @@ def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8
         games=games,
         updates=updates,
     )
-    state = training.new_alphazero_training(
-        GAME, params, jax.random.key(seed), settings=settings, mesh=mesh
-    )
+    state = training.init(GAME, params, jax.random.key(seed), settings=settings, mesh=mesh)
     for _ in range(steps):
         state, metrics = training.train_step(
             GAME, graph, state, settings=settings, opponent=opponent, mesh=mesh
@@ -220,7 +249,7 @@ def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8
 
 
 def composed(agent):
-    """What an agent that draws nothing plays at all positions that it can meet."""
+    """The policy of an agent that plays its most visited actions, at all positions it can meet."""
     find = functools.partial(_most_visited, agent)
     return sog_tictactoe.composed(positions(), find, batch=64)
 
@@ -231,7 +260,7 @@ def _most_visited(agent, numbers, states):
 
 
 def gain_of_best_response(policy):
-    """NashConv / 2: the value of the game is 0."""
+    """NashConv / 2; the value of the game is 0."""
     values = [
         minimax.best_response_values(positions(), policy, player=player)[0] for player in (0, 1)
     ]
@@ -240,13 +269,13 @@ def gain_of_best_response(policy):
 
 @pytest.mark.slow
 def test_training_teaches_to_win():
-    """What a policy head alone loses to random play, before training and after a little of it."""
+    """A policy head without search wins more of random play after a little training."""
     graph, state, metrics = trained(25)
     assert metrics["moves"] > 5
     assert 0 < state.replay.size <= 25 * 32 * 9
     np.testing.assert_array_equal(state.learner.step, 25 * 8)
-    head = AlphaZero(training.ValuePriorEvaluator(graph), simulations=1)
-    untrained = nnx.split(training.new_network(GAME, seed=0, width=64, depth=2))[1]
+    head = AlphaZero(ValuePriorEvaluator(graph), simulations=1)
+    untrained = nnx.split(new_value_prior(GAME, seed=0, width=64, depth=2))[1]
     points = [
         float(
             duels.duel(
@@ -260,20 +289,20 @@ def test_training_teaches_to_win():
 
 @pytest.mark.slow
 def test_training_comes_to_perfect_play():
-    """Nothing beats the trained agent, in any of the positions that it can meet."""
+    """Nothing beats the trained agent in any of the positions that it can meet."""
     graph, state, _ = trained(400, games=64)
     agent = Agent(
         params=state.learner.params,
-        settings=AlphaZero(training.ValuePriorEvaluator(graph), simulations=64),
+        settings=AlphaZero(ValuePriorEvaluator(graph), simulations=64),
     )
     assert gain_of_best_response(composed(agent)) == 0
 
 
 @pytest.mark.slow
 def test_learned_responses_come_to_the_exact_one():
-    """Against an agent of little training, and never above what is possible."""
+    """Against an agent of little training; a response cannot win more than the exact one."""
     graph, state, _ = trained(5)
-    evaluate = training.ValuePriorEvaluator(graph)
+    evaluate = ValuePriorEvaluator(graph)
     agent = Agent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
     exact = gain_of_best_response(composed(agent))
     assert exact > 0.5
@@ -286,7 +315,7 @@ def test_learned_responses_come_to_the_exact_one():
 
 
 def numbers():
-    """Of two steps on all devices there are, for the test below."""
+    """Parameters after two steps on all devices, for the test below."""
     _, state, _ = trained(2, mesh=data_sharding.data_mesh())
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
 

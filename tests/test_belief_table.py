@@ -9,7 +9,7 @@ import pytest
 from solver_reference import random_policies
 
 from jaxgames.adapters import from_efg
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
@@ -42,19 +42,17 @@ def _x64():
 @jax.jit
 def below(table, state, reach, policy):
     """Reaches `[K, 2, N]` of the children, by the contract."""
-    actor = table.actor(state)
-    acted = table.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy)
-    rows = [jnp.where(actor == p, acted, table.see_down(state, p, reach[p])) for p in range(2)]
-    return jnp.stack(rows, axis=1)
+    children = jnp.arange(table.num_children, dtype=jnp.int32)
+    return jax.vmap(lambda child: table.down(state, child, reach, policy))(children)
 
 
 def row_policy(table, policy, state):
-    """The actor's probabilities `[N, A]` in the rows of a public state."""
+    """The actor's probabilities `[A, N]` in the rows of a public state."""
     actor = int(table.actors[state])
     numbers = np.asarray(table.information_states[state, actor])
     if actor < 0:
-        return np.zeros((table.num_rows, table.num_actions))
-    return np.where(numbers[:, None] >= 0, policy[actor][np.maximum(numbers, 0)], 0)
+        return np.zeros((table.num_actions, table.num_rows))
+    return np.where(numbers >= 0, policy[actor][np.maximum(numbers, 0)].T, 0)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -77,36 +75,30 @@ def test_expected_values_are_those_of_the_game(name):
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_maps_up_are_maps_down_transposed(name):
+def test_up_is_down_transposed(name):
     _, table = compiled(name)
     generator = np.random.default_rng(1)
-    shape = (table.num_children, table.num_rows)
-    acted = jnp.asarray(generator.normal(size=(table.num_rows, table.num_actions)))
-    values = jnp.asarray(generator.normal(size=shape))
-    seen = jnp.asarray(generator.normal(size=table.num_rows))
+    policy = jnp.asarray(generator.normal(size=(table.num_actions, table.num_rows)))
+    reach = jnp.asarray(generator.normal(size=(2, table.num_rows)))
+    values = jnp.asarray(generator.normal(size=(2, table.num_children, table.num_rows)))
 
     @jax.jit
-    def gaps(state):
-        legal = jnp.where(table.legal(state), acted, 0)
-        there = jax.vmap(table.rows)(table.children(state)) & table.child_mask(state)[:, None, None]
-        both = jnp.where(there, values[:, None], 0).swapaxes(0, 1)
-        own = both[jnp.maximum(table.actor(state), 0)]
-        act = jnp.vdot(table.act_down(state, legal), own) - jnp.vdot(
-            legal, table.act_up(state, own)
+    def products(state):
+        """Of reaches and values, in the children and here, for both players `[2]`."""
+        played = jnp.where(table.legal(state), policy, 0)
+        exists = (
+            jax.vmap(table.rows)(table.children(state)) & table.child_mask(state)[:, None, None]
         )
-        see = [
-            jnp.where(
-                table.actor(state) == p,
-                0,
-                jnp.vdot(table.see_down(state, p, seen), both[p])
-                - jnp.vdot(seen, table.see_up(state, p, both[p])),
-            )
-            for p in range(2)
-        ]
-        return jnp.stack([jnp.where(table.actor(state) >= 0, act, 0), *see])
+        worth = jnp.where(exists.swapaxes(0, 1), values, 0)
+        actions, seen = table.up(state, worth)
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == table.actor(state)
+        own = jnp.where(acts, jnp.sum(played * actions, axis=0)[None], seen)
+        down = below(table, state, reach, played).swapaxes(0, 1)
+        return jnp.sum(down * worth, axis=(1, 2)), jnp.sum(reach * own, axis=1)
 
     states = jnp.arange(int(table.first), len(table.actors))
-    np.testing.assert_allclose(jax.vmap(gaps)(states), 0, atol=1e-12)
+    down, up = jax.vmap(products)(states)
+    np.testing.assert_allclose(down, up, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -144,8 +136,8 @@ def test_legal_actions_are_the_games(name):
     for state in np.flatnonzero(np.asarray(table.actors) >= 0):
         actor = int(table.actors[state])
         numbers = np.asarray(table.information_states[state, actor])
-        legal = tree.legal_actions(actor)[numbers[numbers >= 0]]
-        np.testing.assert_array_equal(np.asarray(table.legal(state))[numbers >= 0], legal)
+        legal = tree.legal_actions(actor)[numbers[numbers >= 0]].T
+        np.testing.assert_array_equal(np.asarray(table.legal(state))[:, numbers >= 0], legal)
 
 
 def test_beliefs_weigh_by_chance():
@@ -162,7 +154,7 @@ def test_codes_tell_public_states_apart():
 
 
 def test_two_players_only():
-    with pytest.raises(ValueError, match="has 3 players; a public table needs 2"):
+    with pytest.raises(ValueError, match="has 3 players; a belief table needs 2"):
         belief_table(make("kuhn_poker(players=3)"))
 
 

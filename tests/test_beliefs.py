@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from solver_reference import random_policies
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game, levels
 from jaxgames.registry import make

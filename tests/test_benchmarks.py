@@ -1,4 +1,4 @@
-"""Benchmarks: equal answers before equal speeds, results of the one schema, and honest remarks."""
+"""The benchmark of CFR+: answers must agree, results follow the schema, failures are told."""
 
 import csv
 
@@ -9,9 +9,12 @@ import pytest
 
 from experiments import benchmarks
 from experiments.benchmarks import cfr as benchmark
-from experiments.benchmarks import ours
+from experiments.benchmarks.cfr_ours import bytes_per_iteration
+from experiments.benchmarks.cfr_peers import PEERS
+from experiments.benchmarks.cfr_program import GAMES
+from experiments.benchmarks.measurements import bandwidth
 from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
-from experiments.benchmarks.peers import GAMES, PEERS
+from experiments.benchmarks.processes import measure_in_process
 from experiments.harness import results
 from jaxgames.registry import make
 from solvers import cfr
@@ -58,7 +61,7 @@ def test_result_follows_the_schema(folder):
     assert result.config["versions_of_peers"].keys() == {"numpy", "open_spiel"}
 
 
-def test_what_is_not_installed_is_told(folder):
+def test_a_package_that_is_not_installed_is_reported(folder):
     assert "liteefg is not installed" in results.read_result(folder / "result.json").deviations
     assert "liteefg is not installed" in (folder / "table.md").read_text()
 
@@ -77,14 +80,14 @@ def test_nash_conv_is_that_of_openspiel(folder):
         assert float(row["nash_conv"]) == pytest.approx(expected, rel=close), name
 
 
-def test_layout_of_ours_is_told(folder):
+def test_costs_of_our_layout_are_reported(folder):
     result = results.read_result(folder / "result.json")
     tree = build_sequence_form(make("kuhn_poker"))
     states = len(tree.histories.public_states.parent)
-    held = sum(array.nbytes for array in jax.tree.leaves(tree))
-    assert result.number("tree:kuhn_poker").value == pytest.approx(held / states)
+    tree_bytes = sum(array.nbytes for array in jax.tree.leaves(tree))
+    assert result.number("tree:kuhn_poker").value == pytest.approx(tree_bytes / states)
     moved = result.number("moved:kuhn_poker").value
-    assert moved == ours.bytes_per_iteration(tree)
+    assert moved == bytes_per_iteration(tree)
     reached = moved * result.number("ours:kuhn_poker").value / 1e9
     assert result.number("reached:kuhn_poker").value == pytest.approx(reached)
     share = reached / result.number("near bandwidth:kuhn_poker").value
@@ -143,18 +146,18 @@ def test_unequal_answers_are_refused(game, iterations, solver, factor, equal):
 
 def test_a_solver_that_averages_otherwise_is_refused():
     """Uniform instead of linear averaging is seen at the first checkpoint of every game."""
-    for game, twin in GAMES.items():
-        if game.startswith("liars_dice"):  # a larger game tells nothing more
+    for game, compared in GAMES.items():
+        if game.startswith("liars_dice"):  # a larger game shows nothing more
             continue
-        spiel, values = pyspiel.load_game(twin.openspiel), []
+        spiel, values = pyspiel.load_game(compared.openspiel), []
         for power in (1, 0):
             solver = SequenceFormCfrPlus(spiel)
-            for _ in range(twin.exact_iterations):
+            for _ in range(compared.exact_iterations):
                 solver.step(1)
                 if power == 0:
                     solver.iteration = 0  # so that each counts as the first
             nash_conv = pyspiel.nash_conv(spiel, solver.average_policy())
-            values.append([[twin.exact_iterations, nash_conv]])
+            values.append([[compared.exact_iterations, nash_conv]])
         with pytest.raises(ValueError, match="NashConv of gpugt"):
             benchmark.check_equal(game, "gpugt", {"nash_conv": values[1]}, {"nash_conv": values[0]})
 
@@ -177,25 +180,30 @@ def test_bytes_per_iteration_are_no_more_than_the_compiler_counts():
     tree = build_sequence_form(make("leduc_poker"))
     loop = cfr.run.lower(tree, cfr.init(tree), solver=cfr.cfr_plus(), num_iterations=0).compile()
     counted = loop.cost_analysis()["bytes accessed"]
-    assert counted / 3 < ours.bytes_per_iteration(tree) < counted
+    assert counted / 3 < bytes_per_iteration(tree) < counted
 
 
-def test_a_program_that_takes_too_long_is_capped():
-    program = (
-        "from experiments.benchmarks import arguments\nimport time\n"
-        "job, report = arguments()\nreport(got=job['given'])\nreport(more=[2])\ntime.sleep(600)"
-    )
-    found = benchmarks.measure_apart(program, {"given": 1}, time_limit=5.0)
-    assert found == {"failure": "capped: over 5 s", "got": 1, "more": [2]}
+def measure(body, job, *, time_limit, folder, monkeypatch):
+    """What a module with this body of `measure(job, report)` reports."""
+    (folder / "measured_module.py").write_text(f"def measure(job, report):\n{body}")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return measure_in_process("measured_module", job, time_limit=time_limit)
 
 
-def test_a_program_that_crashes_says_why():
-    found = benchmarks.measure_apart("raise ValueError('no luck')", {}, time_limit=60.0)
-    assert found == {"failure": "failed: ValueError: no luck"}
+def test_a_measurement_that_takes_too_long_is_stopped(tmp_path, monkeypatch):
+    body = "    report(got=job['given'])\n    report(more=[2])\n    __import__('time').sleep(600)\n"
+    run = measure(body, {"given": 1}, time_limit=5.0, folder=tmp_path, monkeypatch=monkeypatch)
+    assert run == {"failure": "capped: over 5 s", "got": 1, "more": [2]}
+
+
+def test_a_measurement_that_crashes_reports_why(tmp_path, monkeypatch):
+    body = "    raise ValueError('no luck')\n"
+    run = measure(body, {}, time_limit=60.0, folder=tmp_path, monkeypatch=monkeypatch)
+    assert run == {"failure": "failed: ValueError: no luck"}
 
 
 def test_bandwidth_is_measured():
-    assert 1e6 < benchmarks.bandwidth(2**20, seconds=0.01) < 1e14
+    assert 1e6 < bandwidth(2**20, seconds=0.01) < 1e14
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from sampling_cases import compiled
 from jaxgames.registry import make
 from solvers.approximate_best_response import response_matches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr
-from solvers.approximate_best_response.posterior import against
+from solvers.approximate_best_response.posterior import build_response_game
 from train import best_response_training, data_sharding
-from train.best_response_training import Example, ResponseEvaluator, ResponseSettings
+from train.best_response_training import ResponseEvaluator, ResponseExample, ResponseSettings
 from train.learner import LearnerSettings, require_finite
 from train.rl.environment import build_environment
 
@@ -46,14 +46,16 @@ def case():
     )
     source, _, _ = compiled(KUHN)
     policies = solved(KUHN, 2)
-    responses = [against(source, environment.game, policies, responder=p) for p in range(2)]
+    responses = [
+        build_response_game(source, environment.game, policies, responder=p) for p in range(2)
+    ]
     return environment, graph, params, settings, responses, policies
 
 
 def trained(player, steps, mesh=None, acts_by="visits"):
     environment, graph, params, settings, responses, _ = case()
     settings = dataclasses.replace(settings, acts_by=acts_by)
-    state = best_response_training.new_response_training(
+    state = best_response_training.init(
         environment, responses[player], params, jax.random.key(1), settings=settings, mesh=mesh
     )
     for number in range(steps):
@@ -72,7 +74,7 @@ def test_what_is_learned_is_a_best_response(acts_by):
     for player, response in enumerate(responses):
         state, _ = trained(player, 60, acts_by=acts_by)
         params = environment, state.learner.params
-        found = response_matches.composed(
+        found = response_matches.response_policy(
             response, params, jax.random.key(0), compiled(KUHN)[0], settings=settings, batch=8
         )
         won.append(value(KUHN, policies, player, found))
@@ -98,7 +100,7 @@ def test_the_loss_by_hand():
     def network(features):
         return jnp.array([0.5, -1.0]), jnp.array([[0.0, jnp.log(3.0)], [7.0, 0.0]])
 
-    batch = Example(
+    batch = ResponseExample(
         features=jnp.zeros((2, 3)),
         legal=jnp.array([[True, True], [True, False]]),
         policy=jnp.array([[0.25, 0.75], [1.0, 0.0]]),
@@ -106,7 +108,7 @@ def test_the_loss_by_hand():
         value_weight=jnp.array([1.0, 1.0]),
         policy_weight=jnp.array([1.0, 0.0]),
     )
-    total, parts = best_response_training.loss(network, batch, 1.0, 2.0)
+    total, parts = best_response_training.response_loss(network, batch, 1.0, 2.0)
     entropy = -(0.25 * np.log(0.25) + 0.75 * np.log(0.75))
     assert float(parts["values"]) == pytest.approx((0.5**2 + 2**2) / 2)
     assert float(parts["policy"]) == pytest.approx(entropy, abs=1e-6)

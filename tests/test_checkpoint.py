@@ -31,17 +31,17 @@ def solved(tree, num_iterations, solver=SOLVER):
 
 @pytest.fixture
 def saved(tmp_path, tree):
-    checkpoint.save(tmp_path, solved(tree, 7), tree=tree, solver=SOLVER)
+    checkpoint.save(tmp_path, solved(tree, 7), form=tree, solver=SOLVER)
     return tmp_path
 
 
-def assert_same(found, expected):
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-    assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
+def assert_same(actual, expected):
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    assert jax.tree.map(lambda x: x.dtype, actual) == jax.tree.map(lambda x: x.dtype, expected)
 
 
 def test_a_resumed_solve_is_an_uninterrupted_one(saved, tree):
-    state = checkpoint.restore(saved, tree=tree, solver=SOLVER)
+    state = checkpoint.restore(saved, form=tree, solver=SOLVER)
     assert_same(state, solved(tree, 7))
     state = cfr.run(tree, state, solver=SOLVER, num_iterations=5)
     assert_same(state, solved(tree, 12))
@@ -51,8 +51,8 @@ def test_ranges_are_kept(tmp_path):
     tree = public_tree(NAME, root=2)
     reach = tuple(np.random.default_rng(0).random((2, 3)))
     start = cfr.init(tree, root_reach=reach)
-    checkpoint.save(tmp_path, start, tree=tree, solver=SOLVER)
-    state = checkpoint.restore(tmp_path, tree=tree, solver=SOLVER)
+    checkpoint.save(tmp_path, start, form=tree, solver=SOLVER)
+    state = checkpoint.restore(tmp_path, form=tree, solver=SOLVER)
     np.testing.assert_array_equal(state.root_reach, reach)
     assert_same(state, start)
 
@@ -60,22 +60,22 @@ def test_ranges_are_kept(tmp_path):
 def test_single_precision_returns_as_it_was(tmp_path):
     with jax.enable_x64(False):
         tree = build_sequence_form(game_tree(NAME))
-        checkpoint.save(str(tmp_path), solved(tree, 7), tree=tree, solver=SOLVER)
-        assert_same(checkpoint.restore(str(tmp_path), tree=tree, solver=SOLVER), solved(tree, 7))
+        checkpoint.save(str(tmp_path), solved(tree, 7), form=tree, solver=SOLVER)
+        assert_same(checkpoint.restore(str(tmp_path), form=tree, solver=SOLVER), solved(tree, 7))
 
 
 @pytest.mark.parametrize("count", [9, 7, 3])
 def test_the_newest_save_counts(saved, tree, count):
     """Though it be of as many iterations as the one before, or of fewer."""
-    checkpoint.save(saved, solved(tree, count), tree=tree, solver=SOLVER)
-    state = checkpoint.restore(saved, tree=tree, solver=SOLVER)
+    checkpoint.save(saved, solved(tree, count), form=tree, solver=SOLVER)
+    state = checkpoint.restore(saved, form=tree, solver=SOLVER)
     assert int(state.step) == count
     assert len(list(saved.iterdir())) == 1  # older ones are gone
 
 
 def test_another_solve_may_take_the_place(saved, tree):
-    checkpoint.save(saved, solved(tree, 2, cfr.cfr()), tree=tree, solver=cfr.cfr())
-    assert int(checkpoint.restore(saved, tree=tree, solver=cfr.cfr()).step) == 2
+    checkpoint.save(saved, solved(tree, 2, cfr.cfr()), form=tree, solver=cfr.cfr())
+    assert int(checkpoint.restore(saved, form=tree, solver=cfr.cfr()).step) == 2
 
 
 def other_payoffs():
@@ -111,7 +111,7 @@ def other_payoffs():
 )
 def test_checkpoints_of_other_solves_are_refused(saved, other, solver, message):
     with pytest.raises(ValueError, match=f"^the checkpoint at {saved} {message}"):
-        checkpoint.restore(saved, tree=other(), solver=solver)
+        checkpoint.restore(saved, form=other(), solver=solver)
 
 
 def test_there_must_be_a_checkpoint(tmp_path, tree):
@@ -119,17 +119,17 @@ def test_there_must_be_a_checkpoint(tmp_path, tree):
     (tmp_path / "empty").mkdir()
     for name in ("missing", "file", "empty"):
         with pytest.raises(FileNotFoundError, match=f"^no checkpoint at {tmp_path / name}$"):
-            checkpoint.restore(tmp_path / name, tree=tree, solver=SOLVER)
+            checkpoint.restore(tmp_path / name, form=tree, solver=SOLVER)
     assert not (tmp_path / "missing").exists()
     assert not list((tmp_path / "empty").iterdir())
 
 
 def files(folder):
     """The files that the state is read from; the others are Orbax's notes to itself."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
+    files = [path for path in folder.rglob("*") if path.is_file()]
     read = ("_METADATA", "manifest.ocdbt", "metadata")
-    found = [path for path in found if path.name in read or path.parent.name == "d"]
-    return [path for path in found if "ocdbt.process_0" not in path.parts]
+    files = [path for path in files if path.name in read or path.parent.name == "d"]
+    return [path for path in files if "ocdbt.process_0" not in path.parts]
 
 
 # threads of Orbax outlive the first error and complain
@@ -155,7 +155,7 @@ def test_damaged_checkpoints_are_refused(saved, tree, damage, tmp_path_factory):
         else:
             continue
         with pytest.raises(ValueError, match=f"^the checkpoint at {folder} is damaged: .") as error:
-            checkpoint.restore(folder, tree=tree, solver=SOLVER)
+            checkpoint.restore(folder, form=tree, solver=SOLVER)
         assert "\n" not in str(error.value)
 
 
@@ -163,16 +163,16 @@ def test_checkpoints_of_other_programs_are_refused(tmp_path, tree):
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(3, args=ocp.args.StandardSave({"weights": np.ones(3)}))
     with pytest.raises(ValueError, match="is damaged"):
-        checkpoint.restore(tmp_path, tree=tree, solver=SOLVER)
+        checkpoint.restore(tmp_path, form=tree, solver=SOLVER)
 
 
 def test_what_was_begun_and_not_finished_is_ignored(saved, tree):
     (done,) = saved.iterdir()
     shutil.copytree(done, saved / f"{int(done.name) + 1}.orbax-checkpoint-tmp")
-    assert int(checkpoint.restore(saved, tree=tree, solver=SOLVER).step) == 7
+    assert int(checkpoint.restore(saved, form=tree, solver=SOLVER).step) == 7
     shutil.rmtree(done)
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
-        checkpoint.restore(saved, tree=tree, solver=SOLVER)
+        checkpoint.restore(saved, form=tree, solver=SOLVER)
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(saved, tree, monkeypatch):
@@ -180,9 +180,9 @@ def test_a_full_disk_leaves_the_last_checkpoint(saved, tree, monkeypatch):
     full = shutil.disk_usage(saved)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     with pytest.raises(OSError, match="No space left on device"):
-        checkpoint.save(saved, solved(tree, 9), tree=tree, solver=SOLVER)
+        checkpoint.save(saved, solved(tree, 9), form=tree, solver=SOLVER)
     assert sorted(saved.rglob("*")) == before
-    assert int(checkpoint.restore(saved, tree=tree, solver=SOLVER).step) == 7
+    assert int(checkpoint.restore(saved, form=tree, solver=SOLVER).step) == 7
 
 
 def test_places_that_cannot_be_written(tmp_path, tree):
@@ -191,6 +191,6 @@ def test_places_that_cannot_be_written(tmp_path, tree):
         with pytest.raises(
             OSError, match=f"^the checkpoint at {path} cannot be written: ."
         ) as error:
-            checkpoint.save(path, solved(tree, 1), tree=tree, solver=SOLVER)
+            checkpoint.save(path, solved(tree, 1), form=tree, solver=SOLVER)
         assert "\n" not in str(error.value)
     assert (tmp_path / "file").read_text() == "no folder"

@@ -12,11 +12,11 @@ from jaxgames.holdem.named_games import hunl, limit_holdem
 from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
-from solvers.approximate_best_response.holdem_chumps import Chump, Plan, responses
+from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
 from solvers.holdem.whole_game_tree import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
-BOTH = (Plan(), Plan(rule=holdem_chumps.local))
+BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))
 # Johanson et al. 2011, Table 1: means over seats, in thousandths of a big blind
 PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 3697.6929}
 
@@ -53,14 +53,14 @@ def test_always_call_in_closed_form():
     last, there = map(np.asarray, equities(boards))
     first = last.sum(axis=0) / 50
     expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / there.sum()
-    for found in responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
+    for found in chump_responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
         assert found.values[0] == pytest.approx(expected, rel=1e-5)
         assert (found.by_hand[0, first > 0] > 0).all()
 
 
 def test_always_fold_in_closed_form():
     """It gives up its blind, or the first bet that it meets."""
-    (found,) = responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
+    (found,) = chump_responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
     np.testing.assert_allclose(found.values, [5, 10], atol=1e-4)
 
 
@@ -74,7 +74,7 @@ def test_values_of_another_solver():
             evaluation.best_response_value(tree.sequence_form, table_of(tree, chump))
             / tree.total_weight
         )
-        best, local = responses(ONE_CARD, chump, BOTH)
+        best, local = chump_responses(ONE_CARD, chump, BOTH)
         np.testing.assert_allclose(best.values, expected, rtol=1e-5)
         # the local rule is one policy among others
         assert (np.array(local.values) <= np.array(best.values) + 1e-4).all()
@@ -85,7 +85,7 @@ def test_values_of_another_solver():
 def test_published_values_in_limit_holdem(name):
     game = limit_holdem()
     chump = holdem_chumps.chumps(game)[name]
-    best, local = responses(game, chump, BOTH)
+    best, local = chump_responses(game, chump, BOTH)
     value = 1000 * np.mean(best.values) / max(game.blinds)
     assert value == pytest.approx(PUBLISHED[name], abs=0.05)
     if name == "always call":
@@ -120,13 +120,13 @@ def test_bad_input():
     chump = Chump((0.0, 1.0, 0.0))
     with pytest.raises(ValueError, match=r"weights=\(0.0,\) must be"):
         Chump((0.0,))
-    with pytest.raises(ValueError, match="of all 52"):
-        responses(dataclasses.replace(ONE_CARD, ranks=12), chump)
-    with pytest.raises(ValueError, match="must be of 3 actions"):
-        responses(ONE_CARD, Chump((0.0, 1.0)))
+    with pytest.raises(ValueError, match="a deck of 52"):
+        chump_responses(dataclasses.replace(ONE_CARD, ranks=12), chump)
+    with pytest.raises(ValueError, match="one entry for each of 3 actions"):
+        chump_responses(ONE_CARD, Chump((0.0, 1.0)))
     with pytest.raises(ValueError, match="allowed="):
-        responses(ONE_CARD, chump, (Plan(allowed=((0, 2), (0, 1))),))
-    with pytest.raises(ValueError, match="must have limits or bets"):
+        chump_responses(ONE_CARD, chump, (ResponsePlan(allowed=((0, 2), (0, 1))),))
+    with pytest.raises(ValueError, match="must be a limit game or have bets"):
         holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
 from jaxgames.coin_toss import HEADS, PLAY, SELL
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game

@@ -13,7 +13,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import build_decision_tree, policies
+from solvers.sampling.decision_tree import build_decision_tree, split_by_player
 from solvers.sequence_form import build_sequence_form
 
 GAMES = ["kuhn_poker", "leduc_poker", "kuhn_poker(players=3)", "goofspiel(cards=3)"]
@@ -57,7 +57,7 @@ def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
             for below, chance in lottery(first[place, action], count[place, action]).items():
                 reach[below] += reach[place] * chance / len(legal)
     public = build_sequence_form(tree)
-    policy = policies(compact, compact.uniform)
+    policy = split_by_player(compact, compact.uniform)
     np.testing.assert_allclose(earned, evaluation.expected_value(public, policy), atol=1e-5)
     assert reach[found.actor == TERMINAL].sum() == pytest.approx(1, abs=1e-6)
 
@@ -66,7 +66,7 @@ def longest_way(found):
     """Decisions before each place."""
     before = np.zeros(len(found.table), int)
     first, count = np.split(found.table[:, 2:], 2, axis=1)
-    for _ in range(found.longest):
+    for _ in range(found.max_decisions):
         for begin, size in zip(first.T, count.T, strict=True):
             for place in np.flatnonzero(size):
                 before[begin[place] : begin[place] + size[place]] = before[place] + 1
@@ -92,9 +92,9 @@ def test_lotteries_of_unequal_chances():
     _, found, host = compiled("leduc_poker(suit_isomorphism=true)")
     root = tickets(0, host.num_starts, host.share, host.other)
     assert sorted(root.values()) == pytest.approx([1 / 15] * 3 + [2 / 15] * 6, abs=1e-6)
-    luck = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
-    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(luck)
-    counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(luck)
+    noise = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
+    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(noise)
+    counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(noise)
     np.testing.assert_allclose(counts[list(root)], list(root.values()), atol=1e-4)
 
 
@@ -111,7 +111,7 @@ def test_terminals_stay():
 
 def test_numbers_are_uniform_and_independent():
     keys = jax.random.split(jax.random.key(1), 4000)
-    draw_all = jax.vmap(lambda key: episodes.numbers(key, (24,)))
+    draw_all = jax.vmap(lambda key: episodes.uniform_numbers(key, (24,)))
     found = np.asarray(draw_all(keys))
     assert 0 <= found.min() < 1e-4
     assert 1 - 1e-4 < found.max() < 1
@@ -124,11 +124,11 @@ def test_numbers_are_uniform_and_independent():
 
 
 def test_actions_are_drawn_by_weight():
-    luck = (jnp.arange(10_000, dtype=jnp.float32) + 0.5) / 10_000
+    noise = (jnp.arange(10_000, dtype=jnp.float32) + 0.5) / 10_000
     weights = jnp.array([0.0, 3.0, 0.0, 1.0, 0.0])
-    drawn = jax.vmap(lambda one: episodes.pick(weights, one))(luck)
+    drawn = jax.vmap(lambda one: episodes.pick_action(weights, one))(noise)
     np.testing.assert_array_equal(np.bincount(drawn, minlength=5), [0, 7500, 0, 2500, 0])
-    assert episodes.pick(jnp.zeros(3), jnp.float32(0.7)) == 0
+    assert episodes.pick_action(jnp.zeros(3), jnp.float32(0.7)) == 0
 
 
 def test_games_without_decisions_are_refused():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.student_of_games import elo
+from experiments.harness import elo
 
 
 def test_two_players_by_the_formula():
@@ -16,7 +16,7 @@ def test_two_players_by_the_formula():
     assert elo.difference(0.75) == pytest.approx(400 * np.log10(3))
 
 
-def test_strengths_are_found_again_from_what_they_make_expected():
+def test_strengths_are_recovered_from_the_expected_points():
     true = np.array([0.0, 120.0, -300.0, 900.0, 650.0])
     games = np.random.default_rng(0).integers(0, 50, (5, 5)).astype(float)
     games[0, 1:] = games[1:, 0] = 10
@@ -25,7 +25,7 @@ def test_strengths_are_found_again_from_what_they_make_expected():
     np.testing.assert_allclose(elo.ratings(points, drawn=0.0)[0], true, atol=1e-6)
 
 
-def test_those_who_always_win_have_ratings():
+def test_players_who_always_win_have_finite_ratings():
     points = np.zeros((3, 3))
     points[1, 0] = points[2, 1] = 100
     strengths, errors = elo.ratings(points)
@@ -34,7 +34,7 @@ def test_those_who_always_win_have_ratings():
     assert np.isfinite(errors).all()
 
 
-def test_players_whom_no_games_connect():
+def test_players_must_be_connected_by_games():
     points = np.zeros((4, 4))
     points[0, 1] = points[2, 3] = 5
     with pytest.raises(ValueError, match=r"no games connect players \[2, 3\] to player 0"):

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
-from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.coin_toss import HEADS
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
@@ -24,7 +23,7 @@ GLASSES = "scotland_yard(map=glasses,rounds=2)"
 
 @functools.cache
 def listed(name):
-    table = belief_table_by_name(name)
+    table = belief_table(make(name))
     return table, list_public_states(table)
 
 

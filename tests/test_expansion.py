@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.tabulate import tabulate
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
@@ -23,7 +23,7 @@ CELLS = 9
 def endgame():
     """Tic-tac-toe with six empty cells, as a table, and its positions."""
     game = pgx_beliefs("tic_tac_toe")
-    after = jax.jit(game.after)
+    after = jax.jit(game.child)
     game = game.replace(start=functools.reduce(after, jnp.array([4, 1, 0]), game.root()))
     table = tabulate(game)
     return table, minimax.enumerate_positions(table)
@@ -31,7 +31,7 @@ def endgame():
 
 def by_index(params, game, state, reach):
     """Player 0 wins by the number of moves; the first cells are best."""
-    weight = jnp.where(game.legal(state).T, jnp.arange(CELLS, 0, -1.0)[:, None], 0)
+    weight = jnp.where(game.legal(state), jnp.arange(CELLS, 0, -1.0)[:, None], 0)
     worth = 0.1 * game.depth[state].astype(reach.dtype)
     prior = weight / jnp.maximum(jnp.sum(weight), 1)
     return jnp.stack([worth, -worth])[:, None] * reach[::-1], prior.astype(reach.dtype)

@@ -10,21 +10,23 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections import namedtuple
 
 import jax
 import numpy as np
 import pytest
 
-from experiments import benchmarks, cli
+from experiments import benchmarks, cli, registry
 from experiments.commands import solve
 from experiments.harness import plots, results, tables
+from experiments.harness.experiment import Command
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
-from solvers.cfr import SOLVERS
+from solvers.registry import SOLVERS
 
-SCHEMA = {  # of the design: one for every result
+SCHEMA = {  # of every result
     "experiment": str,
     "preset": str,
     "config": dict,
@@ -65,15 +67,15 @@ def kuhn(tmp_path_factory):
 
 
 def test_result_follows_the_schema(kuhn):
-    found = json.loads((kuhn / "result.json").read_text())
-    assert {key: type(value) for key, value in found.items()} == SCHEMA
-    assert all(set(number) == NUMBER for number in found["numbers"])
-    assert found["experiment"] == "solve"
-    assert found["config"]["game"] == "kuhn_poker"
+    result = json.loads((kuhn / "result.json").read_text())
+    assert {key: type(value) for key, value in result.items()} == SCHEMA
+    assert all(set(number) == NUMBER for number in result["numbers"])
+    assert result["experiment"] == "solve"
+    assert result["config"]["game"] == "kuhn_poker"
     assert (
-        found["command"] == f"python -m experiments solve kuhn_poker --iterations 500 --out {kuhn}"
+        result["command"] == f"python -m experiments solve kuhn_poker --iterations 500 --out {kuhn}"
     )
-    assert found["versions"]["jax"] == jax.__version__
+    assert result["versions"]["jax"] == jax.__version__
 
 
 def test_solve_measures_what_it_says(kuhn):
@@ -234,18 +236,50 @@ def test_command_lines_that_do_not_fit_exit_with_2(arguments, capfd):
     assert stop.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["", *cli.COMMANDS])
+@pytest.mark.parametrize("command", registry.COMMANDS)
 def test_help_is_complete(command, capsys):
     with pytest.raises(SystemExit) as stop:
-        cli.main([*filter(None, [command]), "--help"])
+        cli.main([command, "--help"], program="jaxgames")
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    names = cli.COMMANDS if not command else _options(cli.COMMANDS[command])
-    assert all(name in text for name in names)
+    assert text.startswith(f"usage: jaxgames {command} ")
+    assert registry.COMMANDS[command].summary in text
+    options = dataclasses.fields(registry.load(command).arguments)
+    assert all(option.name in text for option in options if option.name not in ("game", "name"))
 
 
-def _options(arguments):
-    return [f.name for f in dataclasses.fields(arguments) if f.name not in ("game", "name")]
+@pytest.mark.parametrize("program", ["jaxgames", "python -m experiments"])
+def test_help_names_all_commands_and_the_program(program, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["--help"], program=program)
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: {program} COMMAND")
+    assert all(f"\n {name} " in text for name in registry.COMMANDS)
+
+
+def test_the_console_command_is_the_command_line(monkeypatch, capsys):
+    with open(results.ROOT / "pyproject.toml", "rb") as file:
+        (entry,) = tomllib.load(file)["project"]["scripts"].items()
+    assert entry == ("jaxgames", "experiments.cli:console")
+    monkeypatch.setattr(sys, "argv", ["/somewhere/jaxgames", "solve", "--help"])
+    with pytest.raises(SystemExit) as stop:
+        cli.console()
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: jaxgames solve ")
+
+
+def test_records_name_the_module_and_messages_the_program(tmp_path, monkeypatch, capfd):
+    def interrupted(arguments, *, command):
+        assert command == f"python -m experiments solve kuhn_poker --out {tmp_path}"
+        raise KeyboardInterrupt
+
+    solve_command = Command(registry.load("solve").arguments, interrupted)
+    monkeypatch.setattr(cli, "load", lambda name: solve_command)
+    words = ["solve", "kuhn_poker", "--out", str(tmp_path)]
+    assert cli.main(words, program="jaxgames") == 130
+    said = capfd.readouterr().err.splitlines()
+    assert said[-1] == f"resume with: jaxgames solve kuhn_poker --out {tmp_path} --resume"
 
 
 def test_list_names_everything(capsys):
@@ -334,7 +368,7 @@ def test_a_disk_too_full_for_a_checkpoint_is_told_in_one_line(tmp_path, monkeypa
 
 
 def test_defects_keep_their_traceback(monkeypatch):
-    monkeypatch.setattr(cli.solve, "main", lambda *_, **__: np.zeros(2).reshape(3))
+    monkeypatch.setattr(solve, "_solve", lambda *_, **__: np.zeros(2).reshape(3))
     with pytest.raises(ValueError, match="cannot reshape"):
         cli.main(["solve", "kuhn_poker", "--out", "nowhere"])
 
@@ -402,7 +436,7 @@ def test_commit_is_that_of_this_checkout_or_unknown(tmp_path, monkeypatch):
     assert results.commit() == "unknown"
 
 
-def make_readme(root, *numbers):
+def make_results_page(root, *numbers):
     folder = root / "experiments" / "results" / "some" / "cpu"
     folder.mkdir(parents=True)
     result = results.make_result(
@@ -414,38 +448,40 @@ def make_readme(root, *numbers):
         numbers=numbers,
     )
     results.write_result(folder, result)
-    (root / "README.md").write_text(f"# head\n{tables.BEGIN}\nold\n{tables.END}\ntail\n")
+    (root / "docs").mkdir()
+    (root / tables.PAGE).write_text(f"# head\n{tables.BEGIN}\nold\n{tables.END}\ntail\n")
 
 
-def test_readme_tables(tmp_path, monkeypatch, capfd):
+def test_results_tables(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    make_readme(
+    make_results_page(
         tmp_path,
         results.Number(name="ours:kuhn", value=2e6, unit="iterations/s"),
         results.Number(name="theirs:kuhn", value=58774.0, unit="iterations/s", paper=60000.0),
         results.Number(name="ours:leduc", value=3.5, unit="iterations/s"),
     )
     assert cli.main(["tables", "--check"]) == 2
-    assert "README.md is out of date" in capfd.readouterr().err
+    assert "docs/results.md is out of date" in capfd.readouterr().err
     assert cli.main(["tables"]) == 0
-    text = (tmp_path / "README.md").read_text()
+    text = (tmp_path / tables.PAGE).read_text()
     assert "| iterations/s | ours | theirs |\n|---|---:|---:|\n" in text
     assert "| kuhn | 2,000,000 | 58,774 (published 60,000) |\n| leduc | 3.5 |  |\n" in text
-    assert "**[some, cpu](experiments/results/some/cpu)**: what it is." in text
+    assert "### some, cpu\n\nWhat it is.\n\n```\npython -m experiments some\n```\n" in text
+    assert "[result.json](../experiments/results/some/cpu/result.json)" in text
     assert text.startswith("# head\n")
     assert text.endswith(f"{tables.END}\ntail\n")
     assert "old" not in text
     assert cli.main(["tables", "--check"]) == 0
 
 
-def test_readme_tables_of_single_numbers(tmp_path, monkeypatch):
+def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROOT", tmp_path)
-    make_readme(
+    make_results_page(
         tmp_path, results.Number(name="value", value=-0.05556, low=-0.06, high=-0.05, unit="chips")
     )
     tables.main(check=False)
     line = "| value | -0.05556 | -0.06 to -0.05 |  | chips |"
-    assert line in (tmp_path / "README.md").read_text()
+    assert line in (tmp_path / tables.PAGE).read_text()
 
 
 def test_labels_move_apart():
@@ -460,7 +496,7 @@ def test_labels_move_apart():
 def test_importing_is_cheap():
     program = (
         "import sys, experiments; assert not {'jax', 'tyro'} & set(sys.modules)\n"
-        "import experiments.cli; assert not {'matplotlib', 'orbax'} & set(sys.modules)"
+        "import experiments.cli; assert not {'jax', 'matplotlib', 'orbax'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=results.ROOT)
 

@@ -8,8 +8,7 @@ import pyspiel
 import pytest
 from open_spiel.python.algorithms.gambit import export_gambit
 
-from jaxgames import TreeTooLargeError, check_game
-from jaxgames.adapters import load
+from jaxgames import TreeTooLargeError, check_game, make
 from jaxgames.adapters.gambit import from_efg, parse_efg
 from jaxgames.adapters.openspiel import from_openspiel
 from jaxgames.core import CHANCE, TERMINAL
@@ -89,7 +88,7 @@ def test_openspiels_export_is_read_back(name, tmp_path):
     spiel = pyspiel.load_game(name)
     path = tmp_path / "game.efg"
     path.write_text(export_gambit(spiel))
-    ours, theirs = load(f"efg:{path}").tree, from_openspiel(spiel).tree
+    ours, theirs = make(f"efg:{path}").tree, from_openspiel(spiel).tree
     assert ours.game == f"efg:{path}"
     for field in ("parent", "actor", "depth", "returns"):
         np.testing.assert_array_equal(getattr(ours, field), getattr(theirs, field))
@@ -203,7 +202,7 @@ def test_unreadable_files_are_refused(tmp_path):
         from_efg(tmp_path / "nothing.efg")
     (tmp_path / "binary.efg").write_bytes(b"EFG 2 R \xff\xfe")
     with pytest.raises(ValueError, match="is not UTF-8"):
-        load(f"efg:{tmp_path / 'binary.efg'}")
+        make(f"efg:{tmp_path / 'binary.efg'}")
 
 
 def test_too_large_files_are_refused():

@@ -1,4 +1,4 @@
-"""The benchmark of hold'em: results of the one schema, and unequal answers are refused."""
+"""The benchmark of hold'em: results follow the schema, and unequal answers are refused."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def test_the_belief_is_what_bayes_says():
                     continue
                 action = playouts().moves[game, step]
                 node = holdem_opponents.IndexedGame(
-                    game=POKER, index=lambda s, p: p, num_states=9, longest=9
+                    game=POKER, index=lambda s, p: p, num_states=9, max_decisions=9
                 ).at(jax.tree.map(jnp.asarray, state))
                 rows = np.asarray(lbr.probabilities(settings, policy, node.place))
                 memory = after(memory, node, jnp.int32(action))
@@ -88,10 +88,10 @@ def test_hands_are_drawn_in_proportion_to_their_weights(policy):
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))
-    luck = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
+    noise = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
     memory = belief.start()
-    draw = jax.jit(jax.vmap(lambda luck: belief.sample(memory, state, None, luck)))
-    found = draw(luck).hole
+    draw = jax.jit(jax.vmap(lambda noise: belief.sample(memory, state, None, noise)))
+    found = draw(noise).hole
     np.testing.assert_array_equal(found[:, 1, 0], 5)
     np.testing.assert_array_equal(np.bincount(found[:, 0, 0], minlength=6), [200] * 5 + [0])
 
@@ -104,8 +104,8 @@ def test_any_two_cards_are_drawn_equally_often():
     state = game.init()
     for card in (1, 4, 0, 5):
         state = game.step(state, jnp.int32(card))
-    luck = (jnp.arange(1200, dtype=jnp.float32) + 0.5) / 1200
-    found = jax.jit(jax.vmap(lambda luck: belief.sample((), state, None, luck)))(luck).hole
+    noise = (jnp.arange(1200, dtype=jnp.float32) + 0.5) / 1200
+    found = jax.jit(jax.vmap(lambda noise: belief.sample((), state, None, noise)))(noise).hole
     mine = found[:, 0]
     assert (mine == mine[:1]).all()
     pairs, counts = np.unique(np.asarray(found[:, 1]), axis=0, return_counts=True)
@@ -117,16 +117,16 @@ def test_any_two_cards_are_drawn_equally_often():
 def test_cards_are_dealt_as_by_the_rules():
     """Round by round, every card equally often, none of them twice."""
     game = holdem_opponents.StrengthPoker(**make("limit_holdem").parameters())
-    play = holdem_opponents.against_chump(game, CALLS, responder=0).game
+    play = holdem_opponents.build_chump_game(game, CALLS, responder=0).game
 
-    def run(luck):
-        def call(state, luck):
-            return play.after(play.at(state), jnp.int32(CALL), luck), state.num_dealt
+    def run(noise):
+        def call(state, noise):
+            return play.after(play.at(state), jnp.int32(CALL), noise), state.num_dealt
 
-        return jax.lax.scan(call, play.start(luck[0]), luck[1:])
+        return jax.lax.scan(call, play.start(noise[0]), noise[1:])
 
-    luck = jax.random.uniform(jax.random.key(0), (4096, 9, 2))
-    last, found = jax.jit(jax.vmap(run))(luck)
+    noise = jax.random.uniform(jax.random.key(0), (4096, 9, 2))
+    last, found = jax.jit(jax.vmap(run))(noise)
     assert (np.asarray(found) == [4, 4, 7, 7, 8, 8, 9, 9]).all()
     assert (np.asarray(last.actor) == TERMINAL).all()
     cards = np.concatenate([last.hole.reshape(-1, 4), last.board], axis=1)
@@ -139,7 +139,7 @@ def test_cards_are_dealt_as_by_the_rules():
 def test_showdowns_pay_the_mean_over_all_hands():
     states = playouts().states
     for responder in range(2):
-        game = holdem_opponents.against_chump(POKER, CALLS, responder=responder).game
+        game = holdem_opponents.build_chump_game(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
         found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
         np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
@@ -157,13 +157,13 @@ def test_showdowns_pay_the_mean_over_all_hands():
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match="responder=2 must be a player"):
-        holdem_opponents.against_chump(POKER, CALLS, responder=2)
+    with pytest.raises(ValueError, match="responder=2 must be 0 or 1"):
+        holdem_opponents.build_chump_game(POKER, CALLS, responder=2)
     drawn = holdem_opponents.StrengthPoker(**make("hunl(bets=random/allin)").parameters())
     with pytest.raises(ValueError, match="must not be drawn by chance"):
-        holdem_opponents.against_chump(drawn, CALLS, responder=0)
-    with pytest.raises(ValueError, match="must be of 3 actions"):
-        holdem_opponents.against_chump(POKER, Chump((1.0, 1.0)), responder=0)
+        holdem_opponents.build_chump_game(drawn, CALLS, responder=0)
+    with pytest.raises(ValueError, match="one entry for each of 3 actions"):
+        holdem_opponents.build_chump_game(POKER, Chump((1.0, 1.0)), responder=0)
     state = POKER.init()
     for card in (2, 5):
         state = POKER.step(state, jnp.int32(card))

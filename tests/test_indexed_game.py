@@ -12,11 +12,11 @@ from sampling_cases import (
 )
 
 from jaxgames.core import TERMINAL
-from jaxgames.histories import states_at
+from jaxgames.game_tree import states_at
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling import episodes, uct
-from solvers.sampling.indexed_game import hashed, indexed_game
+from solvers.sampling.indexed_game import hash_index, indexed_game
 
 KUHN = make("kuhn_poker")
 
@@ -55,10 +55,10 @@ def test_uct_learns_what_it_learns_from_tables():
 
 
 def test_lines_of_play_follow_the_rules():
-    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=3)
+    game = indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, max_decisions=3)
 
-    def choose(carry, node, luck):
-        return carry, episodes.pick(node.uniform, luck[0]), node.uniform
+    def choose(carry, node, noise):
+        return carry, episodes.pick_action(node.uniform, noise[0]), node.uniform
 
     keys = jax.random.split(jax.random.key(0), 2000)
     lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
@@ -84,7 +84,7 @@ def test_learners_side_by_side_are_learners_one_by_one():
 def test_rows_by_hash_tell_information_states_apart():
     """Equal rows exactly for what a player cannot tell apart, in a table with room for all."""
     game, (tree, _, _) = make("leduc_poker"), compiled("leduc_poker")
-    index, rows = hashed(game, num_states=2**31 - 1), []
+    index, rows = hash_index(game, num_states=2**31 - 1), []
     for player in range(2):
         decides = np.flatnonzero(tree.actor == player)
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, decides))
@@ -94,7 +94,7 @@ def test_rows_by_hash_tell_information_states_apart():
         assert pairs == len(np.unique(found)) == len(np.unique(known))
         rows.append(np.unique(found))
     assert len(np.intersect1d(*rows)) == 0
-    small = np.asarray(jax.vmap(hashed(game, num_states=7), (0, None))(states, jnp.int32(1)))
+    small = np.asarray(jax.vmap(hash_index(game, num_states=7), (0, None))(states, jnp.int32(1)))
     assert set(small.tolist()) == set(range(7))
 
 
@@ -103,5 +103,5 @@ def test_bad_indices():
         indexed_game(KUHN, kuhn_index, num_states=0)
     with pytest.raises(ValueError, match=r"index gives row \d+ in kuhn_poker.*from 0 to 19"):
         indexed_game(KUHN, kuhn_index, num_states=20)
-    with pytest.raises(ValueError, match="longest=2 is less than the 3 decisions of a game"):
-        indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, longest=2)
+    with pytest.raises(ValueError, match="max_decisions=2 is below the 3 decisions of an episode"):
+        indexed_game(KUHN, kuhn_index, num_states=KUHN_STATES, max_decisions=2)

@@ -9,7 +9,7 @@ from sampling_cases import compiled
 from jaxgames.kuhn import BET
 from solvers import evaluation
 from solvers.sampling import information_set_mcts as mcts
-from solvers.sampling.information_set_mcts import Found, InformationSetMcts
+from solvers.sampling.information_set_mcts import InformationSetMcts, IsmctsResult
 
 
 def nash_conv(name, policy):
@@ -57,7 +57,7 @@ def test_more_search_is_less_exploitable():
 
 def test_read_outs():
     _, _, tree = compiled("matrix_rps")
-    found = Found(
+    found = IsmctsResult(
         visits=jnp.array([[6, 3, 1], [2, 2, 0]]),
         values=jnp.array([[0.1, 0.3, -1.0], [0.0, 0.5, 9]]),
     )

@@ -12,14 +12,15 @@ import pytest
 import scipy.stats
 from flax import nnx
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.arrays import masked_log_softmax, masked_softmax
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from train import learner as learning
 from train import replay as buffers
 from train.examples import Example, make_example
 from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.losses import loss, masked_log_softmax
+from train.losses import loss
 
 FIELDS = [field.name for field in dataclasses.fields(Example)]
 SETTINGS = LearnerSettings(
@@ -49,7 +50,7 @@ def leduc_examples():
     states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
     random, size = np.random.default_rng(1), (16, 2, table().num_rows)
     reach, values = random.random(size, np.float32), random.random(size, np.float32) / 5 - 0.1
-    legal = np.asarray(table().legal_actions)[states].swapaxes(1, 2)
+    legal = np.asarray(table().legal_actions)[states]
     weights = np.where(legal, random.exponential(size=legal.shape) ** 2, 0)
     policy = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
     reach, values, policy = (jnp.asarray(x, jnp.float32) for x in (reach, values, policy))
@@ -184,7 +185,7 @@ def test_loss_is_the_formula():
     value_rows, divergences = [], []
     point = predictions(leduc_examples())
     batch, values = jax.tree.map(np.asarray, (leduc_examples(), point[0]))
-    softmax = np.asarray(jax.vmap(cvpn.masked_softmax)(point[1], leduc_examples().legal))
+    softmax = np.asarray(jax.vmap(masked_softmax)(point[1], leduc_examples().legal))
     for b in range(16):
         errors = [
             abs(values[b, p, n] - batch.values[b, p, n] / batch.mass[b, p, n])

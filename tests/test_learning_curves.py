@@ -1,4 +1,4 @@
-"""Learning curves on a schedule, of learners whose numbers are known."""
+"""Learning curves on a schedule, of learners whose values are known."""
 
 import jax
 import jax.numpy as jnp
@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 
 from experiments.tabular import learning_curves
-from experiments.tabular.learning_curves import Method, learned, log_spaced, of_seeds, told
+from experiments.tabular.learning_curves import Method, learn, log_spaced, of_seeds, reported
 
 AT = (3, 10, 700)
 
 
 def counting(step, *, start=0.0):
-    """A learner that counts by `step`, and adds luck of its own that pieces must not change."""
+    """A learner that adds `step` and a random number of its own in every episode."""
 
     def run(learner, key, count):
-        def one(_, learner):
-            luck = jax.random.uniform(jax.random.fold_in(key, learner["step"]))
-            return {"step": learner["step"] + 1, "sum": learner["sum"] + step + luck}
+        def episode(_, learner):
+            noise = jax.random.uniform(jax.random.fold_in(key, learner["step"]))
+            return {"step": learner["step"] + 1, "sum": learner["sum"] + step + noise}
 
-        return jax.lax.fori_loop(0, count, one, learner)
+        return jax.lax.fori_loop(0, count, episode, learner)
 
     begin = {"step": jnp.int32(0), "sum": jnp.float32(start)}
     return Method(**of_seeds(begin, 2), run=run, measure=lambda learner: learner["sum"])
@@ -30,17 +30,17 @@ def methods():
 
 
 def measured(folder):
-    return learned(folder / "curve", methods(), at=AT)
+    return learn(folder / "curve", methods(), at=AT)
 
 
-def test_every_seed_of_every_method_is_measured_after_so_many_episodes(tmp_path):
-    found = measured(tmp_path)
-    assert list(found) == ["ones", "hundreds"]
+def test_every_seed_of_every_method_is_measured_on_schedule(tmp_path):
+    curves = measured(tmp_path)
+    assert list(curves) == ["ones", "hundreds"]
     for name, step in (("ones", 1), ("hundreds", 100)):
-        assert found[name].shape == (3, 2)
-        mean = (found[name] / np.array(AT)[:, None])[-1]
-        np.testing.assert_allclose(mean, step + 0.5, atol=0.06)  # luck: 5 standard errors
-        assert found[name][0, 0] != found[name][0, 1]
+        assert curves[name].shape == (3, 2)
+        mean = (curves[name] / np.array(AT)[:, None])[-1]
+        np.testing.assert_allclose(mean, step + 0.5, atol=0.06)  # 5 standard errors
+        assert curves[name][0, 0] != curves[name][0, 1]
 
 
 def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
@@ -67,18 +67,18 @@ def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
     parts = measured(tmp_path / "parts")
     assert list(parts) == list(whole)
     jax.tree.map(np.testing.assert_array_equal, parts, whole)
-    again = measured(tmp_path / "parts")  # all is there
+    again = measured(tmp_path / "parts")  # from a finished checkpoint
     jax.tree.map(np.testing.assert_array_equal, again, whole)
 
 
-def test_what_is_not_finite_is_told(tmp_path):
+def test_measurements_must_be_finite(tmp_path):
     lost = {"lost": counting(1, start=float("nan"))}
     with pytest.raises(ValueError, match=r"lost: measured .*nan.* after 3 episodes"):
-        learned(tmp_path / "curve", lost, at=AT)
+        learn(tmp_path / "curve", lost, at=AT)
 
 
 def test_points_of_a_schedule():
     at = log_spaced(100, 2500)
     assert at == (100, 125, 160, 200, 250, 315, 400, 500, 630, 800, 1000, 1250, 1600, 2000, 2500)
     assert log_spaced(100, 110) == (100, 110)
-    assert [at[number] for number in told(at)] == [100, 500, 1000, 2500]
+    assert [at[number] for number in reported(at)] == [100, 500, 1000, 2500]

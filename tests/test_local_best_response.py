@@ -11,15 +11,14 @@ from holdem_reference import LEDUC, NO_LIMIT
 
 from jaxgames import enumerate_game
 from jaxgames.core import TERMINAL
-from jaxgames.game_tree import levels
-from jaxgames.histories import states_at
+from jaxgames.game_tree import levels, states_at
 from jaxgames.holdem.named_games import limit_holdem
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers import aivat
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
-from solvers.sampling.episodes import mixed
+from solvers.sampling.episodes import mix_bits
 
 SMALL = dataclasses.replace(LEDUC, max_raises=(1, 1))
 POTS = dataclasses.replace(
@@ -31,10 +30,10 @@ GAMES = {"limit": SMALL, "no limit": POTS}
 def any_policy(game, state):
     """Probabilities that depend on hand, board and betting as if by chance."""
     public = jnp.concatenate([state.history, state.board]).astype(jnp.uint32)
-    word = functools.reduce(lambda word, part: mixed(word * 31 + part), public, jnp.uint32(1))
+    word = functools.reduce(lambda word, part: mix_bits(word * 31 + part), public, jnp.uint32(1))
     hands = jnp.arange(len(lbr.all_hands(game)), dtype=jnp.uint32)[:, None]
     actions = jnp.arange(game.num_actions, dtype=jnp.uint32)[None]
-    weight = (mixed(mixed(word + hands) + actions) % 8 + 1).astype(jnp.float32)
+    weight = (mix_bits(mix_bits(word + hands) + actions) % 8 + 1).astype(jnp.float32)
     weight = jnp.where(state.legal[None], weight, 0)
     return weight / jnp.sum(weight, axis=1, keepdims=True)
 
@@ -120,7 +119,7 @@ def by_the_rule(name, policy, player):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def utilities(settings, policy, states, reaches, hands, boards):
     def one(state, reach, hand, board):
-        mine = lbr.chances(settings, jax.random.key(0), hand, board)
+        mine = lbr.showdown_chances(settings, jax.random.key(0), hand, board)
         return lbr.utilities(settings, policy, state, reach, mine)
 
     return jax.lax.map(lambda given: one(*given), (states, reaches, hands, boards), batch_size=64)
@@ -206,7 +205,7 @@ def test_drawn_boards_come_near_all_of_them():
     """On the turn of hold'em, 44 boards; those drawn hold no card that is seen."""
     hand, board = jnp.array([51, 50]), jnp.array([0, 5, 20, 33, 47])
     every, some = (
-        jax.jit(lbr.chances, static_argnums=0)(
+        jax.jit(lbr.showdown_chances, static_argnums=0)(
             LocalBestResponse(limit_holdem(), boards=(10, 10, drawn, 1)),
             jax.random.key(0),
             hand,
@@ -231,17 +230,17 @@ def test_bad_input():
     game = limit_holdem()
     with pytest.raises(ValueError, match="must be for two players"):
         LocalBestResponse(limit_holdem(players=3))
-    with pytest.raises(ValueError, match="must be actions for each of 4 rounds"):
+    with pytest.raises(ValueError, match="must list actions for each of the 4 rounds"):
         LocalBestResponse(game, allowed=((0, 1),))
-    with pytest.raises(ValueError, match="must be actions from 0 to 2, with 1"):
+    with pytest.raises(ValueError, match=r"must list actions from 0 to 2 .* among them 1 \(call\)"):
         LocalBestResponse(game, allowed=((0, 1), (0, 1), (0, 1), (0, 2)))
-    with pytest.raises(ValueError, match="must be how many are drawn in each of the 4 rounds"):
+    with pytest.raises(ValueError, match="must give the number of sampled boards for each"):
         LocalBestResponse(game, boards=(1, 1))
     with pytest.raises(ValueError, match="all 2,118,760 boards of round 0 are more than"):
         LocalBestResponse(game, boards=(0, 0, 0, 0))
     with pytest.raises(ValueError, match="sampled=0 boards"):
         LocalBestResponse(game, sampled=0)
-    with pytest.raises(ValueError, match=r"probabilities \(2, 3\), but must give \(6, 3\)"):
+    with pytest.raises(ValueError, match=r"an array of shape \(2, 3\), not \(6, 3\)"):
         lbr.duplicate_deals(
             LocalBestResponse(LEDUC), lambda state: jnp.ones((2, 3)), jax.random.key(0), num_deals=1
         )

@@ -10,7 +10,6 @@ import pytest
 from openspiel_parity import assert_same_tree
 
 from jaxgames import TreeTooLargeError, check_game, enumerate_game, make
-from jaxgames.adapters import load
 from jaxgames.adapters.openspiel import from_openspiel
 from jaxgames.core import CHANCE, TERMINAL
 
@@ -207,9 +206,9 @@ def test_tree_is_taken_as_it_is():
 
 
 def test_text_is_openspiels():
-    game = load("openspiel:kuhn_poker")
+    game = make("openspiel:kuhn_poker")
     assert str(game) == "openspiel:kuhn_poker()"
-    assert str(load(str(game))) == str(game)
+    assert str(make(str(game))) == str(game)
     state = game.init()
     for move, name in [(2, "Deal:2"), (0, "Deal:0"), (1, "Bet")]:
         assert game.action_name(state, move) == name
@@ -242,14 +241,13 @@ def test_too_large_trees_are_refused(limit):
     assert from_openspiel("kuhn_poker", max_histories=58).tree.num_histories == 58
 
 
-def test_load_gives_native_games_and_refuses_other_sources():
-    assert load("kuhn_poker(players=3)") == make("kuhn_poker(players=3)")
-    with pytest.raises(ValueError, match="unknown source of games 'open_spiel'; did you mean"):
-        load("open_spiel:kuhn_poker")
+def test_make_limits_the_size_of_the_tree():
+    with pytest.raises(TreeTooLargeError, match="limit of 57 "):
+        make("openspiel:kuhn_poker", max_histories=57)
 
 
 def test_missing_openspiel_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     monkeypatch.delitem(sys.modules, "jaxgames.adapters.openspiel")
     with pytest.raises(ImportError, match=r"pip install 'jaxgames\[openspiel\]'"):
-        load("openspiel:kuhn_poker")
+        make("openspiel:kuhn_poker")

@@ -44,8 +44,8 @@ def test_sampled_regrets_are_the_exact_ones_on_average(name, count, baseline):
     exact = exact_regrets(public, tree, table)
 
     def sampled(key):
-        line = outcome_sampling.played(tree, learner, key, settings=settings)
-        chances = outcome_sampling.chances_along(tree, learner, line, settings=settings)
+        line = outcome_sampling.play_trajectory(tree, learner, key, settings=settings)
+        chances = outcome_sampling.trajectory_probabilities(tree, learner, line, settings=settings)
         instant, _ = outcome_sampling.instant_regrets(
             tree, learner, line, chances, settings=settings
         )
@@ -117,9 +117,9 @@ def test_a_run_in_pieces_is_a_run():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"exploration": 0.0}, r"exploration=0.0 must be over 0 and at most 1"),
+        ({"exploration": 0.0}, r"exploration=0.0 must be above 0 and at most 1"),
         ({"averaging_power": -1.0}, r"averaging_power=-1.0 must be at least 0"),
-        ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be over 0 and at most 1"),
+        ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be above 0 and at most 1"),
     ],
 )
 def test_bad_settings(options, message):

@@ -10,14 +10,13 @@ import pytest
 from openspiel_parity import assert_same_game
 
 from jaxgames import TERMINAL, check_game, make, random_playouts
-from jaxgames.adapters import load
 from jaxgames.adapters.pgx import from_pgx, make_env
-from jaxgames.adapters.pgx_simulator import Simulator
+from jaxgames.adapters.pgx_simulator import PgxSimulator
 
 
 @pytest.fixture(scope="module")
 def tic_tac_toe():
-    return load("pgx:tic_tac_toe")
+    return make("pgx:tic_tac_toe")
 
 
 def test_tic_tac_toe_keeps_the_contract(tic_tac_toe):
@@ -67,7 +66,7 @@ def test_a_shorter_horizon_ends_the_game_in_a_draw():
 )
 def test_refusals(name, message):
     with pytest.raises(ValueError, match=message):
-        load(f"pgx:{name}")
+        make(f"pgx:{name}")
 
 
 class Other:
@@ -103,7 +102,7 @@ SIMULATED = {"kuhn_poker": ("kuhn_poker", [1, 0]), "leduc_holdem": ("leduc_poker
 @pytest.mark.parametrize("name", SIMULATED)
 def test_simulated_poker_is_the_native_game(name):
     """From the same deal, the same actions give the same turns, legal actions and returns."""
-    simulator, (native, translation) = Simulator(name), SIMULATED[name]
+    simulator, (native, translation) = PgxSimulator(name), SIMULATED[name]
     game = make(native)
     start, play, step = jax.jit(simulator.init), jax.jit(simulator.step), jax.jit(game.step)
     generator = np.random.default_rng(0)
@@ -131,7 +130,7 @@ def test_simulated_poker_is_the_native_game(name):
 
 
 def test_simulator_stops_at_the_end_and_is_batched():
-    simulator = Simulator("kuhn_poker")
+    simulator = PgxSimulator("kuhn_poker")
     assert (simulator.num_players, simulator.num_actions) == (2, 2)
     deal_key, *keys = jax.random.split(jax.random.key(0), 5)
     states = jax.vmap(simulator.init)(jax.random.split(deal_key, 64))
@@ -151,4 +150,4 @@ def test_simulator_stops_at_the_end_and_is_batched():
 def test_missing_pgx_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pgx", None)
     with pytest.raises(ImportError, match="pip install pgx"):
-        load("pgx:chess")
+        make("pgx:chess")

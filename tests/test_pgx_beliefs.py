@@ -11,7 +11,7 @@ import pytest
 from jaxgames import TERMINAL, make
 from jaxgames.adapters.pgx import from_pgx, lenient, make_env
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.tic_tac_toe import TicTacToe
 from solvers.perfect_information import minimax
@@ -44,7 +44,7 @@ def assert_same_games(name, rules, num_games):
         theirs, ours = both
         here = shown(theirs, ours)
         move = jnp.argmax(jnp.where(theirs.legal, noise, -1)).astype(jnp.int32)
-        after = game.after(ours, move)
+        after = game.child(ours, move)
         over = theirs.actor == TERMINAL
         ours = jax.tree.map(lambda old, new: jnp.where(over, old, new), ours, after)
         return (rules.step(theirs, move), ours), here
@@ -53,7 +53,7 @@ def assert_same_games(name, rules, num_games):
         pays = jnp.asarray([0.5], jnp.float32)
         ends = jnp.stack([game.terminal_values(ours, p, pays)[0] for p in range(2)])
         ends = jnp.where(game.actor(ours) == TERMINAL, ends, 0)
-        found = game.actor(ours), game.legal(ours)[0], game.child_mask(ours), 2 * ends
+        found = game.actor(ours), game.legal(ours)[:, 0], game.child_mask(ours), 2 * ends
         return (theirs.actor, theirs.legal, theirs.legal, theirs.returns), found
 
     def play(noise):
@@ -121,23 +121,19 @@ def test_the_contract_is_that_of_the_public_table():
         both, pays = jnp.stack([values, -values]), jnp.asarray([0.25], jnp.float32)
         acts = jnp.arange(2, dtype=jnp.int32)[:, None] == game.actor(state)
         ends = jnp.stack([game.terminal_values(state, p, pays) for p in range(2)])
-        seen = jnp.stack([game.see_down(state, p, reach[p]) for p in range(2)], axis=1)
         actions, children = (jnp.arange(n, dtype=jnp.int32) for n in (9, game.num_children))
-        follow = jax.vmap(game.follow, (None, None, 0), 1)
+        follow, up = jax.vmap(game.follow, (None, None, 0), 1), game.up(state, both)
         here = dict(
             actor=game.actor(state),
             legal=game.legal(state),
             children=jnp.sum(game.child_mask(state), dtype=jnp.int32),
-            up=game.up(state, both)[0],
-            act_up=game.act_up(state, values),
-            see_up=jnp.where(acts, 0, jnp.stack([game.see_up(state, p, values) for p in (0, 1)])),
+            actions=up[0],
+            seen=jnp.where(acts, 0, up[1]),
             ends=jnp.where(game.actor(state) == TERMINAL, ends, 0),
             weight=game.weight(state, pair),
             compatible=game.compatible(state, 0, pays),
         )
         below = dict(
-            act_down=game.act_down(state, policy.T),
-            see_down=jnp.where(acts[None], 0, seen),
             down=jax.vmap(lambda k: game.down(state, k, reach, policy))(children),
             follow=jnp.min(follow(state, pair, actions), axis=-1),  # -1 if impossible for one
         )
@@ -159,7 +155,7 @@ def test_the_contract_is_that_of_the_public_table():
 def test_positions_are_small_and_seen_as_pgx_shows_them():
     env, game = make_env("connect_four"), public("connect_four")
     state, position = jax.jit(env.init)(jax.random.key(5)), game.root()
-    step, after, encode = jax.jit(env.step), jax.jit(game.after), jax.jit(game.encode)
+    step, after, encode = jax.jit(env.step), jax.jit(game.child), jax.jit(game.encode)
     assert sum(leaf.nbytes for leaf in jax.tree.leaves(position)) <= 201
     for turn, column in enumerate((3, 3, 2)):
         with lenient():
@@ -235,8 +231,8 @@ def test_tic_tac_toe_has_as_many_positions_and_games_as_is_known():
     assert np.bincount(positions.depth).tolist() == [1, 9, 72, 252, 756, 1260, 1520, 1140, 390, 78]
     over, ways = positions.actor == TERMINAL, paths_to(positions)
     results = [over & (positions.payoff == result) for result in (1, -1, 0)]
-    assert [int(one.sum()) for one in results] == [626, 316, 16]
-    assert [int(ways[one].sum()) for one in results] == [131184, 77904, 46080]
+    assert [int(result.sum()) for result in results] == [626, 316, 16]
+    assert [int(ways[result].sum()) for result in results] == [131184, 77904, 46080]
     assert values[0] == 0
 
 

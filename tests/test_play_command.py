@@ -15,18 +15,15 @@ import tyro
 from written_agent import write_agent
 
 from experiments.commands import play_agent
-from experiments.student_of_games import matches
-from experiments.student_of_games.trained_agents import (
-    TrainedAgent,
-    load_agent,
-    table_of,
-)
 from jaxgames.beliefs.places import table_places
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.search import leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_result import as_belief_game
+from train import agent_matches
+from train.agent import TrainedAgent, load_agent
 
 COMMITTED = pathlib.Path(__file__).parent.parent / "experiments/results/sog_leduc/quick"
 
@@ -38,7 +35,8 @@ def folder(tmp_path_factory):
 
 def run(command, *folders):
     arguments = [str(folders[0]) if word == "DIR" else word for word in shlex.split(command)]
-    play_agent.main(tyro.cli(play_agent.Arguments, args=arguments, use_underscores=True))
+    parsed = tyro.cli(play_agent.Arguments, args=arguments, use_underscores=True)
+    play_agent.main(parsed, command="")
 
 
 def typed(monkeypatch, text):
@@ -122,13 +120,13 @@ def test_agent_breaks_even_with_itself(folder, capsys):
         ("no_such_game --agent DIR", "unknown game 'no_such_game'"),
     ],
 )
-def test_bad_input_is_told(folder, command, message):
+def test_bad_input_is_refused(folder, command, message):
     with pytest.raises(ValueError, match=message) as error:
         run(command.replace("DIR", str(folder)))
     assert "\n" not in str(error.value)
 
 
-def test_search_is_as_measured_unless_told(folder):
+def test_agents_search_as_they_were_measured_by_default(folder):
     settings = load_agent(folder).settings
     assert (settings.simulations, settings.max_path) == (4, 2)
     assert load_agent(folder, simulations=33).settings.simulations == 33
@@ -144,10 +142,10 @@ def test_folders_that_do_not_fit_are_refused(tmp_path):
     other = write_agent(tmp_path / "other")
     path = other / "result.json"
     path.write_text(path.read_text().replace('"width"', '"length"'))
-    with pytest.raises(ValueError, match="config of its sog_leduc does not tell width"):
+    with pytest.raises(ValueError, match="config of its sog_leduc lacks width"):
         load_agent(other)
     path.write_text("{")
-    with pytest.raises(ValueError, match="is not a result of this version"):
+    with pytest.raises(ValueError, match="is not a result:"):
         load_agent(other)
 
 
@@ -161,24 +159,25 @@ def test_the_committed_agent_can_be_loaded():
 
 @functools.cache
 def places(name):
-    tree, table = enumerate_game(make(name)), table_of(name)
+    tree, table = enumerate_game(make(name)), as_belief_game(name)
     return tree, table_places(tree, table)
 
 
 def uniform_games(name, cards, seed):
     tree, where = places(name)
-    luck = np.random.default_rng(seed)
-    moves = luck.random((cards, int(tree.depth.max())))
-    dealt = np.random.default_rng(0).random(moves.shape)
-    return tree, where, matches.lockstep(tree, where, (None, None), cards=dealt, moves=moves)
+    action_draws = np.random.default_rng(seed).random((cards, int(tree.depth.max())))
+    chance_draws = np.random.default_rng(0).random(action_draws.shape)
+    ends = agent_matches.play_side_by_side(
+        tree, where, (None, None), chance_draws=chance_draws, action_draws=action_draws
+    )
+    return tree, where, ends
 
 
 def test_games_are_played_by_the_rules():
     """Uniform players of Kuhn poker: OpenSpiel's expected_game_score is 1/8."""
     tree, _, ends = uniform_games("kuhn_poker", 5000, 1)
     assert (tree.actor[ends] == TERMINAL).all()
-    won = tree.returns[ends, 0]
-    mean, half = matches.interval(won)
+    mean, half = agent_matches.interval(tree.returns[ends, 0])
     assert mean == pytest.approx(0.125, abs=2 * half)
     _, counts = np.unique(tree.information_state[ends, 0], return_counts=True)
     assert len(counts) == 3 * 5  # cards, courses of the betting; the rarest is 1 in 24
@@ -191,13 +190,13 @@ def test_both_games_of_a_deal_have_the_same_cards():
     _, _, second = uniform_games(name, 300, 2)
 
     def cards(history):
-        drawn = []
+        outcomes = []
         while history:
-            above = tree.parent[history]
-            if tree.actor[above] == CHANCE:
-                drawn.insert(0, int(tree.parent_action[history]))
-            history = above
-        return drawn
+            parent = tree.parent[history]
+            if tree.actor[parent] == CHANCE:
+                outcomes.insert(0, int(tree.parent_action[history]))
+            history = parent
+        return outcomes
 
     both = [(cards(x), cards(y)) for x, y in zip(first, second, strict=True)]
     assert all(x[: len(y)] == y[: len(x)] for x, y in both)
@@ -207,39 +206,39 @@ def test_both_games_of_a_deal_have_the_same_cards():
 
 
 def zero_agent(name):
-    table = table_of(name)
+    table = as_belief_game(name)
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=4)
     return TrainedAgent(game=make(name), table=table, params=None, settings=settings)
 
 
 def test_agents_with_merged_rows_cannot_be_followed():
     agent = dataclasses.replace(zero_agent("kuhn_poker"), game=make("scotland_yard(map=glasses)"))
-    with pytest.raises(ValueError, match="forget how a station was reached"):
-        play_agent._Room(agent)
+    with pytest.raises(ValueError, match="its table merges information states"):
+        play_agent._View(agent)
 
 
-def test_what_is_seen_is_what_is_known():
-    """The same in every history that the player cannot tell apart, and never the other's card."""
-    room = play_agent._Room(zero_agent("leduc_poker"))
-    decisions = np.flatnonzero(room.tree.actor == 1)
+def test_players_see_only_what_they_know():
+    """The same in all histories of an information state, and never the opponent's card."""
+    view = play_agent._View(zero_agent("leduc_poker"))
+    decisions = np.flatnonzero(view.tree.actor == 1)
     for history in map(int, decisions[:: len(decisions) // 12]):
-        states = room.tree.information_state[:, 1]
+        states = view.tree.information_state[:, 1]
         texts = {
-            room.seen(1, int(h), room.picture)
+            view.seen(1, int(h), view.picture)
             for h in np.flatnonzero(states == states[history])[:3]
         }
         (text,) = texts
-        open_cards = room.picture(history)
+        open_cards = view.picture(history)
         hidden, own = re.match(r"cards: (\S+) (\S+)", open_cards).groups()
         assert text == open_cards.replace(f"cards: {hidden} {own}", f"cards: ? {own}")
 
 
 def test_hidden_moves_stay_hidden():
-    room = play_agent._Room(zero_agent("matrix_rps"))
-    decision = int(np.flatnonzero(room.tree.actor == 1)[2])
-    assert room.last_move(decision) == room.seen(0, decision, room.last_move) == "scissors"
-    assert room.seen(1, decision, room.last_move) == "?"
-    assert room.seen(1, decision, room.picture) == "player 0: ?  player 1: -"
+    view = play_agent._View(zero_agent("matrix_rps"))
+    decision = int(np.flatnonzero(view.tree.actor == 1)[2])
+    assert view.last_move(decision) == view.seen(0, decision, view.last_move) == "scissors"
+    assert view.seen(1, decision, view.last_move) == "?"
+    assert view.seen(1, decision, view.picture) == "player 0: ?  player 1: -"
 
 
 def test_texts_of_different_shape_have_nothing_in_common():

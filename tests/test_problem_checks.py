@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from solvers.search import continual_resolving, leaf_evaluators
 from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr

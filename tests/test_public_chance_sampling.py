@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from sampling_cases import assert_side_by_side_is_one_by_one, assert_unbiased, compiled
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
 from jaxgames.core import CHANCE
 from solvers import cfr, evaluation
 from solvers.evaluation.belief_exploitability import reach_and_values

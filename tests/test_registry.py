@@ -1,6 +1,8 @@
 """Games by name: what is accepted, and how the rest is refused."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
@@ -39,6 +41,29 @@ def test_make_reads_names_and_parameters(spec, text):
     assert hash(make(text)) == hash(game)
 
 
+@pytest.mark.parametrize(
+    ("spec", "text", "num_actions"),
+    [
+        ("openspiel:kuhn_poker(players=3)", "openspiel:kuhn_poker(players=3)", 2),
+        (" openspiel: kuhn_poker ", "openspiel:kuhn_poker()", 2),
+        ("pgx:tic_tac_toe", "pgx:tic_tac_toe", 9),
+    ],
+)
+def test_make_asks_other_libraries(spec, text, num_actions):
+    game = make(spec)
+    assert str(game) == text
+    assert game.num_actions == num_actions
+
+
+def test_make_imports_a_library_only_when_asked():
+    program = (
+        "import sys, jaxgames; jaxgames.make('kuhn_poker'); "
+        "print([name for name in ('pyspiel', 'pgx') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == "[]\n", run.stderr
+
+
 def test_parameters_tell_games_apart():
     assert make("kuhn_poker(players=3)") != make("kuhn_poker")
     assert make("matrix_mp") != make("matrix_rps")
@@ -60,6 +85,11 @@ def test_parameters_tell_games_apart():
         ("kuhn_poker(players=2,players=3)", "parameter 'players' of kuhn_poker is given twice"),
         ("kuhn_poker(players=2", r"game 'kuhn_poker\(players=2' is not of the form name or"),
         ("", "game '' is not of the form name"),
+        ("open_spiel:kuhn_poker", "unknown source of games 'open_spiel'; did you mean 'openspiel'"),
+        (":kuhn_poker", r"unknown source of games '' \(known: efg, openspiel, pgx\)"),
+        ("openspiel:kuhn_pokr", "unknown OpenSpiel game 'kuhn_pokr'; did you mean 'kuhn_poker'"),
+        ("pgx:ches", "unknown pgx game 'ches'; did you mean 'chess'"),
+        ("efg:no_such.efg", "efg file 'no_such.efg': No such file"),
     ],
 )
 def test_bad_specification_is_refused(spec, message):

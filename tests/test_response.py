@@ -11,14 +11,23 @@ from response_cases import beliefs_by_hand, best_values, solved, uniform, value
 from sampling_cases import compiled
 
 from jaxgames.core import TERMINAL, record
-from jaxgames.histories import states_at
+from jaxgames.game_tree import states_at
 from jaxgames.kuhn import BET, PASS
 from jaxgames.registry import make
 from solvers.approximate_best_response import opponents, posterior, response_matches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
-from solvers.approximate_best_response.opponents import Tabular, Uniform, by_rules
-from solvers.approximate_best_response.posterior import PerfectInformation, against
-from solvers.approximate_best_response.response_game import Belief, ResponseGame, Standing, begin
+from solvers.approximate_best_response.opponents import (
+    TabularOpponent,
+    UniformOpponent,
+    rules_opponent,
+)
+from solvers.approximate_best_response.posterior import PerfectInformation, build_response_game
+from solvers.approximate_best_response.response_game import (
+    Belief,
+    ResponseGame,
+    ResponseState,
+    begin,
+)
 from solvers.sampling.indexed_game import indexed_game
 
 KUHN, SMALL = "kuhn_poker", "leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)"
@@ -47,29 +56,29 @@ def test_posteriors_are_bayes(name):
         if None in expected.values():
             never += 1
             with pytest.raises(ValueError, match=rf"probability 0 .* information state {number}"):
-                posterior.chances(source, tree, policies, number)
+                posterior.history_probabilities(source, tree, policies, number)
             continue
-        found = posterior.chances(source, tree, policies, number)
+        found = posterior.history_probabilities(source, tree, policies, number)
         assert found.keys() == expected.keys()
         np.testing.assert_allclose([found[h] for h in expected], [*expected.values()], atol=1e-6)
     assert len(beliefs) == tree.num_states
-    assert never == (posterior.reached(source, tree, policies) == 0).sum()
+    assert never == (posterior.others_reach(source, tree, policies) == 0).sum()
 
 
 def test_places_are_drawn_from_the_posterior():
     source, _, tree = compiled(SMALL)
     policies = solved(SMALL, 4)
     belief = posterior.posterior(source, tree, policies)
-    luck = (jnp.arange(20_000, dtype=jnp.float32) + 0.5) / 20_000
+    noise = (jnp.arange(20_000, dtype=jnp.float32) + 0.5) / 20_000
 
     @jax.jit
     def drawn(state):
         node = tree.at(belief.worlds.place[belief.worlds.first[state]])
-        return jax.vmap(lambda one: belief.sample((), None, node, one))(luck)
+        return jax.vmap(lambda one: belief.sample((), None, node, one))(noise)
 
-    for state in np.flatnonzero(posterior.reached(source, tree, policies))[::5]:
+    for state in np.flatnonzero(posterior.others_reach(source, tree, policies))[::5]:
         history = np.asarray(tree.history)[np.asarray(drawn(jnp.int32(state)))]
-        expected = posterior.chances(source, tree, policies, int(state))
+        expected = posterior.history_probabilities(source, tree, policies, int(state))
         shares = [np.mean(history == each) for each in expected]
         np.testing.assert_allclose(shares, [*expected.values()], atol=1e-3)
 
@@ -79,9 +88,9 @@ def shares_of_the_best(name, policies, settings, *, belief=None):
     source, _, tree = compiled(name)
     won = 0.0
     for player in range(2):
-        response = against(source, tree, policies, responder=player)
+        response = build_response_game(source, tree, policies, responder=player)
         response = response if belief is None else response.replace(belief=belief)
-        found = response_matches.composed(
+        found = response_matches.response_policy(
             response, None, jax.random.key(player), source, settings=settings, batch=16
         )
         won += value(name, policies, player, found)
@@ -94,7 +103,7 @@ def test_search_alone_finds_the_best_response_in_kuhn():
 
 
 def test_search_without_bayes_does_not():
-    policies, belief = one_who_plays_its_cards(), posterior.prior(compiled(KUHN)[2])
+    policies, belief = one_who_plays_its_cards(), posterior.chance_posterior(compiled(KUHN)[2])
     assert shares_of_the_best(KUHN, policies, SETTINGS, belief=belief) < 0.5
 
 
@@ -113,7 +122,7 @@ def test_search_alone_comes_near_the_best_response_in_leduc():
     policies, settings = solved("leduc_poker", 10), IsmctsBr(simulations=20_000, scale=13.0)
     found = shares_of_the_best("leduc_poker", policies, settings)
     assert 0.85 < found < 1 + 1e-5
-    belief = posterior.prior(compiled("leduc_poker")[2])
+    belief = posterior.chance_posterior(compiled("leduc_poker")[2])
     assert shares_of_the_best("leduc_poker", policies, settings, belief=belief) < 0.7
 
 
@@ -125,7 +134,7 @@ def searched(response, key, settings):
 
 def test_side_by_side_is_one_by_one():
     source, _, tree = compiled(KUHN)
-    response = against(source, tree, one_who_plays_its_cards(), responder=1)
+    response = build_response_game(source, tree, one_who_plays_its_cards(), responder=1)
     settings = IsmctsBr(simulations=50, scale=2.0, noise=0.3)
     one = functools.partial(searched, response, settings=settings)
     keys = jax.random.split(jax.random.key(0), 3)
@@ -144,16 +153,16 @@ def test_the_network_leads_the_search():
         return jnp.where(node.actor == 0, params, 0.0), jnp.array([0.0, 9.0])
 
     source, _, tree = compiled(KUHN)
-    response = against(source, tree, uniform(KUHN), responder=0)
+    response = build_response_game(source, tree, uniform(KUHN), responder=0)
     place = tree.worlds.place[tree.worlds.first[0]]
     settings = IsmctsBr(evaluate=says, simulations=1, scale=2.0)
     run = jax.jit(functools.partial(search, settings=settings))
-    found = run(response, 0.25, jax.random.key(0), Standing(place=place, memory=()))
+    found = run(response, 0.25, jax.random.key(0), ResponseState(place=place, memory=()))
     np.testing.assert_array_equal(found.visits, [0, 1])  # a bet, after which the game ends
     settings = IsmctsBr(evaluate=lambda p, n: (p, jnp.array([9.0, 0.0])), simulations=1, scale=2.0)
     run = jax.jit(functools.partial(search, settings=settings))
     keys = jax.random.split(jax.random.key(1), 12)
-    standing = Standing(place=place, memory=())
+    standing = ResponseState(place=place, memory=())
     values = {float(run(response, 0.25, key, standing).values[0]) for key in keys}
     assert 0.5 in values  # passed, the opponent bet: 0.25 of a scale of 2
     assert values <= {0.5, 1.0, -1.0}
@@ -164,7 +173,7 @@ def test_games_against_the_opponent_are_worth_what_they_should_be():
     policies = one_who_plays_its_cards()
     best = best_values(KUHN, policies)
     for player in range(2):
-        response = against(source, tree, policies, responder=player)
+        response = build_response_game(source, tree, policies, responder=player)
         settings = IsmctsBr(simulations=300, scale=2.0)
         won = response_matches.play(
             response, None, jax.random.key(3), settings=settings, num_games=2000
@@ -175,7 +184,9 @@ def test_games_against_the_opponent_are_worth_what_they_should_be():
 
 def test_games_of_policies_are_worth_what_they_should_be():
     policies = one_who_plays_its_cards()
-    won = response_matches.sampled(compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000)
+    won = response_matches.sampled_payoffs(
+        compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000
+    )
     expected = value(KUHN, policies, 0, policies[0])
     assert abs(won[:, 0].mean() - expected) < 4 * won[:, 0].std() / np.sqrt(len(won))
     np.testing.assert_allclose(won.sum(axis=1), 0, atol=1e-6)
@@ -193,10 +204,10 @@ class Cards(Belief):
         told = memory * jnp.where(action == BET, bets, 1 - bets)
         return jnp.where(node.actor == 1, told, memory)
 
-    def sample(self, memory, place, node, luck):
+    def sample(self, memory, place, node, noise):
         cards = jnp.arange(3, dtype=jnp.int32)
         weights = jnp.where(cards == place.cards[0], 0, memory)
-        card = jnp.sum((jnp.cumsum(weights) <= luck * jnp.sum(weights)).astype(jnp.int32))
+        card = jnp.sum((jnp.cumsum(weights) <= noise * jnp.sum(weights)).astype(jnp.int32))
         return place.replace(cards=place.cards.at[1].set(card))
 
 
@@ -211,7 +222,7 @@ def test_games_by_their_rules():
     game = indexed_game(make(KUHN), num_states=2**31 - 1)
     response = ResponseGame(
         game=game,
-        opponent=by_rules(game, plays_its_cards, jnp.array(BETS)),
+        opponent=rules_opponent(game, plays_its_cards, jnp.array(BETS)),
         belief=Cards(),
         responder=jnp.int32(0),
     )
@@ -227,13 +238,13 @@ def test_games_that_hide_nothing():
     """Against uniform play in tic-tac-toe, one move from the end of a game."""
     game = indexed_game(make("tic_tac_toe"), num_states=2**31 - 1)
     response = ResponseGame(
-        game=game, opponent=Uniform(), belief=PerfectInformation(), responder=jnp.int32(0)
+        game=game, opponent=UniformOpponent(), belief=PerfectInformation(), responder=jnp.int32(0)
     )
     state = game.game.init()
     for action in (0, 3, 1, 4):
         state = game.game.step(state, jnp.int32(action))
     run = jax.jit(functools.partial(search, settings=IsmctsBr(simulations=200)))
-    found = run(response, None, jax.random.key(0), Standing(place=state, memory=()))
+    found = run(response, None, jax.random.key(0), ResponseState(place=state, memory=()))
     assert int(jnp.argmax(found.visits)) == 2  # three in a row
     assert float(found.values[2]) == 1.0
     assert (np.asarray(found.visits)[[0, 1, 3, 4]] == 0).all()
@@ -241,8 +252,8 @@ def test_games_that_hide_nothing():
 
 def test_finished_games_are_not_searched():
     source, _, tree = compiled(KUHN)
-    response = against(source, tree, uniform(KUHN), responder=0)
-    over = Standing(place=jnp.int32(tree.nowhere), memory=())
+    response = build_response_game(source, tree, uniform(KUHN), responder=0)
+    over = ResponseState(place=jnp.int32(tree.nowhere), memory=())
     found = jax.jit(functools.partial(search, settings=SETTINGS))(
         response, None, jax.random.key(0), over
     )
@@ -257,10 +268,10 @@ def test_an_agent_that_tells_no_probabilities_is_counted():
     def act(node, key):
         return jax.random.bernoulli(key, bets[node.state % 6]).astype(jnp.int32)
 
-    found = opponents.counted(tree, act, jax.random.key(0), count=2000)
+    found = opponents.sampled_policy(tree, act, jax.random.key(0), count=2000)
     np.testing.assert_allclose(found[0][:, BET], bets, atol=0.05)
-    with pytest.raises(ValueError, match="acts illegally in information state 0"):
-        opponents.counted(tree, lambda node, key: jnp.int32(7), jax.random.key(0))
+    with pytest.raises(ValueError, match="chooses an illegal action in information state 0"):
+        opponents.sampled_policy(tree, lambda node, key: jnp.int32(7), jax.random.key(0))
 
 
 @pytest.mark.parametrize(
@@ -286,23 +297,27 @@ def test_bad_opponents():
         ((good[0] * 2, good[1]), r"policy of player 0 is .* in information state 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            against(source, tree, policies, responder=0)
+            build_response_game(source, tree, policies, responder=0)
     with pytest.raises(ValueError, match=r"responder=2 must be a player of kuhn_poker.*, 0 to 1"):
-        against(source, tree, good, responder=2)
+        build_response_game(source, tree, good, responder=2)
     with pytest.raises(ValueError, match="state=12 must be from 0 to 11"):
-        posterior.chances(source, tree, good, 12)
+        posterior.history_probabilities(source, tree, good, 12)
     game = indexed_game(make(KUHN), num_states=100)
     with pytest.raises(
-        ValueError, match=r"gives \(\) for a state of kuhn_poker.*, which is no pol"
+        ValueError, match=r"policy in a state of kuhn_poker.* has shape \(\), not \(2,\)"
     ):
-        by_rules(game, lambda params, state: jnp.int32(PASS))
-    with pytest.raises(ValueError, match=r"where the legal actions are .* no probabilities"):
-        by_rules(game, lambda params, state: jnp.array([0.5, 0.6]))
+        rules_opponent(game, lambda params, state: jnp.int32(PASS))
+    with pytest.raises(ValueError, match=r"where the legal actions are .* not a policy"):
+        rules_opponent(game, lambda params, state: jnp.array([0.5, 0.6]))
     response = ResponseGame(
-        game=game, opponent=Uniform(), belief=PerfectInformation(), responder=jnp.int32(0)
+        game=game, opponent=UniformOpponent(), belief=PerfectInformation(), responder=jnp.int32(0)
     )
-    with pytest.raises(ValueError, match=r"only a game compiled from kuhn_poker.* can be composed"):
-        response_matches.composed(response, None, jax.random.key(0), source, settings=SETTINGS)
+    with pytest.raises(ValueError, match="must be a game compiled from kuhn_poker"):
+        response_matches.response_policy(
+            response, None, jax.random.key(0), source, settings=SETTINGS
+        )
     with pytest.raises(ValueError, match="num_games=0 must be at least 1"):
         response_matches.play(response, None, jax.random.key(0), settings=SETTINGS, num_games=0)
-    assert isinstance(against(source, tree, good, responder=0).opponent, Tabular)
+    assert isinstance(
+        build_response_game(source, tree, good, responder=0).opponent, TabularOpponent
+    )

@@ -15,18 +15,17 @@ from sampling_cases import (
 )
 
 from jaxgames.core import TERMINAL
-from jaxgames.game_tree import enumerate_game
-from jaxgames.histories import states_at
+from jaxgames.game_tree import enumerate_game, states_at
 from jaxgames.registry import make
 from solvers import evaluation
-from solvers.sampling.decision_tree import policies
-from solvers.sampling.episodes import Line
+from solvers.sampling.decision_tree import split_by_player
+from solvers.sampling.episodes import Trajectory
 from train.rl import a2c, dqn, q_learning
 from train.rl.a2c import A2c
 from train.rl.dqn import Dqn
 from train.rl.environment import (
     build_environment,
-    next_own,
+    next_own_decision,
     payoff_of_actor,
     rules_environment,
 )
@@ -43,17 +42,17 @@ def environment(name):
 
 def line():
     """Of Kuhn: player 0 passes, 1 bets, 0 folds; and one step after the end."""
-    return Line(
+    return Trajectory(
         actor=jnp.array([0, 1, 0, TERMINAL], jnp.int32),
         state=jnp.array([0, 7, 4, 12], jnp.int32),
         action=jnp.array([0, 1, 0, 0], jnp.int32),
-        told=jnp.array([0, 7, 4, 12], jnp.int32),
+        recorded=jnp.array([0, 7, 4, 12], jnp.int32),
         payoffs=jnp.array([-1.0, 1.0]),
     )
 
 
 def test_next_own_decisions_and_payoffs():
-    np.testing.assert_array_equal(next_own(line(), num_players=2)[:3], [2, 4, 4])
+    np.testing.assert_array_equal(next_own_decision(line(), num_players=2)[:3], [2, 4, 4])
     np.testing.assert_array_equal(payoff_of_actor(line()), [-1, 1, -1, 0])
 
 
@@ -75,7 +74,7 @@ def test_q_learning_by_hand():
     here = environment("kuhn_poker")
     learner = q_learning.init(here)
     values = learner.values.at[4].set(jnp.array([-0.5, 0.75])).at[0].set(jnp.array([0.25, 9.0]))
-    learner = q_learning.learned(
+    learner = q_learning.update_from_trajectory(
         here, learner.replace(values=values), line(), settings=QLearning(step_size=0.5)
     )
     np.testing.assert_allclose(learner.values[0], [0.5, 9.0])  # 0.25 to 0.75
@@ -85,7 +84,7 @@ def test_q_learning_by_hand():
 
 
 def test_replay_takes_transitions_in_place_of_the_oldest():
-    replay = dqn.Replay(
+    replay = dqn.DqnReplay(
         count=jnp.array([4, 0], jnp.int32),
         seen=jnp.full((2, 4), 9, jnp.int32),
         action=jnp.full((2, 4), 9, jnp.int32),
@@ -93,7 +92,7 @@ def test_replay_takes_transitions_in_place_of_the_oldest():
         last=jnp.zeros((2, 4), bool),
         payoff=jnp.full((2, 4), 9.0),
     )
-    found = dqn.stored(replay, jax.tree.map(lambda x: x[None], line()))
+    found = dqn.add_transitions(replay, jax.tree.map(lambda x: x[None], line()))
     np.testing.assert_array_equal(found.count, [6, 1])  # of a capacity of 3
     np.testing.assert_array_equal(found.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
     np.testing.assert_array_equal(found.action[:, :3], [[9, 0, 0], [1, 9, 9]])
@@ -124,7 +123,7 @@ def best_response(run, policy_of, *, compiled_game, player, seed=5):
     where the game is compiled, `policy_of(environment, learner, node)` where it is not.
     """
     _, public, tree = compiled("kuhn_poker")
-    opponent = policies(tree, random_table(tree, seed=seed))
+    opponent = split_by_player(tree, random_table(tree, seed=seed))
     other = 1 - player
     if compiled_game:
         here, ends = environment("kuhn_poker"), np.cumsum((0, *tree.num_decisions))
@@ -271,7 +270,7 @@ def test_learning_rates_go_side_by_side():
 @pytest.mark.parametrize(
     ("make_settings", "message"),
     [
-        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be over 0 and at most 1"),
+        (lambda: QLearning(step_size=0.0), "step_size=0.0 must be above 0 and at most 1"),
         (lambda: A2c(critic_updates=0), "critic_updates=0 must be at least 1"),
         (lambda: A2c(entropy=-1.0), "entropy=-1.0 must be at least 0"),
         (lambda: Dqn(capacity=0), "capacity=0 must be at least 1"),

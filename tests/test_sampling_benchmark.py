@@ -1,4 +1,4 @@
-"""The benchmark of sampling: results of the one schema, and unequal answers are refused."""
+"""The benchmark of sampling: results follow the schema, and unequal answers are refused."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_result_follows_the_schema(tmp_path):
 
 @pytest.mark.parametrize("name", ["ours, one learner", "OpenSpiel C++"])
 @pytest.mark.parametrize("task", ["external sampling, Kuhn", "IS-MCTS, Kuhn"])
-def test_work_is_done_as_told(task, name):
+def test_a_program_does_the_work_it_is_asked_for(task, name):
     measured = program(name, TASKS[task], 1)
     done = measured.work(2001)
     assert 2001 <= done <= 3000  # whole iterations, whole searches
@@ -33,7 +33,7 @@ def test_work_is_done_as_told(task, name):
 
 def test_other_answers_are_refused():
     ours, peers = {"answer": [0.5, 0.5]}, {"answer": [0.75, 0.25]}
-    with pytest.raises(ValueError, match=r"Kuhn: ours finds .* 33% apart"):
+    with pytest.raises(ValueError, match=r"Kuhn: the answer of ours is .* 33% apart"):
         sampling.check_equal("Kuhn", ours, peers, 0.3)
     sampling.check_equal("Kuhn", ours, peers, 0.34)
     sampling.check_equal("Kuhn", {}, peers, 0.1)  # nothing to compare

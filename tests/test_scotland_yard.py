@@ -310,7 +310,7 @@ class Walk:
     states: object  # leaves [S, ...]
     levels: list[slice]
     actor: np.ndarray  # [S]
-    legal: np.ndarray  # [S, N, A]
+    legal: np.ndarray  # [S, A, N]
     rows: np.ndarray  # [S, 2, N]
     child: np.ndarray  # [S, K] numbers, -1 where there is none
     follow: np.ndarray  # [S, N, A, K, 2] from rows (n, 0)
@@ -384,10 +384,10 @@ def _follow(found, node, row, action):
 
 @functools.cache
 def random_policy(spec):
-    """A policy [S, N, A] that depends on public state and station only."""
+    """A policy [S, A, N] that depends on public state and station only."""
     legal = walk(spec).legal
     noise = np.random.default_rng(0).random(legal.shape) * legal
-    return noise / np.maximum(noise.sum(axis=2, keepdims=True), 1e-300)
+    return noise / np.maximum(noise.sum(axis=1, keepdims=True), 1e-300)
 
 
 def beliefs(spec):
@@ -398,18 +398,15 @@ def beliefs(spec):
     @jax.jit
     @jax.vmap
     def down(state, reach, policy):
-        actor = public.actor(state)
-        acted = public.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy)
-        both = [jnp.where(actor == p, acted, public.see_down(state, p, reach[p])) for p in range(2)]
-        return jnp.stack(both, axis=1)
+        children = jnp.arange(public.num_children, dtype=jnp.int32)
+        return jax.vmap(lambda child: public.down(state, child, reach, policy))(children)
 
     @jax.jit
     @jax.vmap
     def up(state, reach, policy, below):
         actor = public.actor(state)
-        actions = public.act_up(state, jnp.where(actor == 1, below[:, 1], below[:, 0]))
-        own = jnp.sum(policy * actions, axis=1)
-        seen = [public.see_up(state, p, below[:, p]) for p in range(2)]
+        actions, seen = public.up(state, below.swapaxes(0, 1))
+        own = jnp.sum(policy * actions, axis=0)
         inner = jnp.stack([jnp.where(actor == p, own, seen[p]) for p in range(2)])
         final = [public.terminal_values(state, p, reach[1 - p]) for p in range(2)]
         return jnp.where(actor == TERMINAL, jnp.stack(final), inner)
@@ -437,7 +434,8 @@ def by_hand(spec):
     for part in parts:
         above, action = tree.parent[part], tree.parent_action[part]
         actor = tree.actor[above]
-        played = policy[node[above], np.where(actor == 0, row[above], 0), action % policy.shape[2]]
+        acting = np.where(actor == 0, row[above], 0)
+        played = policy[node[above], action % policy.shape[1], acting]
         factor[part] = np.where(actor == CHANCE, tree.chance_prob[part], played)
         by_player = np.where(actor[:, None] == np.arange(2), played[:, None], 1)
         reach[part] = reach[above] * by_player
@@ -457,7 +455,7 @@ def test_public_states_are_those_of_the_histories(spec):
     on = node >= 0
     np.testing.assert_array_equal(found.actor[node[on]], tree.actor[on])
     acting_row = np.where(tree.actor == 0, row, 0)
-    np.testing.assert_array_equal(found.legal[node, acting_row][on], tree.legal[on])
+    np.testing.assert_array_equal(found.legal[node, :, acting_row][on], tree.legal[on])
     silent = found.actor == CHANCE
     assert silent.any() == (spec == FULL)
     for theirs in (tree.public_state[on], tree.information_state[on, 1]):
@@ -509,20 +507,22 @@ def assert_transposed(public, states):
 
     @jax.jit
     @jax.vmap
-    def products(state, reach, values, row):
-        act_down, act_up = public.act_down(state, reach), public.act_up(state, values)
-        pairs = [(jnp.sum(act_down * values), jnp.sum(reach * act_up))]
-        for player in range(2):
-            down, up = public.see_down(state, player, row), public.see_up(state, player, values)
-            pairs.append((jnp.sum(down * values), jnp.sum(row * up)))
-        return jnp.asarray(pairs)
+    def products(state, policy, values, reach):
+        """Of reaches and values, in the children and here, for both players `[2, 2]`."""
+        children = jnp.arange(public.num_children, dtype=jnp.int32)
+        below = jax.vmap(lambda child: public.down(state, child, reach, policy))(children)
+        actions, seen = public.up(state, values)
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == public.actor(state)
+        own = jnp.where(acts, jnp.sum(policy * actions, axis=0)[None], seen)
+        down = jnp.sum(below.swapaxes(0, 1) * values, axis=(1, 2))
+        return jnp.stack([down, jnp.sum(reach * own, axis=1)], axis=1)
 
     found = in_blocks(
         products,
         states,
-        random.normal(size=(count, rows, actions)),
-        random.normal(size=(count, public.num_children, rows)),
-        random.normal(size=(count, rows)),
+        random.normal(size=(count, actions, rows)),
+        random.normal(size=(count, 2, public.num_children, rows)),
+        random.normal(size=(count, 2, rows)),
     )
     assert (found[:, :, 0] != 0).any(axis=0).all()
     np.testing.assert_allclose(found[:, :, 0], found[:, :, 1], rtol=1e-9, atol=1e-9)
@@ -543,24 +543,23 @@ def test_pairs_follow_the_maps():
     @jax.jit
     @jax.vmap
     def units(state):
-        """Where a reach of 1 in one row (and action) goes: [N, A, K, N] and [2, N, K, N]."""
-        one = lambda row, action: public.act_down(state, row[:, None] * action[None, :])  # noqa: E731
-        acted = jax.vmap(lambda row: jax.vmap(lambda a: one(row, a))(actions))(rows)
-        see = [jax.vmap(lambda row, p=p: public.see_down(state, p, row))(rows) for p in range(2)]
-        return acted, jnp.stack(see)
+        """Where reaches of 1 in a row go if an action is played: [N, A, K, 2, N]."""
+        children = jnp.arange(public.num_children, dtype=jnp.int32)
+
+        def down(row, action):
+            reach = jnp.broadcast_to(row, (2, public.num_rows))
+            policy = jnp.broadcast_to(action[:, None], (public.num_actions, public.num_rows))
+            return jax.vmap(lambda child: public.down(state, child, reach, policy))(children)
+
+        return jax.vmap(lambda row: jax.vmap(lambda action: down(row, action))(actions))(rows)
 
     sample = np.random.default_rng(4).permutation(len(found.actor))[:512]
-    acted, seen = in_blocks(units, take(found.states, sample))
-    follow, actor = found.follow[sample], found.actor[sample]
+    reach = in_blocks(units, take(found.states, sample))
+    follow = found.follow[sample]
     shape = follow.shape[:-1]  # [S, N, A, K]
     where = lambda unit: np.where(unit.any(axis=-1), unit.argmax(axis=-1), -1)  # noqa: E731
-    mr_x = np.where((actor == 0)[:, None, None, None], where(acted), where(seen[:, 0])[:, :, None])
-    theirs = np.where(
-        (actor == 1)[:, None, None, None],
-        where(acted)[:, :1],
-        where(seen[:, 1])[:, :1, None],
-    )
-    mr_x, theirs = np.broadcast_to(mr_x, shape), np.broadcast_to(theirs, shape)
+    mr_x = where(reach[..., 0, :])
+    theirs = np.broadcast_to(where(reach[:, :1, :, :, 1]), shape)
     there = (mr_x >= 0) & (theirs >= 0) & found.rows[sample, 0][:, :, None, None]
     np.testing.assert_array_equal(follow[..., 0], np.where(there, mr_x, -1))
     np.testing.assert_array_equal(follow[..., 1], np.where(there, theirs, -1))
@@ -600,7 +599,7 @@ def test_beliefs_follow_random_games_in_london(london_games):
                 break
             assert pair.tolist() == [expected.mr_x, 0]
             jax.tree.map(np.testing.assert_array_equal, state.board, expected.board)
-            np.testing.assert_array_equal(legal[pair[actor]], expected.legal)
+            np.testing.assert_array_equal(legal[:, pair[actor]], expected.legal)
             np.testing.assert_array_equal(
                 features, _features(game, jax.tree.map(jnp.asarray, expected))[2 * 199 :]
             )

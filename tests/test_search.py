@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make

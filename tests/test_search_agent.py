@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import NO_STATE, list_public_states
 from jaxgames.beliefs.places import table_places
-from jaxgames.beliefs.table import NOWHERE, belief_table
+from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.leduc import RAISE

@@ -1,4 +1,4 @@
-"""The benchmark of searches: what it counts is what is there, and unequal answers are refused."""
+"""The benchmark of searches: its counts are right, and unequal answers are refused."""
 
 import csv
 import time
@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from experiments import benchmarks
-from experiments.benchmarks import mctx_search, network_floor, search, search_pieces, tree_growth
+from experiments.benchmarks import (
+    growing_tree_search,
+    mctx_search,
+    network_floor,
+    search,
+    search_report,
+    tree_growth,
+)
+from experiments.benchmarks.measurements import seconds_per_turn
+from experiments.benchmarks.reports import Row
 from experiments.benchmarks.search_tasks import TASKS, before_mate, build
 from experiments.harness import results
 from jaxgames.core import TERMINAL
@@ -41,7 +50,7 @@ def test_result_follows_the_schema(folder):
     assert 0 < speed.low <= speed.value <= speed.high
     assert all(number.name.count(":") == 1 for number in result.numbers)
     assert len({number.name for number in result.numbers}) == len(result.numbers)
-    parts = [result.number(f"{name}:{TASK}").value for name in search._SHARES]
+    parts = [result.number(f"{name}:{TASK}").value for name in search_report._PARTS]
     assert sum(parts) == pytest.approx(1)
     ratio = result.number(f"floor, searches/s:{TASK}").value / speed.value
     assert result.number(f"floor / ours:{TASK}").value == pytest.approx(ratio)
@@ -57,7 +66,7 @@ def test_details_and_figure(folder):
     assert TASK in (folder / "table.md").read_text()
 
 
-def test_leaves_are_counted_as_the_search_goes():
+def test_leaves_are_counted_in_every_iteration():
     """Against a search that is made one iteration at a time."""
     setting = build(TASKS[TASK])
     game, settings = setting.game, setting.settings
@@ -77,16 +86,16 @@ def test_leaves_are_counted_as_the_search_goes():
             state = grow(jax.random.fold_in(key, number), step(state))
         states.append(state)
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    np.testing.assert_array_equal(search_pieces.leaves_by_iteration(batch), expected)
-    found = search_pieces.calls(setting, batch)
+    np.testing.assert_array_equal(growing_tree_search.leaves_by_iteration(batch), expected)
+    counted = growing_tree_search.network_calls(setting, batch)
     priors = settings.simulations + 1
-    assert found["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
-    assert found["simulations"] == settings.simulations
+    assert counted["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
+    assert counted["simulations"] == settings.simulations
     inputs = network_floor.layers(setting.params["torso"])[0][0]
     rows, actions = game.num_rows, game.num_actions
     torso, value, prior = inputs * 8, 8 * 2 * rows, 8 * actions * rows
     by_hand = 2 * (np.sum(expected) / 2 * (torso + value) + priors * (torso + prior))
-    assert found["operations"] == pytest.approx(by_hand)
+    assert counted["operations"] == pytest.approx(by_hand)
 
 
 def test_matrix_rate_is_measured():
@@ -94,12 +103,12 @@ def test_matrix_rate_is_measured():
     assert 1e6 < rate < 1e15
 
 
-def test_a_turn_is_timed_without_what_is_around_it():
+def test_a_turn_is_timed_without_the_fixed_cost():
     def run(count):
         time.sleep(0.02 + 0.005 * int(count))
         return count
 
-    spent = network_floor.seconds_per_turn(run, seconds=0.08)
+    spent = seconds_per_turn(run, seconds=0.08)
     assert 0.004 < spent < 0.01  # sleep may take longer on a busy machine
 
 
@@ -112,24 +121,26 @@ def test_a_turn_is_timed_without_what_is_around_it():
     ],
 )
 def test_unequal_work_and_answers_are_refused(task, run, message):
-    ours = benchmarks.Row(task=task, program=search.OURS, runs=[{"answer": [0.5, 0.5]}])
+    ours = Row(task=task, program=search_report.OURS, runs=[{"answer": [0.5, 0.5]}])
     equal = {"answer": [0.5, 0.5], "simulations": TASKS[task].simulations, "move": TASKS[task].mate}
-    other = benchmarks.Row(task=task, program="other", runs=[equal])
+    other = Row(task=task, program="other", runs=[equal])
     search.check_equal(other, [ours, other])
-    wrong = benchmarks.Row(task=task, program="other", runs=[equal | run])
+    wrong = Row(task=task, program="other", runs=[equal | run])
     with pytest.raises(ValueError, match=message):
         search.check_equal(wrong, [ours, wrong])
 
 
-def test_a_capacity_that_matters_is_refused():
+def test_a_capacity_that_changes_policies_is_refused():
     tree_growth.check_equal("a_game", 16, [0.5], [0.5])
     with pytest.raises(ValueError, match="a_game, 16 nodes: twice the capacity"):
         tree_growth.check_equal("a_game", 16, [0.5], [0.501])
 
 
 def test_linear_growth_has_exponent_1():
-    assert search.exponent([[16, 9.0, 9.0], [64, 2.0, 2.0], [128, 4.0, 4.0]]) == pytest.approx(1)
-    assert search.exponent([[16, 1.0, 1.0]]) is None
+    assert search_report.exponent(
+        [[16, 9.0, 9.0], [64, 2.0, 2.0], [128, 4.0, 4.0]]
+    ) == pytest.approx(1)
+    assert search_report.exponent([[16, 1.0, 1.0]]) is None
 
 
 @pytest.mark.parametrize(
@@ -147,12 +158,12 @@ def test_unknown_names_are_refused(options, message, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name, task in TASKS.items() if task.mate is not None])
-def test_one_move_wins_there(name):
+def test_one_move_wins_before_mate(name):
     task = TASKS[name]
     game = before_mate(task, build(task).game)
     pays = []
     for move in np.flatnonzero(game.child_mask(game.root())):
-        after = game.after(game.root(), jnp.int32(move))
+        after = game.child(game.root(), jnp.int32(move))
         if game.actor(after) == TERMINAL:
             pays.append((int(move), float(game.terminal_values(after, 0, jnp.ones(1))[0])))
     assert pays == [(task.mate, 1.0)]
@@ -161,14 +172,14 @@ def test_one_move_wins_there(name):
 
 @pytest.mark.slow
 def test_all_programs_agree(tmp_path):
-    """With AlphaZero's search where mctx is installed, on two devices, and as trees grow."""
+    """Also AlphaZero's search where mctx is installed, two devices, and growing trees."""
     benchmarks.run("search", tmp_path, preset="smoke")
     with (tmp_path / "benchmark.csv").open() as file:
-        found = [(row["task"], row["program"]) for row in csv.DictReader(file)]
+        measured = [(row["task"], row["program"]) for row in csv.DictReader(file)]
     expected = [(TASK, "ours"), (TASK, "ours, 2 devices"), (CHILDREN, "ours")]
     expected += [(CHILDREN, search.RIVAL)] * mctx_search.is_installed()
-    assert found == expected
-    points = results.read_result(tmp_path / "result.json")
-    assert points.number("32 nodes:leduc_poker, twice the capacity").value > 0
-    searches = points.number("ISMCTS-BR:Kuhn (8), zero").value
-    assert 0 < points.number("ISMCTS-BR, games:Kuhn (8), zero").value < searches
+    assert measured == expected
+    result = results.read_result(tmp_path / "result.json")
+    assert result.number("32 nodes:leduc_poker, twice the capacity").value > 0
+    searches = result.number("ISMCTS-BR:Kuhn (8), zero").value
+    assert 0 < result.number("ISMCTS-BR, games:Kuhn (8), zero").value < searches

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from nets import cvpn

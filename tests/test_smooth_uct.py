@@ -10,7 +10,7 @@ from experiments import cli
 from experiments.harness import results
 from experiments.tabular import smooth_uct_kuhn, smooth_uct_leduc
 from solvers import cfr, evaluation
-from solvers.sampling.decision_tree import policies
+from solvers.sampling.decision_tree import split_by_player
 
 
 def test_a_run_in_kuhn(tmp_path):
@@ -49,27 +49,27 @@ def equilibrium(alpha):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
 def test_equilibria_of_kuhn(alpha):
-    """All of the family are equilibria, and have no error."""
+    """Every member of the family is an equilibrium, and has no error."""
     _, public, tree = compiled("kuhn_poker")
-    policy = policies(tree, equilibrium(alpha))
+    policy = split_by_player(tree, equilibrium(alpha))
     assert float(evaluation.nash_conv(public, policy)) == pytest.approx(0, abs=1e-6)
     assert float(smooth_uct_kuhn.equilibria().error(policy)) == pytest.approx(0, abs=1e-12)
 
 
 def test_error_is_that_to_the_closest_equilibrium():
-    """Against the closest of many."""
+    """Compared with the closest of many equilibria."""
     _, _, tree = compiled("kuhn_poker")
     error = jax.jit(smooth_uct_kuhn.equilibria().error)
     many = np.stack([np.asarray(equilibrium(alpha)) for alpha in np.linspace(0, 1 / 3, 301)])
     for seed in range(4):
         bets = np.random.default_rng(seed).uniform(size=12).astype(np.float32) ** (seed + 1)
-        policy = policies(tree, jnp.stack([1 - bets, bets], axis=1))
+        policy = split_by_player(tree, jnp.stack([1 - bets, bets], axis=1))
         closest = ((many[:, :, 1] - bets) ** 2).mean(axis=1).min()
         assert float(error(policy)) == pytest.approx(closest, abs=1e-4)
 
 
 def test_cfr_comes_near_the_family():
-    """Another solver, which knows of no family."""
+    """The policy of another solver, which does not know the family."""
     _, public, _ = compiled("kuhn_poker")
     state = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=1000)
     assert float(smooth_uct_kuhn.equilibria().error(cfr.average_policy(public, state))) < 1e-4
@@ -83,7 +83,7 @@ def test_where_curves_cross():
         "never": np.array([[3.0], [2.0], [1.0], [1.0]]),
         "always": np.array([[3.0], [2.0], [1.0], [0.5]]),
     }
-    found = {
+    crossings = {
         name: smooth_uct_leduc.passed(at, curves, name) for name in ("late", "never", "always")
     }
-    assert found == {"late": 40, "never": None, "always": 10}
+    assert crossings == {"late": 40, "never": None, "always": 10}

@@ -21,7 +21,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
     numbers = results.read_result(whole / "result.json").numbers
     assert [number.name for number in numbers] == ["untrained SoG(4,1)", "SoG(4,1)"]
     assert all(number.low <= number.value <= number.high for number in numbers)
-    step, steps = training_run.loop.train_step, 0
+    step, steps = training_run.student_of_games_training.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
@@ -31,7 +31,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
         return step(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training_run.loop, "train_step", interrupted)
+        patch.setattr(training_run.student_of_games_training, "train_step", interrupted)
         assert run("--preset smoke", parts) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert not (parts / "result.json").exists()
@@ -47,12 +47,12 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
     ]
 
 
-def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
+def test_training_stops_at_numbers_that_are_not_finite(tmp_path, monkeypatch, capfd):
     def broken(game, graph, state, *, settings):
         fine, wrong = dict.fromkeys(learner.CHECKED, jnp.float32(0)), jnp.float32(jnp.nan)
         return state, fine | {"total": wrong, "values": wrong}
 
-    monkeypatch.setattr(training_run.loop, "train_step", broken)
+    monkeypatch.setattr(training_run.student_of_games_training, "train_step", broken)
     assert run("--preset smoke", tmp_path) == 2
     message = capfd.readouterr().err.splitlines()[-1]
     assert "step 0: not finite: " in message

@@ -19,16 +19,16 @@ def solved():
 
 
 def play(allowed):
-    """The policy of an agent that takes the first allowed action wherever it comes to."""
+    """The policy of an agent that takes the first allowed action in every position."""
     positions, _ = solved()
     asked = []
 
-    def find(numbers, states):
+    def choose(numbers, states):
         asked.append(numbers)
         np.testing.assert_array_equal(states.num_steps, positions.depth[numbers])
         return allowed[numbers].argmax(axis=1)
 
-    policy = sog_tictactoe.composed(positions, find, batch=16)
+    policy = sog_tictactoe.composed(positions, choose, batch=16)
     assert all(len(numbers) == 16 for numbers in asked)
     return positions, policy
 
@@ -42,14 +42,14 @@ def test_a_perfect_agent_never_loses():
 
 
 def test_an_agent_that_fills_the_first_cell_is_met_by_all_its_games():
-    """As first player it begins in a corner, which only the centre draws against."""
+    """As first player it begins in a corner, against which only the centre draws."""
     positions, policy = play(solved()[0].child >= 0)
     met = np.flatnonzero(policy.any(axis=1))
     assert 0 in met
     assert (policy[met].argmax(axis=1) == (positions.child[met] >= 0).argmax(axis=1)).all()
     for seat in range(2):
-        mine = met[positions.actor[met] == seat]
-        assert (positions.depth[mine] % 2 == seat).all()
+        own = met[positions.actor[met] == seat]
+        assert (positions.depth[own] % 2 == seat).all()
         shares = sog_tictactoe.against_perfect(positions, policy, seat=seat)
         assert sum(shares) == pytest.approx(1)
         assert shares[0] > 0.5

@@ -19,18 +19,18 @@ def test_variants_of_an_agent(tmp_path, monkeypatch, capfd):
     folder, out = write_agent(tmp_path / "agent"), tmp_path / "out"
     arguments = ["sog_variants", "--preset", "smoke", "--agent", str(folder), "--out", str(out)]
     assert cli.main(arguments) == 0
-    found = results.read_result(out / "result.json")
-    exploitability, calls = found.numbers[::2], found.numbers[1::2]
+    result = results.read_result(out / "result.json")
+    exploitability, calls = result.numbers[::2], result.numbers[1::2]
     assert [number.name for number in exploitability] == [f"SoG(4):{name}" for name in names]
     assert exploitability[0].value != exploitability[1].value
     assert all(0 < number.value < 458.4 for number in exploitability)  # better than uniform
     assert [number.name for number in calls] == [f"calls, SoG(4):{name}" for name in names]
     assert all(number.value > 4 for number in calls)
-    assert found.config["game"] == "kuhn_poker(players=2)"
+    assert result.config["game"] == "kuhn_poker(players=2)"
     assert "own decisions only" in capfd.readouterr().out
 
 
-def test_an_agent_that_is_not_there(tmp_path, capfd):
+def test_folders_without_an_agent_are_refused(tmp_path, capfd):
     out = tmp_path / "out"
     arguments = ["sog_variants", "--out", str(out), "--agent", str(tmp_path)]
     assert cli.main(arguments) == 2

@@ -75,11 +75,12 @@ def test_a_spot_solved(tmp_path, capsys):
 
 
 def test_sizes_by_street_and_player():
-    """All-in only, but for a third of the pot by who is in position; 300 chips are there to win."""
+    """Only all-in bets, except that the player in position may bet a third of the pot; of the
+    stacks, the 300 chips count."""
     words = [word for option in SPOT.items() for word in option]
     words += ["--bets", "allin", "--raises", "", "--stack", "300", "5000", "--least-bet", "70"]
     words += ["--sizes", "ip bets 33%,allin", "river oop bets"]
-    betting = solve_holdem.build(tyro.cli(solve_holdem.Config, args=words)).betting
+    betting = solve_holdem.build(tyro.cli(solve_holdem.Arguments, args=words)).betting
     assert betting.actions[0] == ("check",)
     assert betting.actions[betting.child[0, 0]] == ("check", "bet 70", "allin")
     assert betting.paid.max() == 300

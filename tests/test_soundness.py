@@ -11,8 +11,9 @@ import pytest
 from experiments import cli
 from experiments.harness import results
 from experiments.student_of_games import sog_soundness
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.registry import make
 from solvers.regret import PredictiveRegretMatchingPlus
 from solvers.search import exact_solver, leaf_evaluators
 from solvers.search.agent_exploitability import agents, searched_exploitability
@@ -22,14 +23,14 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 @functools.cache
 def exactly_solved(name, accuracy):
     """A game, its public states, and leaves that are solved in `accuracy` iterations."""
-    table = belief_table_by_name(name)
+    table = belief_table(make(name))
     states = list_public_states(table)
     oracle = exact_solver.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
     return table, states, leaf_evaluators.Noisy(oracle)
 
 
 def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **changes):
-    """Exploitability of searches with such leaves, their values in `error`."""
+    """Exploitability of searches with leaves that are solved, their values `error` off at most."""
     table, states, evaluate = exactly_solved(name, accuracy)
     settings = GrowingTreeCfr(
         evaluate,
@@ -42,10 +43,10 @@ def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **cha
     shape = (len(table.actors), 2, table.num_rows)
     noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
     keys = jax.random.split(jax.random.key(0), 1)
-    found = searched_exploitability(
+    exploitability = searched_exploitability(
         table, states, (None, noise), keys, settings=settings, chains=agents(), batch=batch
     )
-    return float(found[0])
+    return float(exploitability[0])
 
 
 @pytest.mark.slow
@@ -79,9 +80,9 @@ def test_exact_leaves_need_no_tree():
 def test_growing_trees_with_exact_leaves_tend_to_equilibrium(name, simulations, settings):
     """Below 0.001 (1 mbb/h in poker) in the end, with the minimiser that converges fast."""
     fast = dict(minimizer=PredictiveRegretMatchingPlus(), averaging_power=2.0, follow_share=1.0)
-    found = [measured(name, simulations=count, **settings, **fast) for count in simulations]
-    assert all(after < before / 2 for before, after in itertools.pairwise(found))
-    assert found[-1] < 0.001
+    curve = [measured(name, simulations=count, **settings, **fast) for count in simulations]
+    assert all(after < before / 2 for before, after in itertools.pairwise(curve))
+    assert curve[-1] < 0.001
 
 
 @pytest.fixture
@@ -111,9 +112,9 @@ def test_results_of_a_run(tmp_path, small):
 
 def test_constants_of_kuhn():
     """Counted by hand: four public states with decisions, check-bet being the only third one."""
-    table = belief_table_by_name("kuhn_poker")
-    found = sog_soundness.constants_of(table, list_public_states(table))
-    assert dataclasses.asdict(found) == {
+    table = belief_table(make("kuhn_poker"))
+    constants = sog_soundness.constants_of(table, list_public_states(table))
+    assert dataclasses.asdict(constants) == {
         "resolves": 2,
         "frontier": 3,
         "states": 12,
@@ -121,5 +122,5 @@ def test_constants_of_kuhn():
         "spread": 4.0,
         "mass": pytest.approx(1.0),
     }
-    assert found.bound(200, 0.5) == pytest.approx(12 * (3 * 0.5 + 12 * 4 * 0.1), rel=1e-5)
-    assert np.isfinite(found.bound(1, 0.0))
+    assert constants.bound(200, 0.5) == pytest.approx(12 * (3 * 0.5 + 12 * 4 * 0.1), rel=1e-5)
+    assert np.isfinite(constants.bound(1, 0.0))

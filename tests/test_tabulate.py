@@ -5,16 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
-from jaxgames.beliefs.table import belief_table
-from jaxgames.beliefs.tabulate import belief_table_by_name, tabulate
+from jaxgames.beliefs.tabulate import tabulate
 from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from solvers.evaluation.belief_exploitability import exploitability, reach_and_values
 
 
 def uniform_and_random(game, listing):
-    legal = jax.vmap(game.legal)(listing.state).swapaxes(1, 2)
+    legal = jax.vmap(game.legal)(listing.state)
     weights = jax.random.uniform(jax.random.key(0), legal.shape)
     weights = jnp.where(legal, weights, 0)
     total = jnp.sum(weights, axis=1, keepdims=True)
@@ -62,7 +62,7 @@ def test_pairs_follow_as_in_the_game():
         (state, n, a)
         for state in np.flatnonzero(actor >= 0)
         for n in np.flatnonzero(rows[state, 0])
-        for a in np.flatnonzero(legal[state, n if actor[state] == 0 else 0])
+        for a in np.flatnonzero(legal[state, :, n if actor[state] == 0 else 0])
     ]
     state, row, action = np.array(jobs, np.int32).T
     pair = np.stack([row, np.zeros_like(row)], axis=1)
@@ -81,4 +81,4 @@ def test_too_large_to_tabulate():
 
 
 def test_by_name():
-    assert belief_table_by_name("kuhn_poker").name == "kuhn_poker(players=2)"
+    assert belief_table(make("kuhn_poker")).name == "kuhn_poker(players=2)"

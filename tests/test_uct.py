@@ -11,7 +11,7 @@ from sampling_cases import assert_side_by_side_is_one_by_one, compiled
 from jaxgames.core import TERMINAL
 from solvers import evaluation
 from solvers.sampling import uct
-from solvers.sampling.episodes import Line
+from solvers.sampling.episodes import Trajectory
 
 
 def by_hand(payoffs, choices, count):
@@ -31,14 +31,14 @@ def test_visits_and_means_by_hand():
     learner, choices = uct.init(tree), [(0, 1), (1, 1), (0, 0), (0, 1), (1, 0)]
     for count, (row, column) in enumerate(choices, start=1):
         won = 1.0 if row == column else -1.0
-        line = Line(
+        line = Trajectory(
             actor=jnp.array([0, 1, TERMINAL]),
             state=jnp.array([0, 1, tree.num_states]),
             action=jnp.array([row, column, 0]),
-            told=jnp.array([True, True, False]),
+            recorded=jnp.array([True, True, False]),
             payoffs=jnp.array([won, -won]),
         )
-        learner = uct.backed_up(learner, line)
+        learner = uct.back_up(learner, line)
         visits, values = by_hand([[1, -1], [-1, 1]], choices, count)
         np.testing.assert_array_equal(learner.visits[:-1], visits)
         np.testing.assert_allclose(learner.values[:-1], values, atol=1e-6)
@@ -52,16 +52,16 @@ def test_means_keep_what_float32_drops():
     learner = before.replace(
         visits=jnp.full_like(before.visits, many), values=jnp.full_like(before.values, 0.5)
     )
-    line = Line(
+    line = Trajectory(
         actor=jnp.array([0, 1, TERMINAL]),
         state=jnp.array([0, 1, tree.num_states]),
         action=jnp.array([0, 0, 0]),
-        told=jnp.array([True, True, False]),
+        recorded=jnp.array([True, True, False]),
         payoffs=jnp.array([1.0, -1.0]),
     )
 
     after = jax.jit(
-        lambda learner: jax.lax.fori_loop(0, 1000, lambda _, x: uct.backed_up(x, line), learner)
+        lambda learner: jax.lax.fori_loop(0, 1000, lambda _, x: uct.back_up(x, line), learner)
     )(learner)
     moved = np.asarray(after.values, np.float64) + np.asarray(after.lost) - 0.5
     np.testing.assert_allclose(moved[:2, 0], [500 / many, -1500 / many], rtol=1e-3)

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgames.beliefs.table import belief_table
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
@@ -82,11 +82,12 @@ def numbers(state, found):
 def with_checkpoints(step, folder, last):
     """Goes on from the checkpoint in `folder`, if there is one, up to step `last(first)`; says so
     after every step."""
-    from train import checkpoints, metrics  # imports Orbax
+    from solvers import checkpoint  # imports Orbax
+    from train import metrics
 
     state = start()
     if (folder / "state").exists():
-        state = checkpoints.restore(folder / "state", state, identity=IDENTITY)
+        state = checkpoint.read(folder / "state", state, identity=IDENTITY)
     first, found = int(state.step), None
     with metrics.MetricsWriter(folder, step=first) as writer:
         while int(state.step) < last(first):
@@ -95,7 +96,7 @@ def with_checkpoints(step, folder, last):
             require_finite(found, number)
             writer.write(number, found)
             if (number + 1) % SAVE_EVERY == 0:
-                checkpoints.save(folder / "state", state, identity=IDENTITY)
+                checkpoint.write(folder / "state", state, identity=IDENTITY)
             print(number, flush=True)
     return numbers(state, found)
 

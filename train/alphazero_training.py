@@ -1,16 +1,16 @@
-"""AlphaZero (Silver et al. 2018), and a best response to a fixed agent learned in the same way.
+"""Training by AlphaZero (Silver et al. 2018), or of a best response to a fixed agent.
 
-    graph, params = nnx.split(new_network(game, seed=0))
+    graph, params = nnx.split(new_value_prior(game, seed=0))
     search = AlphaZero(ValuePriorEvaluator(graph), simulations=32, noise=0.25, sampled_moves=10)
     settings = AlphaZeroSettings(search=search, ...)
-    state = new_alphazero_training(game, params, key, settings=settings)
-    state, metrics = train_step(game, graph, state, settings=settings)
+    state = alphazero_training.init(game, params, key, settings=settings)
+    state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
 
-A step plays whole games, side by side, and makes some gradient updates. With an `opponent` they are
-against it, and the learner's search draws the opponent's moves from its prior: ISMCTS-BR (Timbers
-et al. 2020) in games of perfect information.
+A step plays whole games side by side and makes some gradient updates. With an `opponent` the games
+are played against it, and the learner's search draws the opponent's moves from its prior: ISMCTS-BR
+(Timbers et al. 2020) in games of perfect information.
 
-Networks, examples and the loss are those of other best responses (`train.best_response_training`).
+Networks, examples and the loss are those of best responses (`train.best_response_training`).
 """
 
 from __future__ import annotations
@@ -25,49 +25,18 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
-from nets.value_prior import ValuePrior
+from jaxgames.debug import checked
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
+from solvers.perfect_information.positions import legal_actions, require_perfect_information
+from solvers.value_checks import check_training
 from train import data_sharding, replay
-from train.best_response_training import Example, loss
+from train.best_response_training import ResponseExample, response_loss
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_learner
-
-
-@dataclasses.dataclass(frozen=True)
-class ValuePriorEvaluator:
-    """Asks a network that `new_network` made, from `nnx.split` of it."""
-
-    graph: nnx.GraphDef
-
-    def __call__(
-        self, params: PyTree, game: PgxBeliefs, state: PgxPosition
-    ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-        """Value and logits, to who acts."""
-        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))
-
-
-def new_network(
-    game: PgxBeliefs, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
-) -> ValuePrior:
-    """A network of the shape that `game` asks for.
-
-    Raises:
-      ValueError: unknown torso, or a size below 1.
-    """
-    features = jax.eval_shape(lambda: game.encode(game.root()))
-    return ValuePrior(
-        features.shape[0],
-        game.num_actions,
-        width=width,
-        depth=depth,
-        torso=torso,
-        board=game.board,
-        rngs=nnx.Rngs(seed),
-    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,11 +45,10 @@ class AlphaZeroSettings:
 
     search: AlphaZero  # evaluates with the network
     learner: LearnerSettings
-    games: int  # in a step
-    updates: int  # of the network in a step
-    td_steps: int | None = (
-        None  # values are learned from the search so many moves on; None: returns
-    )
+    games: int  # played in a step
+    updates: int  # gradient updates in a step
+    # value targets are the search's values so many turns later; None: the payoffs of the games
+    td_steps: int | None = None
 
     def __post_init__(self):
         for name in ("games", "updates"):
@@ -92,7 +60,7 @@ class AlphaZeroSettings:
 
 @record
 class AlphaZeroTraining:
-    """Everything that a run remembers."""
+    """The state of a run."""
 
     learner: Learner
     replay: replay.Replay
@@ -110,26 +78,37 @@ _LAYOUT = AlphaZeroTraining(
 
 @record
 class _Note:
-    """What is known of a turn when it is made."""
+    """What is recorded of a turn."""
 
-    example: Example  # without the value
+    example: ResponseExample  # without its value target
     sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
-    value: Array  # [] player 0's, as the search has it
+    value: Array  # [] of player 0, by the search
 
 
-def new_alphazero_training(
-    game: PgxBeliefs,
+def init(
+    game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
     *,
     settings: AlphaZeroSettings,
     mesh: Mesh | None = None,
 ) -> AlphaZeroTraining:
-    """A run at its start; `params` are the network's, `key` is the run's.
+    """A run before its first step.
+
+    Args:
+      game: a game of perfect information.
+      params: of the network, from `nnx.split`; they are copied.
+      key: of the run.
+      settings: how to train.
+      mesh: the devices to train on (`train.data_sharding`); None: one.
+
+    Returns:
+      The state that `train_step` takes.
 
     Raises:
-      ValueError: the devices of `mesh` cannot share a size evenly.
+      ValueError: the game has several rows, or the devices of `mesh` cannot share a size evenly.
     """
+    require_perfect_information(game)
     sizes = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
     data_sharding.check_even({"games": settings.games} | sizes, mesh)
 
@@ -145,9 +124,10 @@ def new_alphazero_training(
     return jax.jit(start, out_shardings=layout)(game, params, key)
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
-    game: PgxBeliefs,
+    game: BeliefGame,
     graph: nnx.GraphDef,
     state: AlphaZeroTraining,
     *,
@@ -155,11 +135,24 @@ def train_step(
     opponent: Agent | None = None,
     mesh: Mesh | None = None,
 ) -> tuple[AlphaZeroTraining, dict[str, Array]]:
-    """One step, and its metrics: losses, moves of a game, and what the learner wins of the
-    `opponent`, or the first player of itself. `state` is consumed: its memory is used again.
+    """Plays games and learns from them.
+
+    Args:
+      game: a game of perfect information.
+      graph: of the network, from `nnx.split`. Static.
+      state: of the run; donated, so that it cannot be used again.
+      settings: how to train. Static.
+      opponent: a fixed agent to play against; None: self-play.
+      mesh: the devices to train on. Static.
+
+    Returns:
+      The state after the step, and its metrics: the losses, the mean number of moves of a game
+      ("moves"), the mean payoff ("won") of the learner against the opponent or, in self-play, of
+      the first player, and the number of examples in the replay buffer ("replay").
 
     Raises:
-      ValueError: `td_steps` with an opponent, whose search tells nothing of the learner's values.
+      ValueError: `td_steps` is given with an opponent, whose searches say nothing about the values
+        of the learner.
     """
     if opponent is not None and settings.td_steps is not None:
         raise ValueError(f"td_steps={settings.td_steps} must be None against an opponent")
@@ -171,11 +164,11 @@ def train_step(
         (jax.random.split(play_key, settings.games), seats),
     )
     values = games.notes.sign * value_targets(games, settings.td_steps)
-    examples, there = jax.tree.map(
+    examples, moved = jax.tree.map(
         lambda x: x.reshape(-1, *x.shape[2:]),
-        (games.notes.example.replace(value=values), games.there),
+        (games.notes.example.replace(value=values), games.moved),
     )
-    buffer = replay.add(state.replay, examples, there)
+    buffer = replay.add(state.replay, examples, moved)
     learner, buffer, losses = learn(
         graph,
         learn_key,
@@ -184,12 +177,12 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
-        loss=loss,
+        loss=response_loss,
     )
     after = AlphaZeroTraining(learner=learner, replay=buffer, key=key, step=state.step + 1)
     won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
     counts = {
-        "moves": jnp.mean(jnp.sum(games.there, axis=1)),
+        "moves": jnp.mean(jnp.sum(games.moved, axis=1)),
         "won": jnp.mean(won),
         "replay": buffer.size,
     }
@@ -197,54 +190,62 @@ def train_step(
 
 
 def value_targets(games: Games, td_steps: int | None) -> Float[Array, "B T"]:
-    """What player 0's values are to be at every turn: the payoff of the game or, if it goes on for
-    so many more turns, what the search finds there."""
-    returns = jnp.broadcast_to(games.payoffs[:, None], games.there.shape)
+    """Targets of player 0's values at every turn.
+
+    Args:
+      games: B games of T turns, whose notes have the values of searches.
+      td_steps: a target is the search's value so many turns later, if the game goes on so long;
+        None: it is always the payoff of the game.
+
+    Returns:
+      Targets `[B, T]`.
+    """
+    returns = jnp.broadcast_to(games.payoffs[:, None], games.moved.shape)
     if td_steps is None:
         return returns
     later = jnp.pad(games.notes.value[:, td_steps:], ((0, 0), (0, td_steps)))
-    goes_on = jnp.pad(games.there[:, td_steps:], ((0, 0), (0, td_steps)))
+    goes_on = jnp.pad(games.moved[:, td_steps:], ((0, 0), (0, td_steps)))
     later, goes_on = later[:, : returns.shape[1]], goes_on[:, : returns.shape[1]]
     return jnp.where(goes_on, later, returns)
 
 
 def _played(shared, batch, *, settings):
-    """Games of the learner's, with notes of every turn."""
+    """Plays the learner's games, with notes of every turn."""
     game, params, opponent = shared
     keys, seats = batch
     agent = Agent(params=params, settings=settings.search, opponent=opponent)
     players = [_noting(game, agent, policy_weight=1.0)]
-    if opponent is not None:  # of its moves only the values are learned
+    if opponent is not None:  # from its moves the values are learned, not the policy
         players.append(_noting(game, opponent, policy_weight=0.0))
     return duels.play(game, keys, seats, players)
 
 
 def _noting(game, agent, *, policy_weight):
-    """The agent as a player who notes examples."""
+    """The agent as a player whose notes are examples."""
     play = duels.player(game, agent)
 
-    def note(state, found):
+    def note(state, result):
         example = _example(game, state).replace(
-            policy=found.visits / jnp.maximum(jnp.sum(found.visits), 1),
+            policy=result.visits / jnp.maximum(jnp.sum(result.visits), 1),
             value_weight=jnp.float32(1),
             policy_weight=jnp.float32(policy_weight),
         )
         sign = jnp.where(game.actor(state) == 0, 1.0, -1.0)
-        return _Note(example=example, sign=sign, value=sign * found.value)
+        return _Note(example=example, sign=sign, value=sign * result.value)
 
-    def player(keys, states):
-        actions, found = play(keys, states)
-        return actions, jax.vmap(note)(states, found)
+    def player(keys, states, num_moves):
+        actions, results = play(keys, states, num_moves)
+        return actions, jax.vmap(note)(states, results)
 
     return player
 
 
 def _example(game, state):
-    """What a position looks like, with nothing to learn yet."""
+    """An example of a position, without targets."""
     zero = jnp.float32(0)
-    return Example(
+    return ResponseExample(
         features=game.encode(state).astype(jnp.float32),
-        legal=game.child_mask(state),
+        legal=legal_actions(game, state),
         policy=jnp.zeros(game.num_actions, jnp.float32),
         value=zero,
         value_weight=zero,

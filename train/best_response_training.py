@@ -1,15 +1,42 @@
-"""Training of a best response to a fixed opponent, as AlphaZero does (Timbers et al. 2020).
+"""Training of a best response to a fixed opponent, in the manner of AlphaZero (Timbers et al.
+2020).
 
-    environment = build_environment(make("leduc_poker"))
-    response = against(source, environment.game, policies, responder=0)
-    graph, params = new_network(environment, key)
-    state = new_response_training(environment, response, params, key, settings=settings)
-    state, metrics = train_step(environment, response, graph, state, settings=settings)
+A training step searches and moves once in every game, and makes some gradient updates on what
+searches found: values learn the responder's payoff at the end, priors the shares of visits. A step
+is one jitted function, spread over the devices of a mesh like training by self-play
+(`train.data_sharding`).
 
-A step searches and moves once in every episode, and makes some gradient updates on what searches
-found: values learn what the responder got in the end, priors how often actions were visited. One
-jitted function, spread over the devices of a mesh (`train.data_sharding`) as training by
-self-play is.
+Example:
+
+    >>> import jax
+    >>> import numpy as np
+    >>> import jaxgames
+    >>> from solvers.approximate_best_response.ismcts_br import IsmctsBr
+    >>> from solvers.approximate_best_response.posterior import build_response_game
+    >>> from train import best_response_training
+    >>> from train.learner import LearnerSettings
+    >>> from train.rl.environment import build_environment
+    >>> game = jaxgames.make("kuhn_poker")
+    >>> environment, source = build_environment(game), jaxgames.enumerate_game(game)
+    >>> uniform = [np.full((count, 2), 0.5) for count in source.num_decisions]
+    >>> response = build_response_game(source, environment.game, uniform, responder=0)
+    >>> network_key, run_key = jax.random.split(jax.random.key(0))
+    >>> graph, params = best_response_training.new_network(environment, network_key, width=8)
+    >>> evaluate = best_response_training.ResponseEvaluator(graph)
+    >>> settings = best_response_training.ResponseSettings(
+    ...     search=IsmctsBr(evaluate=evaluate, simulations=4, scale=2.0),
+    ...     learner=LearnerSettings(batch_size=8, capacity=64),
+    ...     episodes=4,
+    ...     updates=1,
+    ... )
+    >>> state = best_response_training.init(
+    ...     environment, response, params, run_key, settings=settings
+    ... )
+    >>> state, metrics = best_response_training.train_step(
+    ...     environment, response, graph, state, settings=settings
+    ... )
+    >>> int(state.step)
+    1
 """
 
 from __future__ import annotations
@@ -27,10 +54,17 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
+from jaxgames.debug import checked
 from nets.value_prior import ValuePrior
-from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluated, search
-from solvers.approximate_best_response.response_game import ResponseGame, Standing, begin, moved
+from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluate_node, search
+from solvers.approximate_best_response.response_game import (
+    ResponseGame,
+    ResponseState,
+    advance,
+    begin,
+)
 from solvers.sampling import episodes
+from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_learner
@@ -42,14 +76,14 @@ Network = Callable[[Float[Array, "B F"]], tuple[Float[Array, " B"], Float[Array,
 
 @dataclasses.dataclass(frozen=True)
 class ResponseEvaluator:
-    """Asks a network; what it is given are the environment and the network's parameters."""
+    """Evaluates nodes for the search by a network; its `params` are (environment, parameters)."""
 
     graph: nnx.GraphDef
 
     def __call__(
         self, params: tuple[Environment, PyTree], node: Any
     ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-        """Value and logits at the information state of the node's actor."""
+        """Returns value and logits at the information state of the node's actor."""
         environment, weights = params
         features, _ = environment.encoded(environment.observe(node))
         return nnx.merge(self.graph, weights)(features)
@@ -57,16 +91,16 @@ class ResponseEvaluator:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ResponseSettings:
-    """How to train. Static under `jit`."""
+    """Settings of training. Static under `jit`."""
 
-    search: IsmctsBr  # evaluates with a `ResponseEvaluator`
+    search: IsmctsBr  # with a `ResponseEvaluator`
     learner: LearnerSettings
-    episodes: int  # games side by side
+    episodes: int  # games that are played side by side
     updates: int  # gradient updates per step
-    # Visits of a short search tell what is better with much noise where chance is wide, as in
-    # hold'em; the prior has learned their mean.
+    # What moves are drawn by: "visits" or "prior". Where chance has many outcomes, as in hold'em,
+    # the visits of a short search are noisy, and the prior has learned their mean.
     acts_by: str = "visits"
-    greedy: float = 0.0  # share of moves that are the first by these, the others drawn
+    greedy: float = 0.0  # share of moves that are the most probable action; the rest is drawn
 
     def __post_init__(self):
         if self.acts_by not in ("visits", "prior"):
@@ -79,33 +113,33 @@ class ResponseSettings:
 
 
 @record
-class Example:
-    """What a search teaches of an information state; F features, A actions."""
+class ResponseExample:
+    """What a search teaches about an information state; F features, A actions."""
 
     features: Array  # [F]
     legal: Array  # [A] bool
     policy: Array  # [A] shares of the visits
-    value: Array  # [] what the responder got in the end, by the scale of payoffs
+    value: Array  # [] the responder's payoff at the end, divided by the search's scale
     value_weight: Array  # []
     policy_weight: Array  # []
 
 
 @record
-class Episode:
-    """Where a game stands."""
+class ResponseEpisode:
+    """A game in progress, with the examples of its searches, which wait for the payoff."""
 
-    standing: Standing
-    waiting: Example  # [T, ...] of the searches so far
-    searches: Array  # [] int32
+    standing: ResponseState
+    waiting: ResponseExample  # [T, ...] of the searches so far
+    searches: Array  # [] int32 the number of searches so far
 
 
 @record
 class ResponseTraining:
-    """Everything that a run remembers."""
+    """The state of a training run."""
 
     learner: Learner
     replay: replay.Replay
-    episodes: Episode  # [B, ...]
+    episodes: ResponseEpisode  # [B, ...]
     key: Array
     step: Array  # [] int32
 
@@ -127,7 +161,17 @@ def new_network(
     depth: int = 2,
     torso: str = "mlp",
 ) -> tuple[nnx.GraphDef, PyTree]:
-    """A network for a game, and its parameters; `key` is consumed.
+    """Creates a network for a game.
+
+    Args:
+      environment: the game.
+      key: consumed.
+      width: width of the torso.
+      depth: depth of the torso.
+      torso: the name of the torso.
+
+    Returns:
+      The network's graph and its parameters.
 
     Raises:
       ValueError: unknown torso, or a size below 1.
@@ -143,7 +187,7 @@ def new_network(
     return nnx.split(network)
 
 
-def new_response_training(
+def init(
     environment: Environment,
     response: ResponseGame,
     params: PyTree,
@@ -152,9 +196,19 @@ def new_response_training(
     settings: ResponseSettings,
     mesh: Mesh | None = None,
 ) -> ResponseTraining:
-    """A run at its start; `params` are the network's, `key` is consumed.
+    """Starts a training run.
 
-    A curriculum goes on with the `params` that were learned against an easier opponent.
+    Args:
+      environment: the game as the network sees it.
+      response: the game against the opponent.
+      params: the network's first parameters. A curriculum passes those that were learned against an
+        easier opponent.
+      key: consumed.
+      settings: how to train.
+      mesh: the devices to spread over; one device if not given.
+
+    Returns:
+      The state before the first step.
 
     Raises:
       ValueError: the devices of `mesh` cannot share a size evenly.
@@ -162,13 +216,14 @@ def new_response_training(
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
     data_sharding.check_even({"episodes": settings.episodes} | learner, mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
-    start = functools.partial(_start, settings=settings)
+    start = functools.partial(_new_training, settings=settings)
     return jax.jit(start, out_shardings=layout)(environment, response, params, key)
 
 
-def _start(environment, response, params, key, *, settings):
+def _new_training(environment, response, params, key, *, settings):
+    """The state of `init`, as a function that is jitted with its layout over devices."""
     key, episode_key = jax.random.split(key)
-    blank = Example(
+    blank = ResponseExample(
         features=jnp.zeros(environment.num_features),
         legal=jnp.zeros(environment.game.num_actions, bool),
         policy=jnp.zeros(environment.game.num_actions),
@@ -176,11 +231,13 @@ def _start(environment, response, params, key, *, settings):
         value_weight=jnp.zeros(()),
         policy_weight=jnp.zeros(()),
     )
-    longest = response.game.longest
+    max_decisions = response.game.max_decisions
 
     def start(key):
-        waiting = jax.tree.map(lambda x: jnp.zeros((longest, *x.shape), x.dtype), blank)
-        return Episode(standing=begin(response, key), waiting=waiting, searches=jnp.int32(0))
+        waiting = jax.tree.map(lambda x: jnp.zeros((max_decisions, *x.shape), x.dtype), blank)
+        return ResponseEpisode(
+            standing=begin(response, key), waiting=waiting, searches=jnp.int32(0)
+        )
 
     return ResponseTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
@@ -191,6 +248,7 @@ def _start(environment, response, params, key, *, settings):
     )
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
     environment: Environment,
@@ -201,16 +259,29 @@ def train_step(
     settings: ResponseSettings,
     mesh: Mesh | None = None,
 ) -> tuple[ResponseTraining, dict[str, Array]]:
-    """One step, and its metrics: losses, games that were over and what the responder won of them
-    on average. `state` is consumed: its memory is used again."""
+    """Makes one training step.
+
+    Args:
+      environment: the game as the network sees it.
+      response: the game against the opponent.
+      graph: the network's graph.
+      state: consumed, its memory is reused.
+      settings: how to train.
+      mesh: the devices to spread over; one device if not given.
+
+    Returns:
+      The next state, and metrics: losses, the number of games that ended and the responder's mean
+      payoff in them.
+    """
     key, play_key, learn_key = jax.random.split(state.key, 3)
-    go_on = functools.partial(_go_on_all, settings=settings)
-    episodes, examples, there, payoffs = data_sharding.split_calls(go_on, mesh)(
+    advance_all = functools.partial(_advance_all, settings=settings)
+    # Self-play: one search and move per game; the examples of finished games go into the replay.
+    episodes, examples, finished, payoffs = data_sharding.split_calls(advance_all, mesh)(
         (environment, response, state.learner.params),
         (jax.random.split(play_key, settings.episodes), state.episodes),
     )
     flat = functools.partial(jax.tree.map, lambda x: x.reshape(-1, *x.shape[2:]))
-    buffer = replay.add(state.replay, flat(examples), flat(there))
+    buffer = replay.add(state.replay, flat(examples), flat(finished))
     learner, buffer, losses = learn(
         graph,
         learn_key,
@@ -219,9 +290,9 @@ def train_step(
         settings=settings.learner,
         updates=settings.updates,
         mesh=mesh,
-        loss=loss,
+        loss=response_loss,
     )
-    over = jnp.any(there, axis=1)
+    over = jnp.any(finished, axis=1)
     count = jnp.sum(over)
     won = jnp.sum(jnp.where(over, payoffs, 0)) / jnp.maximum(count, 1).astype(payoffs.dtype)
     after = ResponseTraining(
@@ -231,78 +302,91 @@ def train_step(
     return data_sharding.constrain(after, _LAYOUT, mesh), losses | metrics
 
 
-def _go_on_all(shared, batch, *, settings):
+def _advance_all(shared, batch, *, settings):
+    """Advances a batch of games, for `data_sharding.split_calls`."""
     environment, response, params = shared
-    one = functools.partial(_go_on, environment, response, params, settings=settings)
-    return jax.vmap(one)(*batch)
+    advance_one = functools.partial(_advance, environment, response, params, settings=settings)
+    return jax.vmap(advance_one)(*batch)
 
 
-def _go_on(environment, response, params, key, episode: Episode, *, settings):
-    """The episode a move later, or a new one; the examples of one that is over, and its payoff."""
+def _advance(environment, response, params, key, episode: ResponseEpisode, *, settings):
+    """Searches and moves once in a game.
+
+    Returns:
+      The game after the move, or a new one if it is over; the examples of the game, which of them
+      are finished (all or none), and the payoff.
+    """
     search_key, pick_key, move_key, new_key = jax.random.split(key, 4)
     node = response.game.at(episode.standing.place)
-    found = search(
+    result = search(
         response,
         (environment, params),
         search_key,
         episode.standing,
         settings=settings.search,
     )
-    visits = found.visits.astype(jnp.float32)
+    visits = result.visits.astype(jnp.float32)
     features, legal = environment.encoded(environment.observe(node))
-    one = jnp.ones(())
-    example = Example(
+    example = ResponseExample(
         features=features,
         legal=legal,
         policy=visits / jnp.maximum(jnp.sum(visits), 1),
         value=jnp.zeros(()),
-        value_weight=one,
-        policy_weight=one,
+        value_weight=jnp.ones(()),
+        policy_weight=jnp.ones(()),
     )
     waiting = jax.tree.map(
         lambda old, new: old.at[episode.searches].set(new, mode="drop"), episode.waiting, example
     )
     idle = node.actor == TERMINAL  # the game was over before the responder's turn
     searches = episode.searches + (~idle).astype(jnp.int32)
-    luck = episodes.numbers(pick_key, (2,))
+    noise = episodes.uniform_numbers(pick_key, (2,))
     weights = visits
     if settings.acts_by == "prior":
-        _, weights = evaluated((environment, params), node, settings.search)
+        _, weights = evaluate_node((environment, params), node, settings.search)
     first = jnp.argmax(weights).astype(jnp.int32)
-    action = jnp.where(luck[1] < settings.greedy, first, episodes.pick(weights, luck[0]))
-    standing = moved(response, episode.standing, action, move_key)
+    action = jnp.where(noise[1] < settings.greedy, first, episodes.pick_action(weights, noise[0]))
+    standing = advance(response, episode.standing, action, move_key)
     over = response.game.at(standing.place).actor == TERMINAL
     payoff = response.game.payoffs_at(standing.place)[response.responder].astype(jnp.float32)
-    there = over & (jnp.arange(len(waiting.value), dtype=jnp.int32) < searches)
+    finished = over & (jnp.arange(len(waiting.value), dtype=jnp.int32) < searches)
     fresh = begin(response, new_key)
-    after = Episode(
+    after = ResponseEpisode(
         standing=jax.tree.map(lambda new, old: jnp.where(over, new, old), fresh, standing),
         waiting=waiting,
         searches=jnp.where(over, 0, searches),
     )
     value = jnp.broadcast_to(payoff / settings.search.scale, waiting.value.shape)
-    return after, waiting.replace(value=value), there, payoff
+    return after, waiting.replace(value=value), finished, payoff
 
 
-def loss(
+def response_loss(
     network: Network,
-    batch: Example,
+    batch: ResponseExample,
     value_weight: Float[Array, ""] | float,
     policy_weight: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """Squared error of the values and cross-entropy of the priors, weighted, and these two parts.
+    """Computes the loss of a network on a batch of examples.
 
-    Means over the examples of `batch` (fields [B, ...]) by their own weights.
+    Args:
+      network: maps features to values and logits.
+      batch: examples, with fields [B, ...].
+      value_weight: weight of the values' squared error.
+      policy_weight: weight of the priors' cross-entropy.
+
+    Returns:
+      The weighted sum, and both parts: means over the batch by the examples' own weights.
     """
     values, logits = network(batch.features)
     log_prior = jax.nn.log_softmax(jnp.where(batch.legal, logits, -1e9))
     entropy = -jnp.sum(jnp.where(batch.legal, batch.policy * log_prior, 0), axis=-1)
     parts = {
-        "values": _mean((values - batch.value) ** 2, batch.value_weight),
-        "policy": _mean(entropy, batch.policy_weight),
+        "values": _weighted_mean((values - batch.value) ** 2, batch.value_weight),
+        "policy": _weighted_mean(entropy, batch.policy_weight),
     }
     return value_weight * parts["values"] + policy_weight * parts["policy"], parts
 
 
-def _mean(found, weights):
-    return jnp.sum(found * weights) / jnp.maximum(jnp.sum(weights), 1e-9)
+def _weighted_mean(values, weights):
+    """The mean of `values` by `weights`; 0 if all weights are 0."""
+    return jnp.sum(values * weights) / jnp.maximum(jnp.sum(weights), 1e-9)

@@ -38,7 +38,7 @@ def make_example(
 
     What they say of rows that are not there and of illegal actions is dropped.
     """
-    rows, legal = game.rows(state), game.legal(state).T
+    rows, legal = game.rows(state), game.legal(state)
     mass = jnp.stack([game.compatible(state, player, reach[1 - player]) for player in range(2)])
     return Example(
         features=game.encode(state),

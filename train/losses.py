@@ -14,8 +14,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
+from jaxgames.arrays import masked_log_softmax
 from nets.cvpn import normalised
 from train.examples import Example
 
@@ -61,17 +62,6 @@ def policy_loss(logits: Float[Array, "A N"], example: Example) -> Float[Array, "
     certain = target == 0  # no probability, no divergence
     log_target = jnp.log(jnp.where(certain, 1, target))
     return jnp.sum(target * (log_target - masked_log_softmax(logits, legal)))
-
-
-def masked_log_softmax(
-    logits: Float[Array, "A N"], legal: Bool[Array, "A N"]
-) -> Float[Array, "A N"]:
-    """Logarithm of the softmax over the legal actions of each row; 0 at the others."""
-    highest = jnp.max(jnp.where(legal, logits, -jnp.inf), axis=0, keepdims=True)
-    highest = jax.lax.stop_gradient(jnp.where(highest > -jnp.inf, highest, 0))
-    shifted = jnp.where(legal, logits - highest, 0)
-    total = jnp.sum(jnp.where(legal, jnp.exp(shifted), 0), axis=0, keepdims=True)
-    return jnp.where(legal, shifted - jnp.log(jnp.where(total == 0, 1, total)), 0)
 
 
 def _mean(found, weights):

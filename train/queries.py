@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search import growing_tree_cfr
 from solvers.search.growing_tree_cfr import Search
-from solvers.search.search_tree import LEAF, at, child_at, columns
+from solvers.search.search_tree import LEAF, child_at, columns
 from train.examples import Example, make_example
 
 

@@ -12,11 +12,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.growing_tree_cfr import NO_STEP, Problem, Search
-from solvers.search.search_tree import at, choose, columns, uniform
+from solvers.search.search_tree import choose, columns, uniform
 from train.examples import Example, blank_example, make_example
 
 

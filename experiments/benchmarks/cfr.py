@@ -1,8 +1,8 @@
-"""Speed of CFR+: iterations per second of ours and of the peers that are installed.
+"""Speed of CFR+: iterations per second of ours and of the other packages that are installed.
 
 Every solver is measured in a process of its own, in interleaved rounds (A B A B), at steady state;
-building and compiling are timed apart. All must reach the same NashConv after the same number of
-iterations, as `pyspiel.nash_conv` computes it: the speeds are of equal work.
+building and compiling are timed apart. All solvers must reach the same NashConv after the same
+number of iterations, as `pyspiel.nash_conv` computes it, so that the speeds are of equal work.
 """
 
 from __future__ import annotations
@@ -18,21 +18,16 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments.benchmarks import (
-    Row,
-    bars,
-    markdown_table,
-    measure_apart,
-    preset_config,
-    rounded,
-    speeds,
-)
-from experiments.benchmarks.ours import NUM_SOLVES, OURS, REFERENCE
-from experiments.benchmarks.peers import GAMES, PEERS, CfrPlus
+from experiments.benchmarks import cfr_ours, cfr_peers
+from experiments.benchmarks.cfr_ours import NUM_SOLVES, OURS, REFERENCE
+from experiments.benchmarks.cfr_peers import PEERS
+from experiments.benchmarks.cfr_program import GAMES, CfrProgram
+from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
 from experiments.harness import plots, results, runs
-from jaxgames.registry import unknown
 
-SOLVERS: dict[str, type[CfrPlus]] = OURS | PEERS
+SOLVERS: dict[str, type[CfrProgram]] = OURS | PEERS
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
 _LABELS = {
     "ours": "ours (float32)",
@@ -45,7 +40,7 @@ _LABELS = {
     "noregret": "noregret",
 }
 _COLOURS = {"ours": "#D55E00", "ours_float64": "#E69F00", "numpy_sequence_form": "#0072B2"}
-_SHOWN = {  # columns of the CSV that table.md has too, and how it calls them
+_SHOWN = {  # the columns of the CSV that table.md shows, and their titles there
     "game": "game",
     "solver": "solver",
     "precision": "precision",
@@ -60,7 +55,6 @@ _SHOWN = {  # columns of the CSV that table.md has too, and how it calls them
     "nash_conv_iterations": "after iterations",
     "remark": "remark",
 }
-_PROGRAM = "from experiments.benchmarks import peers; peers.main()"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,7 +67,7 @@ class Config:
     repeats: int  # samples in each
     seconds: float  # a sample takes half of it to all of it
     checkpoints: tuple[int, ...]  # iterations at which NashConv is checked, besides early ones
-    climb_seconds: float  # checkpoints are left out that take longer
+    climb_seconds: float  # a checkpoint that takes longer is left out
     time_limit: float  # in seconds, for one measurement
 
 
@@ -109,15 +103,22 @@ def benchmark(
     command: str = "python -m experiments benchmark cfr",
     **changes: Any,
 ) -> None:
-    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png into `out`.
+    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png.
 
-    `changes` replace fields of the preset's config. Peers that are not installed are left out, and
-    those that take too long are told; `result.json` says which.
+    Packages that are not installed are left out, and solvers may fail or take too long;
+    `result.json` says which.
+
+    Args:
+      out: the folder for the results.
+      preset: "smoke" or "cpu".
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
 
     Raises:
-      ValueError: unknown preset, game or solver; `out` holds an earlier run; a solver's NashConv
-        is not that of the others; or ours does not come to its end.
-      ImportError: OpenSpiel, the judge of all, is not installed.
+      ValueError: the preset, a game or a solver is unknown; `out` holds an earlier run; a solver's
+        NashConv is not that of the others; or our solver fails.
+      ImportError: OpenSpiel, whose NashConv all solvers are judged by, is not installed.
     """
     begin = time.perf_counter()
     config = make_config(preset, **changes)
@@ -148,19 +149,14 @@ def make_config(preset: str, **changes: Any) -> Config:
     config = preset_config(PRESETS, preset, **changes)
     if not PEERS["openspiel_cpp"].is_installed():
         raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
-    for kind, known, names in (
-        ("game", GAMES, config.games),
-        ("solver", SOLVERS, config.solvers),
-    ):
-        for name in names:
-            if name not in known:
-                raise ValueError(unknown(kind, name, known))
+    check_names("game", config.games, GAMES)
+    check_names("solver", config.solvers, SOLVERS)
     solvers = dict.fromkeys((*config.solvers, REFERENCE))
     return dataclasses.replace(config, solvers=tuple(solvers))
 
 
 def measure_all(config: Config, solvers: Sequence[str]) -> list[Row]:
-    """All measurements, in rounds; what failed in one round is left out of the next."""
+    """Makes all measurements, in rounds; what failed in one round is left out of the next."""
     runs: dict[tuple[str, str], list] = {(g, s): [] for g in config.games for s in solvers}
     order = sorted(solvers, key=lambda solver: solver != REFERENCE)  # the reference is first
     jobs = [
@@ -179,10 +175,11 @@ def measure_all(config: Config, solvers: Sequence[str]) -> list[Row]:
                 if number == 0:
                     check_equal(game, solver, earlier[0], runs[game, REFERENCE][0])
             bar.advance(task)
-    return [Row(task=game, program=solver, runs=found) for (game, solver), found in runs.items()]
+    return [Row(task=game, program=solver, runs=each) for (game, solver), each in runs.items()]
 
 
 def _measure(config, game, solver, *, check) -> dict[str, Any]:
+    """What the process of one solver on one game reports."""
     job = {
         "game": game,
         "solver": solver,
@@ -192,7 +189,8 @@ def _measure(config, game, solver, *, check) -> dict[str, Any]:
         "seconds": config.seconds,
         "repeats": config.repeats,
     }
-    run = measure_apart(_PROGRAM, job, time_limit=config.time_limit)
+    module = cfr_ours if solver in OURS else cfr_peers
+    run = measure_in_process(module.__name__, job, time_limit=config.time_limit)
     if run["failure"] and solver in OURS:
         raise ValueError(f"{solver} on {game} {run['failure']}")
     return run
@@ -214,10 +212,10 @@ def check_equal(game: str, solver: str, run: dict[str, Any], reference: dict[str
 
 
 def layout(row: Row) -> dict[str, tuple[float, str]]:
-    """What our layout costs on one game: numbers and units by name.
+    """What our layout costs on one game: numbers with their units, by name.
 
-    Near bandwidth is that of arrays as large as tree and state together, which caches may hold;
-    far bandwidth that of arrays too large for them.
+    Near bandwidth is that of arrays as large as the tree and the state together, which caches may
+    hold; far bandwidth is that of arrays too large for the caches.
     """
     near, far = row.median("near_bandwidth"), row.median("far_bandwidth")
     moved = row.median("bytes_per_iteration")
@@ -237,7 +235,7 @@ def layout(row: Row) -> dict[str, tuple[float, str]]:
 
 
 def _numbers(row: Row) -> Iterator[results.Number]:
-    """The speed of every solver, and the layout of ours."""
+    """The speed of a solver, and the costs of the layout if it is ours."""
     if row.rates:
         name, low, high = f"{row.program}:{row.task}", min(row.rates), max(row.rates)
         unit = "iterations/s"
@@ -251,7 +249,7 @@ def _details(row: Row) -> dict[str, Any]:
     """One line of the CSV; empty where there is no such number."""
     solver, rates = SOLVERS[row.program], row.rates
     iterations, nash_conv = (row.runs[0].get("nash_conv") or [(None, None)])[-1]
-    found = {
+    line = {
         "game": row.task,
         "solver": row.program,
         "precision": solver.precision,
@@ -270,11 +268,11 @@ def _details(row: Row) -> dict[str, Any]:
         "cores_busy_with_others": row.largest("others"),
         "remark": row.failure or solver.note,
     }
-    return rounded(found)
+    return rounded(line)
 
 
 def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]:
-    """What `result.json` tells besides the config."""
+    """What `result.json` holds under `config` besides the config."""
     packages = sorted({SOLVERS[name].distribution for name in installed} - {"jaxgames"})
     return {
         "measure": "CFR+ iterations per second (each updates both players; median of all samples)",
@@ -284,16 +282,16 @@ def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]
 
 
 def _markdown(rows: Sequence[Row], result: results.Result) -> str:
-    """The tables for people: speeds, their circumstances, layout of ours, remarks."""
+    """The tables for people: speeds, details of every solver, our layout, remarks."""
     details = [{k: v for k, v in _details(row).items() if k in _SHOWN} for row in rows]
     layouts = {row.task: layout(row) for row in rows if row.program == "ours"}
     units = [f"{k} ({unit})" for k, (_, unit) in next(iter(layouts.values()), {}).items()]
-    cells = [[game, *(value for value, _ in found.values())] for game, found in layouts.items()]
+    cells = [[game, *(value for value, _ in costs.values())] for game, costs in layouts.items()]
     versions = result.versions | result.config["versions_of_peers"]
     parts = [
         f"# {result.config['measure']}",
         f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in versions.items()) + ".",
-        markdown_table(*speeds(rows)),
+        markdown_table(*speed_table(rows)),
         markdown_table(list(_SHOWN.values()), [list(line.values()) for line in details]),
         markdown_table(["layout of ours", *units], cells) if layouts else "",
         "\n".join(f"- {remark}" for remark in result.deviations),
@@ -302,7 +300,7 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
 
 
 def _print(rows: Sequence[Row]) -> None:
-    header, lines = speeds(rows)
+    header, lines = speed_table(rows)
     table = Table(title="CFR+ iterations per second")
     for number, title in enumerate(header):
         table.add_column(title, justify="right" if number else "left", overflow="fold")
@@ -312,12 +310,12 @@ def _print(rows: Sequence[Row]) -> None:
 
 
 def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
-    """One panel per game: a bar per solver on a log axis, with the range of all samples."""
+    """Draws a panel per game: a bar per solver on a log axis, with the range of all samples."""
     games = list(dict.fromkeys(row.task for row in rows))
     size = (2.6 * len(games) + 1.4, 0.9 + 0.25 * len(rows) / len(games))
     with plots.figure(path, rows=1, columns=len(games), size=size) as axes:
         for panel, game in zip(axes[0], games, strict=True):
-            here = [row for row in rows if row.task == game]
-            bars(panel, here, labels=_LABELS, colours=_COLOURS)
+            of_game = [row for row in rows if row.task == game]
+            draw_bars(panel, of_game, labels=_LABELS, colours=_COLOURS)
             panel.set(title=GAMES[game].title, xlabel="iterations/s")
             panel.tick_params(labelleft=game == games[0])

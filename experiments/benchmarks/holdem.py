@@ -1,44 +1,41 @@
-"""Speed of hold'em subgame solving: seconds of an iteration, and how far from what memory allows.
+"""Speed of hold'em subgame solving: time per iteration, and how it compares with memory bandwidth.
 
-Each spot is solved in a process of its own at steady state, compilation apart. The other program's
-times are those that are published for two cores of another machine, not of the same run; that the
-work is equal is checked by the values and the exploitability, which must be its own.
+Each spot is solved in a process of its own at steady state; compilation is timed apart. The other
+program's times were measured on two cores of another machine, not in the same run. That the work is
+equal is checked by the value of the game and the exploitability, which must be the other program's.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import pathlib
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from experiments.benchmarks import (
-    arguments,
-    bandwidth,
-    even_devices,
-    markdown_table,
-    measure_apart,
-    peak_memory,
-    preset_config,
-)
+from experiments.benchmarks import holdem_solves
+from experiments.benchmarks.configs import check_names, even_devices, preset_config
+from experiments.benchmarks.holdem_solves import EVALUATOR
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import markdown_table
 from experiments.harness import results, runs
 from experiments.subgame_solving.holdem_spots import SPOTS
-from jaxgames.registry import unknown
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
-_PROGRAM = "from experiments.benchmarks import holdem; holdem.main()"
-_PASSES = 4  # regrets and average reach, each read and written once: no solver can do with less
-_HANDS, _EVALUATOR = 2**20, "hands"  # of the evaluator, at once; its job
-_AT_ONCE = 4  # rivers, on a device that is a CPU's: faster there than all at once
-_LEAST = 8  # iterations at once: the first one of a flop takes three times as long, for new memory
-_ITERATIONS = 50  # after which rivers must be alike on all devices
+_PASSES = 4  # over memory: no solver can do with less than reading and writing regrets and reach
+_SHOWN = (  # columns of the CSV that become numbers of result.json: key, name, unit
+    ("milliseconds", "ms", "ms per iteration"),
+    ("to_target", "to 0.1 % of the pot", "s"),
+    ("compile_seconds", "compile", "s"),
+    ("peak_mebibytes", "peak memory", "MiB"),
+    ("floor", "floor", "ms per iteration"),
+    ("over_floor", "over floor", "times"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,12 +43,12 @@ class Config:
     """What is measured."""
 
     spots: tuple[str, ...]
-    batch: int  # rivers side by side, with ranges of their own
-    devices: int  # that these are spread over, too: XLA shares the cores out to them
-    rounds: int
-    seconds: float  # that iterations are timed for, at least
-    checked: bool  # whether spots are solved to the end, and compared
-    time_limit: float
+    batch: int  # rivers side by side, each with ranges of its own
+    devices: int  # over which these are spread in one more measurement; XLA divides the cores
+    rounds: int  # times that everything is measured
+    seconds: float  # how long iterations are timed for, at least
+    checked: bool  # whether spots are solved to the end and compared with the other program
+    time_limit: float  # in seconds, for one process
 
 
 PRESETS = {
@@ -84,56 +81,24 @@ def benchmark(
     command: str = "python -m experiments benchmark holdem",
     **changes: Any,
 ) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md into `out`.
+    """Measures, and writes result.json, benchmark.csv and table.md.
 
-    `changes` replace fields of the preset's config.
+    Args:
+      out: the folder for the results.
+      preset: "smoke" or "cpu".
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
 
     Raises:
-      ValueError: unknown preset or spot, `out` holds an earlier run, a solution is not the other
-        program's, or a measurement fails.
+      ValueError: the preset or a spot is unknown, `out` holds an earlier run, a solution is not the
+        other program's, or a measurement fails.
     """
     begin = time.perf_counter()
     config = preset_config(PRESETS, preset, **changes)
-    for spot in config.spots:
-        if spot not in SPOTS:
-            raise ValueError(unknown("spot", spot, SPOTS))
+    check_names("spot", config.spots, SPOTS)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    jobs = [_Job(spot) for spot in (*config.spots, _EVALUATOR)]
-    jobs += [_Job("river", config.batch, devices) for devices in (1, config.devices)]
-    found: dict[_Job, list[dict[str, Any]]] = {job: [] for job in jobs}
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=len(jobs) * config.rounds)
-        for number in range(config.rounds):
-            for job in jobs:
-                bar.update(task, description=job.name)
-                found[job].append(_measured(config, job, check=number == 0))
-                bar.advance(task)
-    rates = [run["hands_per_second"] for run in found.pop(_Job(_EVALUATOR))]
-    check_equal(*(found[job][0]["answers"] for job in jobs if job.batch > 1))
-    # where there is an accelerator, cores are no devices
-    rows = [_row(job, each) for job, each in found.items() if each[0]["devices"] == job.devices]
-    numbers = [
-        results.Number(
-            name=f"{name}:{row['spot']}",
-            value=row[key],
-            unit=unit,
-            low=row.get(f"{key}_low"),
-            high=row.get(f"{key}_high"),
-            paper=row.get(f"{key}_other"),
-        )
-        for row in rows
-        for key, name, unit in _SHOWN
-        if row.get(key) is not None
-    ]
-    numbers.append(
-        results.Number(
-            name="seven-card hands:per second",
-            value=statistics.median(rates),
-            low=min(rates),
-            high=max(rates),
-            unit="hands/s",
-        )
-    )
+    rows, hands = measure_all(config)
     result = results.make_result(
         experiment="benchmark_holdem",
         preset=preset,
@@ -141,7 +106,7 @@ def benchmark(
         | {"measure": "milliseconds of an iteration, median of all rounds; compilation apart"},
         command=command,
         wall_seconds=time.perf_counter() - begin,
-        numbers=numbers,
+        numbers=_numbers(rows, hands),
         deviations=["the other solver's times are of another machine with two cores"],
     )
     results.write_csv(out / "benchmark.csv", rows)
@@ -150,18 +115,53 @@ def benchmark(
     Console().print(_markdown(rows))
 
 
-_SHOWN = (
-    ("milliseconds", "ms", "ms per iteration"),
-    ("to_target", "to 0.1 % of the pot", "s"),
-    ("compile_seconds", "compile", "s"),
-    ("peak_mebibytes", "peak memory", "MiB"),
-    ("floor", "floor", "ms per iteration"),
-    ("over_floor", "over floor", "times"),
-)
+def measure_all(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
+    """Makes all measurements, in rounds.
+
+    Returns:
+      The lines of the CSV, and the hands per second of the evaluator in each round.
+    """
+    jobs = [_Job(spot) for spot in (*config.spots, EVALUATOR)]
+    jobs += [_Job("river", config.batch, devices) for devices in (1, config.devices)]
+    measured: dict[_Job, list[dict[str, Any]]] = {job: [] for job in jobs}
+    with Progress(console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=len(jobs) * config.rounds)
+        for number in range(config.rounds):
+            for job in jobs:
+                bar.update(task, description=job.name)
+                measured[job].append(_measure(config, job, check=number == 0))
+                bar.advance(task)
+    hands = [run["hands_per_second"] for run in measured.pop(_Job(EVALUATOR))]
+    check_equal(*(measured[job][0]["answers"] for job in jobs if job.batch > 1))
+    # On an accelerator, cores are not devices: the measurement on several is left out.
+    rows = [_row(job, each) for job, each in measured.items() if each[0]["devices"] == job.devices]
+    return rows, hands
+
+
+def _numbers(rows, hands) -> Iterator[results.Number]:
+    """All numbers of `result.json`."""
+    for row in rows:
+        for key, name, unit in _SHOWN:
+            if row.get(key) is not None:
+                yield results.Number(
+                    name=f"{name}:{row['spot']}",
+                    value=row[key],
+                    unit=unit,
+                    low=row.get(f"{key}_low"),
+                    high=row.get(f"{key}_high"),
+                    paper=row.get(f"{key}_other"),
+                )
+    yield results.Number(
+        name="seven-card hands:per second",
+        value=statistics.median(hands),
+        low=min(hands),
+        high=max(hands),
+        unit="hands/s",
+    )
 
 
 class _Job(NamedTuple):
-    """What a process measures."""
+    """What one process measures: a spot, or the evaluator of hands."""
 
     spot: str
     batch: int = 1
@@ -169,17 +169,19 @@ class _Job(NamedTuple):
 
     @property
     def name(self) -> str:
-        among = f", each of {self.batch}" if self.batch > 1 else ""
-        return self.spot + among + (f", {self.devices} devices" if self.devices > 1 else "")
+        """The job's name in the tables."""
+        batch = f", each of {self.batch}" if self.batch > 1 else ""
+        return self.spot + batch + (f", {self.devices} devices" if self.devices > 1 else "")
 
 
-def _measured(config, job, *, check):
+def _measure(config, job, *, check) -> dict[str, Any]:
+    """What the process of a job reports; raises `ValueError` if the solution is a wrong one."""
     spot = job.spot
-    given = job._asdict() | {
+    arguments = job._asdict() | {
         "seconds": config.seconds,
         "check": check and config.checked and job.batch == 1,
     }
-    run = measure_apart(_PROGRAM, given, time_limit=config.time_limit)
+    run = measure_in_process(holdem_solves.__name__, arguments, time_limit=config.time_limit)
     if run["failure"]:
         raise ValueError(f"{job.name}: {run['failure']}")
     if "ev" in run:
@@ -194,14 +196,15 @@ def _measured(config, job, *, check):
     return run
 
 
-def check_equal(one: Sequence[float], other: Sequence[float]) -> None:
-    """Raises `ValueError` if rivers are solved differently on several devices."""
-    if not np.allclose(one, other, rtol=1e-3):
-        worst = np.abs(np.subtract(one, other)).max()
+def check_equal(single: Sequence[float], several: Sequence[float]) -> None:
+    """Raises `ValueError` if the rivers' exploitability on several devices is not that on one."""
+    if not np.allclose(single, several, rtol=1e-3):
+        worst = np.abs(np.subtract(single, several)).max()
         raise ValueError(f"several devices change the rivers' exploitability by {worst:g}")
 
 
 def _row(job, measured):
+    """One line of the CSV: a job, all rounds together."""
     times = [1000 * run["seconds"] for run in measured]
     floor = _PASSES * statistics.median(1000 * r["bytes"] / r["bandwidth"] for r in measured)
     first = measured[0]
@@ -221,127 +224,8 @@ def _row(job, measured):
 
 
 def _markdown(rows):
+    """The table for people."""
     head = ["spot", "ms per iteration", "other solver", "floor", "over floor", "compile, s"]
     keys = ("milliseconds", "milliseconds_other", "floor", "over_floor", "compile_seconds")
     lines = [[row["spot"], *(row[key] for key in keys)] for row in rows]
     return markdown_table(head, lines) + "\n"
-
-
-def main() -> None:
-    """One measurement, in a process of its own."""
-    job, report = arguments()
-    if job["spot"] == _EVALUATOR:
-        report(hands_per_second=_hands_per_second(job["seconds"]))
-        return
-    import jax
-
-    jax.config.update("jax_num_cpu_devices", job["devices"])
-
-    from solvers import cfr, evaluation
-    from solvers.holdem.subgame_tree import holdem_tree
-    from train.data_sharding import data_mesh
-
-    spot, batch = SPOTS[job["spot"]], job["batch"]
-    tree = holdem_tree(spot.cards, spot.ranges, spot.betting)
-    solver, reach = cfr.dcfr(gamma=3.0), tree.root_reach
-    if batch > 1:  # every river with ranges of its own
-        keys = jax.random.split(jax.random.key(0))
-        reach = tuple(
-            held * jax.random.uniform(key, (batch, len(held)), minval=0.2)
-            for held, key in zip(reach, keys, strict=True)
-        )
-
-    def started(public, reach):
-        return cfr.init(public, root_reach=reach)
-
-    def continued(shared, state):
-        public, count = shared
-        return cfr.run(public, state, solver=solver, num_iterations=count)
-
-    if batch > 1:
-        mesh = data_mesh() if job["devices"] > 1 else None
-        started, continued = (_side_by_side(function, mesh) for function in (started, continued))
-    start = started(tree.sequence_form, reach)
-
-    def advanced(state, count):
-        return jax.block_until_ready(continued((tree.sequence_form, count), state))
-
-    begin = time.perf_counter()
-    state = advanced(start, 1)
-    report(compile_seconds=time.perf_counter() - begin)
-    count, elapsed = 1, 0.0
-    while elapsed < job["seconds"] or count <= _LEAST:
-        begin = time.perf_counter()
-        advanced(state, count)
-        elapsed = time.perf_counter() - begin
-        seconds, count = elapsed / count, count * 2
-    kept = sum(leaf.nbytes for leaf in jax.tree.leaves(start.average_reach))
-    report(
-        devices=jax.device_count(),
-        seconds=seconds / batch,
-        sequences=sum(player.num_sequences for player in tree.sequence_form.treeplexes),
-        bytes=kept / batch,
-        bandwidth=bandwidth(2 * kept),
-        peak=peak_memory(),
-    )
-
-    def exploitability(state, reach=reach):
-        policy = cfr.average_policy(tree.sequence_form, state)
-        return evaluation.exploitability(tree.sequence_form, policy, reach) / tree.total_weight
-
-    if batch > 1:
-        found = jax.vmap(exploitability)(advanced(start, _ITERATIONS), reach)
-        report(answers=found.tolist())
-    if not job["check"]:
-        return
-    target = 0.001 * spot.pot
-
-    state = advanced(start, spot.iterations)
-    policy = cfr.average_policy(tree.sequence_form, state)
-    value = float(evaluation.expected_value(tree.sequence_form, policy, reach)[0])
-    report(ev=value / tree.total_weight + spot.pot / 2, exploitability=float(exploitability(state)))
-    done = spot.iterations
-    while exploitability(state) > target:
-        state, done = advanced(state, 10), done + 10
-    report(to_target=done * seconds, target_iterations=done)
-
-
-def _side_by_side(function, mesh):
-    """`function(shared, one)` of a batch, on the devices of a mesh."""
-    import jax
-
-    from train.data_sharding import split_calls
-
-    at_once = _AT_ONCE if jax.default_backend() == "cpu" else None
-
-    def share(shared, batch):
-        size = at_once or len(jax.tree.leaves(batch)[0])
-        return jax.lax.map(functools.partial(function, shared), batch, batch_size=size)
-
-    return jax.jit(split_calls(share, mesh))
-
-
-def _hands_per_second(wanted):
-    import jax
-    import jax.numpy as jnp
-
-    from jaxgames.holdem.hand_evaluator import strength
-
-    cards = jax.random.randint(jax.random.key(0), (_HANDS, 7), 0, 52, jnp.int32)
-
-    @jax.jit
-    def evaluated(cards, count):
-        def again(number, total):
-            # cards that change from round to round, so that no round can be left out
-            return total + jnp.sum(strength((cards + number) % 52), dtype=jnp.int32)
-
-        return jax.lax.fori_loop(0, count, again, jnp.int32(0))
-
-    jax.block_until_ready(evaluated(cards, 1))
-    count, elapsed = 1, 0.0
-    while elapsed < wanted:
-        begin = time.perf_counter()
-        jax.block_until_ready(evaluated(cards, count))
-        elapsed = time.perf_counter() - begin
-        rate, count = count * _HANDS / elapsed, count * 2
-    return rate

@@ -1,7 +1,7 @@
-"""AlphaZero's search as mctx has it (Babuschkin et al. 2020), on the games and networks of ours.
+"""AlphaZero's search of the library mctx (Babuschkin et al. 2020), on our games and networks.
 
-Values and priors come from the same evaluator. At the root, simulations are shared out by
-sequential halving (Gumbel AlphaZero; Danihelka et al. 2022), without noise.
+Values and priors come from the same evaluator as in our search. At the root, simulations are shared
+out by sequential halving (Gumbel AlphaZero; Danihelka et al. 2022), without noise.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.benchmarks import Clock
-from experiments.benchmarks.search_pieces import sampled
+from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.core import TERMINAL
 
@@ -27,7 +26,12 @@ def is_installed() -> bool:
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
-    """Reports compile time, samples of searches per second, and the move that wins."""
+    """Reports compile time, the move played where one wins, and samples of searches per second.
+
+    Args:
+      job: `task`, a key of `TASKS`; `repeats` and `sampling_seconds`, as in `search.Config`.
+      report: takes the numbers as keywords.
+    """
     task = TASKS[job["task"]]
     setting = build(task)
     run = jax.jit(searcher(setting, task.batch))
@@ -40,20 +44,22 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         simulations=int(jnp.sum(visits[0])),
         calls=task.simulations + 1,
     )
-    _, samples = sampled(
+    _, samples = sample_searches(
         lambda number: run(setting.game, setting.params, jax.random.key(number)), task.batch, job
     )
     report(samples=samples)
 
 
 def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
-    """A function of game, params and key: visits of the actions at the game's root, and what is
-    found for them, both `[B, A]`."""
+    """A function of game, params and key that searches `batch` times at the game's root.
+
+    It returns the visits of the actions and the search's policy, both `[B, A]`.
+    """
     import mctx
 
     def run(game, params, key):
-        def look(state):
-            """Value for who is to move, and logits of its actions."""
+        def evaluate(state):
+            """The value for the player to move, and the logits of its actions."""
             ones = jnp.ones((2, game.num_rows))
             values, prior = setting.settings.evaluate(params, game, state, ones)
             positive = prior[:, 0] > 0
@@ -63,12 +69,12 @@ def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
             return value, jnp.where(positive, logits, lowest)
 
         def step(params, key, action, states):
-            after = jax.vmap(game.after)(states, action)
+            after = jax.vmap(game.child)(states, action)
             over = jax.vmap(game.actor)(after) == TERMINAL
             mover = jnp.maximum(jax.vmap(game.actor)(states), 0)
-            one = jnp.ones((batch, game.num_rows))
-            payoff = jax.vmap(game.terminal_values)(after, mover, one)[:, 0]
-            value, logits = jax.vmap(look)(after)
+            reach = jnp.ones((batch, game.num_rows))
+            payoff = jax.vmap(game.terminal_values)(after, mover, reach)[:, 0]
+            value, logits = jax.vmap(evaluate)(after)
             output = mctx.RecurrentFnOutput(
                 reward=jnp.where(over, payoff, 0.0),
                 discount=jnp.where(over, 0.0, -1.0),
@@ -79,7 +85,7 @@ def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
 
         root = game.root()
         states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *jnp.shape(x))), root)
-        value, logits = jax.vmap(look)(states)
+        value, logits = jax.vmap(evaluate)(states)
         policy = mctx.gumbel_muzero_policy(
             params,
             key,

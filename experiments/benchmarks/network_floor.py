@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from experiments.benchmarks import Clock
+from experiments.benchmarks.measurements import seconds_per_turn
 
-_LEAST_ROWS = 1024  # of the matrices that the rate is measured with
+_LEAST_ROWS = 1024  # of inputs, when the rate is measured
 
 
 def layers(params: Any) -> list[tuple[int, int]]:
@@ -19,46 +18,33 @@ def layers(params: Any) -> list[tuple[int, int]]:
 
 
 def operations(shapes: Sequence[tuple[int, int]]) -> int:
-    """Floating-point operations of one row of inputs: a multiplication and an addition each."""
+    """Floating-point operations per row of inputs: a multiplication and an addition per weight."""
     return sum(2 * num_inputs * num_outputs for num_inputs, num_outputs in shapes)
 
 
 def matrix_rate(shapes: Sequence[tuple[int, int]], *, rows: int, seconds: float) -> float:
-    """Operations per second of products with matrices of these shapes, one after the other."""
+    """Floating-point operations per second of products with matrices of these shapes in turn.
+
+    Args:
+      shapes: inputs and outputs of every layer.
+      rows: rows of inputs; at least 1024 are used.
+      seconds: how long the products with each shape are timed for.
+    """
     rows = max(rows, _LEAST_ROWS)
     spent = {shape: _product_seconds(*shape, rows, seconds) for shape in {*shapes}}
     return rows * operations(shapes) / sum(spent[shape] for shape in shapes)
 
 
 def _product_seconds(num_inputs, num_outputs, rows, seconds):
-    """Seconds of one product of `[rows, inputs]` with `[inputs, outputs]`; back again for two."""
+    """Seconds of a product of `[rows, inputs]` with `[inputs, outputs]`: the mean of one such
+    product and of one with `[outputs, inputs]`, which leads back to the first shape."""
     keys = jax.random.split(jax.random.key(0), 3)
     x = jax.random.normal(keys[0], (rows, num_inputs))
-    there = jax.random.normal(keys[1], (num_inputs, num_outputs)) / num_inputs**0.5
-    back = jax.random.normal(keys[2], (num_outputs, num_inputs)) / num_outputs**0.5
-    run = jax.jit(lambda x, count: jax.lax.fori_loop(0, count, lambda _, x: x @ there @ back, x))
+    forward = jax.random.normal(keys[1], (num_inputs, num_outputs)) / num_inputs**0.5
+    backward = jax.random.normal(keys[2], (num_outputs, num_inputs)) / num_outputs**0.5
+
+    @jax.jit
+    def run(x, count):
+        return jax.lax.fori_loop(0, count, lambda _, x: x @ forward @ backward, x)
+
     return seconds_per_turn(lambda count: run(x, count), seconds=seconds) / 2
-
-
-def seconds_per_turn(
-    run: Callable[[Any], Any], *, seconds: float, most: int | None = None
-) -> float:
-    """Seconds of each of the turns that `run(count)` makes, what it costs to make none apart.
-
-    The least of three measurements, each of `seconds` or about half of that, or of `most` turns.
-    """
-
-    def measured(count):
-        clock = Clock()
-        jax.block_until_ready(run(jnp.int32(count)))
-        return clock.seconds()
-
-    measured(0)  # compiles
-
-    def least(count):
-        return min(measured(count) for _ in range(3))
-
-    none, count = least(0), 1
-    while (spent := least(count) - none) < seconds / 2 and (most is None or 2 * count <= most):
-        count *= 2
-    return spent / count

@@ -1,9 +1,9 @@
-"""CFR+ in sequence form with plain NumPy and SciPy: the bar that a faster program has to clear.
+"""CFR+ in sequence form with plain NumPy and SciPy, to compare faster programs with.
 
 Alternating updates, regret matching plus, linear averaging, float64, one core; two-player zero-sum
 games of OpenSpiel. A player's sequences are numbered level by level (0 is the empty sequence), the
 actions of a decision side by side and the decisions with the same parent side by side, so that a
-sweep over a level is a few slices and `np.add.reduceat`.
+sweep over a level needs only slices, gathers and `np.add.reduceat`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ class SequenceFormCfrPlus:
     """CFR+ on a `pyspiel.Game`. Policies are vectors over the sequences but the empty one."""
 
     def __init__(self, game: Any):
-        walk = _Walk()
-        walk.visit(game.new_initial_state(), 1.0, [None, None])
+        listing = _GameListing()
+        listing.visit(game.new_initial_state(), 1.0, [None, None])
         self.players = [
-            _Player(*columns) for columns in zip(walk.keys, walk.parents, walk.actions, strict=True)
+            _Player(*columns)
+            for columns in zip(listing.keys, listing.parents, listing.actions, strict=True)
         ]
         entries = [
-            [player.number(sequences[i]) for sequences in walk.payoff]
+            [player.number(sequences[i]) for sequences in listing.payoff]
             for i, player in enumerate(self.players)
         ]
         shape = tuple(player.num_sequences for player in self.players)
-        payoff = scipy.sparse.csr_array(([*walk.payoff.values()], entries), shape=shape)
+        payoff = scipy.sparse.csr_array(([*listing.payoff.values()], entries), shape=shape)
         payoff.eliminate_zeros()
         # counterfactual payoffs of player i: payoff[i] @ (reach of the other's sequences)
         self.payoff = [payoff, scipy.sparse.csr_array(-payoff.T)]
@@ -65,18 +66,18 @@ class SequenceFormCfrPlus:
         self.reach[i] = player.reach(self.policy[i])
 
 
-class _Walk:
-    """What one walk through the game finds; a sequence is (decision, place of the action)."""
+class _GameListing:
+    """The decisions and payoffs of a game; a sequence is (decision, place of the action)."""
 
     def __init__(self):
-        self.keys = ([], [])  # by player: OpenSpiel's information state of every decision
-        self.parents = ([], [])  # the sequence above it, None if empty
-        self.actions = ([], [])  # its legal actions
-        self.payoff = {}  # both players' sequences: payoff to player 0 times chance
+        self.keys = ([], [])  # by player, OpenSpiel's information state of every decision
+        self.parents = ([], [])  # likewise the sequence that leads to it, None if empty
+        self.actions = ([], [])  # likewise its legal actions
+        self.payoff = {}  # by both players' sequences, the payoff to player 0 times chance
         self._numbers = ({}, {})
 
     def visit(self, state: Any, chance: float, sequences: list) -> None:
-        """Adds the histories at and below `state`."""
+        """Adds the history `state`, to which `sequences` lead, and all histories below it."""
         if state.is_terminal():
             key = tuple(sequences)
             self.payoff[key] = self.payoff.get(key, 0.0) + chance * state.returns()[0]
@@ -91,7 +92,8 @@ class _Walk:
                 below[player] = (decision, place)
                 self.visit(state.child(action), chance, below)
 
-    def _decision(self, state, player, parent):
+    def _decision(self, state, player, parent) -> int:
+        """The number of the decision at `state`, which is added if it is new."""
         key, numbers = state.information_state_string(), self._numbers[player]
         if key not in numbers:
             numbers[key] = len(numbers)
@@ -103,7 +105,7 @@ class _Walk:
 
 @dataclasses.dataclass(frozen=True)
 class _Level:
-    """The n decisions of one own depth, and their q sequences."""
+    """The n decisions of a player after as many own actions, and their q sequences."""
 
     decisions: slice
     sequences: slice
@@ -115,25 +117,25 @@ class _Level:
 
 
 class _Player:
-    """The sequences of one player in order of levels."""
+    """The sequences of one player, level by level."""
 
     def __init__(self, keys, parents, actions):
         depth = []
         for parent in parents:
             depth.append(0 if parent is None else depth[parent[0]] + 1)
-        self._start = [0] * len(keys)  # first sequence of each decision, numbered as walked
+        self._first = [0] * len(keys)  # sequence of each decision, in the order of the listing
         order, ends, begin = [], [], 1
         for level in range(max(depth) + 1):
-            here = [decision for decision, d in enumerate(depth) if d == level]
-            for decision in sorted(here, key=lambda d: self.number(parents[d])):
-                self._start[decision], begin = begin, begin + len(actions[decision])
+            of_level = [decision for decision, d in enumerate(depth) if d == level]
+            for decision in sorted(of_level, key=lambda d: self.number(parents[d])):
+                self._first[decision], begin = begin, begin + len(actions[decision])
                 order.append(decision)
             ends.append(len(order))
         self.keys = [keys[decision] for decision in order]
         self.actions = [actions[decision] for decision in order]
         self.num_sequences = begin
         self.num_actions = np.array([len(legal) for legal in self.actions])
-        self.begin = np.array([self._start[decision] for decision in order]) - 1
+        self.begin = np.array([self._first[decision] for decision in order]) - 1
         self.owner = np.repeat(np.arange(len(order)), self.num_actions)
         self.uniform = (1.0 / self.num_actions)[self.owner]
         above = np.array([self.number(parents[decision]) for decision in order])
@@ -144,9 +146,10 @@ class _Player:
 
     def number(self, sequence: tuple[int, int] | None) -> int:
         """Number of a sequence given by decision and place of the action."""
-        return 0 if sequence is None else self._start[sequence[0]] + sequence[1]
+        return 0 if sequence is None else self._first[sequence[0]] + sequence[1]
 
     def _level(self, decisions, above):
+        """The level of these decisions; `above` are the parent sequences of all decisions."""
         begin, counts = self.begin[decisions], self.num_actions[decisions]
         actions = slice(begin[0], begin[-1] + counts[-1])
         parents, first_child = np.unique(above[decisions], return_index=True)
@@ -161,7 +164,7 @@ class _Player:
         )
 
     def reach(self, policy: np.ndarray) -> np.ndarray:
-        """Own reach of every sequence, top down."""
+        """Own reach of every sequence, computed level by level from the top."""
         reach = np.ones(self.num_sequences)
         for level in self.levels:
             above = reach[level.parent_of]
@@ -169,13 +172,17 @@ class _Player:
         return reach
 
     def regrets(self, values: np.ndarray, policy: np.ndarray) -> np.ndarray:
-        """Regrets of the sequences, bottom up; `values` of what ends right below is overwritten."""
+        """Regrets of the sequences, computed from the last level up.
+
+        `values` holds the counterfactual payoffs of what ends right after each sequence, and is
+        overwritten.
+        """
         decision_values = np.empty(len(self.begin))
         for level in reversed(self.levels):
             weighted = policy[level.actions] * values[level.sequences]
-            here = np.add.reduceat(weighted, level.begin)
-            decision_values[level.decisions] = here
-            values[level.parents] += np.add.reduceat(here, level.first_child)
+            of_level = np.add.reduceat(weighted, level.begin)
+            decision_values[level.decisions] = of_level
+            values[level.parents] += np.add.reduceat(of_level, level.first_child)
         return values[1:] - decision_values[self.owner]
 
     def normalise(self, weight: np.ndarray) -> np.ndarray:

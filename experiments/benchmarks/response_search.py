@@ -1,4 +1,4 @@
-"""ISMCTS-BR as the benchmark of searches measures it: searches and games per second."""
+"""ISMCTS-BR (Timbers et al. 2020) as the benchmark measures it: searches and games per second."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from experiments.benchmarks import Clock
-from experiments.benchmarks.search_pieces import sampled
-from experiments.best_response.learned_responses import arena
-from experiments.best_response.named_agents import policies_of
+from experiments.benchmarks.measurements import Clock, sample_searches
+from experiments.best_response.enumerable_responses import enumerated_game
+from experiments.best_response.named_agents import agent_policies
 from jaxgames.registry import make
 from solvers.approximate_best_response import holdem_opponents, response_matches
 from solvers.approximate_best_response.holdem_chumps import chumps
@@ -26,13 +25,13 @@ from train.rl.environment import Environment
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """Searches side by side by the first player, whose opponent plays at random or as a chump."""
+    """Searches of the first player, side by side, against uniform random play or a chump."""
 
     game: str
     simulations: int
     batch: int
     width: int = 0  # of the untrained network of two layers; 0: all states are worth nothing
-    chump: str | None = None  # of hold'em by its rules
+    chump: str | None = None  # a player of hold'em that does not look at its cards
 
 
 TASKS = {
@@ -46,8 +45,12 @@ TASKS = {
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
-    """Reports compile time, and samples of searches per second at the responder's first decision;
-    likewise of whole games, as `games`, in which it searches at every one.
+    """Reports compile time, samples of searches per second at the responder's first decision, and
+    as `games` samples of whole games per second, in which it searches at every decision.
+
+    Args:
+      job: `task`, a key of `TASKS`; `repeats` and `sampling_seconds`, as in `search.Config`.
+      report: takes the numbers as keywords.
 
     Raises:
       ValueError: the simulations that a search counts are not those asked for.
@@ -59,16 +62,17 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 
     @jax.jit
     def searches(response, params, keys, standings):
-        one = functools.partial(search, response, params, settings=settings)
-        return jax.vmap(one)(keys, standings)
+        return jax.vmap(functools.partial(search, response, params, settings=settings))(
+            keys, standings
+        )
 
     clock = Clock()
     run = searches.lower(response, params, _keys(task, 0), standings).compile()
     report(compile_seconds=round(clock.seconds(), 3))
-    found, samples = sampled(
+    result, samples = sample_searches(
         lambda number: run(response, params, _keys(task, number), standings), task.batch, job
     )
-    visits = np.asarray(found.visits).sum(axis=1)
+    visits = np.asarray(result.visits).sum(axis=1)
     if (visits != task.simulations).any():
         raise ValueError(f"{job['task']}: searches of {np.unique(visits)} simulations")
     report(samples=samples)
@@ -80,19 +84,19 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         )
 
     play(0)  # compiles
-    report(games=sampled(play, task.batch, job)[1])
+    report(games=sample_searches(play, task.batch, job)[1])
 
 
 def build(task: Task) -> tuple[ResponseGame, PyTree, IsmctsBr]:
-    """All that a search asks for."""
+    """The game with its opponent, the network's parameters and the settings of the searches."""
     if task.chump is None:
-        place = arena(task.game)
-        environment = place.environment
-        response, _ = place.against(policies_of("uniform", place.source, place.public))
-        scale = place.scale
+        enumerated = enumerated_game(task.game)
+        environment, scale = enumerated.environment, enumerated.scale
+        uniform = agent_policies("uniform", enumerated.tree, enumerated.sequence_form)
+        response, _ = enumerated.response_games(uniform)
     else:
         poker = holdem_opponents.StrengthPoker(**make(task.game).parameters())
-        response = holdem_opponents.against_chump(poker, chumps(poker)[task.chump], responder=0)
+        response = holdem_opponents.build_chump_game(poker, chumps(poker)[task.chump], responder=0)
         environment = Environment(game=response.game, features=None, legal=None)
         scale = 2.0 * max(poker.blinds)
     if not task.width:

@@ -1,9 +1,10 @@
 """Speed of the sampling solvers: traversals per second of ours and of OpenSpiel's C++.
 
-Every program is measured in a process of its own at steady state, building and compiling apart, in
-interleaved rounds. Ours is measured with many learners on all cores, which is what it is made for,
-and with one; OpenSpiel with one, in one thread, as it comes. All must give the same answers, up to
-chance: NashConv after so many traversals; in search the shares of the visits.
+Every program is measured in a process of its own at steady state, in interleaved rounds; building
+and compiling are timed apart. Our programs are measured with many learners on all cores, which is
+what they are made for, and with one learner; OpenSpiel's with one learner in one thread, as it is
+shipped. All programs must give the same answers, up to chance: NashConv after a number of
+traversals, or the shares of the visits in search.
 """
 
 from __future__ import annotations
@@ -20,25 +21,18 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from experiments.benchmarks import (
-    Row,
-    bars,
-    markdown_table,
-    measure_apart,
-    preset_config,
-    rounded,
-    speeds,
-)
-from experiments.benchmarks.sampling_programs import TASKS
+from experiments.benchmarks import sampling_programs
+from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
+from experiments.benchmarks.sampling_programs import ONE_LEARNER, OURS, PEER, TASKS
 from experiments.harness import plots, results, runs
 from experiments.harness.results import Number
-from jaxgames.registry import unknown
 
-OURS, ONE, PEER = "ours", "ours, one learner", "OpenSpiel C++"
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
-_PROGRAM = "from experiments.benchmarks import sampling_programs; sampling_programs.main()"
-_COLOURS = {OURS: "#D55E00", ONE: "#E69F00"}
-_NO_PEER = {"UCT": "outcome sampling", "Smooth UCT": "outcome sampling"}  # compared with that
+_COLOURS = {OURS: "#D55E00", ONE_LEARNER: "#E69F00"}
+# Algorithms that OpenSpiel lacks, and its algorithm that they are compared with instead.
+_COMPARED_WITH = {"UCT": "outcome sampling", "Smooth UCT": "outcome sampling"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,12 +40,12 @@ class Config:
     """What is measured."""
 
     tasks: tuple[str, ...]
-    learners: int  # of ours, in all threads together, unless the task has its own number
+    learners: int  # of our programs, in all threads together, unless the task sets a number
     rounds: int  # times that every program is measured on every task
     repeats: int  # samples in each
     seconds: float  # a sample takes half of it or more
     time_limit: float  # in seconds, for one measurement
-    tolerance: float = 0.2  # by which answers may differ
+    tolerance: float = 0.2  # allowed difference of two answers, relative to the largest number
 
 
 PRESETS = {
@@ -83,13 +77,18 @@ def benchmark(
     command: str = "python -m experiments benchmark sampling",
     **changes: Any,
 ) -> None:
-    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png into `out`.
+    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png.
 
-    `changes` replace fields of the preset's config.
+    Args:
+      out: the folder for the results.
+      preset: "smoke" or "cpu".
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
 
     Raises:
-      ValueError: unknown preset or task; `out` holds an earlier run; programs that should find the
-        same do not, or one of them fails.
+      ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
+        should give the same answer do not, or one of them fails.
     """
     begin = time.perf_counter()
     config = make_config(preset, **changes)
@@ -114,14 +113,12 @@ def benchmark(
 def make_config(preset: str, **changes: Any) -> Config:
     """The config of a preset with some fields replaced."""
     config = preset_config(PRESETS, preset, **changes)
-    for task in config.tasks:
-        if task not in TASKS:
-            raise ValueError(unknown("task", task, TASKS))
+    check_names("task", config.tasks, TASKS)
     return config
 
 
 def measure_all(config: Config) -> list[Row]:
-    """All measurements, in rounds."""
+    """Makes all measurements, in rounds; what failed in one round is left out of the next."""
     runs: dict[tuple[str, str], list] = {
         (task, program): [] for task in config.tasks for program in _programs(task)
     }
@@ -135,23 +132,29 @@ def measure_all(config: Config) -> list[Row]:
                     if program == PEER and number == 0:
                         check_equal(task, runs[task, OURS][0], earlier[0], config.tolerance)
                 bar.advance(shown)
-    return [Row(task=task, program=program, runs=found) for (task, program), found in runs.items()]
+    return [Row(task=task, program=program, runs=each) for (task, program), each in runs.items()]
 
 
 def _programs(task):
-    return (OURS, ONE) if TASKS[task].algorithm in _NO_PEER else (OURS, ONE, PEER)
+    """The programs that are measured on a task."""
+    return (
+        (OURS, ONE_LEARNER)
+        if TASKS[task].algorithm in _COMPARED_WITH
+        else (OURS, ONE_LEARNER, PEER)
+    )
 
 
 def _measure(config, task, program, *, check) -> dict[str, Any]:
+    """What the process of one program on one task reports."""
     job = {
         "task": task,
         "program": program,
         "learners": config.learners,
-        "check": check and program != ONE,
+        "check": check and program != ONE_LEARNER,
         "seconds": config.seconds,
         "repeats": config.repeats,
     }
-    run = measure_apart(_PROGRAM, job, time_limit=config.time_limit)
+    run = measure_in_process(sampling_programs.__name__, job, time_limit=config.time_limit)
     if (run["failure"] or "").startswith("failed"):
         raise ValueError(f"{program} on {task} {run['failure']}")
     return run
@@ -159,14 +162,17 @@ def _measure(config, task, program, *, check) -> dict[str, Any]:
 
 def check_equal(task: str, ours: dict[str, Any], peers: dict[str, Any], tolerance: float) -> None:
     """Raises `ValueError` if answers differ by more than the tolerance, relative to the largest."""
-    found, expected = (np.array(run.get("answer", ())) for run in (ours, peers))
-    if found.size and expected.size:
-        off = np.abs(found - expected).max() / np.abs(expected).max()
+    answer, expected = (np.array(run.get("answer", ())) for run in (ours, peers))
+    if answer.size and expected.size:
+        off = np.abs(answer - expected).max() / np.abs(expected).max()
         if not off <= tolerance:
-            raise ValueError(f"{task}: ours finds {found}, {PEER} {expected}: {off:.0%} apart")
+            raise ValueError(
+                f"{task}: the answer of {OURS} is {answer}, of {PEER} {expected}: {off:.0%} apart"
+            )
 
 
 def _numbers(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
+    """The speed of a program, and its ratio to that of OpenSpiel on the same or a similar task."""
     if row.rates:
         name, low, high = f"{row.program}:{row.task}", min(row.rates), max(row.rates)
         yield Number(name=name, value=row.rate, low=low, high=high, unit="traversals/s")
@@ -179,18 +185,18 @@ def _numbers(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
 
 
 def _peer(row, rows):
-    """OpenSpiel's row that one of ours is compared with."""
+    """OpenSpiel's row that a row of ours is compared with; None if there is none."""
     if row.program == PEER:
         return None
     algorithm, _, game = row.task.partition(", ")
-    task = f"{_NO_PEER.get(algorithm, algorithm)}, {game}"
+    task = f"{_COMPARED_WITH.get(algorithm, algorithm)}, {game}"
     return next((other for other in rows if (other.task, other.program) == (task, PEER)), None)
 
 
 def _details(row: Row) -> dict[str, Any]:
     """One line of the CSV; empty where there is no such number."""
     rates = row.rates
-    found = {
+    line = {
         "task": row.task,
         "program": row.program,
         "traversals_per_second": row.rate if rates else None,
@@ -204,11 +210,11 @@ def _details(row: Row) -> dict[str, Any]:
         "cores_busy_with_others": row.largest("others"),
         "remark": row.failure,
     }
-    return rounded(found)
+    return rounded(line)
 
 
 def _conditions(rows: Sequence[Row]) -> dict[str, Any]:
-    """What `result.json` tells besides the config."""
+    """What `result.json` holds under `config` besides the config."""
     return {
         "measure": "traversals per second, summed over the learners of a process (median of all"
         " samples); episodes in UCT, simulations in IS-MCTS; UCT is compared with OpenSpiel's"
@@ -219,12 +225,12 @@ def _conditions(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _markdown(rows: Sequence[Row], result: results.Result) -> str:
-    """The tables for people."""
+    """The tables for people: speeds, details of every program, remarks."""
     details = [_details(row) for row in rows]
     parts = [
         f"# {result.config['measure']}",
         f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
-        markdown_table(*speeds(rows)),
+        markdown_table(*speed_table(rows)),
         markdown_table(list(details[0]), [list(line.values()) for line in details]),
         "\n".join(f"- {remark}" for remark in result.deviations),
     ]
@@ -233,26 +239,27 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
 
 def _print(rows: Sequence[Row]) -> None:
     table = Table(title="Sampling: traversals per second")
-    for number, title in enumerate(("", OURS, ONE, PEER)):
+    for number, title in enumerate(("", OURS, ONE_LEARNER, PEER)):
         table.add_column(title, justify="right" if number else "left")
     for task in dict.fromkeys(row.task for row in rows):
-        found = {row.program: row for row in rows if row.task == task}
+        programs = {row.program: row for row in rows if row.task == task}
         cells = (
-            results.text(found[name].rate) if name in found and found[name].rates else ""
-            for name in (OURS, ONE, PEER)
+            results.text(programs[name].rate) if name in programs and programs[name].rates else ""
+            for name in (OURS, ONE_LEARNER, PEER)
         )
         table.add_row(task, *cells)
     Console().print(table)
 
 
 def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
-    """One panel per task: a bar per program on a log axis, with the range of all samples."""
+    """Draws a panel per task: a bar per program on a log axis, with the range of all samples."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     columns = min(len(tasks), 3)
     lines = -(-len(tasks) // columns)
     with plots.figure(path, rows=lines, columns=columns, size=(3.4 * columns, 1.5 * lines)) as axes:
         for panel, task in zip(axes.flat, tasks, strict=False):
-            bars(panel, [row for row in rows if row.task == task], labels={}, colours=_COLOURS)
+            of_task = [row for row in rows if row.task == task]
+            draw_bars(panel, of_task, labels={}, colours=_COLOURS)
             panel.set(title=task, xlabel="traversals/s")
         for panel in axes.flat[len(tasks) :]:
             panel.remove()

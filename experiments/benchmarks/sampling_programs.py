@@ -1,7 +1,8 @@
-"""Sampling algorithms of ours and of OpenSpiel behind one interface, and how one is measured.
+"""Sampling algorithms, ours and OpenSpiel's, behind one interface, and how one is measured.
 
-A unit of work is one traversal: a line of play (or what follows one player's actions) that updates
-one player; in self-play search an episode; in information-set MCTS a simulation.
+The unit of work is a traversal: one line of play (in external sampling, the tree of all actions of
+one player) that updates one player; in self-play search an episode; in information-set MCTS a
+simulation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import pyspiel
 
-from experiments.benchmarks import Clock, arguments
+from experiments.benchmarks.measurements import Clock
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
@@ -29,6 +30,7 @@ from solvers.sampling.information_set_mcts import InformationSetMcts
 from solvers.sampling.outcome_sampling import OutcomeSampling
 from solvers.sequence_form import build_sequence_form
 
+OURS, ONE_LEARNER, PEER = "ours", "ours, one learner", "OpenSpiel C++"  # the programs
 SIMULATIONS = 1000  # of one search by information-set MCTS
 CONSTANT = 13.0  # of its UCB
 EXPLORATION = 0.6  # of outcome sampling
@@ -41,8 +43,8 @@ class Task:
     algorithm: str
     game: str
     openspiel: str
-    learners: int | None = None  # of ours, instead of the config's: where tables are large
-    checked: int = 0  # traversals after which NashConv must be that of OpenSpiel; 0: no such check
+    learners: int | None = None  # of our programs, in place of the config's: for large tables
+    checked: int = 0  # traversals after which NashConv must be that of OpenSpiel; 0: unchecked
 
 
 _LEDUC = {"game": "leduc_poker", "openspiel": "leduc_poker"}
@@ -67,33 +69,32 @@ TASKS = {
 
 
 class Program(abc.ABC):
-    """One algorithm at work."""
+    """One implementation of an algorithm at work."""
 
     @abc.abstractmethod
     def work(self, count: int) -> int:
-        """Does `count` traversals or somewhat more, waits for their end, and returns how many."""
+        """Makes `count` traversals or somewhat more, waits for their end, returns their number."""
 
     def answer(self) -> list[float]:
-        """Numbers that all programs of a task must agree on, up to chance: empty if there are
-        none."""
+        """Numbers that all programs of a task must agree on, up to chance; may be empty."""
         return []
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Learning:
-    """A learner of ours."""
+class Algorithm:
+    """One of our algorithms on a game."""
 
-    start: Any
-    run: Callable[[Any, Any, Any], Any]  # learner, key, rounds
-    average: Callable[[Any], Any]
+    start: Any  # the learner's state at the start
+    run: Callable[[Any, Any, Any], Any]  # of a learner's state, a key and a number of rounds
+    average: Callable[[Any], Any]  # the average policy of a learner's state
     unit: int  # traversals in a round
 
 
-def learning(algorithm: str, tree: DecisionTree) -> Learning:
-    """How ours learns by this algorithm."""
-    if algorithm == "external sampling":
+def our_algorithm(name: str, tree: DecisionTree) -> Algorithm:
+    """Our algorithm of this name."""
+    if name == "external sampling":
         settings = external_sampling.ExternalSampling()
-        return Learning(
+        return Algorithm(
             start=external_sampling.init(tree),
             run=lambda learner, key, rounds: external_sampling.run(
                 tree, learner, key, settings=settings, num_iterations=rounds
@@ -101,13 +102,13 @@ def learning(algorithm: str, tree: DecisionTree) -> Learning:
             average=functools.partial(external_sampling.average_policy, tree),
             unit=tree.num_players,
         )
-    if algorithm == "outcome sampling":
+    if name == "outcome sampling":
         settings = OutcomeSampling(exploration=EXPLORATION, alternating=True)
         start, solver = outcome_sampling.init(tree, settings), outcome_sampling
     else:
-        settings = uct.uct(20.0) if algorithm == "UCT" else uct.smooth_uct(18.0, decay=0.002)
+        settings = uct.uct(20.0) if name == "UCT" else uct.smooth_uct(18.0, decay=0.002)
         start, solver = uct.init(tree), uct
-    return Learning(
+    return Algorithm(
         start=start,
         run=lambda learner, key, rounds: solver.run(
             tree, learner, key, settings=settings, num_episodes=rounds
@@ -118,28 +119,28 @@ def learning(algorithm: str, tree: DecisionTree) -> Learning:
 
 
 class Learners(Program):
-    """Learners of ours: equally many in every thread."""
+    """Our learners, equally many in every thread."""
 
     def __init__(self, task: Task, *, learners: int, threads: int):
         source = enumerate_game(make(task.game))
-        self.task, self.public = task, build_sequence_form(source)
-        self.learning = learning(task.algorithm, build_decision_tree(source))
+        self.task, self.sequence_form = task, build_sequence_form(source)
+        self.algorithm = our_algorithm(task.algorithm, build_decision_tree(source))
         self.pool, each = ThreadPoolExecutor(threads), learners // threads
         self.learners = each * threads
         self.keys = jax.random.split(jax.random.key(0), (threads, each))
-        # donated, else every call would begin with a copy of all tables
-        self.run = jax.jit(jax.vmap(self.learning.run, (0, 0, None)), donate_argnums=0)
+        # The states are donated: otherwise every call would begin with a copy of all tables.
+        self.run = jax.jit(jax.vmap(self.algorithm.run, (0, 0, None)), donate_argnums=0)
         copies = jax.jit(lambda x: jax.tree.map(lambda y: jnp.repeat(y[None], each, axis=0), x))
-        self.states = [copies(self.learning.start) for _ in range(threads)]
+        self.states = [copies(self.algorithm.start) for _ in range(threads)]
 
     def work(self, count: int) -> int:
-        rounds = -(-count // (self.learners * self.learning.unit))
+        rounds = -(-count // (self.learners * self.algorithm.unit))
 
         def further(state, keys):
             return jax.block_until_ready(self.run(state, keys, jnp.int32(rounds)))
 
         self.states = list(self.pool.map(further, self.states, self.keys))
-        return rounds * self.learning.unit * self.learners
+        return rounds * self.algorithm.unit * self.learners
 
     def answer(self) -> list[float]:
         if not self.task.checked:
@@ -148,15 +149,15 @@ class Learners(Program):
         @jax.jit
         @jax.vmap
         def nash_conv(key):
-            rounds = self.task.checked // self.learning.unit
-            learner = self.learning.run(self.learning.start, key, rounds)
-            return evaluation.nash_conv(self.public, self.learning.average(learner))
+            rounds = self.task.checked // self.algorithm.unit
+            learner = self.algorithm.run(self.algorithm.start, key, rounds)
+            return evaluation.nash_conv(self.sequence_form, self.algorithm.average(learner))
 
         return [float(nash_conv(jax.random.split(jax.random.key(1), 16)).mean())]
 
 
 class Searches(Program):
-    """Information-set MCTS of ours at random information states: equally many in every thread."""
+    """Our information-set MCTS at random information states, equally many in every thread."""
 
     def __init__(self, task: Task, *, learners: int, threads: int):
         self.tree, self.each = build_decision_tree(make(task.game)), learners // threads
@@ -170,29 +171,29 @@ class Searches(Program):
         simulations = self.each * self.threads * SIMULATIONS
         rounds = -(-count // simulations)
 
-        def some(number):
+        def search_batch(number):
             key, state_key = jax.random.split(jax.random.key(number))
             states = jax.random.randint(state_key, (self.each,), 0, self.tree.num_states)
             jax.block_until_ready(self.search(states, jax.random.split(key, self.each)))
 
-        list(self.pool.map(some, range(self.done, self.done + rounds * self.threads)))
+        list(self.pool.map(search_batch, range(self.done, self.done + rounds * self.threads)))
         self.done += rounds * self.threads
         return rounds * simulations
 
     def answer(self) -> list[float]:
-        """Shares of the visits at the first decision with the lowest card."""
+        """Shares of the visits at the first decision, for the player with the lowest card."""
         keys = jax.random.split(jax.random.key(2), 256)
         visits = self.search(jnp.zeros(256, jnp.int32), keys).visits
         return (visits.mean(axis=0) / SIMULATIONS).tolist()
 
 
 class OpenSpielLearner(Program):
-    """OpenSpiel's C++: one learner in one thread."""
+    """OpenSpiel's C++ with one learner in one thread."""
 
     def __init__(self, task: Task):
         self.task, self.game = task, pyspiel.load_game(task.openspiel)
         self.solver = self._new(seed=0)
-        # an iteration of external sampling is a traversal for each player, of outcome sampling one
+        # An iteration of external sampling is a traversal per player, of outcome sampling just one.
         self.unit = 2 if task.algorithm == "external sampling" else 1
 
     def _new(self, seed):
@@ -212,16 +213,16 @@ class OpenSpielLearner(Program):
     def answer(self) -> list[float]:
         if not self.task.checked:
             return []
-        found = []
+        nash_convs = []
         for seed in range(1, 4):
             solver = self._new(seed)
             self._traverse(solver, self.task.checked)
-            found.append(pyspiel.nash_conv(self.game, solver.average_policy()))
-        return [float(np.mean(found))]
+            nash_convs.append(pyspiel.nash_conv(self.game, solver.average_policy()))
+        return [float(np.mean(nash_convs))]
 
 
 class OpenSpielSearch(Program):
-    """OpenSpiel's C++: one search after the other at the first decision with the lowest card."""
+    """OpenSpiel's C++, one search after the other at the first decision with the lowest card."""
 
     def __init__(self, task: Task):
         self.game = pyspiel.load_game(task.openspiel)
@@ -246,18 +247,23 @@ class OpenSpielSearch(Program):
 
 
 def program(name: str, task: Task, learners: int) -> Program:
-    """The program of this name: "ours", "ours, one learner" or "OpenSpiel C++"."""
-    if name == "OpenSpiel C++":
+    """The program `OURS`, `ONE_LEARNER` or `PEER` on a task; `learners` are for `OURS`."""
+    if name == PEER:
         return (OpenSpielSearch if task.algorithm == "IS-MCTS" else OpenSpielLearner)(task)
     ours = Searches if task.algorithm == "IS-MCTS" else Learners
-    if name == "ours":
+    if name == OURS:
         return ours(task, learners=learners, threads=min(os.cpu_count() or 1, learners))
     return ours(task, learners=1, threads=1)
 
 
-def main() -> None:
-    """Measures one program on one task, in a process of `measure_apart`."""
-    job, report = arguments()
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Builds, compiles, checks and times one program on one task.
+
+    Args:
+      job: `task`, a key of `TASKS`; `program`; `check`, whether to report the answer; `learners`,
+        `seconds` and `repeats`, as in `sampling.Config`.
+      report: takes the numbers as keywords.
+    """
     clock = Clock()
     task = TASKS[job["task"]]
     measured = program(job["program"], task, task.learners or job["learners"])

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.benchmarks import Row, bars
+from experiments.benchmarks.reports import Row, draw_bars
 from experiments.harness import plots
 
 _OURS, _RIVAL = "#D55E00", "#0072B2"
@@ -21,7 +21,10 @@ def draw(
     *,
     shares: dict[str, dict[str, float]],
 ) -> None:
-    """Three panels; the last has a line per game, and crosses for twice the capacity."""
+    """Draws the speeds, the shares of time, and the growth of the cost of an iteration.
+
+    The third panel has a line per game, and crosses for trees of twice the capacity.
+    """
     named = [dataclasses.replace(row, program=f"{row.task}, {row.program}") for row in rows]
     ours = [row.program.startswith("ours") for row in rows]
     colours = {
@@ -30,7 +33,7 @@ def draw(
     size = (14.0, 1.2 + max(0.3 * len(rows), 2.4))
     with plots.figure(path, rows=1, columns=3, size=size) as axes:
         speed, parts, cost = axes[0]
-        bars(speed, named, labels={}, colours=colours)
+        draw_bars(speed, named, labels={}, colours=colours)
         speed.set(title="Searches per second", xlabel="searches/s")
         _stacked(parts, shares)
         _lines(cost, growth)
@@ -55,14 +58,15 @@ def _stacked(axes: Any, shares: dict[str, dict[str, float]]) -> None:
 
 
 def _lines(axes: Any, growth: dict[str, list]) -> None:
+    """The cost of an iteration against the nodes of the tree, both axes logarithmic."""
     axes.set(title="An iteration of CFR", xlabel="nodes", ylabel="microseconds per search")
     axes.set(xscale="log", yscale="log")
     counts = sorted({nodes for points in growth.values() for nodes, *_ in points})
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.set_xticks([], minor=True)
     for (game, points), colour in zip(growth.items(), (_OURS, _RIVAL), strict=False):
-        nodes, one, twice = zip(*points, strict=True)
-        axes.plot(nodes, one, marker="o", markersize=4, color=colour, label=game)
+        nodes, costs, twice = zip(*points, strict=True)
+        axes.plot(nodes, costs, marker="o", markersize=4, color=colour, label=game)
         axes.plot(nodes, twice, "x", color=colour)
     if growth:
         axes.legend(fontsize=7, frameon=False)

@@ -10,40 +10,40 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.contract import BeliefGame
-from jaxgames.beliefs.tabulate import belief_table_by_name
 from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from nets.cvpn import CvpnEvaluator, new_cvpn
 from solvers.search import continual_resolving, leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr, Problem
 
-LONDON = "scotland_yard"  # too large for tables: its rules are computed in every step
+LONDON = "scotland_yard"  # too large for a table: every step computes its rules
 _PGX = "pgx:"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """SoG(simulations, 1) at the root of a game, many searches side by side."""
+    """SoG(simulations, 1) at the root of a game, a batch of searches side by side."""
 
     game: str
     simulations: int
     batch: int
-    width: int = 0  # of the untrained network, which is an MLP; 0: leaves are worth nothing
+    width: int = 0  # of the untrained network, an MLP; 0: leaves are worth nothing
     depth: int = 3
-    expand: int | None = None  # best children that a new node starts with; None: all
+    expand: int | None = None  # children by prior that a new node starts with; None: all
     to_mate: tuple[int, ...] = ()  # moves of a perfect-information game after which one move wins
-    mate: int | None = None  # that move
+    mate: int | None = None  # the move that wins then
 
     @property
     def has_rival(self) -> bool:
-        """Whether AlphaZero's search can play this game too."""
+        """Whether AlphaZero's search can play the game too: it has perfect information."""
         return self.game.startswith(_PGX)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-    """All that `gt_cfr.search` asks for."""
+    """The arguments of `growing_tree_cfr.search`."""
 
     game: BeliefGame
     params: PyTree
@@ -83,8 +83,8 @@ TASKS = {
 
 
 def build(task: Task) -> Setting:
-    """The game, an untrained network, the first problem and the settings of a task."""
-    game = public_game(task.game)
+    """The game of a task, an untrained network, the problem at the root, and the settings."""
+    game = belief_game(task.game)
     params, evaluate = None, leaf_evaluators.zero
     if task.width:
         graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
@@ -96,8 +96,8 @@ def build(task: Task) -> Setting:
     return Setting(game=game, params=params, problem=problem, settings=settings)
 
 
-def public_game(name: str) -> BeliefGame:
-    """A game at the level of beliefs: from pgx, London's map from its deal on, or as tables."""
+def belief_game(name: str) -> BeliefGame:
+    """A belief-level game by name: from pgx, London's map from after the deal, or as a table."""
     if name.startswith(_PGX):
         return pgx_beliefs(name.removeprefix(_PGX))
     if name == LONDON:
@@ -105,13 +105,13 @@ def public_game(name: str) -> BeliefGame:
         return scotland_yard_beliefs(
             rules, detective_starts=rules.detective_starts[: rules.detectives]
         )
-    return belief_table_by_name(name)
+    return belief_table(make(name))
 
 
 def before_mate(task: Task, game: BeliefGame) -> BeliefGame:
-    """The game from where one move wins."""
+    """The game with the position before the winning move of a task as its root."""
     position = game.root()
-    after = jax.jit(game.after)
+    after = jax.jit(game.child)
     for move in task.to_mate:
         position = after(position, jnp.int32(move))
     return game.replace(start=position)

@@ -1,4 +1,4 @@
-"""What an iteration of CFR costs as the search tree grows, and as its capacity does."""
+"""The cost of an iteration of CFR by the nodes of the search tree and by its capacity."""
 
 from __future__ import annotations
 
@@ -10,44 +10,50 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.benchmarks.network_floor import seconds_per_turn
-from experiments.benchmarks.search_tasks import public_game
+from experiments.benchmarks.measurements import seconds_per_turn
+from experiments.benchmarks.search_tasks import belief_game
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
-_TRIES = 100  # simulations per node until growing is given up: the game has no more nodes
-_ITERATIONS = 10  # after which trees of both capacities must have the same policy
+_TRIES = 100  # simulations per node after which the game is taken to have no more nodes
+_ITERATIONS = 10  # of CFR, after which trees of both capacities must have the same policy
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
-    """Reports `points`: nodes, and microseconds per iteration of one search of a batch, with a
-    capacity for the largest tree and with twice as much.
+    """Reports `points`: nodes, and microseconds per iteration and search with two capacities.
+
+    The first capacity is that of the largest tree, the second is twice that.
+
+    Args:
+      job: `game`; `nodes`, the sizes of the tree; `batch`, the searches side by side; `seconds`
+        that each point is timed for.
+      report: takes the numbers as keywords.
 
     Raises:
-      ValueError: the capacity changes what the search finds.
+      ValueError: the capacity changes the policy.
     """
-    game = public_game(job["game"])
+    game = belief_game(job["game"])
     largest = max(job["nodes"])
-    sizes = [_Size(game, capacity, job) for capacity in (largest, 2 * largest)]
+    trees = [_GrowingTree(game, capacity, job) for capacity in (largest, 2 * largest)]
     points = []
     for nodes in sorted(job["nodes"]):
-        found = [size.at(nodes) for size in sizes]
-        if found[0] is None:
+        timings = [tree.at(nodes) for tree in trees]
+        if timings[0] is None:
             break
-        check_equal(job["game"], nodes, *(policy for _, policy in found))
-        points.append([nodes, *(microseconds for microseconds, _ in found)])
+        check_equal(job["game"], nodes, *(policy for _, policy in timings))
+        points.append([nodes, *(microseconds for microseconds, _ in timings)])
         report(points=points)
 
 
-def check_equal(game: str, nodes: int, one: Any, other: Any) -> None:
-    """Raises `ValueError` if the policies found with two capacities differ."""
-    if not np.allclose(one, other, rtol=1e-4, atol=1e-5):
-        worst = np.abs(np.asarray(one) - np.asarray(other)).max()
+def check_equal(game: str, nodes: int, policy: Any, other: Any) -> None:
+    """Raises `ValueError` if the policies of two capacities differ."""
+    if not np.allclose(policy, other, rtol=1e-4, atol=1e-5):
+        worst = np.abs(np.asarray(policy) - np.asarray(other)).max()
         raise ValueError(f"{game}, {nodes} nodes: twice the capacity changes policies by {worst:g}")
 
 
-class _Size:
-    """One tree that grows; it is measured as a batch of trees like it."""
+class _GrowingTree:
+    """One search tree that grows; what is timed is a batch of copies of it."""
 
     def __init__(self, game, capacity, job):
         self.job, self.game = job, game
@@ -59,7 +65,8 @@ class _Size:
         self.state = start(game, None, problem=problem, settings=self.settings)
 
     def at(self, nodes):
-        """Microseconds per iteration at so many nodes, and the policy found; None if too many."""
+        """Microseconds per iteration and search at so many nodes, and the average policy; None if
+        the game has fewer nodes."""
         self.state = _grown(self.game, self.state, jnp.int32(nodes), settings=self.settings)
         if int(self.state.tree.count) < nodes:
             return None
@@ -72,7 +79,7 @@ class _Size:
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _grown(game, state, nodes, *, settings):
-    """The search grown to `nodes` by simulations alone, the same whatever the capacity."""
+    """The search with its tree grown to `nodes` by simulations only; capacity does not matter."""
 
     def more(carry):
         tried, state = carry

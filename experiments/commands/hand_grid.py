@@ -1,4 +1,4 @@
-"""The 13 x 13 grid of a decision: what every class of hands does, as players draw it."""
+"""The 13 x 13 grid that shows how every class of hands acts at a decision, as players draw it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,18 @@ def draw(
     weights: Float[np.ndarray, " n"],
     policy: Float[np.ndarray, "n A"],
 ) -> None:
-    """Every class is a cell, filled to the height of its share of the range's fullest class, and
-    split from left to right as its hands act on average, folds last.
+    """Draws a decision as a grid with a cell for every class of hands.
 
-    `weights` are how likely hands are.
+    The height to which a cell is filled is in proportion to the mean weight of the class; from left
+    to right it is divided by the probabilities of the actions, folds last.
+
+    Args:
+      path: of the PNG file.
+      title: of the figure.
+      actions: the names of the A actions.
+      hands: two cards each.
+      weights: how likely the hands are.
+      policy: how the hands act.
     """
     from matplotlib.patheffects import withStroke
 
@@ -61,8 +69,8 @@ def draw(
             axis.plot([edge, edge], [0, 13], color="white", linewidth=1)
         total = weights.sum()
         for action in order:
-            often = float(weights @ policy[:, action] / total) if total > 0 else 0.0
-            label = f"{actions[action]} {100 * often:.1f} %"
+            frequency = float(weights @ policy[:, action] / total) if total > 0 else 0.0
+            label = f"{actions[action]} {100 * frequency:.1f} %"
             axis.plot([], [], "s", color=colours[action], label=label, markersize=9)
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.005), ncols=4, frameon=False)
 
@@ -72,7 +80,17 @@ def of_classes(
     weights: Float[np.ndarray, " n"],
     policy: Float[np.ndarray, "n A"],
 ) -> tuple[Float[np.ndarray, "169 A"], Float[np.ndarray, "169"]]:
-    """Of each class how its hands act on average, and its mean weight as a share of the largest."""
+    """How the hands of each class act on average, and the mean weight of each class.
+
+    Args:
+      hands: two cards each.
+      weights: how likely the hands are.
+      policy: how the hands act.
+
+    Returns:
+      By class the probabilities of actions (0 where no hand has weight), and the mean weight as a
+      share of the largest.
+    """
     classes = class_numbers()[hand_numbers(hands)]
     weight, count = np.zeros((2, len(CLASSES)))
     np.add.at(weight, classes, weights)
@@ -85,13 +103,14 @@ def of_classes(
 
 
 def _colours(actions):
+    """The colour of every action, by its index; bets and raises get darker with their size."""
     bets = [i for i, name in enumerate(actions) if name not in ("fold", "check", "call")]
     step = len(_BETS) / max(len(bets), 1)
-    found = {action: _BETS[min(int((i + 0.5) * step), 5)] for i, action in enumerate(bets)}
+    colours = {action: _BETS[min(int((i + 0.5) * step), 5)] for i, action in enumerate(bets)}
     for i, name in enumerate(actions):
-        if i not in found:
-            found[i] = _FOLDED if name == "fold" else _PASSIVE
-    return found
+        if i not in colours:
+            colours[i] = _FOLDED if name == "fold" else _PASSIVE
+    return colours
 
 
 def _rectangle(x, y, width, height, colour):

@@ -1,4 +1,4 @@
-"""Plays a trained agent: a person in the terminal, or another agent."""
+"""Lets a trained agent play against a person or another agent: `jaxgames play`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import published, results
+from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress, status
-from experiments.student_of_games import matches
-from experiments.student_of_games.trained_agents import TrainedAgent, load_agent
 from jaxgames.beliefs.places import table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL, State
 from jaxgames.play import checked_step, sample_chance
 from solvers.search import search_agent
+from train import agent_matches
+from train.agent import TrainedAgent, load_agent
 
 _UNIFORM, _UNTRAINED = ("uniform", "random"), "untrained"
 
@@ -36,33 +37,33 @@ _UNIFORM, _UNTRAINED = ("uniform", "random"), "untrained"
 class Arguments:
     """Play against a trained agent in the terminal, or let it play against another one.
 
-    Without --opponent you play: a move is given by its name (the beginning of it is enough) or
-    number; q or Ctrl-C leaves. With it, the mean winnings of the agent are printed, with a 95 %
-    confidence interval; every deal is played twice, with the seats swapped.
+    Without --opponent you play against the agent: type the number of a move or the beginning of its
+    name; q or Ctrl-C leaves. With --opponent, the agent's mean winnings against that opponent are
+    printed with their 95 % confidence interval; every deal is played twice, with the seats swapped.
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """A name of `list`: the game that the agent was trained in."""
     agent: pathlib.Path
-    """Folder that `sog_leduc` wrote its results to."""
+    """Folder of a trained agent, as sog_leduc leaves it."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
-    """Another such folder; uniform or random: all legal actions equally often; untrained: the same
-    search with the network before training."""
+    """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
+    with the network as it was before training."""
     games: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Games to play. None: until you leave; 1,000 with --opponent."""
+    """How many games to play. None: until you leave, or 1,000 with --opponent."""
     seat: Annotated[Literal[0, 1] | None, tyro.conf.arg(metavar="0|1")] = None
-    """Where you sit. None: in turn."""
+    """The seat in which you play. None: both in turn."""
     simulations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Simulations of every search. None: the most that the agent was measured with."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Of all that is random. None: 0 with --opponent, else another one each time."""
+    """Seed of everything random. None: 0 with --opponent, else a new one each time."""
 
 
-def main(arguments: Arguments) -> None:
-    """Runs the command.
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the command, which leaves no record.
 
     Raises:
-      ValueError: a folder holds no agent, or one of another game; a number is out of range.
+      ValueError: a folder holds no agent, or an agent of another game; a number is out of range.
     """
     _check(arguments)
     load = functools.partial(load_agent, game=arguments.game, simulations=arguments.simulations)
@@ -77,10 +78,10 @@ def main(arguments: Arguments) -> None:
         opponent = load(pathlib.Path(arguments.opponent))
     games = 1000 if arguments.games is None else arguments.games
     with progress(f"{agent.game.name}, games", games) as report:
-        won = matches.duel(
+        payoffs = agent_matches.duel(
             agent, opponent, deals=games // 2, seed=arguments.seed or 0, report=counter(report)
         )
-    _print_match(agent, won, f"{arguments.agent} against {arguments.opponent}")
+    _print_match(agent, payoffs, f"{arguments.agent} against {arguments.opponent}")
 
 
 def _check(arguments):
@@ -90,17 +91,19 @@ def _check(arguments):
     if games is not None and match and (games % 2 or games < 4):
         raise ValueError(f"games={games} must be even, as seats are swapped, and at least 4")
     if match and arguments.seat is not None:
-        raise ValueError("--seat is for people: with --opponent the seats are swapped")
+        raise ValueError("--seat is for people; with --opponent the seats are swapped")
 
 
-def _print_match(agent, won, title):
+def _print_match(agent, payoffs, title):
+    """Prints the agent's mean winnings by seat; `payoffs` are by deal and seat."""
     unit, scale = published.measured_in(str(agent.game))
-    _say(f"{title}, {2 * len(won):,} games of {agent.game}", style="bold")
+    _say(f"{title}, {2 * len(payoffs):,} games of {agent.game}", style="bold")
     table = Table("seat")
     table.add_column(f"won, {unit}", justify="right")
     table.add_column("95 %", justify="right")
-    for name, values in (("0", won[:, 0]), ("1", won[:, 1]), ("both", won.mean(axis=1))):
-        mean, half = matches.interval(scale * values)
+    seats = {"0": payoffs[:, 0], "1": payoffs[:, 1], "both": payoffs.mean(axis=1)}
+    for name, values in seats.items():
+        mean, half = agent_matches.interval(scale * values)
         sign = "+" if mean > 0 else ""
         table.add_row(name, sign + results.text(mean), f"± {results.text(half)}")
     Console().print(table)
@@ -109,22 +112,29 @@ def _print_match(agent, won, title):
 def play_person(
     agent: TrainedAgent, *, games: int | None, seat: int | None, seed: int | None
 ) -> None:
-    """Plays with the person at the terminal; an end of the input leaves too."""
+    """Plays with the person at the terminal, until they leave or the input ends.
+
+    Args:
+      agent: the person's opponent.
+      games: how many to play; None: any number.
+      seat: the person's; None: both in turn.
+      seed: of everything random; None: a new one.
+    """
     key = jax.random.key(secrets.randbits(31) if seed is None else seed)
-    room, won, played = _Room(agent), 0.0, 0
+    view, won, played = _View(agent), 0.0, 0
     try:
         for number in itertools.count() if games is None else range(games):
             person = number % 2 if seat is None else seat
             _say(f"\nGame {number + 1} of {agent.game.name}: you are player {person}", style="bold")
-            won += _game(room, jax.random.fold_in(key, number), person)
+            won += _play_game(view, jax.random.fold_in(key, number), person)
             played += 1
     except (EOFError, KeyboardInterrupt):
         _say("")
     _say(f"{played} game{'' if played == 1 else 's'} played to the end, you won {won:+g}")
 
 
-class _Room:
-    """The game as it is, and what one of its players may know of that."""
+class _View:
+    """Descriptions of an agent's game, with everything open or as one of its players sees them."""
 
     def __init__(self, agent: TrainedAgent):
         self.agent, self.game, self.tree = agent, agent.game, agent.tree
@@ -134,85 +144,93 @@ class _Room:
     def state(self, history: int) -> State:
         """The state that a history of the tree leads to."""
         if history not in self._states:
-            above = self.state(int(self.tree.parent[history]))
+            parent = self.state(int(self.tree.parent[history]))
             move = int(self.tree.parent_action[history])
-            self._states[history] = checked_step(self.game, above, move)
+            self._states[history] = checked_step(self.game, parent, move)
         return self._states[history]
 
     def picture(self, history: int) -> str:
-        """The state with all cards open."""
+        """The state at a history, with all cards open."""
         return self.game.render(self.state(history))
 
     def last_move(self, history: int) -> str:
         """The name of the move that led to a history."""
-        above = self.state(int(self.tree.parent[history]))
-        return self.game.action_name(above, int(self.tree.parent_action[history]))
+        parent = self.state(int(self.tree.parent[history]))
+        return self.game.action_name(parent, int(self.tree.parent_action[history]))
 
     def seen(self, player: int, history: int, describe: Callable[[int], str]) -> str:
-        """What `player` knows of a description: what is the same in all histories that it cannot
-        tell from this one."""
+        """What a player knows of a description: the words that are the same in all histories of its
+        information state, with ? for the others."""
         states = self.tree.information_state[:, player]
         return common([describe(int(h)) for h in np.flatnonzero(states == states[history])])
 
 
 def common(texts: Sequence[str]) -> str:
-    """The first text, with ? for every word that is not the same in all of them."""
+    """The first text, with ? for every word that is not the same in all of them; ? alone if they do
+    not have the same number of words."""
     words = [re.split(r"(\s+)", text) for text in texts]
-    if len({len(some) for some in words}) > 1:
+    if len(set(map(len, words))) > 1:
         return "?"
     columns = zip(*words, strict=True)
     return "".join(c[0] if c[0].isspace() or len(set(c)) == 1 else "?" for c in columns)
 
 
-def _game(room: _Room, key: Key[Array, ""], person: int) -> float:
-    """One game; what the person wins."""
-    agent, places, history = room.agent, room.places, 0
-    mind = search_agent.init(agent.table, 1 - person, settings=agent.settings)
+def _play_game(view: _View, key: Key[Array, ""], person: int) -> float:
+    """Plays a game with the person, whose payoff is returned."""
+    agent, places, history = view.agent, view.places, 0
+    memory = search_agent.init(agent.table, 1 - person, settings=agent.settings)
     think, act = (
         functools.partial(step, agent.table, agent.params, settings=agent.settings)
         for step in (search_agent.think, search_agent.act)
     )
-    while (actor := int(room.tree.actor[history])) != TERMINAL:
-        noise = jax.random.fold_in(key, int(room.tree.depth[history]))
+    while (actor := int(view.tree.actor[history])) != TERMINAL:
+        noise = jax.random.fold_in(key, int(view.tree.depth[history]))
         if actor == CHANCE:
-            move = int(sample_chance(noise, room.state(history)))
+            move = int(sample_chance(noise, view.state(history)))
         elif actor == person:
-            move = _ask(room, history, person)
+            move = _ask(view, history, person)
             with status("the agent thinks"):
-                mind, _ = jax.block_until_ready(think(noise, mind))
+                memory, _ = jax.block_until_ready(think(noise, memory))
         else:
             row = jnp.int32(places.row[history, actor])
             with status("the agent thinks"):
-                mind, move, _ = act(noise, mind, row)
+                memory, move, _ = act(noise, memory, row)
                 move = int(move)
         history = int(places.child[history, move])
         if places.slot[history] != NOWHERE:
-            mind = search_agent.checked_observe(agent.table, mind, int(places.slot[history]))
+            memory = search_agent.checked_observe(agent.table, memory, int(places.slot[history]))
         if actor != person:
             who = "chance" if actor == CHANCE else "agent"
-            _say(f"{who}: {room.seen(person, history, room.last_move)}")
-    won = float(room.tree.returns[history, person])
-    _say(f"{room.picture(history)}\nYou win {won:+g}", style="bold")
+            _say(f"{who}: {view.seen(person, history, view.last_move)}")
+    won = float(view.tree.returns[history, person])
+    _say(f"{view.picture(history)}\nYou win {won:+g}", style="bold")
     return won
 
 
-def _ask(room: _Room, history: int, person: int) -> int:
-    """The person's move; leaves by EOFError."""
-    _say(room.seen(person, history, room.picture))
-    state = room.state(history)
-    names = {int(a): room.game.action_name(state, int(a)) for a in np.flatnonzero(state.legal)}
+def _ask(view: _View, history: int, person: int) -> int:
+    """Asks the person for a move.
+
+    Raises:
+      EOFError: the person leaves.
+    """
+    _say(view.seen(person, history, view.picture))
+    state = view.state(history)
+    names = {int(a): view.game.action_name(state, int(a)) for a in np.flatnonzero(state.legal)}
     choice = "  ".join(f"{action} {name}" for action, name in names.items())
     while True:
         text = input(f"your move ({choice}  q leaves): ").strip().lower()
         if text == "q":
             raise EOFError
-        exact = [a for a, name in names.items() if text in (str(a), name.lower())]
+        same = [a for a, name in names.items() if text in (str(a), name.lower())]
         begun = [a for a, name in names.items() if text and name.lower().startswith(text)]
-        for found in (exact, begun):
-            if len(found) == 1:
-                return found[0]
+        for matching in (same, begun):
+            if len(matching) == 1:
+                return matching[0]
         _say(f"{text!r} is not one of them")
 
 
 def _say(text: str, *, style: str = "") -> None:
     Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
+
+
+COMMAND = Command(Arguments, main)

@@ -1,6 +1,6 @@
-"""Solves a hold'em spot after the flop: `python -m experiments solve_holdem`.
+"""Solves a hold'em spot after the flop: `jaxgames solve_holdem`.
 
-Writes result.json, the convergence as curve.csv and curve.png, what every hand does at each
+Writes result.json, the convergence as curve.csv and curve.png, the strategy of every hand at each
 decision of the first street as strategy.csv, strategy.json and grids of hands, and the whole
 solution, which `solvers.holdem.solution.Solution.load` reads.
 """
@@ -22,6 +22,7 @@ from rich.table import Table
 
 from experiments.commands import hand_grid
 from experiments.harness import plots, results
+from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
@@ -39,6 +40,7 @@ from jaxgames.holdem.ranges import (
 from solvers import cfr
 from solvers.holdem.solution import Solution, SolutionNode
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
+from solvers.registry import prepare_cfr
 
 _FILES = (
     results.RESULT_FILE,
@@ -53,7 +55,7 @@ _STREETS = ("flop", "turn", "river")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(RunArguments):
+class Arguments(RunArguments):
     """Solve a hold'em spot from the flop, the turn or the river on.
 
     For example, on the turn:
@@ -67,40 +69,48 @@ class Config(RunArguments):
     """
 
     board: str
-    """Three to five cards: "Td9d6h Qc"."""
+    """Three to five cards, such as "Td9d6h Qc"."""
     oop: str
-    """Range of the player out of position, who acts first: "66+, A8s+, AJo+:0.5, random"."""
+    """Range of the player out of position, who acts first, such as "66+, A8s+, AJo+:0.5"; random is
+    all hands."""
     ip: str
-    """Range of the other player."""
+    """Range of the player in position."""
     pot: int
-    """Chips in the middle."""
+    """Chips in the pot."""
     stack: int | tuple[int, int]
-    """Chips that either player has left; of two numbers the smaller one counts."""
+    """Chips that each player has left; if two numbers are given, the smaller one counts."""
     bets: str = "50%,100%,allin"
-    """Sizes of bets: shares of the pot, "2e" (all-in in two equal shares), "allin"."""
+    """Sizes of bets: shares of the pot, 2e (all-in over two streets in equal shares), allin."""
     raises: str = "3x"
-    """Sizes of raises: multiples of the bet, shares of the pot after calling, "allin"."""
+    """Sizes of raises: multiples of the bet, shares of the pot after a call, allin."""
     sizes: tuple[str, ...] = ()
-    """Other sizes by street and player: "turn bets 33%" "river oop bets 75%,allin" "ip raises"
-    (none)."""
+    """Exceptions by street and player, such as "turn bets 33%", "river oop bets 75%,allin", or
+    "ip raises" for no raises in position."""
     least_bet: int = 1
-    """The big blind; no bet is smaller."""
+    """The smallest bet: the big blind."""
     target: str = "0.1%"
-    """Stop when exploitability (NashConv / 2) is below: a share of the pot, or chips."""
+    """Stop when exploitability (NashConv / 2) is below this share of the pot or number of chips."""
     iterations: int = 2000
-    """Iterations at most, each of which updates both players."""
+    """How many iterations at most; each updates both players."""
     solver: str = "dcfr(gamma=3)"
-    """A name of `list`, perhaps with parameters."""
+    """A name of `list`, with or without parameters."""
     storage: Literal["full", "int16"] = "full"
-    """How the solve is kept between iterations: in float32, or in half the bytes."""
+    """How the solver's state is stored between iterations: in float32, or in half the bytes."""
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Evaluate each so many iterations; None: ten times per decade."""
+    """Iterations from one evaluation to the next. None: ten evaluations per decade."""
     out: pathlib.Path = pathlib.Path("out/solve_holdem")
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
 
 
-def main(config: Config, *, command: str) -> int:
-    """Runs `solve_holdem`; returns the exit code. `command` is the command line, for the record.
+def main(arguments: Arguments, *, command: str) -> int:
+    """Runs the command.
+
+    Args:
+      arguments: its options.
+      command: the command line, for the record.
+
+    Returns:
+      The exit code: 0 solved, 1 the target is not reached.
 
     Raises:
       ValueError: bad input.
@@ -108,70 +118,81 @@ def main(config: Config, *, command: str) -> int:
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
     begin = time.perf_counter()
-    solver = cfr.make_solver(config.solver)
+    solver = cfr.make_solver(arguments.solver)
     with status("building the tree"):
-        tree = build(config)
-    target = _target(config)
+        tree = build(arguments)
+    target = _target(arguments)
     schedule = measured_solve.Schedule(
-        iterations=config.iterations, every=config.every, target=target
+        iterations=arguments.iterations, every=arguments.every, target=target
     )
-    prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
-    with progress(cards_name(tree.board), config.iterations) as report:
+    prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    prepared = prepare_cfr(
+        solver, tree.sequence_form, root_reach=tree.root_reach, storage=arguments.storage
+    )
+    with progress(cards_name(tree.board), arguments.iterations) as report:
         run = measured_solve.run(
-            tree.sequence_form,
-            solver,
+            prepared,
             schedule,
-            folder=config.out,
-            resume=config.resume,
+            folder=arguments.out,
+            resume=arguments.resume,
             report=report,
-            root_reach=tree.root_reach,
             weight=tree.total_weight,
-            storage=config.storage,
         )
-    (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
+    (arguments.out / results.RESULT_FILE).unlink(
+        missing_ok=True
+    )  # it no longer fits the files below
     solution = Solution(tree, cfr.average_policy(tree.sequence_form, run.state))
     with status("writing the solution"):
-        speed = measured_solve.iterations_per_second(tree.sequence_form, run.state, solver)
-        _write(config, solution, run.points, target)
+        speed = measured_solve.iterations_per_second(prepared, run.state)
+        _write(arguments, solution, run.points, target)
         result = results.make_result(
             experiment="solve_holdem",
             preset="custom",
-            config=_recorded(config),
+            config=_recorded(arguments),
             command=command,
             wall_seconds=time.perf_counter() - begin,
             numbers=[*numbers(solution, run.points[-1]), _seconds(speed)],
         )
-        results.write_result(config.out, result)
-    _print(result, solution, config.out)
+        results.write_result(arguments.out, result)
+    _print(result, solution, arguments.out)
     if schedule.reached(run.points):
         return 0
-    Console(stderr=True).print(f"exploitability is not below the target of {config.target}")
+    Console(stderr=True).print(f"exploitability is not below the target of {arguments.target}")
     return 1
 
 
-def build(config: Config) -> HoldemTree:
-    """The subgame that the options describe."""
-    board = parse_cards(config.board)
+def build(arguments: Arguments) -> HoldemTree:
+    """Builds the subgame that the options describe.
+
+    Raises:
+      ValueError: an option is not valid.
+    """
+    board = parse_cards(arguments.board)
     if not 3 <= len(board) <= 5:
-        raise ValueError(f"board {config.board!r} must have 3 to 5 cards")
+        raise ValueError(f"board {arguments.board!r} must have 3 to 5 cards")
     streets = _STREETS[len(board) - 3 :]
     betting = build_betting_tree(
-        pot=config.pot,
-        stack=config.stack,
+        pot=arguments.pot,
+        stack=arguments.stack,
         streets=len(streets),
-        sizes=sizes_by_street(config.bets, config.raises, config.sizes, streets=streets),
-        least_bet=config.least_bet,
+        sizes=sizes_by_street(arguments.bets, arguments.raises, arguments.sizes, streets=streets),
+        least_bet=arguments.least_bet,
     )
-    ranges = parse_range(config.oop), parse_range(config.ip)
-    return holdem_tree(board, ranges, betting, storage=config.storage)
+    ranges = parse_range(arguments.oop), parse_range(arguments.ip)
+    return holdem_tree(board, ranges, betting, storage=arguments.storage)
 
 
 def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Number]:
-    """Of a solution: values, equities, how exploitable it is, and what happens first."""
+    """The numbers of a solution: values, equities, exploitability, and frequencies at the root.
+
+    Args:
+      solution: of the spot.
+      last: the last evaluation.
+    """
     tree, pot = solution.tree, solution.tree.betting.pot
     first, second = map(whole_range, tree.hands, tree.ranges)
     equity = range_equity(tree.board, first, second)
-    found = [
+    measured = [
         results.Number(name="ev_oop", value=solution.ev[0], unit="chips"),
         results.Number(name="ev_ip", value=solution.ev[1], unit="chips"),
         results.Number(name="equity_oop", value=equity, unit="of the pot"),
@@ -183,51 +204,51 @@ def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Numb
         results.Number(name="iterations", value=float(last.iteration), unit="iterations"),
     ]
     root = solution.root
-    for action, often in zip(root.actions, root.frequencies, strict=True):
+    for action, frequency in zip(root.actions, root.frequencies, strict=True):
         name = f"frequency_{SEATS[root.player]}_{action.replace(' ', '_')}"
-        found.append(results.Number(name=name, value=float(often), unit="of the range"))
-    return found
+        measured.append(results.Number(name=name, value=float(frequency), unit="of the range"))
+    return measured
 
 
 def first_street(solution: Solution) -> Iterator[SolutionNode]:
-    """All decisions before another card is dealt."""
-    waiting = [solution.root]
-    while waiting:
-        node = waiting.pop(0)
+    """All decisions before another card is dealt, in breadth-first order."""
+    queue = [solution.root]
+    while queue:
+        node = queue.pop(0)
         yield node
         betting = solution.tree.betting
-        for place, action in enumerate(node.actions):
-            if betting.actor[betting.child[node.number, place]] >= 0:
-                waiting.append(node.play(action))
+        for index, action in enumerate(node.actions):
+            if betting.actor[betting.child[node.number, index]] >= 0:
+                queue.append(node.play(action))
 
 
 def _seconds(speed):
     return results.Number(name="seconds_per_iteration", value=1 / speed, unit="s")
 
 
-def _target(config) -> float:
-    """In chips."""
-    text = config.target.strip()
+def _target(arguments) -> float:
+    """The target in chips."""
+    text = arguments.target.strip()
     try:
         value = float(text.removesuffix("%"))
     except ValueError:
         raise ValueError(f"target={text!r} must be a share of the pot (0.1%) or chips") from None
-    return value * config.pot / 100 if text.endswith("%") else value
+    return value * arguments.pot / 100 if text.endswith("%") else value
 
 
-def _write(config, solution, points, target) -> None:
-    results.write_csv(config.out / "curve.csv", [dataclasses.asdict(point) for point in points])
+def _write(arguments, solution, points, target) -> None:
+    results.write_csv(arguments.out / "curve.csv", [dataclasses.asdict(point) for point in points])
     curve = plots.Curve(
-        solver=config.solver,
+        solver=arguments.solver,
         x=[point.iteration for point in points],
         exploitability=[point.exploitability for point in points],
     )
     board = cards_name(solution.tree.board)
-    with plots.figure(config.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
+    with plots.figure(arguments.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
         plots.convergence(axes[0, 0], [curve], x_label="iterations")
         plots.level(axes[0, 0], target, "target")
         axes[0, 0].set(title=board, ylabel="exploitability (chips)")
-    grids = config.out / "grids"
+    grids = arguments.out / "grids"
     grids.mkdir(exist_ok=True)
     nodes = list(first_street(solution))
     for node in nodes:
@@ -240,10 +261,12 @@ def _write(config, solution, points, target) -> None:
             weights=node.ranges[node.player] * node.opponent_weight[node.player],
             policy=node.policy,
         )
-    results.write_csv(config.out / "strategy.csv", [row for node in nodes for row in _rows(node)])
+    results.write_csv(
+        arguments.out / "strategy.csv", [row for node in nodes for row in _rows(node)]
+    )
     strategies = json.dumps({node.path: _strategies(node) for node in nodes})
-    results.write_file(config.out / "strategy.json", strategies)
-    solution.save(config.out / "solution.npz")
+    results.write_file(arguments.out / "strategy.json", strategies)
+    solution.save(arguments.out / "solution.npz")
 
 
 def _rows(node: SolutionNode) -> list[dict[str, object]]:
@@ -257,16 +280,16 @@ def _rows(node: SolutionNode) -> list[dict[str, object]]:
             "weight": f"{weights[row]:.6g}",
             "ev": f"{node.ev[row]:.6g}",
             "action": action,
-            "probability": f"{node.policy[row, place]:.6g}",
-            "action_ev": f"{node.action_ev[row, place]:.6g}",
+            "probability": f"{node.policy[row, index]:.6g}",
+            "action_ev": f"{node.action_ev[row, index]:.6g}",
         }
         for row in range(len(hands))
-        for place, action in enumerate(node.actions)
+        for index, action in enumerate(node.actions)
     ]
 
 
 def _strategies(node: SolutionNode) -> dict[str, object]:
-    """A decision, and what every hand does, is worth, and weighs there."""
+    """A decision for JSON, with the weight, the value and the policy of every hand."""
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     columns = weights.tolist(), node.ev.tolist(), node.policy.tolist()
     return {
@@ -280,12 +303,13 @@ def _strategies(node: SolutionNode) -> dict[str, object]:
     }
 
 
-def _recorded(config: Config) -> dict[str, object]:
-    kept = dataclasses.asdict(config)
+def _recorded(arguments: Arguments) -> dict[str, object]:
+    """The config of the result: the options that numbers depend on."""
+    recorded = dataclasses.asdict(arguments)
     for name in ("out", "resume", "overwrite"):  # about files, not about the numbers
-        del kept[name]
-    measured = "a hold'em subgame: expected shares of the pot, exploitability (NashConv / 2)"
-    return kept | {"measure": measured}
+        del recorded[name]
+    measure = "a hold'em subgame: expected shares of the pot, exploitability (NashConv / 2)"
+    return recorded | {"measure": measure}
 
 
 def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> None:
@@ -299,16 +323,16 @@ def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> Non
     console.print(table)
     for node in first_street(solution):
         if len(node.path.split(",")) > 1:
-            break  # the root, and the answers to it
+            break  # only the root and the decisions after it are printed
         _print_node(console, node)
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
 
 
 def _print_node(console: Console, node: SolutionNode) -> None:
     try:
-        often = node.frequencies
+        frequencies = node.frequencies
     except ValueError:
-        return  # nobody comes here
+        return  # no hand reaches the decision
     table = Table(title=f"{node.path or 'first'}: {SEATS[node.player].upper()}")
     for heading in ("action", "frequency", "hands that do it most"):
         table.add_column(heading, justify="left" if heading != "frequency" else "right")
@@ -316,9 +340,12 @@ def _print_node(console: Console, node: SolutionNode) -> None:
     weights = node.ranges[node.player] * node.opponent_weight[node.player]
     shares, _ = hand_grid.of_classes(hands, weights, node.policy)
     classes = class_numbers()[hand_numbers(hands)]
-    for place, action in enumerate(node.actions):
-        most = np.bincount(classes, weights * node.policy[:, place], len(CLASSES))
-        some = [i for i in np.argsort(-most, kind="stable")[:8] if shares[i, place] >= 0.05]
-        named = ", ".join(f"{CLASSES[i]} {shares[i, place]:.2f}" for i in some)
-        table.add_row(action, f"{100 * often[place]:.1f} %", named)
+    for index, action in enumerate(node.actions):
+        weight = np.bincount(classes, weights * node.policy[:, index], len(CLASSES))
+        most = [i for i in np.argsort(-weight, kind="stable")[:8] if shares[i, index] >= 0.05]
+        names = ", ".join(f"{CLASSES[i]} {shares[i, index]:.2f}" for i in most)
+        table.add_row(action, f"{100 * frequencies[index]:.1f} %", names)
     console.print(table)
+
+
+COMMAND = Command(Arguments, main)

@@ -1,7 +1,7 @@
-"""Figures: convergence of solvers, on log axes, with published points beside the curves.
+"""Figures: curves on log axes, with published points beside them.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; every curve is
-labelled where it ends. Figures are drawn without a display and written at once.
+The colours are those of Okabe and Ito, which colour-blind readers can tell apart. Figures are drawn
+without a display.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LABELS = {
     "dcfr": "DCFR",
     "pcfr_plus": "PCFR+",
 }
-_OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed: often on top of cfr_plus and dcfr
+_OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed, as they often lie on cfr_plus and dcfr
 _DASHED = (0, (3, 1.2))
 HOLLOW = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
 BESIDE = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 8}
@@ -65,7 +65,7 @@ class Curve:
 
 
 def label(solver: str) -> str:
-    """How a solver is written in figures."""
+    """The name of a solver in figures, with its parameters if it has any."""
     name, bracket, parameters = solver.partition("(")
     return _LABELS.get(name, name) + bracket + parameters
 
@@ -74,7 +74,14 @@ def label(solver: str) -> str:
 def figure(
     path: pathlib.Path, *, rows: int, columns: int, size: tuple[float, float]
 ) -> Iterator[Any]:
-    """Yields an array of axes `[rows, columns]`; the figure is written to `path` at the end."""
+    """A context that yields axes `[rows, columns]`, and writes the figure to `path` at its end.
+
+    Args:
+      path: of a PNG file.
+      rows: of panels.
+      columns: of panels.
+      size: width and height in inches.
+    """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -88,7 +95,7 @@ def figure(
 
 
 def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
-    """Draws exploitability on log axes, with the published points."""
+    """Draws exploitability on log axes, with published points; labels every curve at its end."""
     curves = list(curves)
     axes.set(xscale="log", yscale="log", xlabel=x_label)
     for curve in curves:
@@ -108,12 +115,12 @@ def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Band:
-    """A line of means, in the range of its samples or in its interval of confidence."""
+    """A line of means with a band: the range of the samples, or a confidence interval."""
 
     name: str
     x: Sequence[int | float]
-    samples: Sequence[Sequence[float]]  # at every x
-    confidence: bool = False  # see `results.interval`; else the range
+    samples: Sequence[Sequence[float]]  # for every x
+    confidence: bool = False  # the band is `results.interval`, or else the range
 
 
 _BAND_COLOURS = (*COLOURS.values(), "#56B4E9", "#8C6D1F", "#666666")
@@ -128,7 +135,15 @@ def bands(
     x_label: str,
     log_x: bool = True,
 ) -> None:
-    """Draws means and bands on log axes; published lines by name, as points."""
+    """Draws means with their bands, and published lines as points.
+
+    Args:
+      axes: of one panel; the y axis becomes logarithmic.
+      lines: to draw.
+      published: y by x, by the name in the legend; two at most have shapes of their own.
+      x_label: of the x axis.
+      log_x: whether the x axis is logarithmic, too.
+    """
     axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
     for number, line in enumerate(lines):
         mean = [float(np.mean(samples)) for samples in line.samples]
@@ -151,12 +166,12 @@ def bands(
 
 
 def colour(number: int) -> str:
-    """That of line `number` of `bands`."""
+    """The colour of line `number` of `bands`."""
     return _BAND_COLOURS[number % len(_BAND_COLOURS)]
 
 
 def marker(number: int) -> str:
-    """That of line `number` of `bands`."""
+    """The marker of line `number` of `bands`."""
     return _MARKERS[number % len(_MARKERS)]
 
 
@@ -165,12 +180,12 @@ def _range(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def points(axes: Any, known: dict[int, float], number: int) -> None:
-    """Published points of line `number` of `bands`."""
+    """Draws published points, y by x, in the colour of line `number` of `bands`."""
     axes.plot([*known], [*known.values()], markeredgecolor=colour(number), **HOLLOW)
 
 
 def level(axes: Any, height: float, name: str) -> None:
-    """A named horizontal line."""
+    """Draws a named horizontal line."""
     axes.axhline(height, color=_OTHER_COLOUR, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
     axes.annotate(
         name,
@@ -189,7 +204,7 @@ def _colour(solver: str) -> str:
 
 
 def _label_ends(axes, curves) -> None:
-    """Names every curve at its right end, moved apart where they would overlap."""
+    """Labels every curve at its right end; labels that would overlap are moved apart."""
     ends = []
     for curve in curves:
         y = np.asarray(curve.exploitability, float)
@@ -214,8 +229,8 @@ def _label_ends(axes, curves) -> None:
 
 
 def _apart(places: Sequence[float], gap: float) -> list[float]:
-    """Moves numbers apart until neighbours differ by `gap`, keeping order and centre of mass."""
-    clusters: list[list[int]] = []  # indices in ascending order of place
+    """Moves numbers apart until neighbours differ by `gap` or more, keeping order and mean."""
+    clusters: list[list[int]] = []  # of indices, in ascending order of place
     for index in np.argsort(places).tolist():
         clusters.append([index])
         while len(clusters) > 1 and _overlap(clusters[-2], clusters[-1], places, gap):
@@ -229,8 +244,10 @@ def _apart(places: Sequence[float], gap: float) -> list[float]:
 
 
 def _begin(cluster, places, gap):
+    """The lowest place of a cluster whose members are `gap` apart about their mean place."""
     return float(np.mean([places[i] for i in cluster])) - gap * (len(cluster) - 1) / 2
 
 
 def _overlap(below, above, places, gap):
+    """Whether two neighbouring clusters are closer than `gap`."""
     return _begin(above, places, gap) < _begin(below, places, gap) + gap * len(below)

@@ -1,4 +1,4 @@
-"""Progress on the terminal: a bar with iterations/s, current exploitability and remaining time."""
+"""Progress on the terminal: a bar with iterations/s, exploitability and remaining time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-# takes iterations made, exploitability (None before the first evaluation), iterations/s
+# takes the iterations so far, exploitability (None before the first evaluation), iterations/s
 Report = Callable[[int, float | None, float], None]
 
 
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Report]:
-    """A bar on stderr while the context lasts; yields the function that moves it."""
-    whole = Column(no_wrap=True)  # the bar takes what room the texts leave
+    """Shows a bar on stderr while the context lasts; yields the function that moves it."""
+    whole = Column(no_wrap=True)  # the bar takes the width that the texts leave
     columns = (
         TextColumn("{task.description}", table_column=whole),
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
@@ -38,11 +38,12 @@ def progress(description: str, total: int) -> Iterator[Report]:
             )
 
         yield report
-        bar.update(task, total=bar.tasks[task].completed)  # the target may be reached early
+        bar.update(task, total=bar.tasks[task].completed)  # a run may stop before `total`
 
 
 def counter(report: Report) -> Callable[[int], None]:
-    """A function that takes how many were done since its last call, and moves the bar."""
+    """A function that moves the bar by a number of iterations, which were made since its last
+    call."""
     begin, done = time.perf_counter(), 0
 
     def count(more: int) -> None:
@@ -55,7 +56,7 @@ def counter(report: Report) -> Callable[[int], None]:
 
 @contextlib.contextmanager
 def status(message: str) -> Iterator[None]:
-    """A spinner on stderr beside `message` while the context lasts."""
+    """Shows a spinner on stderr beside `message` while the context lasts."""
     with Console(stderr=True).status(message):
         yield
 

@@ -1,4 +1,4 @@
-"""Numbers of others to compare with, drawn as points beside our curves."""
+"""Published numbers, and numbers of other programs, to compare ours with."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _SEARCHED = {
     },
 }
 
-# Exploitability of information-set MCTS in Leduc (Table S5), by simulations and constant: of
-# shares of visits, most visits, highest value.
+# Exploitability of information-set MCTS in Leduc (Table S5), by simulations and constant, when the
+# policy is the shares of visits, the action with the most visits, or the one of the highest value.
 # fmt: off
 _INFORMATION_SET_MCTS = {
     (10, 1.0): (2.168, 2.449, 2.173),
@@ -79,7 +79,7 @@ _INFORMATION_SET_MCTS = {
 }
 # fmt: on
 
-# Exploitability of reinforcement learning by self-play (Figure S4 and its text); of A2C in Leduc
+# Exploitability of reinforcement learning by self-play (Figure S4 and its text). For A2C in Leduc
 # the text says 0.078, the figure about 0.85.
 _REINFORCEMENT_LEARNING = {
     ("kuhn_poker", "A2C"): 0.052,
@@ -153,10 +153,11 @@ _CHIPS = ("kuhn_poker", "leduc_poker")
 
 
 def exploitability(game: str, solver: str) -> dict[int, float]:
-    """OpenSpiel's exploitability by iteration, empty if not known.
+    """OpenSpiel's exploitability by iteration; empty if it is not known.
 
-    `game` is the full name that `str(game)` gives; `solver` the name of a solver, which stands for
-    its defaults.
+    Args:
+      game: the full name that `str(game)` gives.
+      solver: a name without parameters, which stands for the solver's defaults.
     """
     for (spec, name), values in _EXPLOITABILITY.items():
         if name == solver and str(make(spec)) == game:
@@ -170,18 +171,18 @@ def value(game: str) -> float | None:
 
 
 def unit(game: str) -> str:
-    """What the payoffs of the game with this full name count."""
+    """The unit of payoffs in the game with this full name."""
     name = game.removeprefix("openspiel:").partition("(")[0]
     return "chips" if name in _CHIPS else "utility"
 
 
 def measured_in(game: str) -> tuple[str, float]:
-    """In what search agents' exploitability is told, and how many of it make one of `unit`."""
+    """The unit in which exploitability is reported, and how many of it make one of `unit`."""
     return ("mbb/h", 1000.0) if unit(game) == "chips" else ("utility", 1.0)
 
 
 def searched_exploitability(game: str) -> dict[str, dict[int, float]]:
-    """Exploitability of published search agents in `game`, by their name and simulations."""
+    """Exploitability of published search agents in a game, by their name and simulations."""
     return _SEARCHED.get(game, {})
 
 
@@ -191,7 +192,7 @@ def reinforcement_learning(game: str, algorithm: str) -> float | None:
 
 
 def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]:
-    """Published exploitability by simulations and constant, and by read-out."""
+    """Published exploitability, by simulations and constant and then by read-out."""
     if game != "leduc_poker":
         return {}
     names = ("visit_distribution", "max_visits", "max_value")
@@ -202,15 +203,18 @@ def information_set_mcts(game: str) -> dict[tuple[int, float], dict[str, float]]
 
 
 def depth_limited_nlfh() -> dict[str, float]:
-    """Exploitability in mb/g of answers to an off-tree bet in no-limit flop hold'em (Brown,
-    Sandholm and Amos 2018, Figure 2, read off the plot to about 0.06)."""
+    """Exploitability in mb/g of answers to an off-tree bet in no-limit flop hold'em.
+
+    Brown, Sandholm and Amos 2018, Figure 2, read off the plot to about 0.06.
+    """
     by_values = {1: 12.15, 2: 5.3, 4: 2.83, 8: 2.64, 16: 1.44, 32: 1.38}
     limits = {"translation": 9.63, "in-abstraction": 0.57}
     return {f"values={count}": value for count, value in by_values.items()} | limits
 
 
 def translation(game: str, mapping: str, seat: str, stack: int) -> float | None:
-    """Published exploitability of who translates, in seat "P1" or "P2"."""
+    """Published exploitability of a player who translates bets, in seat "P1" or "P2"; None if it
+    is not known."""
     if game == "Leduc":
         return _TRANSLATION_LEDUC[mapping][seat == "P2"] if stack == 12 else None
     by_stack = dict(zip(_STACKS, _TRANSLATION[game][mapping], strict=True))

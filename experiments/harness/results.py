@@ -1,7 +1,7 @@
-"""Results: the one schema of every `result.json`, and files that are never half-written.
+"""Results: the schema of every `result.json`, and how files are written without ever being partial.
 
-A result records what was measured, by which command, on which code and on which machine. README's
-results table is made from these files (see `tables`).
+A result records what was measured, by which command, with which code and on which machine. The
+tables of results are made from these files (see `tables`).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ RESULT_FILE = "result.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Number:
-    """One measured number; `value` is the mean where several seeds were run."""
+    """A measured number; `value` is the mean where several seeds were run."""
 
     name: str
     value: float
     unit: str
-    low: float | None = None  # range or interval, `config` says which; None if nothing is random
+    low: float | None = None  # of a range or interval, `config` says which; None if not random
     high: float | None = None
-    paper: float | None = None  # the published number, None where there is none
+    paper: float | None = None  # the published number; None if there is none
     seeds: int = 1
 
     def __post_init__(self):
         for field in ("value", "low", "high", "paper"):
-            given = getattr(self, field)
-            if given is not None and not math.isfinite(given):
-                raise ValueError(f"number {self.name!r}: {field}={given} is not finite")
+            value = getattr(self, field)
+            if value is not None and not math.isfinite(value):
+                raise ValueError(f"number {self.name!r}: {field}={value} is not finite")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """Everything worth keeping of one run of an experiment."""
+    """The record of a run of an experiment."""
 
     experiment: str
     preset: str
@@ -60,7 +60,7 @@ class Result:
     numbers: tuple[Number, ...]
 
     def number(self, name: str) -> Number:
-        """The number of this name."""
+        """The first number of this name; StopIteration if there is none."""
         return next(number for number in self.numbers if number.name == name)
 
 
@@ -74,7 +74,7 @@ def make_result(
     numbers: Iterable[Number],
     deviations: Iterable[str] = (),
 ) -> Result:
-    """A result stamped with the code and the machine of this process."""
+    """A result with the commit, the versions and the device of this process."""
     return Result(
         experiment=experiment,
         preset=preset,
@@ -90,34 +90,41 @@ def make_result(
 
 
 def interval(samples: Sequence[float]) -> tuple[float, float]:
-    """Two standard errors about the mean of two samples or more: confidence of about 95 %."""
+    """Two standard errors to either side of the samples' mean: about 95 % confidence."""
     mean, error = statistics.fmean(samples), statistics.stdev(samples) / len(samples) ** 0.5
     return mean - 2 * error, mean + 2 * error
 
 
 def write_result(folder: pathlib.Path, result: Result) -> None:
-    """Writes `folder/result.json`: last of a run's files, so that it tells the run is complete."""
+    """Writes `folder/result.json`, which a run writes last: where it is, the run is complete."""
     text = json.dumps(dataclasses.asdict(result), indent=2, allow_nan=False)
     write_file(folder / RESULT_FILE, text + "\n")
 
 
 def read_result(path: pathlib.Path) -> Result:
-    """The result in a file.
+    """Reads a result.
 
     Raises:
-      ValueError: the file is not of the schema.
+      ValueError: the file does not have the schema.
+      OSError: the file cannot be read.
     """
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
-        numbers = tuple(Number(**number) for number in fields.pop("numbers"))
+        numbers = tuple(_number(**number) for number in fields.pop("numbers"))
         deviations = tuple(fields.pop("deviations"))
         return Result(**fields, deviations=deviations, numbers=numbers)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a result of this version: {error}") from None
 
 
+def _number(**fields: Any) -> Number:
+    """A number as JSON has it, in which 2.0 may have become 2."""
+    floats = {name: fields[name] for name in ("value", "low", "high", "paper") if name in fields}
+    return Number(**fields | {name: None if x is None else float(x) for name, x in floats.items()})
+
+
 def write_csv(path: pathlib.Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes rows, all with the keys of the first as columns."""
+    """Writes rows that all have the keys of the first, which are the columns."""
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -126,7 +133,7 @@ def write_csv(path: pathlib.Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def write_file(path: pathlib.Path, content: str | bytes) -> None:
-    """Puts `content` in place of the file at once: whatever happens, it is the old or the new."""
+    """Writes a file so that, whatever happens, it has either the old content or the new."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     content = content.encode() if isinstance(content, str) else content
     try:
@@ -138,22 +145,22 @@ def write_file(path: pathlib.Path, content: str | bytes) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError):  # a full disk does not say which file it is about
+        if isinstance(error, OSError):  # the error of a full disk does not name the file
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 
 def text(value: float) -> str:
-    """A number for people: counts with separators, the rest with four digits."""
+    """A number for people: whole and large ones with separators, others with four digits."""
     if abs(value) >= 1000 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def commit() -> str:
-    """The git commit of this checkout; unknown outside of one.
+    """The git commit of this checkout, or "unknown" if this is none.
 
-    `-dirty` if files were changed, other than results, which a run overwrites.
+    It ends in `-dirty` if files are changed, not counting results, which a run overwrites.
     """
     try:
         if pathlib.Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
@@ -173,13 +180,13 @@ def _git(*arguments: str) -> str:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that numbers depend on."""
-    found = {"python": platform.python_version()}
+    by_package = {"python": platform.python_version()}
     for package in ("jaxgames", "jax", "jaxlib", "numpy"):
         try:
-            found[package] = importlib.metadata.version(package)
+            by_package[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+            by_package[package] = "unknown"
+    return by_package
 
 
 def device() -> str:

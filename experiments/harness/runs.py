@@ -1,7 +1,7 @@
-"""A run of an experiment: the folder it writes to, what is finished there already, its result.
+"""A run of an experiment: the folder that it writes to, its checkpoint and its result.
 
-Nothing in a folder is overwritten by accident. What a run has finished is kept in a checkpoint
-there until its result is written, so that an interrupted run resumes to the same numbers.
+No folder is overwritten by accident. What a run has finished is kept in a checkpoint in its folder
+until the result is written, so that an interrupted run resumes to the same numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from experiments.harness import results
 
-CHECKPOINT = "checkpoint"  # what a run needs to resume, in its folder
+CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
 Piece = TypeVar("Piece")
 
 
@@ -26,15 +26,22 @@ class RunArguments:
     """The options of every experiment."""
 
     out: pathlib.Path
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
     resume: bool = False
     """Continue from the checkpoint in --out, if there is one."""
     overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    """Start again, and delete an earlier run in --out."""
 
 
 class Run:
-    """One run of an experiment with a frozen `config`, which writes `files` and result.json.
+    """One run of an experiment, which writes `files` and result.json into the folder `out`.
+
+    Args:
+      arguments: `RunArguments` with a `preset`.
+      config: a frozen dataclass.
+      experiment: the name on record.
+      command: the command line on record.
+      files: names of the files and folders that the run writes beside result.json.
 
     Raises:
       ValueError: the folder holds another run.
@@ -43,7 +50,7 @@ class Run:
 
     def __init__(
         self,
-        arguments: Any,  # RunArguments with a preset
+        arguments: Any,
         config: Any,
         *,
         experiment: str,
@@ -51,7 +58,8 @@ class Run:
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
     ):
         self._begin = time.perf_counter()
-        self.config, self.out, self.checkpoint = config, arguments.out, arguments.out / CHECKPOINT
+        self.arguments, self.config = arguments, config
+        self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
         prepare(
             self.out,
@@ -64,12 +72,18 @@ class Run:
     def kept(
         self, name: str, kind: type[Piece], compute: Callable[[], Iterable[Piece]]
     ) -> list[Piece]:
-        """The records of dataclass `kind` that `compute` makes, or that an interrupted run made
-        under this name."""
+        """Computes a piece of the run, or reads it if an interrupted run has computed it.
+
+        Args:
+          name: of the piece within the run.
+          kind: a dataclass whose fields JSON can hold.
+          compute: computes the records of this kind that make up the piece.
+        """
         path = self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
         if not path.exists():
-            results.write_file(path, json.dumps([dataclasses.asdict(one) for one in compute()]))
-        return [kind(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+            records = [dataclasses.asdict(record) for record in compute()]
+            results.write_file(path, json.dumps(records))
+        return [kind(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
 
     def finish(
         self,
@@ -79,8 +93,14 @@ class Run:
         deviations: Iterable[str] = (),
         **more: Any,
     ) -> results.Result:
-        """Writes the result, in whose config are what the numbers `measure` and `more`; then the
-        checkpoint is not needed any longer."""
+        """Writes the result and deletes the checkpoint, which is not needed any longer.
+
+        Args:
+          numbers: the measured numbers.
+          measure: what they measure, in words; recorded in the result's config.
+          deviations: from the published setting, in words.
+          more: further entries of the result's config.
+        """
         result = results.make_result(
             config=dataclasses.asdict(self.config) | more | {"measure": measure},
             wall_seconds=time.perf_counter() - self._begin,
@@ -94,9 +114,13 @@ class Run:
 
 
 def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrite: bool) -> None:
-    """Makes the folder `out`, which may hold an earlier run only if told to resume or overwrite it.
+    """Makes the folder of a run, and checks that it holds no earlier run unless that is wanted.
 
-    `files` are the names of the files of a run. To overwrite deletes them, and its checkpoint.
+    Args:
+      out: the folder.
+      files: names of the files and folders that a run writes there beside its checkpoint.
+      resume: whether an earlier run may be continued.
+      overwrite: whether an earlier run may be deleted, which is done here.
 
     Raises:
       ValueError: `out` holds a run and neither `resume` nor `overwrite` is given, or both are.
@@ -111,7 +135,7 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
             " --overwrite to start again"
         )
     out.mkdir(parents=True, exist_ok=True)
-    results.write_file(out / ".writable", "")  # better refused now than after hours
+    results.write_file(out / ".writable", "")  # fails now rather than after hours
     (out / ".writable").unlink()
     if overwrite:
         for path in earlier:
@@ -119,7 +143,7 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
 
 
 def _check_same_config(folder, config):
-    """Notes a dataclass in the checkpoint of a run, which must not be resumed with another."""
+    """Writes the config into the checkpoint, or refuses it if another one is there."""
     path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
     if not path.exists():
         folder.mkdir(exist_ok=True)

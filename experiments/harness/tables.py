@@ -1,10 +1,11 @@
-"""README's results tables, made from every `experiments/results/**/result.json`.
+"""The tables of docs/results.md, written from every `experiments/results/**/result.json`.
 
-They stand between two marker lines, so that a check can tell whether README is up to date.
+They stand between two marker lines, so that a check can tell whether the page is up to date.
 """
 
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -12,51 +13,63 @@ from experiments.harness import results
 from experiments.harness.results import Number, Result
 
 _MANY = 40  # numbers of a list that is folded
+PAGE = pathlib.Path("docs", "results.md")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 
 def main(*, check: bool) -> None:
-    """Rewrites the tables in README.md, or with `check` only compares.
+    """Rewrites the tables in docs/results.md, or only compares them if `check` is true.
 
     Raises:
-      ValueError: README.md lacks the markers, or with `check` is out of date.
+      ValueError: docs/results.md lacks the markers or, with `check`, is out of date.
     """
-    readme = results.ROOT / "README.md"
-    before = readme.read_text(encoding="utf-8")
-    after = replace(before, render(results.ROOT / "experiments" / "results", results.ROOT))
+    page = results.ROOT / PAGE
+    before = page.read_text(encoding="utf-8")
+    after = replace(before, render(results.ROOT / "experiments" / "results", page.parent))
     if before == after:
         return
     if check:
-        raise ValueError("README.md is out of date: run `python -m experiments tables`")
-    results.write_file(readme, after)
+        raise ValueError(f"{PAGE.as_posix()} is out of date: run `python -m experiments tables`")
+    results.write_file(page, after)
 
 
-def replace(readme: str, tables: str) -> str:
-    """`readme` with `tables` between its markers."""
-    if readme.count(BEGIN) != 1 or readme.count(END) != 1:
-        raise ValueError(f"README.md must have one line {BEGIN} and one line {END}")
-    head, _, rest = readme.partition(BEGIN)
+def replace(page: str, tables: str) -> str:
+    """The text of `page` with `tables` between its markers.
+
+    Raises:
+      ValueError: the page does not have each marker exactly once.
+    """
+    if page.count(BEGIN) != 1 or page.count(END) != 1:
+        raise ValueError(f"{PAGE.as_posix()} must have one line {BEGIN} and one line {END}")
+    head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
     return f"{head}{BEGIN}\n{tables}\n{END}{tail}"
 
 
-def render(folder: pathlib.Path, root: pathlib.Path) -> str:
-    """All results under `folder` in Markdown; links are relative to `root`."""
+def render(folder: pathlib.Path, start: pathlib.Path) -> str:
+    """All results under `folder` as Markdown, one section each; links are relative to `start`."""
     sections = []
     for path in sorted(folder.rglob(results.RESULT_FILE)):
         result = results.read_result(path)
-        sections += [*_head(result, path.parent.relative_to(root)), "", *_tables(result), ""]
+        sections += [*_head(result, path.parent, start), "", *_tables(result), ""]
     return "\n".join(["", *sections])
 
 
-def _head(result: Result, folder: pathlib.Path) -> list[str]:
+def _head(result: Result, folder: pathlib.Path, start: pathlib.Path) -> list[str]:
+    """The section's heading, what was measured, how to repeat it, its files and deviations."""
     measure = result.config.get("measure")
-    title = f"**[{result.experiment}, {result.preset}]({folder.as_posix()})**"
-    lines = [title + (f": {measure}." if measure else "")]
-    lines.append(f"`{result.command}`;")
-    lines.append(f"{result.device}; jax {result.versions['jax']}.")
+    lines = [f"### {result.experiment}, {result.preset}", ""]
+    if measure:
+        lines += [f"{measure[0].upper()}{measure[1:]}.", ""]
+    lines += ["```", result.command, "```", ""]
+    files = [
+        f"[{path.name}]({pathlib.Path(os.path.relpath(path, start)).as_posix()})"
+        for path in sorted(folder.iterdir())
+        if path.suffix in {".png", ".json"}
+    ]
+    lines.append(f"{result.device}; jax {result.versions['jax']}; {', '.join(files)}.")
     if result.deviations:
-        lines.append(f"Deviations: {'; '.join(result.deviations)}.")
+        lines += ["", f"Deviations: {'; '.join(result.deviations)}."]
     return lines
 
 
@@ -73,7 +86,8 @@ def _tables(result: Result) -> list[str]:
 
 def _list(numbers: Sequence[Number]) -> list[str]:
     if len(numbers) > _MANY:
-        return ["<details><summary>numbers</summary>", "", *_rows(numbers), "", "</details>"]
+        summary = "<details markdown><summary>numbers</summary>"
+        return [summary, "", *_rows(numbers), "", "</details>"]
     return _rows(numbers)
 
 

@@ -1,29 +1,32 @@
-"""How exploitable a search is in a listed game, measured with a progress bar."""
+"""Measures how exploitable a search is in a game whose public states can be listed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
-from experiments.harness import published, results
 from experiments.harness.progress import counter, progress, status
+from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.beliefs.table import BeliefTable
-from jaxgames.beliefs.tabulate import belief_table_by_name
+from jaxgames.registry import make
 from solvers.search.agent_exploitability import Chain, agents, longest_path, searched_exploitability
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 
 class Laboratory:
-    """A game, by its tables or by its name, with all its public states."""
+    """A game with the list of its public states, in which searches are measured.
+
+    Args:
+      game: its tables, or its name.
+      batch: how many searches run side by side.
+    """
 
     def __init__(self, game: str | BeliefTable, *, batch: int):
         with status("listing public states"):
-            self.table = belief_table_by_name(game) if isinstance(game, str) else game
+            self.table = belief_table(make(game)) if isinstance(game, str) else game
             self.listing = list_public_states(self.table)
         self.batch = batch  # searches side by side
 
@@ -37,15 +40,21 @@ class Laboratory:
         key: int = 0,
         chains: tuple[Chain, Chain] = agents(),
     ) -> list[float]:
-        """Exploitability (NashConv / 2) of searching wherever the chains do, by seed.
+        """Exploitability (NashConv / 2) of an agent that searches, by seed; shows a progress bar.
 
-        Trees have room for the game, and paths for the chains, whatever `settings` say.
+        Args:
+          title: of the bar.
+          params: of the evaluator in `settings`.
+          settings: of the searches; `max_nodes` and `max_path` are replaced by what the game needs.
+          seeds: how often the agent is measured.
+          key: a number that the random numbers are derived from.
+          chains: both players' searches, each from the results of the one before.
         """
-        searches = seeds * sum(
-            int(one.searched(self.listing).sum()) for one in dict.fromkeys(chains)
+        num_searches = seeds * sum(
+            int(chain.searched(self.listing).sum()) for chain in dict.fromkeys(chains)
         )
-        with progress(title, searches) as report:
-            found = searched_exploitability(
+        with progress(title, num_searches) as report:
+            exploitability = searched_exploitability(
                 self.table,
                 self.listing,
                 params,
@@ -59,35 +68,4 @@ class Laboratory:
                 batch=self.batch,
                 report=counter(report),
             )
-        return found.tolist()
-
-
-def measure(game: str, seeds: int) -> str:
-    """What `number` tells, in words."""
-    unit, _ = published.measured_in(game)
-    return (
-        f"exploitability (NashConv / 2) in {game}, in {unit}: mean of {seeds} seeds of search; low"
-        " and high are the least and the most exploitable"
-    )
-
-
-def number(
-    name: str, game: str, exploitability: Sequence[float], *, paper: float | None = None
-) -> results.Number:
-    """Exploitability by seed as one number; `paper` is in the game's payoffs too."""
-    unit, scale = published.measured_in(game)
-    values = scale * np.asarray(exploitability)
-    return results.Number(
-        name=name,
-        value=float(values.mean()),
-        unit=unit,
-        low=float(values.min()),
-        high=float(values.max()),
-        paper=None if paper is None else scale * paper,
-        seeds=len(values),
-    )
-
-
-def text(game: str, exploitability: Sequence[float]) -> str:
-    """The mean, for people."""
-    return f"{published.measured_in(game)[1] * np.mean(exploitability):.3g}"
+        return exploitability.tolist()

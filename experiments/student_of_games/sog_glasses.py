@@ -1,17 +1,12 @@
-"""Student of Games in Scotland Yard on the map `glasses`.
+"""Student of Games in Scotland Yard on the map `glasses` (Schmid et al. 2023, Fig. 3B).
 
-Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B), searching
-whenever the agent is to act. The map has no reveal rounds: with any, Mr X loses for certain.
+An agent is trained by sound self-play, and its exploitability is exact when it searches whenever it
+is to act. The map has no reveal rounds: with any, Mr X loses for certain.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Literal
-
-from experiments.harness.runs import RunArguments
-from experiments.student_of_games import training_curve
-from experiments.student_of_games.training_curve import Config
+from experiments.student_of_games.training_curve import Config, training_experiment
 
 _GLASSES = "scotland_yard(map=glasses)"
 PRESETS = {
@@ -61,22 +56,12 @@ PRESETS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Train a Student of Games agent in Scotland Yard on a small map; measure its exploitability.
-
-    Writes exploitability against training steps as curve.csv and curve.png, the trained network and
-    result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
-    exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: an hour on one core; paper: all of the paper's, for an accelerator."""
-    seed: int = 0
-    """Of the network before training and of training; measurements have seeds of their own."""
-
-
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment; see `student_of_games.run`."""
-    config = dataclasses.replace(PRESETS[arguments.preset], seed=arguments.seed)
-    training_curve.run(arguments, config, experiment="sog_glasses", command=command)
+COMMAND = training_experiment(
+    "sog_glasses",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "an hour on one core",
+        "paper": "as long as the paper's training, for an accelerator",
+    },
+)

@@ -1,16 +1,11 @@
 """Student of Games in Leduc hold'em: training by sound self-play, and exact exploitability.
 
-Schmid et al. 2023, Fig. 3A.
+The experiment is that of Schmid et al. 2023, Fig. 3A.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Literal
-
-from experiments.harness.runs import RunArguments
-from experiments.student_of_games import training_curve
-from experiments.student_of_games.training_curve import Config
+from experiments.student_of_games.training_curve import Config, training_experiment
 
 PRESETS = {
     "smoke": Config(
@@ -52,23 +47,14 @@ PRESETS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Train a Student of Games agent in Leduc hold'em, and measure its exact exploitability.
-
-    Writes exploitability against training steps as curve.csv and curve.png, the trained network and
-    result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
-    exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "quick", "cpu", "paper"] = "quick"
-    """smoke: a minute; quick: five minutes; cpu: three quarters of an hour, with more search and
-    training; paper: as long as the paper's, for an accelerator."""
-    seed: int = 0
-    """Of the network before training and of training; measurements have seeds of their own."""
-
-
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment; see `student_of_games.run`."""
-    config = dataclasses.replace(PRESETS[arguments.preset], seed=arguments.seed)
-    training_curve.run(arguments, config, experiment="sog_leduc", command=command)
+COMMAND = training_experiment(
+    "sog_leduc",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "quick": "five minutes",
+        "cpu": "three quarters of an hour, with more search and training",
+        "paper": "as long as the paper's training, for an accelerator",
+    },
+    default_preset="quick",
+)

@@ -1,9 +1,10 @@
 """How exploitable search is before anything is learned: growing-tree CFR with fixed leaf values.
 
-Searches at every public state, composed into one policy and measured exactly, as in Fig. 3 of
-Student of Games (Schmid et al. 2023), but with leaves worth nothing, or what fixed policies would
-earn. Beside the sound agents stand the two that are not: a single chain in which whoever acts
-re-solves against values of the other's search, and re-solving without a gadget.
+An agent searches at every public state, and the exploitability of the policy that the searches make
+together is exact, as in Fig. 3 of Student of Games (Schmid et al. 2023). The values of leaves are
+not learned: they are zero, or what fixed policies earn from the leaf on. Two unsound agents are
+measured, too: a single chain of searches, in which the acting player re-solves against values of
+the opponent's last search; and re-solving without a gadget.
 """
 
 from __future__ import annotations
@@ -18,12 +19,11 @@ from typing import Any, Literal
 import jax
 import numpy as np
 import scipy.stats
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run
 from experiments.student_of_games.search_laboratory import Laboratory
 from solvers.search import leaf_evaluators
 from solvers.search.agent_exploitability import Chain, agents
@@ -33,26 +33,26 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True)
 class Agent:
-    """One line of the figure."""
+    """How an agent searches: a line of the figure."""
 
     chains: tuple[Chain, Chain]
     leaves: Literal["zero", "uniform", "equilibrium"]
     follow_share: float = 0.5
     averaging_power: float = 1.0
     exploration: float | None = None  # of PUCT; None: the part's
-    range_by_policies: bool = True  # of the readings that were tried, nearest to the reference
+    range_by_policies: bool = True  # of the readings of the paper, the nearest to the reference
 
 
 AGENTS = {
     "zero": Agent(agents(), "zero"),
-    # on glasses only, where the gadget at one sum comes nearer the reference
+    # on glasses only, where a follow share of 1 comes nearer to the reference
     "zero, alpha 1": Agent(agents(), "zero", follow_share=1.0, range_by_policies=False),
     "zero, own decisions only": Agent(agents(own_decisions_only=True), "zero"),
     "uniform": Agent(agents(), "uniform"),
     "equilibrium": Agent(agents(), "equilibrium"),
     "equilibrium, alpha 1": Agent(agents(), "equilibrium", follow_share=1.0),
     "equilibrium, uniform averaging": Agent(agents(), "equilibrium", averaging_power=0.0),
-    # as the agents of the other experiments search
+    # with the settings of the other experiments
     "zero, our reading": Agent(agents(), "zero", exploration=1.0, range_by_policies=False),
     "equilibrium, our reading": Agent(
         agents(), "equilibrium", exploration=1.0, range_by_policies=False
@@ -81,17 +81,17 @@ class Part:
     agents: tuple[str, ...]
     simulations: tuple[int, ...]
     seeds: int
-    # of PUCT. The reference's is 1, in units that are not known: where chance deals hands, we come
-    # near its numbers if values hardly count.
+    # of PUCT. The reference has 1, in units that are not known; where chance deals hands, our
+    # numbers are near the reference's if exploration is so large that values hardly matter.
     exploration: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed, by the name of its part."""
+    """The games, by name, and how many searches run side by side."""
 
     parts: dict[str, Part]
-    batch: int = 64  # searches side by side
+    batch: int = 64
 
 
 def _leduc(simulations: tuple[int, ...], seeds: int) -> Part:
@@ -136,9 +136,9 @@ PRESETS = {
     ),
 }
 
-# Means of a few seeds (on `glasses` of two), measured with a separate implementation of the same
-# searches (a compiled scalar loop), not by the paper; by game and agent, in the game's payoffs.
-_REFERENCE_SEEDS = 2  # the fewest
+# Exploitability of the same searches by a separate implementation (a compiled scalar loop; not by
+# the paper), by game and agent, in the game's payoffs: means of a few seeds, on `glasses` of two.
+_REFERENCE_SEEDS = 2  # at least
 REFERENCE: dict[str, dict[str, dict[int, float]]] = {
     "leduc_poker": {
         "zero": {33: 0.640, 100: 0.561, 300: 0.221, 1000: 0.085, 4000: 0.026},
@@ -165,21 +165,8 @@ REFERENCE: dict[str, dict[str, dict[int, float]]] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure the exploitability of search with fixed leaf values, before anything is learned.
-
-    Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is finished there, from which --resume continues to exactly the same
-    numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: an hour on two cores; paper: more seeds, for an accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One agent with one number of simulations."""
+    """An agent with one number of simulations."""
 
     part: str
     agent: str
@@ -187,48 +174,28 @@ class Cell:
     exploitability: list[float]  # by seed
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="sog_search", command=command)
-    cells = list(compute(run))
-    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
-    draw(run.out / "curve.png", config, cells)
-    numbers = [number for cell in cells for number in _numbers(config, cell)]
-    run.finish([*numbers, *_agreement(config, cells)], measure=_MEASURE)
-    _print(config, cells)
-
-
-def compute(run: Run) -> Iterator[Cell]:
+def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
+    cells = []
     for name, part in run.config.parts.items():
-        bench = _Bench(part, run.config.batch)
+        laboratory = _PartLaboratory(name, part, run.config.batch)
         for agent, simulations in itertools.product(part.agents, part.simulations):
-
-            def measured(agent=agent, simulations=simulations, name=name, bench=bench):
-                found = bench.measure(agent, simulations)
-                yield Cell(part=name, agent=agent, simulations=simulations, exploitability=found)
-                jax.clear_caches()  # no other cell runs these programs; a process can hold so many
-
-            yield from run.kept(f"{name}-{agent}-{simulations}", Cell, measured)
+            compute_cell = functools.partial(laboratory.measure, agent, simulations)
+            cells += run.kept(f"{name}-{agent}-{simulations}", Cell, compute_cell)
+    return cells
 
 
-class _Bench:
-    """A game, with the leaves that agents are measured with."""
+class _PartLaboratory:
+    """A game, in which agents are measured."""
 
-    def __init__(self, part: Part, batch: int):
-        self.part, self.laboratory = part, Laboratory(part.game, batch=batch)
+    def __init__(self, name: str, part: Part, batch: int):
+        self.name, self.part = name, part
+        self.laboratory = Laboratory(part.game, batch=batch)
         game = self.laboratory.table, self.laboratory.listing
         self.equilibrium = functools.cache(lambda: equilibrium(*game))
 
-    def measure(self, name: str, simulations: int) -> list[float]:
-        """Exploitability of an agent, by seed."""
+    def measure(self, name: str, simulations: int) -> Iterator[Cell]:
+        """The exploitability of an agent."""
         agent, part = AGENTS[name], self.part
         evaluate, params = self._leaves(agent.leaves)
         settings = GrowingTreeCfr(
@@ -239,13 +206,14 @@ class _Bench:
             exploration=part.exploration if agent.exploration is None else agent.exploration,
             range_by_policies=agent.range_by_policies,
         )
-        title = f"{name}, {simulations}"
-        return self.laboratory.exploitability(
-            title, params, settings, seeds=part.seeds, chains=agent.chains
+        samples = self.laboratory.exploitability(
+            f"{name}, {simulations}", params, settings, seeds=part.seeds, chains=agent.chains
         )
+        yield Cell(part=self.name, agent=name, simulations=simulations, exploitability=samples)
+        jax.clear_caches()  # no other cell runs these programs; a process can hold so many
 
     def _leaves(self, leaves: str) -> tuple[Any, Any]:
-        """Evaluator and its parameters."""
+        """The evaluator of leaves, and its parameters."""
         if leaves == "zero":
             return leaf_evaluators.zero, None
         game = self.laboratory.table, self.laboratory.listing
@@ -255,11 +223,11 @@ class _Bench:
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """Exploitability against simulations: means over seeds in their range, published points."""
+    """Exploitability against simulations: means and ranges over seeds, with published points."""
     size = (6.4, 3.8 * len(config.parts))
     with plots.figure(path, rows=len(config.parts), columns=1, size=size) as axes:
-        for place, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
-            _draw_part(place, part, [cell for cell in cells if cell.part == name])
+        for panel, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
+            _draw_part(panel, part, [cell for cell in cells if cell.part == name])
 
 
 def _draw_part(axes: Any, part: Part, cells: Sequence[Cell]) -> None:
@@ -277,17 +245,15 @@ def _draw_part(axes: Any, part: Part, cells: Sequence[Cell]) -> None:
     axes.set_title(f"Search with fixed leaf values, {part.game}")
 
 
-def _rows(config: Config, cell: Cell) -> list[dict[str, object]]:
-    return [
-        {
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every seed of every cell."""
+    for cell in cells:
+        columns = {
             "game": config.parts[cell.part].game,
             "agent": cell.agent,
             "simulations": cell.simulations,
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
         }
-        for seed, value in enumerate(cell.exploitability)
-    ]
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
 _MEASURE = (
@@ -297,31 +263,32 @@ _MEASURE = (
 )
 
 
-def _numbers(config: Config, cell: Cell) -> list[results.Number]:
-    """What was measured, and beside it the reference where there is one."""
-    game = config.parts[cell.part].game
-    search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
-    found = search_laboratory.number(f"{search}:{row}", game, cell.exploitability)
-    known = REFERENCE.get(game, {}).get(cell.agent, {})
-    if cell.simulations not in known:
-        return [found]
-    unit, scale = published.measured_in(game)
-    value = scale * known[cell.simulations]
-    return [found, results.Number(name=f"reference {search}:{row}", value=value, unit=unit)]
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """What was measured, beside it the reference where there is one, and how they agree."""
+    for cell in cells:
+        game = config.parts[cell.part].game
+        search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
+        yield by_seed.number(f"{search}:{row}", game, cell.exploitability)
+        known = REFERENCE.get(game, {}).get(cell.agent, {})
+        if cell.simulations in known:
+            unit, scale = published.measured_in(game)
+            value = scale * known[cell.simulations]
+            yield results.Number(name=f"reference {search}:{row}", value=value, unit=unit)
+    yield from _agreement(config, cells)
 
 
 def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
-    """How many numbers the reference has, and how many of them lie in our seeds' spread."""
+    """How many numbers the reference has, and how many of them lie in the spread of our seeds."""
     games = {name: REFERENCE.get(part.game, {}) for name, part in config.parts.items()}
-    both = [
+    pairs = [
         (cell.exploitability, games[cell.part][cell.agent][cell.simulations])
         for cell in cells
         if cell.simulations in games[cell.part].get(cell.agent, {})
     ]
-    ranges = sum(min(ours) <= known <= max(ours) for ours, known in both)
-    intervals = sum(within_spread(ours, known, seeds=_REFERENCE_SEEDS) for ours, known in both)
-    counted = {
-        "in all": len(both),
+    ranges = sum(min(ours) <= known <= max(ours) for ours, known in pairs)
+    intervals = sum(within_spread(ours, known, seeds=_REFERENCE_SEEDS) for ours, known in pairs)
+    counts = {
+        "in all": len(pairs),
         "between our least and most exploitable seed": ranges,
         "in our 95 % prediction interval of two more seeds": intervals,
     }
@@ -329,28 +296,50 @@ def _agreement(config: Config, cells: Sequence[Cell]) -> list[results.Number]:
         results.Number(
             name=f"of the reference's numbers:{name}", value=float(count), unit="numbers"
         )
-        for name, count in counted.items()
-        if both
+        for name, count in counts.items()
+        if pairs
     ]
 
 
 def within_spread(samples: Sequence[float], value: float, *, seeds: int) -> bool:
-    """Whether a mean of so many further seeds would come out so far from the samples' mean in at
-    least 5 % of cases, if seeds are normally distributed (Student's t)."""
+    """Whether a value is in the 95 % prediction interval for the mean of further seeds.
+
+    Args:
+      samples: by seed, taken to be normally distributed (Student's t).
+      value: a mean of further seeds.
+      seeds: how many those are.
+    """
     count = len(samples)
     width = scipy.stats.t.ppf(0.975, count - 1) * np.std(samples, ddof=1)
     return bool(abs(value - np.mean(samples)) <= width * np.sqrt(1 / count + 1 / seeds))
 
 
-def _print(config: Config, cells: Sequence[Cell]) -> None:
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A table per game: exploitability by agent and simulations."""
     for name, part in config.parts.items():
         unit, _ = published.measured_in(part.game)
-        table = Table(title=f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}")
-        table.add_column("leaves")
-        for simulations in part.simulations:
-            table.add_column(f"{simulations}", justify="right")
-        for agent in part.agents:
-            here = [cell for cell in cells if (cell.part, cell.agent) == (name, agent)]
-            means = (search_laboratory.text(part.game, cell.exploitability) for cell in here)
-            table.add_row(agent, *means)
-        Console().print(table)
+        lines: dict[str, list[str]] = {agent: [agent] for agent in part.agents}
+        for cell in cells:
+            if cell.part == name:
+                text = by_seed.text(part.game, cell.exploitability)
+                lines[cell.agent].append(text)
+        title = f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}"
+        yield text_table(title, ("leaves", *map(str, part.simulations)), lines.values())
+
+
+COMMAND = Experiment(
+    name="sog_search",
+    shown="exploitability against simulations",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "an hour on two cores",
+        "paper": "more seeds, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=_MEASURE,
+)

@@ -1,14 +1,15 @@
-"""How exploitable search with almost right leaf values is, and the bound on that.
+"""The exploitability of search whose leaf values have errors, and the theorem's bound on it.
 
-Student of Games (Schmid et al. 2023), Theorem 2: after T iterations per search, with leaves whose
-values are wrong by xi, continual re-solving is exploitable by no more than
-(5 D + 2) (F xi + N U sqrt(A / T)). Errors of a known size are added here to leaves that are solved
-exactly, or worth what an equilibrium would earn from there.
+Student of Games (Schmid et al. 2023), Theorem 2: after T iterations per search, with leaf values
+that are wrong by xi, the exploitability of continual re-solving is at most
+(5 D + 2) (F xi + N U sqrt(A / T)). Here errors of a known size are added to leaf values that are
+otherwise exact: of leaves that are solved, or what an equilibrium earns from the leaf on.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import pathlib
@@ -18,12 +19,12 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import by_seed, plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import status
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from experiments.student_of_games.search_laboratory import Laboratory
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, Listing
@@ -34,20 +35,20 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """One panel of the figure."""
+    """A game with its leaves: a panel of the figure."""
 
     game: str
     leaves: Literal["oracle", "equilibrium"]
     iterations: tuple[int, ...]  # T, of every search
     errors: tuple[float, ...]  # of a row's value, per unit of compatible opponent reach
     seeds: int
-    grows: bool  # with every iteration; or the tree stays at its first node and that one's children
+    grows: bool  # whether trees grow with every iteration, or stay as small as they begin
     batch: int  # searches side by side
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed, by the name of its part."""
+    """The parts of the experiment, by name."""
 
     parts: dict[str, Part]
     oracle_iterations: int = 100
@@ -123,71 +124,29 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure the exploitability of search against the error of its leaf values.
-
-    Writes exploitability against iterations as curve.csv and curve.png, and result.json, into
-    --out, with the bound of the theorem. Ctrl-C keeps what is finished there, from which --resume
-    continues to exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: twenty minutes on one core; paper: more seeds, for an accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One number of iterations with one size of errors; `bound` is the theorem's."""
+    """The searches with one number of iterations and one size of errors."""
 
     part: str
     iterations: int
     error: float
     exploitability: list[float]  # by seed
-    bound: float
+    bound: float  # the theorem's
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="sog_soundness", command=command)
-    cells = list(compute(run))
-    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(config, cell)])
-    draw(run.out / "curve.png", config, cells)
-    ordered = sorted(cells, key=lambda cell: cell.iterations)
-    run.finish([_number(cell) for cell in ordered], measure=_MEASURE, constants=_constants(config))
-    _print(config, cells)
-
-
-def _constants(config):
-    """The theorem's, by game, for the record."""
-    games = dict.fromkeys(part.game for part in config.parts.values())
-    rooms = {game: Laboratory(game, batch=1) for game in games}
-    return {
-        game: dataclasses.asdict(constants_of(room.table, room.listing))
-        for game, room in rooms.items()
-    }
-
-
-def compute(run: Run) -> Iterator[Cell]:
+def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
+    cells = []
     for name, part in run.config.parts.items():
-        bench = _Bench(name, part, run.config.oracle_iterations)
+        laboratory = _PartLaboratory(name, part, run.config.oracle_iterations)
         for iterations, error in itertools.product(part.iterations, part.errors):
-
-            def measured(iterations=iterations, error=error, bench=bench):
-                yield bench.measure(iterations, error)
-
-            yield from run.kept(f"{name}-{iterations}-{error}", Cell, measured)
+            compute_cell = functools.partial(laboratory.measure, iterations, error)
+            cells += run.kept(f"{name}-{iterations}-{error}", Cell, compute_cell)
+    return cells
 
 
-class _Bench:
-    """A game with its leaves."""
+class _PartLaboratory:
+    """A game, and the evaluator of its leaves."""
 
     def __init__(self, name: str, part: Part, oracle_iterations: int):
         self.name, self.part = name, part
@@ -203,8 +162,8 @@ class _Bench:
                     *game, exact_solver.equilibrium(*game)
                 )
 
-    def measure(self, iterations: int, error: float) -> Cell:
-        """What searches of so many iterations are exploitable by."""
+    def measure(self, iterations: int, error: float) -> Iterator[Cell]:
+        """The exploitability of searches with so many iterations and errors of this size."""
         part, game = self.part, self.laboratory.table
         settings = GrowingTreeCfr(
             leaf_evaluators.Noisy(self.evaluate),
@@ -214,35 +173,40 @@ class _Bench:
         )
         shape = (len(game.actors), 2, game.num_rows)
         noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
-        found = self.laboratory.exploitability(
+        samples = self.laboratory.exploitability(
             f"{self.name}, {iterations}, {error:g}",
             (self.params, noise),
             settings,
             seeds=part.seeds,
         )
-        return Cell(
+        yield Cell(
             part=self.name,
             iterations=iterations,
             error=error,
-            exploitability=found,
+            exploitability=samples,
             bound=self.constants.bound(iterations, error),
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Constants:
-    """The theorem's, for any search in a game: as if every tree were all of the game's."""
+    """The theorem's constants for any search in a game, as if every tree held the whole game."""
 
-    resolves: int  # D: searches after the first on a path
-    frontier: int  # F: leaves at most
-    states: int  # N: information states of one player at public states inside the tree
-    actions: int  # A
-    spread: float  # U: between any two strategies' values
-    mass: float  # sum of a player's rows' compatible opponent reaches, at most
+    resolves: int  # D: the most searches on a path, not counting the first
+    frontier: int  # F: the most leaves
+    states: int  # N: the most information states of one player at public states inside the tree
+    actions: int  # A: the most actions
+    spread: float  # U: the difference between the largest and the least payoff
+    mass: float  # the most that a player's rows sum up to of compatible opponent reach
 
     def bound(self, iterations: int, error: float) -> float:
-        """(5 D + 2) (F xi + N U sqrt(A / T)); xi, the sum of errors at a leaf, is `mass` times the
-        error of a row. The leaves' values are taken as exact otherwise."""
+        """The bound (5 D + 2) (F xi + N U sqrt(A / T)) on exploitability.
+
+        Args:
+          iterations: T.
+          error: of a row's value; xi, the sum of errors at a leaf, is `mass` times this. The leaf
+            values are taken to be exact otherwise.
+        """
         regret = self.states * self.spread * math.sqrt(self.actions / iterations)
         return (5 * self.resolves + 2) * (self.frontier * self.mass * error + regret)
 
@@ -258,22 +222,23 @@ def constants_of(game: BeliefGame, listing: Listing) -> Constants:
     masses = jax.vmap(lambda s: game.compatible(s, 0, ones))(listing.state).sum(axis=1)
     legal = np.asarray(jax.vmap(game.legal)(listing.state))
     weights, payoffs = np.asarray(game.weights), np.asarray(game.payoffs)
-    there = payoffs[weights > 0] / weights[weights > 0]
+    utilities = payoffs[weights > 0] / weights[weights > 0]
     return Constants(
         resolves=int(decisions.max()) - 1,
         frontier=int((actor[parent != NO_STATE] != TERMINAL).sum()),
         states=int(rows[actor != TERMINAL].sum(axis=0).max()),
         actions=int(legal.sum(axis=2).max()),
-        spread=float(there.max() - there.min()),
+        spread=float(utilities.max() - utilities.min()),
         mass=float(masses.max()),
     )
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """Exploitability against iterations, a line per size of errors, and the bound of each."""
+    """Exploitability against iterations, a line per size of errors, and the bounds of the first and
+    the last size."""
     rows = len(config.parts)
     with plots.figure(path, rows=rows, columns=1, size=(6.4, 3.6 * rows)) as axes:
-        for place, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
+        for panel, (name, part) in zip(axes[:, 0], config.parts.items(), strict=True):
             lines = [_band(name, error, cells) for error in part.errors]
             bounds = {
                 f"bound, error {error:g}": {
@@ -283,63 +248,87 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
                 }
                 for error in (part.errors[0], part.errors[-1])
             }
-            plots.bands(place, lines, published=bounds, x_label="iterations of every search, T")
-            place.set_ylabel("exploitability (NashConv / 2)")
-            place.set_title(f"{name}: {part.leaves} leaves with errors")
+            plots.bands(panel, lines, published=bounds, x_label="iterations of every search, T")
+            panel.set_ylabel("exploitability (NashConv / 2)")
+            panel.set_title(f"{name}: {part.leaves} leaves with errors")
 
 
 def _band(name: str, error: float, cells: Sequence[Cell]) -> plots.Band:
-    here = [cell for cell in cells if (cell.part, cell.error) == (name, error)]
+    line = [cell for cell in cells if (cell.part, cell.error) == (name, error)]
     return plots.Band(
         name=f"error {error:g}",
-        x=[cell.iterations for cell in here],
-        samples=[cell.exploitability for cell in here],
+        x=[cell.iterations for cell in line],
+        samples=[cell.exploitability for cell in line],
     )
 
 
-def _rows(config: Config, cell: Cell) -> list[dict[str, object]]:
-    part = config.parts[cell.part]
-    return [
-        {
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every seed of every cell."""
+    for cell in cells:
+        part = config.parts[cell.part]
+        columns = {
             "part": cell.part,
             "game": part.game,
             "leaves": part.leaves,
             "iterations": cell.iterations,
             "error": f"{cell.error:g}",
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
-            "bound": f"{cell.bound:.6g}",
         }
-        for seed, value in enumerate(cell.exploitability)
-    ]
+        yield from by_seed.rows(columns, cell.exploitability, more={"bound": f"{cell.bound:.6g}"})
 
 
-_MEASURE = (
-    "exploitability (NashConv / 2), in the games' payoffs, of searches of T iterations with errors"
-    " of a given size added to the leaves' values: mean over seeds; low and high are the least and"
-    " the most exploitable"
-)
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """Exploitability by iterations and size of errors."""
+    for cell in sorted(cells, key=lambda cell: cell.iterations):
+        yield results.Number(
+            name=f"T={cell.iterations}:{cell.part}, error {cell.error:g}",
+            value=float(np.mean(cell.exploitability)),
+            unit="payoff",
+            low=min(cell.exploitability),
+            high=max(cell.exploitability),
+            seeds=len(cell.exploitability),
+        )
 
 
-def _number(cell: Cell) -> results.Number:
-    return results.Number(
-        name=f"T={cell.iterations}:{cell.part}, error {cell.error:g}",
-        value=float(np.mean(cell.exploitability)),
-        unit="payoff",
-        low=min(cell.exploitability),
-        high=max(cell.exploitability),
-        seeds=len(cell.exploitability),
-    )
-
-
-def _print(config: Config, cells: Sequence[Cell]) -> None:
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A table per part: mean exploitability by size of errors and iterations."""
     for name, part in config.parts.items():
-        table = Table(title=f"sog_soundness, {name}, {part.leaves} leaves: exploitability")
-        table.add_column("error")
-        for iterations in part.iterations:
-            table.add_column(f"T={iterations}", justify="right")
-        for error in part.errors:
-            here = [cell for cell in cells if (cell.part, cell.error) == (name, error)]
-            means = (f"{np.mean(cell.exploitability):.3g}" for cell in here)
-            table.add_row(f"{error:g}", *means)
-        Console().print(table)
+        lines: dict[float, list[str]] = {error: [f"{error:g}"] for error in part.errors}
+        for cell in cells:
+            if cell.part == name:
+                lines[cell.error].append(f"{np.mean(cell.exploitability):.3g}")
+        title = f"sog_soundness, {name}, {part.leaves} leaves: exploitability"
+        headings = ("error", *(f"T={iterations}" for iterations in part.iterations))
+        yield text_table(title, headings, lines.values())
+
+
+def _constants(config: Config, cells: Sequence[Cell]) -> dict[str, dict[str, float]]:
+    """The theorem's constants by game, for the record."""
+    games = dict.fromkeys(part.game for part in config.parts.values())
+    laboratories = {game: Laboratory(game, batch=1) for game in games}
+    return {
+        game: dataclasses.asdict(constants_of(laboratory.table, laboratory.listing))
+        for game, laboratory in laboratories.items()
+    }
+
+
+COMMAND = Experiment(
+    name="sog_soundness",
+    shown="exploitability against iterations, with the bound of the theorem,",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "twenty minutes on one core",
+        "paper": "more seeds, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=(
+        "exploitability (NashConv / 2), in the games' payoffs, of searches of T iterations with"
+        " errors of a given size added to the leaves' values: mean over seeds; low and high are the"
+        " least and the most exploitable"
+    ),
+    extras={"constants": _constants},
+)

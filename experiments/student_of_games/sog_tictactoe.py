@@ -1,29 +1,30 @@
 """Student of Games in tic-tac-toe, a game of perfect information.
 
-Training by sound self-play, searching with one new child at a time (the paper's k = 1), as Schmid
-et al. 2023 do in chess and Go. The agent plays the likeliest action of its search. What is measured
-is exact: what it gets against a perfect player, and against the best reply to it, in all the
-positions that it can meet.
+An agent is trained by sound self-play, where searches add one child at a time (the paper's k = 1),
+as Schmid et al. 2023 do in chess and Go. The agent plays the likeliest action of its search. Its
+results against a perfect player and against the best response to it are exact: it is asked for its
+action in every position that it can meet.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jaxtyping import Float
-from rich.console import Console
+from jaxtyping import Float, PyTree
 from rich.table import Table
 
 from experiments.harness import plots, results
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import LOG, student, training_settings
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.core import TERMINAL
@@ -39,13 +40,16 @@ _SEATS = ("first", "second")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained and measured. A step plays `episodes` moves and solves `solves` queries."""
+    """The training and its measurements.
 
-    simulations: tuple[int, ...]  # measured
-    seeds: int
-    measured_at: tuple[int, ...]  # steps of training, the last of which ends it
+    A step of training plays `episodes` moves of self-play and solves `solves` queries.
+    """
+
+    simulations: tuple[int, ...]  # of the searches that are measured
+    seeds: int  # of the measurements
+    measured_at: tuple[int, ...]  # steps of training, which ends at the last
     training_simulations: int = 32
-    expand: int = 1  # children that a new node starts with
+    expand: int = 1  # how many children a new node starts with
     width: int = 64
     depth: int = 2
     episodes: int = 32
@@ -89,61 +93,36 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.
-
-    Writes what the agent loses as training goes on as curve.csv and curve.png, the trained network
-    and result.json into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
-    exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: ten minutes on one core; paper: more of everything, for an
-    accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One agent after some training, from one seat."""
+    """An agent after some training, in one of the seats."""
 
     step: int
     simulations: int
     seed: int
     seat: str
-    lost: float  # shares of games against the perfect player
+    lost: float  # shares of games against a perfect player
     drawn: float
     won: float
-    worst: float  # what it gets against the best reply: -1 loses, 0 never loses
+    worst: float  # payoff against the best response: -1 if that wins, 0 if the agent never loses
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Trains, measures and writes the results.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The trained network, and how agents with it play."""
 
-    Raises:
-      ValueError: the folder holds another run.
-      FloatingPointError: training met a number that is not finite.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
-    """
-    config = PRESETS[arguments.preset]
-    files = ("curve.csv", "curve.png", "network.npz", LOG)
-    run = Run(arguments, config, experiment="sog_tictactoe", command=command, files=files)
+    cells: list[Cell]
+    params: PyTree
+
+
+def compute(run: Run) -> Outcome:
+    """Trains and measures."""
     student = _Student(run)
-    cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
-    results.write_csv(run.out / "curve.csv", [dataclasses.asdict(cell) for cell in cells])
-    results.write_file(run.out / "network.npz", cvpn.to_bytes(student.trainee.params))
-    draw(run.out / "curve.png", config, cells)
-    ends = [step for step in config.measured_at if step in (0, config.measured_at[-1])]
-    run.finish(
-        [number for step in ends for number in _numbers(config, cells, step)],
-        measure=_measure(config),
-        deviations=["the paper plays chess and Go; tic-tac-toe is ours"],
-    )
-    _print(config, cells)
+    cells = [cell for step in run.config.measured_at for cell in student.measure_at(step)]
+    return Outcome(cells, student.trainee.params)
 
 
 class _Student:
-    """An agent in training, and what it loses on the way."""
+    """An agent in training, which is measured on the way."""
 
     def __init__(self, run: Run):
         self.run, self.config = run, run.config
@@ -163,7 +142,7 @@ class _Student:
         self.trainee = student(self.game, network, settings, run)
 
     def measure_at(self, step: int) -> list[Cell]:
-        """Trains up to `step`, unless nothing is left to be done there, and measures."""
+        """Trains up to `step` and measures, unless an interrupted run has measured there."""
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
         return self.run.kept(str(step), Cell, lambda: self._measure(step))
@@ -176,12 +155,12 @@ class _Student:
     def _measure(self, step: int) -> Iterator[Cell]:
         self.trainee.train(step)
         for simulations in self.config.simulations:
-            find = functools.partial(
+            choose = functools.partial(
                 _likeliest, self.game, self.trainee.params, settings=self._search(simulations)
             )
             for seed, key in enumerate(jax.random.split(jax.random.key(1), self.config.seeds)):
                 policy = composed(
-                    self.positions, functools.partial(find, key), batch=self.config.batch
+                    self.positions, functools.partial(choose, key), batch=self.config.batch
                 )
                 for seat in range(2):
                     shares = against_perfect(self.positions, policy, seat=seat)
@@ -200,39 +179,49 @@ def _likeliest(game, params, key, numbers, states, *, settings):
     """The likeliest action of a search at each of these positions."""
     problem = continual_resolving.first_problem(game, max_path=settings.max_path)
 
-    def one(number, state):
-        noise, asked = jax.random.fold_in(key, number), problem.replace(state=state)
-        found = growing_tree_cfr.search(game, params, noise, problem=asked, settings=settings)
-        return jnp.argmax(growing_tree_cfr.average_policy(found)[:, 0])
+    def action(number, state):
+        noise, here = jax.random.fold_in(key, number), problem.replace(state=state)
+        search = growing_tree_cfr.search(game, params, noise, problem=here, settings=settings)
+        return jnp.argmax(growing_tree_cfr.average_policy(search)[:, 0])
 
-    return jax.vmap(one)(numbers, states)
+    return jax.vmap(action)(numbers, states)
 
 
-def composed(positions: Positions, find: Any, *, batch: int) -> Float[np.ndarray, "S A"]:
-    """What an agent plays at all positions that it can meet, from either seat; elsewhere 0.
+def composed(
+    positions: Positions, choose: Callable[..., Any], *, batch: int
+) -> Float[np.ndarray, "S A"]:
+    """The policy of an agent at the positions that it can meet from either seat.
 
-    `find(numbers, states)` gives its actions at `batch` positions. Nothing is hidden: searches
-    start where they act, and need nothing from the ones before.
+    No search needs anything from the ones before: the game hides nothing, so that a search starts
+    at the position at which it acts.
+
+    Args:
+      positions: all S positions of the game.
+      choose: `choose(numbers, states)` returns the agent's actions at `batch` positions.
+      batch: how many positions are asked for at a time.
+
+    Returns:
+      1 at the action that the agent plays; 0 at all actions of positions that it cannot meet.
     """
     policy = np.zeros(positions.child.shape)
-    met = np.zeros((2, len(positions.actor)), bool)  # by seat
+    met = np.zeros((2, len(positions.actor)), bool)  # by seat of the agent
     met[:, 0] = True
     for depth in range(int(positions.depth.max())):
-        here = np.flatnonzero((positions.depth == depth) & (positions.actor >= 0))
-        mine = here[met[positions.actor[here], here]]
-        for begin in range(0, len(mine), batch):
-            some = mine[np.minimum(np.arange(begin, begin + batch), len(mine) - 1)]
-            states = jax.tree.map(lambda x, some=some: x[some], positions.state)
-            policy[some, np.asarray(find(some.astype(np.int32), states))] = 1
-        for seat in range(2):
-            goes = np.where((positions.actor[here] == seat)[:, None], policy[here] > 0, True)
-            goes &= met[seat, here][:, None] & (positions.child[here] != NOWHERE)
-            met[seat, positions.child[here][goes]] = True
+        level = np.flatnonzero((positions.depth == depth) & (positions.actor >= 0))
+        own = level[met[positions.actor[level], level]]
+        for begin in range(0, len(own), batch):
+            part = own[np.minimum(np.arange(begin, begin + batch), len(own) - 1)]
+            states = jax.tree.map(lambda x, part=part: x[part], positions.state)
+            policy[part, np.asarray(choose(part.astype(np.int32), states))] = 1
+        for seat in range(2):  # the agent takes its action, the other player any
+            taken = np.where((positions.actor[level] == seat)[:, None], policy[level] > 0, True)
+            taken &= met[seat, level][:, None] & (positions.child[level] != NOWHERE)
+            met[seat, positions.child[level][taken]] = True
     return policy
 
 
 def against_best(positions: Positions, policy: Float[np.ndarray, "S A"], *, seat: int) -> float:
-    """What the policy gets from this seat against the best reply to it."""
+    """The payoff of the policy in this seat against the best response to it."""
     values = minimax.best_response_values(positions, policy, player=1 - seat)
     return float(values[0] if seat == 0 else 0 - values[0])  # no -0
 
@@ -240,52 +229,84 @@ def against_best(positions: Positions, policy: Float[np.ndarray, "S A"], *, seat
 def against_perfect(
     positions: Positions, policy: Float[np.ndarray, "S A"], *, seat: int
 ) -> tuple[float, float, float]:
-    """Shares of games that the policy loses, draws and wins from this seat against a perfect
-    player, who plays all moves that keep the value equally often."""
-    mine = (positions.actor == seat)[:, None]
-    both = np.where(mine, policy, minimax.perfect_policy(positions))
+    """Shares of games that the policy loses, draws and wins in this seat against a perfect player.
+
+    The perfect player plays all moves that keep the value of the position equally often.
+    """
+    own = (positions.actor == seat)[:, None]
+    both = np.where(own, policy, minimax.perfect_policy(positions))
     reach = np.zeros(len(positions.actor))
     reach[0] = 1
     for depth in range(int(positions.depth.max())):
-        here = np.flatnonzero(positions.depth == depth)
-        there = positions.child[here] != NOWHERE
-        np.add.at(reach, positions.child[here][there], (reach[here, None] * both[here])[there])
+        level = np.flatnonzero(positions.depth == depth)
+        children = positions.child[level]
+        legal = children != NOWHERE
+        np.add.at(reach, children[legal], (reach[level, None] * both[level])[legal])
     payoff = positions.payoff if seat == 0 else -positions.payoff
     over = positions.actor == TERMINAL
     return tuple(float(reach[over & (np.sign(payoff) == sign)].sum()) for sign in (-1, 0, 1))
 
 
-def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """What is lost to a perfect player and to the best reply, against training steps: means."""
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """Mean losses to a perfect player and to the best response, against training steps."""
     measured = {
         "lost to a perfect player": lambda cell: cell.lost,
         "lost to the best reply": lambda cell: -cell.worst,
     }
     with plots.figure(path, rows=1, columns=2, size=(7.6, 2.8)) as axes:
-        for place, (name, lost) in zip(axes[0], measured.items(), strict=True):
+        for panel, (name, lost) in zip(axes[0], measured.items(), strict=True):
             lines = [
                 plots.Band(
                     name=f"SoG({simulations},1)",
                     x=config.measured_at,
                     samples=[
-                        [float(np.mean([lost(cell) for cell in _some(cells, step, simulations)]))]
+                        [np.mean([*map(lost, _cells_of(outcome, step, simulations))]).item()]
                         for step in config.measured_at
                     ],
                 )
                 for simulations in config.simulations
             ]
-            plots.bands(place, lines, published={}, x_label="training steps", log_x=False)
-            place.set_xscale("symlog", linthresh=config.measured_at[1])
-            place.set(yscale="linear", ylabel=name, xlim=(0, None))
+            plots.bands(panel, lines, published={}, x_label="training steps", log_x=False)
+            panel.set_xscale("symlog", linthresh=config.measured_at[1])
+            panel.set(yscale="linear", ylabel=name, xlim=(0, None))
         axes[0, 0].get_legend().remove()
         axes[0, 0].set_title("Student of Games, tic-tac-toe")
 
 
-def _some(cells, step, simulations):
-    return [cell for cell in cells if (cell.step, cell.simulations) == (step, simulations)]
+def _cells_of(outcome: Outcome, step: int, simulations: int) -> list[Cell]:
+    """The cells of all seeds and seats."""
+    key = (step, simulations)
+    return [cell for cell in outcome.cells if (cell.step, cell.simulations) == key]
 
 
-def _measure(config: Config) -> str:
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    return map(dataclasses.asdict, outcome.cells)
+
+
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """What the agent loses and draws, before and after training."""
+    ends = [step for step in config.measured_at if step in (0, config.measured_at[-1])]
+    for step, simulations in itertools.product(ends, config.simulations):
+        cells = _cells_of(outcome, step, simulations)
+        samples = {
+            "lost to a perfect player": [cell.lost for cell in cells],
+            "drawn with a perfect player": [cell.drawn for cell in cells],
+            "lost to the best reply": [0 - cell.worst for cell in cells],
+        }
+        for name, values in samples.items():
+            yield results.Number(
+                name=f"{'' if step else 'untrained '}SoG({simulations},1): {name}",
+                value=float(np.mean(values)),
+                unit="payoff" if name.endswith("reply") else "share of games",
+                low=min(values),
+                high=max(values),
+                seeds=config.seeds,
+            )
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
     return (
         "games against a perfect player, and what the best reply to the agent wins, exactly; mean"
         f" of both seats and {config.seeds} seeds of search; low and high are the least and the"
@@ -293,38 +314,39 @@ def _measure(config: Config) -> str:
     )
 
 
-def _numbers(config: Config, cells: Sequence[Cell], step: int) -> list[results.Number]:
-    numbers = []
-    for simulations in config.simulations:
-        some = _some(cells, step, simulations)
-        measured = {
-            "lost to a perfect player": [cell.lost for cell in some],
-            "drawn with a perfect player": [cell.drawn for cell in some],
-            "lost to the best reply": [0 - cell.worst for cell in some],
-        }
-        for name, values in measured.items():
-            numbers.append(
-                results.Number(
-                    name=f"{'' if step else 'untrained '}SoG({simulations},1): {name}",
-                    value=float(np.mean(values)),
-                    unit="payoff" if name.endswith("reply") else "share of games",
-                    low=min(values),
-                    high=max(values),
-                    seeds=config.seeds,
-                )
-            )
-    return numbers
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """Mean results by training steps and simulations."""
+    texts = []
+    for step, simulations in itertools.product(config.measured_at, config.simulations):
+        cells = _cells_of(outcome, step, simulations)
+        shares = (
+            f"{np.mean([getattr(cell, name) for cell in cells]):.3f}"
+            for name in ("lost", "drawn", "won")
+        )
+        worst = f"{0 - np.mean([cell.worst for cell in cells]):.3f}"
+        texts.append((f"{step:,}", f"SoG({simulations},1)", *shares, worst))
+    headings = ("step", "agent", "lost", "drawn", "won", "lost to the best reply")
+    yield text_table(f"sog_tictactoe: {measure(config)}", headings, texts, labels=0)
 
 
-def _print(config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"sog_tictactoe: {_measure(config)}")
-    for column in ("step", "agent", "lost", "drawn", "won", "lost to the best reply"):
-        table.add_column(column, justify="right")
-    for step in config.measured_at:
-        for simulations in config.simulations:
-            some = _some(cells, step, simulations)
-            means = (np.mean([getattr(c, name) for c in some]) for name in ("lost", "drawn", "won"))
-            worst = f"{0 - np.mean([cell.worst for cell in some]):.3f}"
-            shown = (f"{mean:.3f}" for mean in means)
-            table.add_row(f"{step:,}", f"SoG({simulations},1)", *shown, worst)
-    Console().print(table)
+COMMAND = Experiment(
+    name="sog_tictactoe",
+    shown="what the agent loses as training goes on",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "ten minutes on one core",
+        "paper": "more of everything, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+    deviations=("the paper plays chess and Go; tic-tac-toe is ours",),
+    more_files=("network.npz", LOG),
+    write_more=lambda run, outcome: results.write_file(
+        run.out / "network.npz", cvpn.to_bytes(outcome.params)
+    ),
+)

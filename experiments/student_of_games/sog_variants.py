@@ -1,43 +1,43 @@
 """What a trained Student of Games agent gains from searching in other ways than the paper does.
 
-The network stays as it was trained; where the agent searches, regret minimisers, averages, the
-gadget's share of the opponent's range and the pace of growing change. Nothing here replaces the
-settings that the agent was measured with, which are the first line.
+The network stays as it was trained. What varies is where the agent searches, the regret minimiser,
+the averaging, the gadget's share of the opponent's range and how fast the tree grows. The first
+variant is the settings that the agent was measured with when it was trained.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import pathlib
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import by_seed, plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
-from experiments.student_of_games.trained_agents import TrainedAgent, load_agent
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.agent_exploitability import agents
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from train.agent import TrainedAgent, load_agent
 
 _TRAINED = pathlib.Path(__file__).parents[1] / "results/sog_leduc/cpu"
 
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """What is different from how the agent was measured when it was trained."""
+    """What differs from how the agent was measured when it was trained."""
 
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # of GrowingTreeCfr
-    own_decisions_only: bool | None = None  # False: at the other's too; None: as when measured
+    own_decisions_only: bool | None = None  # False: also at the opponent's; None: as when measured
     smoothing: float | None = None  # share of uniform in the ranges that the network sees
 
 
@@ -61,7 +61,7 @@ VARIANTS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed."""
+    """The variants, and how they are measured."""
 
     simulations: tuple[int, ...]
     seeds: int
@@ -82,68 +82,62 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure a trained agent of Student of Games with other settings of its search.
-
-    Writes exploitability against simulations as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is finished there, from which --resume continues to exactly the same
-    numbers.
-    """
+class Options(RunArguments):
+    """The options beside the preset."""
 
     agent: pathlib.Path = _TRAINED
     """Folder of a trained agent, as sog_leduc leaves it."""
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: half an hour on two cores; paper: more seeds, for an accelerator."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One variant with one number of simulations."""
+    """A variant with one number of simulations."""
 
     variant: str
     simulations: int
     exploitability: list[float]  # by seed
-    calls: float  # of the network, in a search at the root of the game
+    calls: float  # of the network, in a search at the root of the game, on average
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What was measured of the agent of a game."""
+
+    game: str
+    cells: list[Cell]
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset without the variant that is how the agent was measured anyway.
 
     Raises:
-      ValueError: `out` holds another run, or `agent` no agent.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
+      ValueError: the folder holds no agent.
     """
-    agent, config = load_agent(arguments.agent), PRESETS[arguments.preset]
-    others = [
+    agent = load_agent(options.agent)
+    variants = [
         name
         for name in config.variants
         if VARIANTS[name].own_decisions_only is not agent.own_decisions_only
     ]
-    config = dataclasses.replace(config, variants=tuple(others))
-    run = Run(arguments, config, experiment="sog_variants", command=command)
-    bench, game = Laboratory(agent.table, batch=config.batch), agent.table.name
-    cells = []
+    return dataclasses.replace(config, variants=tuple(variants))
+
+
+def compute(run: Run) -> Outcome:
+    """All cells, variant by variant."""
+    config, agent = run.config, load_agent(run.arguments.agent)
+    laboratory, cells = Laboratory(agent.table, batch=config.batch), []
     for name, simulations in itertools.product(config.variants, config.simulations):
-
-        def measured(name=name, simulations=simulations):
-            yield measure(bench, agent, name, simulations, config)
-            jax.clear_caches()  # no other cell runs these programs, and a process can hold so many
-
-        cells += run.kept(f"{name}-{simulations}", Cell, measured)
-    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
-    draw(run.out / "curve.png", game, config, cells)
-    numbers = [number for cell in cells for number in _numbers(game, cell)]
-    exploitability = search_laboratory.measure(game, config.seeds)
-    what = f"{exploitability}; and calls of the network in a search at the root of the game"
-    run.finish(numbers, measure=what, game=game)
-    _print(game, config, cells)
+        compute_cell = functools.partial(
+            measure_variant, laboratory, agent, name, simulations, config
+        )
+        cells += run.kept(f"{name}-{simulations}", Cell, compute_cell)
+    return Outcome(agent.table.name, cells)
 
 
-def measure(
-    bench: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
-) -> Cell:
-    """Exploitability of one variant, and what it asks of the network."""
+def measure_variant(
+    laboratory: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
+) -> Iterator[Cell]:
+    """The exploitability of a variant, and how often it calls the network."""
     variant = VARIANTS[name]
     settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
     if variant.smoothing is not None:
@@ -151,7 +145,7 @@ def measure(
         settings = dataclasses.replace(settings, evaluate=evaluate)
     own = variant.own_decisions_only
     chains = agents(own_decisions_only=agent.own_decisions_only if own is None else own)
-    found = bench.exploitability(
+    samples = laboratory.exploitability(
         f"{name}, {simulations}",
         agent.params,
         settings,
@@ -159,13 +153,14 @@ def measure(
         chains=chains,
     )
     calls = _calls(agent, settings, config.batch)
-    return Cell(variant=name, simulations=simulations, exploitability=found, calls=calls)
+    yield Cell(variant=name, simulations=simulations, exploitability=samples, calls=calls)
+    jax.clear_caches()  # no other cell runs these programs, and a process can hold only so many
 
 
 def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
-    """How often a search at the root asks the network: mean of `count` searches.
+    """How often a search at the root calls the network: mean of `count` searches.
 
-    Once for each leaf in every iteration, and once for every simulation's prior.
+    It is called once for each leaf in every iteration, and once for every simulation's prior.
     """
     problem = continual_resolving.first_problem(agent.table, max_path=settings.max_path)
     game, params = agent.table, agent.params
@@ -190,8 +185,9 @@ def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
     return float(np.mean(calls(jax.random.split(jax.random.key(1), count))))
 
 
-def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -> None:
-    """Exploitability against what is asked of the network, a line per variant."""
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """Exploitability against calls of the network, a line per variant."""
+    game, cells = outcome.game, outcome.cells
     with plots.figure(path, rows=1, columns=1, size=(7.2, 4.2)) as axes:
         bands = [
             plots.Band(
@@ -206,36 +202,60 @@ def draw(path: pathlib.Path, game: str, config: Config, cells: Sequence[Cell]) -
         axes[0, 0].set_title(f"One trained network, other searches, {game.partition('(')[0]}")
 
 
-def _numbers(game: str, cell: Cell) -> list[results.Number]:
-    """How exploitable a variant is, and what it asks of the network."""
-    found = search_laboratory.number(
-        f"SoG({cell.simulations}):{cell.variant}", game, cell.exploitability
-    )
-    calls = results.Number(
-        name=f"calls, SoG({cell.simulations}):{cell.variant}", value=cell.calls, unit="calls"
-    )
-    return [found, calls]
-
-
-def _rows(cell: Cell) -> list[dict[str, object]]:
-    return [
-        {
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every seed of every cell."""
+    for cell in outcome.cells:
+        columns = {
             "variant": cell.variant,
             "simulations": cell.simulations,
             "calls": f"{cell.calls:.0f}",
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
         }
-        for seed, value in enumerate(cell.exploitability)
-    ]
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
-def _print(game: str, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"sog_variants: {search_laboratory.measure(game, config.seeds)}")
-    table.add_column("search")
-    for simulations in config.simulations:
-        table.add_column(f"{simulations}", justify="right")
-    for name in config.variants:
-        here = [cell for cell in cells if cell.variant == name]
-        table.add_row(name, *(search_laboratory.text(game, cell.exploitability) for cell in here))
-    Console().print(table)
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The exploitability of every variant, and how often it calls the network."""
+    for cell in outcome.cells:
+        name = f"SoG({cell.simulations}):{cell.variant}"
+        yield by_seed.number(name, outcome.game, cell.exploitability)
+        yield results.Number(name=f"calls, {name}", value=cell.calls, unit="calls")
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    return (
+        f"exploitability (NashConv / 2) in the agent's game: mean of {config.seeds} seeds of"
+        " search; low and high are the least and the most exploitable; and calls of the network in"
+        " a search at the root of the game"
+    )
+
+
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """Mean exploitability by variant and simulations."""
+    lines: dict[str, list[str]] = {name: [name] for name in config.variants}
+    for cell in outcome.cells:
+        text = by_seed.text(outcome.game, cell.exploitability)
+        lines[cell.variant].append(text)
+    title = f"sog_variants: {by_seed.measure(outcome.game, config.seeds)}"
+    yield text_table(title, ("search", *map(str, config.simulations)), lines.values())
+
+
+COMMAND = Experiment(
+    name="sog_variants",
+    shown="exploitability against simulations",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "half an hour on two cores",
+        "paper": "more seeds, for an accelerator",
+    },
+    options=Options,
+    configure=configure,
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+    extras={"game": lambda config, outcome: outcome.game},
+)

@@ -1,23 +1,25 @@
 """Training a Student of Games agent, and its exact exploitability as training goes on.
 
-What `sog_leduc` and `sog_glasses` share (Schmid et al. 2023, Fig. 3): the agent searches at every
-public state, or wherever it is to act, with several numbers of simulations. The paper does not give
-the networks and the settings of these games; ours are the experiments' presets.
+This is what `sog_leduc` and `sog_glasses` share (Schmid et al. 2023, Fig. 3). The agent searches at
+every public state, or wherever it is to act, with several numbers of simulations. The paper gives
+neither the networks nor the settings for these games; ours are in the experiments' presets.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import Any
 
 from flax import nnx
-from rich.console import Console
+from jaxtyping import PyTree
 from rich.table import Table
 
-from experiments.harness import plots, published, results
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
 from experiments.student_of_games.training_run import LOG, student, training_settings
 from nets import cvpn
@@ -27,12 +29,15 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained and measured. A step plays `episodes` moves and solves `solves` queries."""
+    """The training and its measurements.
+
+    A step of training plays `episodes` moves of self-play and solves `solves` queries.
+    """
 
     game: str
-    simulations: tuple[int, ...]  # measured
-    seeds: int
-    measured_at: tuple[int, ...]  # steps of training, the last of which ends it
+    simulations: tuple[int, ...]  # of the searches that are measured
+    seeds: int  # of the measurements
+    measured_at: tuple[int, ...]  # steps of training, which ends at the last
     training_simulations: int = 100
     width: int = 128
     depth: int = 3
@@ -47,9 +52,9 @@ class Config:
     capacity: int = 100_000  # of the replay buffer
     exploration: float = 1.0  # of PUCT when measured
     smoothing: float = 0.0  # share of uniform in the ranges that the network sees, when measured
-    own_decisions_only: bool = False  # when measured; or the agent searches at the other's too
+    own_decisions_only: bool = False  # when measured; else it searches at the opponent's, too
     batch: int = 16  # searches side by side when measured
-    max_path: int = 2  # public states from one decision to the next
+    max_path: int = 2  # the most public states from one decision to the next
     seed: int = 0  # of the network and of training
 
 
@@ -61,7 +66,7 @@ _SMOOTHED = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One agent after some training."""
+    """An agent after some training."""
 
     step: int
     simulations: int
@@ -69,36 +74,64 @@ class Cell:
     exploitability: list[float]  # by seed
 
 
-def run(arguments: RunArguments, config: Config, *, experiment: str, command: str) -> None:
-    """Trains, measures and writes the results into `arguments.out`.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """The trained network, and how exploitable agents with it are."""
 
-    Raises:
-      ValueError: the folder holds another run.
-      FloatingPointError: training met a number that is not finite.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
+    cells: list[Cell]
+    unsmoothed: list[Cell]  # after all training, without smoothing; empty if there is none
+    params: PyTree
+
+
+def training_experiment(name: str, **fields: Any) -> Experiment:
+    """The experiment that trains an agent in a game and measures it.
+
+    Args:
+      name: of the experiment.
+      fields: those fields of the record in which such experiments differ, above all the presets.
     """
-    files = ("curve.csv", "curve.png", "network.npz", LOG)
-    run = Run(arguments, config, experiment=experiment, command=command, files=files)
-    student = _Student(run)
-    cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
-    plain = student.measure_at(config.measured_at[-1], smoothing=0.0) if config.smoothing else []
-    rows = [row for cell in cells + plain for row in _rows(cell)]
-    results.write_csv(run.out / "curve.csv", rows)
-    results.write_file(run.out / "network.npz", cvpn.to_bytes(student.trainee.params))
-    draw(run.out / "curve.png", config, cells)
-    ends = [cell for cell in cells if cell.step in (0, config.measured_at[-1])]
-    run.finish(
-        [_number(config, cell) for cell in ends + plain],
-        measure=_measure(config),
-        deviations=[f"{config.measured_at[-1]:,} steps of training of our own scale"]
-        + [_SMOOTHED.format(config.smoothing)] * bool(config.smoothing),
+    return Experiment(
+        name=name,
+        shown="exploitability against training steps",
+        options=Options,
+        configure=lambda config, options: dataclasses.replace(config, seed=options.seed),
+        compute=compute,
+        rows=rows,
+        draw=draw,
+        numbers=numbers,
+        tables=functools.partial(tables, name),
+        measure=measure,
+        deviations=deviations,
+        more_files=("network.npz", LOG),
+        write_more=write_network,
+        **fields,
     )
-    _print(experiment, config, cells + plain)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    seed: int = 0
+    """Seed of the initial network and of training; measurements have seeds of their own."""
+
+
+def compute(run: Run) -> Outcome:
+    """Trains and measures."""
+    config, student = run.config, _Student(run)
+    cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
+    last = config.measured_at[-1]
+    unsmoothed = student.measure_at(last, smoothing=0.0) if config.smoothing else []
+    return Outcome(cells, unsmoothed, student.trainee.params)
+
+
+def write_network(run: Run, outcome: Outcome) -> None:
+    """Writes the trained network."""
+    results.write_file(run.out / "network.npz", cvpn.to_bytes(outcome.params))
 
 
 class _Student:
-    """An agent in training, and what it is exploitable by on the way."""
+    """An agent in training, whose exploitability is measured on the way."""
 
     def __init__(self, run: Run):
         self.run, self.config = run, run.config
@@ -117,8 +150,12 @@ class _Student:
         self.trainee = student(table, network, settings, run, seed=config.seed)
 
     def measure_at(self, step: int, *, smoothing: float | None = None) -> list[Cell]:
-        """Trains up to `step`, unless nothing is left to be done there, and measures, with another
-        smoothing than the config's if one is given."""
+        """Trains up to `step` and measures, unless an interrupted run has measured there.
+
+        Args:
+          step: of training.
+          smoothing: None: the config's.
+        """
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
         share = self.config.smoothing if smoothing is None else smoothing
@@ -134,7 +171,7 @@ class _Student:
 
     def _measure(self, step, simulations, smoothing):
         self.trainee.train(step)
-        found = self.laboratory.exploitability(
+        samples = self.laboratory.exploitability(
             f"step {step}, {_agent(self.config, simulations, smoothing)}",
             self.trainee.params,
             dataclasses.replace(
@@ -146,7 +183,7 @@ class _Student:
             key=1,
             chains=agents(own_decisions_only=self.config.own_decisions_only),
         )
-        return Cell(step=step, simulations=simulations, smoothing=smoothing, exploitability=found)
+        return Cell(step=step, simulations=simulations, smoothing=smoothing, exploitability=samples)
 
     def _search(self, simulations):
         return GrowingTreeCfr(
@@ -157,9 +194,9 @@ class _Student:
         )
 
 
-def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Exploitability against training steps, a line per number of simulations, as in Fig. 3."""
-    known = published.searched_exploitability(config.game)
+    cells, known = outcome.cells, published.searched_exploitability(config.game)
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         lines = [
             plots.Band(
@@ -184,44 +221,53 @@ def _agent(config: Config, simulations: int, smoothing: float) -> str:
     return f"SoG({simulations},1){without}"
 
 
-def _measure(config: Config) -> str:
+def measure(config: Config) -> str:
+    """What the numbers are."""
     where = "; the agent searches at its own decisions only" * config.own_decisions_only
-    return search_laboratory.measure(config.game, config.seeds) + where
+    return by_seed.measure(config.game, config.seeds) + where
 
 
-def _rows(cell: Cell) -> list[dict[str, object]]:
-    return [
-        {
+def deviations(config: Config) -> list[str]:
+    """What is not as in the paper."""
+    steps = f"{config.measured_at[-1]:,} steps of training of our own scale"
+    return [steps] + [_SMOOTHED.format(config.smoothing)] * bool(config.smoothing)
+
+
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every seed of every cell."""
+    for cell in outcome.cells + outcome.unsmoothed:
+        columns = {
             "step": cell.step,
             "simulations": cell.simulations,
             "smoothing": cell.smoothing,
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
         }
-        for seed, value in enumerate(cell.exploitability)
-    ]
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
-def _number(config: Config, cell: Cell) -> results.Number:
-    kinds = list(published.searched_exploitability(config.game).values())
-    known = kinds[0 if cell.step else 1] if kinds else {}
-    return search_laboratory.number(
-        f"{'' if cell.step else 'untrained '}{_agent(config, cell.simulations, cell.smoothing)}",
-        config.game,
-        cell.exploitability,
-        paper=known.get(cell.simulations),
-    )
-
-
-def _print(experiment: str, config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title=f"{experiment}: {_measure(config)}")
-    table.add_column("step", justify="right")
-    for simulations in config.simulations:
-        table.add_column(f"SoG({simulations},1)", justify="right")
-    for step, smoothing in dict.fromkeys((cell.step, cell.smoothing) for cell in cells):
-        here = [cell for cell in cells if (cell.step, cell.smoothing) == (step, smoothing)]
-        name = f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}"
-        table.add_row(
-            name, *(search_laboratory.text(config.game, cell.exploitability) for cell in here)
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """Exploitability before and after training."""
+    ends = [cell for cell in outcome.cells if cell.step in (0, config.measured_at[-1])]
+    for cell in ends + outcome.unsmoothed:
+        kinds = list(published.searched_exploitability(config.game).values())
+        known = kinds[0 if cell.step else 1] if kinds else {}
+        agent = _agent(config, cell.simulations, cell.smoothing)
+        yield by_seed.number(
+            f"{'' if cell.step else 'untrained '}{agent}",
+            config.game,
+            cell.exploitability,
+            paper=known.get(cell.simulations),
         )
-    Console().print(table)
+
+
+def tables(name: str, config: Config, outcome: Outcome) -> Iterator[Table]:
+    """Exploitability by training steps and simulations."""
+    lines: dict[tuple[int, float], list[str]] = {}
+    for cell in outcome.cells + outcome.unsmoothed:
+        text = by_seed.text(config.game, cell.exploitability)
+        lines.setdefault((cell.step, cell.smoothing), []).append(text)
+    texts = [
+        (f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}", *means)
+        for (step, smoothing), means in lines.items()
+    ]
+    headings = ("step", *(f"SoG({simulations},1)" for simulations in config.simulations))
+    yield text_table(f"{name}: {measure(config)}", headings, texts, labels=0)

@@ -1,4 +1,5 @@
-"""A network in training: step by step, with checkpoints, metrics and a guard against NaN."""
+"""Training a network within a run, with checkpoints and metrics; it stops at numbers that are not
+finite."""
 
 from __future__ import annotations
 
@@ -22,15 +23,22 @@ from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
 _STATE = "training"  # in the checkpoint
-_SAVE_EVERY = 100  # steps, or
-_SECONDS = 60.0
-_LOG_EVERY = 10
+_SAVE_EVERY = 100  # steps between checkpoints, or fewer if this takes longer than
+_SAVE_SECONDS = 60.0
+_LOG_EVERY = 10  # steps between metrics
 
 
 def training_settings(
     config: Any, search: GrowingTreeCfr, *, policy_weight: float, **more: Any
 ) -> student_of_games_training.StudentOfGamesSettings:
-    """What the configs of all training experiments mean; `more` are fields of the result."""
+    """The settings of training that an experiment's config describes.
+
+    Args:
+      config: with the fields that all training experiments share.
+      search: of self-play.
+      policy_weight: of the policy's loss beside the values'.
+      more: further fields of the settings.
+    """
     return student_of_games_training.StudentOfGamesSettings(
         search=search,
         learner=LearnerSettings(
@@ -57,7 +65,7 @@ def student(
     *,
     seed: int = 0,
 ) -> Trainee:
-    """A network that learns to search by sound self-play."""
+    """The training of a network by sound self-play, for the searches in `settings`."""
     graph, params = nnx.split(network)
     state = student_of_games_training.new_student_of_games_training(
         game, params, jax.random.key(seed), settings=settings
@@ -70,10 +78,13 @@ def student(
 
 
 class Trainee:
-    """A network that learns in a run, from where an interrupted one stopped.
+    """A network in training, which continues where an interrupted run stopped.
 
-    `state` is a record with a `learner`, a `key` and a `step`; `step(state)` gives the next one and
-    metrics. Those of a run that trains several have different names.
+    Args:
+      state: of training: a record with a `learner`, a `key` and a `step`.
+      step: makes a step of training: returns the next state and metrics.
+      run: keeps the checkpoints and the metrics.
+      name: tells the networks of a run apart.
     """
 
     def __init__(
@@ -89,20 +100,21 @@ class Trainee:
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
-            from train import checkpoints  # imports Orbax
+            from solvers import checkpoint  # imports Orbax
 
-            self.state = checkpoints.restore(self._folder, self.state, identity=self._identity)
+            self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
 
     @property
     def params(self) -> PyTree:
-        """The network's, as they are now."""
+        """The present parameters of the network."""
         return self.state.learner.params
 
     def train(self, step: int) -> None:
-        """Trains up to `step`.
+        """Trains until `step` steps have been made in all.
 
         Raises:
-          FloatingPointError: a number is not finite.
+          FloatingPointError: a metric is not finite.
+          OSError: a checkpoint cannot be written.
         """
         begin, first = time.perf_counter(), int(self.state.step)
         saved = begin
@@ -115,13 +127,14 @@ class Trainee:
                 require_finite(metrics, number)
                 if number % _LOG_EVERY == 0:
                     log.write(number, metrics)
-                now = time.perf_counter()
-                if (number + 1) % _SAVE_EVERY == 0 or number + 1 == step or now - saved > _SECONDS:
+                now, done = time.perf_counter(), number + 1
+                due = done % _SAVE_EVERY == 0 or now - saved > _SAVE_SECONDS
+                if due or done == step:
                     self._save()
                     saved = now
-                report(number + 1, None, (number + 1 - first) / (now - begin))
+                report(done, None, (done - first) / (now - begin))
 
     def _save(self):
-        from train import checkpoints  # imports Orbax
+        from solvers import checkpoint  # imports Orbax
 
-        checkpoints.save(self._folder, self.state, identity=self._identity)
+        checkpoint.write(self._folder, self.state, identity=self._identity)

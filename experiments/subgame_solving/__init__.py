@@ -1,1 +1,1 @@
-"""experiments/subgame_solving."""
+"""Experiments with subgame solving: safe re-solving, depth limits, action translation."""

@@ -1,10 +1,10 @@
-"""How exploitable depth-limited solving is, by the number of values per leaf (Brown, Sandholm and
-Amos 2018, as Figure 2, here in Leduc hold'em).
+"""Depth-limited solving: exploitability by the number of values per leaf.
 
-The first round is solved to its end, where the opponent, or both players, choose among strategies
-for the second. That is then played by the blueprint, or solved again: *unsafe*, at the ranges of
-the first round's solution, or *safe*, with the opponent free to opt out for what it was promised.
-Either player is the depth-limited one in turn; both policies are measured exactly.
+Brown, Sandholm and Amos 2018, as Figure 2, here in Leduc hold'em. The first round is solved to its
+end, where the opponent, or both players, choose among strategies for the second round. The second
+round is then played by the blueprint, or solved again: *unsafe*, at the ranges of the first round's
+solution, or *safe*, where the opponent may opt out for the value that it had at the leaf. Each
+player is the depth-limited one in turn; both policies together are measured exactly.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from jaxgames.game_tree import GameTree, enumerate_game
 from jaxgames.registry import make
 from solvers import cfr, evaluation
@@ -34,16 +34,16 @@ from solvers.subgames import continuations, leaf_values, nested_solving
 from solvers.subgames.depth_limited_subgame import Subgame, build_subgame, embed, ends_of_rounds
 
 BELOW = ("blueprint", "unsafe", "safe")  # how the second round is played
-_FACTORS = (10.0, 0.1, 100.0, 0.01, 3.0, 1 / 3, 30.0, 1 / 30, 1000.0, 1e-3, 300.0)
+_BIAS_FACTORS = (10.0, 0.1, 100.0, 0.01, 3.0, 1 / 3, 30.0, 1 / 30, 1000.0, 1e-3, 300.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """A line of the figure: which strategies there are at the leaves, and for whom."""
+    """A line of the figure: the strategies offered at the leaves, and to whom."""
 
     method: Literal["self-generative", "bias"]
-    both: bool = False  # both players choose (Pluribus), or the opponent only
-    weaken: bool = False  # strategies that beat the blueprint are worth less
+    both: bool = False  # both players choose (as in Pluribus), not the opponent only
+    weaken: bool = False  # values of strategies that beat the blueprint are lowered to its value
 
 
 OFFERS = {
@@ -62,7 +62,7 @@ class Config:
     blueprints: dict[str, int]  # iterations of CFR+, by name
     game: str = "leduc_poker(suit_isomorphism=true)"
     offers: tuple[str, ...] = tuple(OFFERS)
-    values: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # at every leaf
+    values: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # numbers of values at every leaf
     solver: str = "pcfr_plus"
     generating: int = 500  # iterations for each strategy that is generated
     iterations: int = 2000  # for each subgame that is played
@@ -88,20 +88,8 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure depth-limited solving in Leduc by the number of values per leaf.
-
-    Writes exploitability by the number of values as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: seconds; cpu: minutes; paper: with all suits and more iterations."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One point."""
+    """One point of the figure."""
 
     blueprint: str
     offer: str
@@ -112,42 +100,39 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sizes:
-    """What a depth-limited solution costs, and what of the game it has."""
+    """The time that a depth-limited solution takes, and the share of the game that it solves."""
 
-    blueprints: dict[str, float]  # exploitability, in chips
+    blueprints: dict[str, float]  # exploitability of the blueprints, in chips
     generation_seconds: float  # of ten strategies, compiled
     solution_seconds: float  # of the first round with ten values, compiled
     game_histories: int
-    trunk_histories: int  # where the game is the subgame's
+    trunk_histories: int  # of the first round
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What is computed."""
 
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="depth_limited_leduc", command=command)
-    bench, cells = _Bench(config), []
+    cells: list[Cell]
+    sizes: Sizes
+
+
+def compute(run: Run) -> Outcome:
+    """A line of cells for every blueprint and offer, and the sizes."""
+    config = run.config
+    laboratory, cells = _Laboratory(config), []
     names = [(blueprint, offer) for blueprint in config.blueprints for offer in config.offers]
     with progress("depth_limited_leduc", len(names) * len(BELOW)) as report:
         count = counter(report)
         for blueprint, offer in names:
-            measured = functools.partial(bench.measure, blueprint, offer)
-            cells += run.kept(f"{blueprint}-{offer}", Cell, measured)
+            measure = functools.partial(laboratory.measure, blueprint, offer)
+            cells += run.kept(f"{blueprint}-{offer}", Cell, measure)
             count(len(BELOW))
-    (sizes,) = run.kept("sizes", Sizes, lambda: [bench.sizes()])
-    results.write_csv(run.out / "curve.csv", list(map(_row, cells)))
-    draw(run.out / "curve.png", config, cells, sizes)
-    numbers = [_number(cell) for cell in cells]
-    run.finish([*numbers, *_size_numbers(sizes)], measure=_MEASURE)
-    _print(config, cells)
+    (sizes,) = run.kept("sizes", Sizes, lambda: [laboratory.sizes()])
+    return Outcome(cells, sizes)
 
 
-class _Bench:
+class _Laboratory:
     """A game, its blueprints and its subgames."""
 
     def __init__(self, config: Config):
@@ -158,19 +143,19 @@ class _Bench:
 
     @functools.cache  # noqa: B019
     def blueprint(self, name: str) -> Policy:
-        """Average policies of CFR+."""
+        """The average policies of CFR+ after the blueprint's number of iterations."""
         iterations = self.config.blueprints[name]
         start = cfr.init(self.game)
         state = cfr.run(self.game, start, solver=cfr.cfr_plus(), num_iterations=iterations)
         return cfr.average_policy(self.game, state)
 
     def measure(self, blueprint: str, offer: str) -> Iterator[Cell]:
-        """A line of each panel of this blueprint."""
-        chains = [self._chain(self.blueprint(blueprint), OFFERS[offer], p) for p in range(2)]
+        """One line in each panel of this blueprint."""
+        policies = [self._policies(self.blueprint(blueprint), OFFERS[offer], p) for p in range(2)]
         for below in BELOW:
-            policy = chains[0][below][0], chains[1][below][1]
-            found = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
-            for count, value in zip(self.config.values, found.tolist(), strict=True):
+            policy = policies[0][below][0], policies[1][below][1]
+            measured = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
+            for count, value in zip(self.config.values, measured.tolist(), strict=True):
                 yield Cell(
                     blueprint=blueprint,
                     offer=offer,
@@ -179,57 +164,75 @@ class _Bench:
                     exploitability=value,
                 )
 
-    def _chain(self, blueprint: Policy, offer: Offer, player: int) -> dict[str, tuple[Array, ...]]:
-        """Policies of the game `[n, D, A]`, by how the second round is played, for each number of
-        values."""
+    def _policies(
+        self, blueprint: Policy, offer: Offer, player: int
+    ) -> dict[str, tuple[Array, ...]]:
+        """Policies of the game, with `player` the depth-limited one.
+
+        Returns:
+          By how the second round is played: both players' policies `[n, D, A]`, for each of the n
+          numbers of values.
+        """
         most = max(self.config.values)
         subgame, paths = self._first_round(_choices(most, player, offer.both))
         offered = self._offered(blueprint, offer, subgame, paths)
         place = np.arange(most)[None, :]
-        # for each number of values the first ones, the others being the blueprint again
+        # For each number of values, the first so many strategies; the others repeat the blueprint.
         rows = jnp.asarray(np.where(place < np.array(self.config.values)[:, None], place, 0))
 
-        def trunk(rows):
-            some = tuple(each if len(each) == 1 else each[rows] for each in offered)
-            values = continuations.offered(subgame, paths, blueprint, some, weaken=offer.weaken)
+        def solve_trunk(rows):
+            chosen = tuple(each if len(each) == 1 else each[rows] for each in offered)
+            values = continuations.values_of(subgame, paths, blueprint, chosen, weaken=offer.weaken)
             solution = continuations.solve(
                 subgame, values, solver=self.solver, num_iterations=self.config.iterations
             )
             return values, solution, embed(subgame, solution, blueprint)
 
-        values, solution, policy = jax.jit(jax.vmap(trunk))(rows)
-        found = {"blueprint": policy}
-        for below, constraint in (("unsafe", "unsafe"), ("safe", "resolve")):
-            found[below] = policy
-            for root in map(int, self.leaves):
-                inner, to_root = self._second_round(root)
-                promises = None
-                if constraint != "unsafe":
-                    other = 1 - player
-                    states = inner.root_states[other]
-                    promised = functools.partial(
-                        nested_solving.promised, player=other, states=states
-                    )
-                    promises = jax.vmap(promised, (None, None, 0, 0, 0))(
-                        subgame, paths[0], values, solution, policy
-                    )
-                found[below] = _resolved(
-                    inner,
-                    to_root,
-                    policy,
-                    found[below],
-                    promises,
-                    resolver=player,
-                    constraint=constraint,
-                    solver=self.solver,
-                    num_iterations=self.config.iterations,
+        values, solution, policy = jax.jit(jax.vmap(solve_trunk))(rows)
+        trunk = subgame, paths[0], values, solution, policy
+        return {
+            "blueprint": policy,
+            "unsafe": self._with_second_rounds(trunk, player, "unsafe"),
+            "safe": self._with_second_rounds(trunk, player, "resolve"),
+        }
+
+    def _with_second_rounds(self, trunk, player, constraint) -> tuple[Array, ...]:
+        """The policies of the trunk with all second rounds solved again by `player`."""
+        subgame, to_leaves, values, solution, policy = trunk
+        composed = policy
+        for root in map(int, self.leaves):
+            inner, to_root = self._second_round(root)
+            promises = None
+            if constraint != "unsafe":
+                other = 1 - player
+                promised = functools.partial(
+                    nested_solving.opt_out_values_at_leaves,
+                    player=other,
+                    states=inner.root_states[other],
                 )
-        return found
+                promises = jax.vmap(promised, (None, None, 0, 0, 0))(
+                    subgame, to_leaves, values, solution, policy
+                )
+            composed = _solve_second_round(
+                inner,
+                to_root,
+                policy,
+                composed,
+                promises,
+                resolver=player,
+                constraint=constraint,
+                solver=self.solver,
+                num_iterations=self.config.iterations,
+            )
+        return composed
 
     def _offered(self, blueprint, offer, subgame, paths):
+        """The strategies that each player may choose among at the leaves, the blueprint first."""
         if offer.method == "bias":
             classes = np.eye(self.game.num_actions, dtype=bool)
-            many = (continuations.bias_set(rows, classes, factors=_FACTORS) for rows in blueprint)
+            many = (
+                continuations.bias_set(rows, classes, factors=_BIAS_FACTORS) for rows in blueprint
+            )
             return tuple(rows[:n] for rows, n in zip(many, subgame.choices, strict=True))
         return continuations.self_generated(
             self.game,
@@ -243,26 +246,28 @@ class _Bench:
 
     @functools.cache  # noqa: B019
     def _first_round(self, choices):
+        """The first round as a subgame with so many choices at its leaves, and the paths there."""
         subgame = build_subgame(self.tree, self.leaves, choices=choices)
         return subgame, (
-            leaf_values.to_leaves(self.tree, subgame),
-            leaf_values.from_leaves(self.tree, subgame),
+            leaf_values.paths_to_leaves(self.tree, subgame),
+            leaf_values.paths_from_leaves(self.tree, subgame),
         )
 
     @functools.cache  # noqa: B019
     def _second_round(self, root):
+        """The subgame at a public state that begins the second round, and the paths there."""
         subgame = build_subgame(self.tree, [], root=root)
-        return subgame, nested_solving.to_root(self.tree, subgame)
+        return subgame, nested_solving.paths_to_root(self.tree, subgame)
 
     def sizes(self) -> Sizes:
-        """Times of the first player's solution with ten values."""
+        """The time of the first player's solution with ten values, and the sizes of the trees."""
         blueprint = self.blueprint(next(iter(self.config.blueprints)))
         subgame, paths = self._first_round(_choices(10, 0, False))
         generate = functools.partial(
             self._offered, blueprint, OFFERS["self-generative"], subgame, paths
         )
         offered = generate()
-        values = continuations.offered(subgame, paths, blueprint, offered)
+        values = continuations.values_of(subgame, paths, blueprint, offered)
         solve = jax.jit(continuations.solve, static_argnames="solver")
         return Sizes(
             blueprints={
@@ -276,7 +281,7 @@ class _Bench:
                 )
             ),
             game_histories=self.tree.num_histories,
-            trunk_histories=_above(self.tree, np.asarray(subgame.leaf_history)),
+            trunk_histories=_num_above(self.tree, np.asarray(subgame.leaf_history)),
         )
 
 
@@ -285,25 +290,34 @@ def _choices(count: int, player: int, both: bool) -> tuple[int, int]:
 
 
 @functools.partial(jax.jit, static_argnames=("resolver", "constraint", "solver", "num_iterations"))
-def _resolved(inner: Subgame, to_root, policies, composed, promises, **how):
-    """Policies of the game `[n, D, A]` with what is solved at one root in its place."""
+def _solve_second_round(inner: Subgame, to_root, policies, composed, promises, **how):
+    """Policies of the game with the subgame of one root solved again.
 
-    def one(policy, before, promised):
-        found = nested_solving.resolve(
+    Args:
+      inner: the subgame.
+      to_root: the paths from the game's root to the subgame's.
+      policies: of the game, `[n, D, A]`, at whose ranges the subgame is solved.
+      composed: policies of the game, `[n, D, A]`, in which the solution is put.
+      promises: the opponent's values at the leaves of the first round; None to solve unsafely.
+      **how: `resolver`, `constraint`, `solver` and `num_iterations`.
+    """
+
+    def solve_subgame(policy, before, promised):
+        solution = nested_solving.resolve(
             inner,
-            jnp.zeros((0, 1, 1), inner.tree.dtype),
+            jnp.zeros((0, 1, 1), inner.form.dtype),
             nested_solving.ranges(to_root, policy),
             promised,
             **how,
         )
-        return embed(inner, found, before)
+        return embed(inner, solution, before)
 
     axes = (0, 0, None if promises is None else 0)
-    return jax.vmap(one, in_axes=axes)(policies, composed, promises)
+    return jax.vmap(solve_subgame, in_axes=axes)(policies, composed, promises)
 
 
-def _above(tree: GameTree, leaves: np.ndarray) -> int:
-    """How many histories are not below leaves."""
+def _num_above(tree: GameTree, leaves: np.ndarray) -> int:
+    """The number of histories that are not below leaves."""
     below = np.zeros(tree.num_histories, bool)
     is_leaf = np.isin(np.arange(tree.num_histories), leaves)
     for row in range(1, tree.num_histories):  # parents come first
@@ -321,8 +335,9 @@ def _seconds(function) -> float:
     return min(times[1:])
 
 
-def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell], sizes: Sizes) -> None:
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """A row of panels per blueprint, a column per way to play the second round."""
+    cells, sizes = outcome.cells, outcome.sizes
     rows = len(config.blueprints)
     with plots.figure(path, rows=rows, columns=3, size=(11.0, 3.1 * rows)) as axes:
         for row, blueprint in zip(axes, config.blueprints, strict=True):
@@ -344,32 +359,28 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell], sizes: Sizes
 
 def _band(cells, blueprint, offer, below) -> plots.Band:
     key = (blueprint, offer, below)
-    here = [cell for cell in cells if (cell.blueprint, cell.offer, cell.below) == key]
+    line = [cell for cell in cells if (cell.blueprint, cell.offer, cell.below) == key]
     return plots.Band(
         name=offer,
-        x=[cell.values for cell in here],
-        samples=[[1000 * cell.exploitability] for cell in here],
+        x=[cell.values for cell in line],
+        samples=[[1000 * cell.exploitability] for cell in line],
     )
 
 
-_MEASURE = (
-    "exploitability (NashConv / 2) in mbb/h: round one solved with so many values per leaf, from a"
-    " blueprint, round two played by it or solved again"
-)
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    for cell in outcome.cells:
+        yield dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
 
 
-def _row(cell: Cell) -> dict[str, object]:
-    return dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
-
-
-def _number(cell: Cell) -> results.Number:
-    row = f"{cell.blueprint}, {cell.offer}, then {cell.below}"
-    return results.Number(
-        name=f"values={cell.values}:{row}", value=1000 * cell.exploitability, unit="mbb/h"
-    )
-
-
-def _size_numbers(sizes: Sizes) -> Iterator[results.Number]:
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """A number for every cell, then the blueprints', the times and the sizes."""
+    for cell in outcome.cells:
+        row = f"{cell.blueprint}, {cell.offer}, then {cell.below}"
+        yield results.Number(
+            name=f"values={cell.values}:{row}", value=1000 * cell.exploitability, unit="mbb/h"
+        )
+    sizes = outcome.sizes
     for name, value in sizes.blueprints.items():
         yield results.Number(name=f"no solving:{name}", value=1000 * value, unit="mbb/h")
     for name, value in (
@@ -384,15 +395,30 @@ def _size_numbers(sizes: Sizes) -> Iterator[results.Number]:
         yield results.Number(name=f"histories:{name}", value=float(value), unit="histories")
 
 
-def _print(config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title="depth_limited_leduc: exploitability (NashConv / 2), mbb/h")
-    table.add_column("blueprint, offer, then")
-    for count in config.values:
-        table.add_column(str(count), justify="right")
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """A line for every blueprint, offer and way to play the second round."""
     lines: dict[str, list[str]] = {}
-    for cell in cells:
-        row = lines.setdefault(f"{cell.blueprint}, {cell.offer}, {cell.below}", [])
-        row.append(results.text(1000 * cell.exploitability))
-    for name, texts in lines.items():
-        table.add_row(name, *texts)
-    Console().print(table)
+    for cell in outcome.cells:
+        name = f"{cell.blueprint}, {cell.offer}, {cell.below}"
+        lines.setdefault(name, [name]).append(results.text(1000 * cell.exploitability))
+    title = "depth_limited_leduc: exploitability (NashConv / 2), mbb/h"
+    yield text_table(title, ("blueprint, offer, then", *map(str, config.values)), lines.values())
+
+
+COMMAND = Experiment(
+    name="depth_limited_leduc",
+    shown="exploitability by the number of values",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds",
+        "cpu": "minutes",
+        "paper": "with all suits and more iterations",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="exploitability (NashConv / 2) in mbb/h: round one solved with so many values per leaf,"
+    " from a blueprint, round two played by it or solved again",
+)

@@ -1,11 +1,11 @@
-"""How exploitable the answer to an off-tree bet is, by the number of values per leaf (Brown,
-Sandholm and Amos 2018, section 6.1 and Figure 2): no-limit flop hold'em.
+"""The answer to an off-tree bet: its exploitability by the number of values per leaf.
 
-The first player opens with a bet that the blueprint's abstraction does not have. The second one
-solves the rest of the first street anew, up to leaves at which the first one chooses among
-strategies for the flop, which were generated for the abstraction; after the flop it solves again,
-safely, to the end, in several ways. Beside it stand action translation, and the bet known to the
-abstraction. What the second player loses is measured exactly, over all that the first one may do.
+Brown, Sandholm and Amos 2018, section 6.1 and Figure 2, in no-limit flop hold'em. The first player
+opens with a bet that the blueprint's abstraction does not have. The second player solves the rest
+of the first street anew, up to leaves at which the first player chooses among strategies for the
+flop, which were generated for the abstraction; after the flop it solves again, safely, to the end,
+in several ways. This is compared with action translation, and with an abstraction that has the bet.
+The second player's loss is measured exactly, against a best response of the first player.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ import dataclasses
 import functools
 import pathlib
 import time
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from experiments.subgame_solving.off_tree_bet import (
     CAPPED,
     PRESETS,
@@ -37,10 +36,10 @@ from experiments.subgame_solving.off_tree_bet import (
 from solvers import evaluation
 from solvers.holdem import street_continuations
 
-CONCEDED = "conceded by leaves"  # what the first street allows the bet to win
-WITHOUT = "without values"
+CONCEDED = "conceded by leaves"  # the row of what the solution of the first street lets the bet win
+WITHOUT = "without values"  # the column of what does not depend on the number of values
 
-MAIN = "capped"
+MAIN = "capped"  # the way that is compared with the paper
 WAYS = {
     MAIN: CAPPED,
     "plain": Way(capped=False),
@@ -50,20 +49,8 @@ WAYS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure answers to an off-tree bet in no-limit flop hold'em by the number of values per leaf.
-
-    Writes exploitability by the number of values as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: a short deck, less than an hour; paper: the whole deck, on a GPU."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """How much an answer to the bet loses."""
+    """The loss of an answer to the bet."""
 
     name: str
     exploitability: float  # chips
@@ -71,24 +58,26 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What it costs, compiled, and how large it is."""
+    """The time that the parts take once they are compiled, and their sizes."""
 
-    strategy_seconds: float  # to generate one
+    strategy_seconds: float  # to generate one strategy
     street_seconds: float  # to solve the first street with all values
-    whole_sequences: int  # of both players, in all that follows the bet
-    street_sequences: int  # in the first street of it, with all values
+    whole_sequences: int  # of both players, after the bet to the end of the game
+    street_sequences: int  # of both players, after the bet to the end of the street, all values
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What is computed."""
 
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="depth_limited_nlfh", command=command)
+    limits: list[Cell]  # that do not depend on the number of values
+    costs: Costs
+    cells: list[Cell]
+
+
+def compute(run: Run) -> Outcome:
+    """The limits, the costs, and all answers for each number of values."""
+    config = run.config
     bet = OffTreeBet(config, run.checkpoint)
     work = config.blueprint + config.reference + bet.work(len(WAYS) * len(config.values))
     with progress("depth_limited_nlfh", work) as report:
@@ -100,30 +89,24 @@ def main(arguments: Arguments, *, command: str) -> None:
             for count in config.values
             for cell in run.kept(f"values={count}", Cell, functools.partial(_answers, bet, count))
         ]
-    results.write_csv(run.out / "curve.csv", list(map(_row, [*limits, *cells])))
-    draw(run.out / "curve.png", config, limits, cells)
-    run.finish(
-        [*map(_number, [*cells, *limits]), *_cost_numbers(costs)],
-        measure=_MEASURE,
-        deviations=deviations(config),
-    )
-    _print([*limits, *cells])
+    return Outcome(limits, costs, cells)
 
 
 def _limits(bet):
-    """What does not depend on the number of values."""
+    """The losses that do not depend on the number of values."""
     own = float(jnp.sum(evaluation.best_response_value(bet.tree.sequence_form, bet.blueprint)))
-    known = bet.lost_with_bet_known()  # on from there the value of the game is computed
-    found = {
+    known = bet.lost_with_bet_known()  # its solve is continued to compute the value of the game
+    losses = {
         "translation": bet.lost(bet.translation),
         "in-abstraction": known,
         "blueprint in its abstraction": own / bet.tree.total_weight / 2,
         "uncertainty of the game's value": bet.value[1],
     }
-    return [Cell(name=f"{WITHOUT}:{name}", exploitability=lost) for name, lost in found.items()]
+    return [Cell(name=f"{WITHOUT}:{name}", exploitability=lost) for name, lost in losses.items()]
 
 
 def _costs(bet):
+    """Times and sizes with the largest number of values."""
     bet.street(bet.values)  # compiles
     begin = time.perf_counter()
     jax.block_until_ready(bet.street(bet.values))
@@ -137,19 +120,19 @@ def _costs(bet):
 
 
 def _answers(bet, count):
-    """All with so many values per leaf."""
-    found = []
+    """What the first street concedes, and the loss of every way to answer, with `count` values."""
+    cells = []
     for weaken in sorted({way.weaken for way in WAYS.values()}):
         values = street_continuations.first_values(
             bet.weakened if weaken else bet.values, (count, count)
         )
         street = bet.street(values)
         conceded = f"{CONCEDED}, weakened" if weaken else CONCEDED
-        found.append(_cell(conceded, count, bet.conceded(values, street)))
+        cells.append(_cell(conceded, count, bet.conceded(values, street)))
         for name, way in WAYS.items():
             if way.weaken == weaken:
-                found.append(_cell(name, count, bet.lost(bet.answered(values, street, way))))
-    return found
+                cells.append(_cell(name, count, bet.lost(bet.answered(values, street, way))))
+    return cells
 
 
 def _cell(row, count, exploitability):
@@ -164,15 +147,15 @@ def _sequences(tree):
     return sum(player.num_sequences for player in tree.treeplexes)
 
 
-def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequence[Cell]) -> None:
-    """Ours and the paper's, by the number of values."""
-    level = {_published_name(cell): _milli(cell) for cell in limits}
-    found = {cell.name: _milli(cell) for cell in cells}
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """Exploitability by the number of values: ours on the left, the paper's on the right."""
+    level = {_published_name(cell): _milli(cell) for cell in outcome.limits}
+    heights_of = {cell.name: _milli(cell) for cell in outcome.cells}
     ours = [
         plots.Band(
             name=way,
             x=config.values,
-            samples=[[found[_name(way, count)]] for count in config.values],
+            samples=[[heights_of[_name(way, count)]] for count in config.values],
         )
         for way in WAYS
     ]
@@ -197,46 +180,67 @@ def draw(path: pathlib.Path, config: Config, limits: Sequence[Cell], cells: Sequ
         axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 0.08), frameon=False, fontsize=7)
 
 
-_MEASURE = (
-    "mb/g that the answer to an off-tree bet of three quarters of the pot loses to a best response"
-    " with any first bet, against an equilibrium; the value of the game from below"
-)
-
-
 def _deck(config):
     return f"no-limit flop hold'em, {config.ranks * config.suits} cards"
 
 
 def _published_name(cell):
+    """The name of the paper's number that a cell is compared with, if the paper has it."""
     return cell.name.removesuffix(f":{MAIN}").removeprefix(f"{WITHOUT}:")
 
 
 def _milli(cell: Cell) -> float:
-    """mb/g"""
+    """The loss in thousandths of a big blind per game (mb/g)."""
     return 1000 * cell.exploitability / 100
 
 
-def _row(cell: Cell) -> dict[str, object]:
-    return {"name": cell.name, "exploitability": f"{_milli(cell):.6g}"}
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    for cell in _all_cells(outcome):
+        yield {"name": cell.name, "exploitability": f"{_milli(cell):.6g}"}
 
 
-def _number(cell: Cell) -> results.Number:
-    paper = published.depth_limited_nlfh().get(_published_name(cell))
-    return results.Number(name=cell.name, value=_milli(cell), unit="mb/g", paper=paper)
+def _all_cells(outcome: Outcome) -> list[Cell]:
+    return [*outcome.limits, *outcome.cells]
 
 
-def _cost_numbers(costs: Costs) -> list[results.Number]:
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The losses beside the paper's, the times and the sizes."""
+    known = published.depth_limited_nlfh()
+    for cell in [*outcome.cells, *outcome.limits]:
+        paper = known.get(_published_name(cell))
+        yield results.Number(name=cell.name, value=_milli(cell), unit="mb/g", paper=paper)
+    costs = outcome.costs
     ratio = costs.whole_sequences / costs.street_sequences
-    found = (
+    for name, value, unit in (
         ("time:one strategy generated", costs.strategy_seconds, "s"),
         ("time:first street solved with all values", costs.street_seconds, "s"),
         ("sequences:all after the bet, against the first street", ratio, "times"),
-    )
-    return [results.Number(name=name, value=value, unit=unit) for name, value, unit in found]
+    ):
+        yield results.Number(name=name, value=value, unit=unit)
 
 
-def _print(cells: Sequence[Cell]) -> None:
-    table = Table("answer to the bet", "mb/g", title="depth_limited_nlfh: exploitability")
-    for cell in cells:
-        table.add_row(cell.name, results.text(_milli(cell)))
-    Console().print(table)
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """A line for every cell."""
+    lines = [(cell.name, results.text(_milli(cell))) for cell in _all_cells(outcome)]
+    yield text_table("depth_limited_nlfh: exploitability", ("answer to the bet", "mb/g"), lines)
+
+
+COMMAND = Experiment(
+    name="depth_limited_nlfh",
+    shown="exploitability by the number of values",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "a short deck, less than an hour",
+        "paper": "the whole deck, on a GPU",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="mb/g that the answer to an off-tree bet of three quarters of the pot loses to a best"
+    " response with any first bet, against an equilibrium; the value of the game from below",
+    deviations=deviations,
+)

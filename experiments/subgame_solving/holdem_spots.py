@@ -1,8 +1,8 @@
 """Hold'em spots that another program has solved, with the same algorithm and no abstraction.
 
-An open-source solver in float32 on two cores: discounted CFR with gamma 3. Expected shares of the
-pot and exploitability (NashConv / 2) are in chips, of the player out of position; a bet of 50% is
-of the pot, a raise of 3x three times the bet.
+The other program is an open-source solver in float32 that ran on two cores, with discounted CFR and
+gamma 3. Values, of the player out of position, and exploitability (NashConv / 2) are in chips. A
+bet of 50% is half of the pot, a raise of 3x is three times the bet.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IP = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Spot:
-    """A spot and its known solution."""
+    """A spot and the other program's solution."""
 
     board: str
     oop: str
@@ -34,26 +34,26 @@ class Spot:
     pot: int = 200
     stack: int = 900
     iterations: int
-    ev: float
+    ev: float  # value of the player out of position
     exploitability: float
-    equity: float
+    equity: float  # of the player out of position
     frequencies: tuple[float, ...] | None  # of the first actions, if they are known to 0.01
-    seconds: float  # that an iteration took the other program
-    tolerance: float = 0.05  # of `ev`
+    seconds: float  # per iteration of the other program
+    tolerance: float = 0.05  # for `ev`
 
     @property
     def cards(self) -> tuple[int, ...]:
-        """The board."""
+        """The cards of the board."""
         return parse_cards(self.board)
 
     @property
     def ranges(self) -> tuple[Float[np.ndarray, "1326"], Float[np.ndarray, "1326"]]:
-        """Of both players."""
+        """The weights of both players' hands."""
         return parse_range(self.oop), parse_range(self.ip)
 
     @property
     def betting(self) -> BettingTree:
-        """From the board's street on."""
+        """The betting tree from the board's street on."""
         return build_betting_tree(
             pot=self.pot,
             stack=self.stack,

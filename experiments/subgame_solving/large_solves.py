@@ -1,4 +1,4 @@
-"""Solves of one large hold'em tree: on all devices, kept on the way, with a bar that moves."""
+"""Solving a large hold'em tree: on all devices, with checkpoints and a progress bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from solvers.holdem.board_sharding import BOARDS, shard_tree
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.sequence_form import Policy
 
-_CHUNK = 25  # iterations between two movements of the bar
+_CHUNK = 25  # iterations between two reports
 
 
 def large_solve(
@@ -34,14 +34,25 @@ def large_solve(
     save_seconds: float = 300.0,
     report: Callable[[int], None] = lambda more: None,
 ) -> Policy:
-    """Average policies after so many iterations.
+    """Average policies after iterations of CFR, with the boards spread over all devices.
 
-    Each of all devices has some of the boards. The state is written into `folder` every
-    `save_seconds` and at the end, and solved on from there, or else from what is in `since`.
-    `report` takes how many iterations were done since it was last called.
+    Args:
+      tree: the tree to solve.
+      folder: where the state is written to every `save_seconds` and at the end, and from where the
+        solve continues if the folder exists.
+      solver: the variant of CFR.
+      num_iterations: iterations in all, with those of an earlier run.
+      identity: what a state must have been written with to be continued.
+      since: the folder of a solve with fewer iterations, to continue from if `folder` is missing.
+      storage: see `cfr.init`.
+      save_seconds: time between two checkpoints.
+      report: takes the number of iterations since its last call.
+
+    Returns:
+      The average policies of both players.
 
     Raises:
-      ValueError: what is found there is corrupt, of another identity, or of other devices.
+      ValueError: the state in a folder is corrupt, of another identity, or of other devices.
       OSError: the state cannot be written.
     """
     from solvers import checkpoint  # imports Orbax
@@ -55,10 +66,10 @@ def large_solve(
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)
     known = {"config": identity, "devices": mesh.size}
-    found = [at for at in (folder, since) if at is not None and at.exists()]
-    if found:
+    earlier = [path for path in (folder, since) if path is not None and path.exists()]
+    if earlier:
         template = jax.eval_shape(lambda: call(start))
-        state = placed(checkpoint.read(found[0], template, identity=known))
+        state = placed(checkpoint.read(earlier[0], template, identity=known))
     else:
         state = call(start)
     saved = time.monotonic()
@@ -74,11 +85,14 @@ def large_solve(
 
 
 def _alone(tree, function, *arguments):
+    """Calls a function of the tree on a single device."""
     return function(tree, *arguments)
 
 
 @functools.cache  # compiled once
 def _advancing(solver):
+    """A function that iterates with this solver, the same object for every call."""
+
     def advance(tree, state, count):
         return cfr.run(tree, state, solver=solver, num_iterations=count)
 

@@ -1,9 +1,10 @@
 """Learned leaf values (Brown, Sandholm and Amos 2018, appendix), in no-limit flop hold'em.
 
-At the end of the first street the first player chooses among the blueprint and the blueprint
-inclined to fold, to call and to raise. A network learns from examples, a leaf and two hands each,
-what the leaf is worth under each; then the second player answers an off-tree bet with what it says
-of the leaves there, instead of exact values or values on a few boards (see `depth_limited_nlfh`).
+At the end of the first street the first player chooses among four strategies: the blueprint, and
+the blueprint biased towards folding, calling and raising. A network learns the value of a leaf
+under each of them, from examples of a leaf and a hand of each player. The second player then
+answers an off-tree bet with the network's values of the leaves, with exact values, and with values
+on a few boards (see `depth_limited_nlfh`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from experiments.subgame_solving import off_tree_bet
 from experiments.subgame_solving.off_tree_bet import OffTreeBet
 from jaxgames.holdem.betting_tree import descendants
@@ -32,10 +32,10 @@ from nets.leaf_value_network import leaf_features
 from solvers.holdem import street_continuations, street_leaf_values
 from solvers.holdem.hand_classes import pair_sums
 from solvers.holdem.street_boards import disjoint_hands
-from train.leaf_value_regression import huber, new_leaf_value_training, train
+from train import leaf_value_regression
 
 _STRATEGIES = 4
-_HELD_OUT = 10  # one of so many examples is for the test
+_HELD_OUT = 10  # one of ten examples is held out for the test
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,10 @@ class Config:
     """What is computed."""
 
     nlfh: off_tree_bet.Config
-    examples: tuple[int, ...] = tuple(10**power for power in range(3, 8))  # that were seen
+    examples: tuple[int, ...] = tuple(10**power for power in range(3, 8))  # before each test
     batch: int = 256
     learning_rate: float = 1e-3
-    boards: tuple[int, ...] = (1, 3, 10)  # of values that are rolled out
+    boards: tuple[int, ...] = (1, 3, 10)  # numbers of boards that values are sampled on
     seed: int = 0
 
 
@@ -66,43 +66,32 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Learn the values of leaves in no-limit flop hold'em, and answer an off-tree bet with them.
-
-    Writes the loss by the number of examples as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is finished there, from which --resume continues to the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: a short deck, less than an hour; paper: the whole deck, on a GPU."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
-    """How well values are known after so many examples."""
+    """The loss of the network after a number of examples."""
 
     examples: int
-    loss: float  # Huber loss of examples that were not seen, of values as fractions of the pot
+    loss: float  # Huber loss of the held-out examples, of values as fractions of the pot
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What the bet wins against the answer with some values, beyond the best other first action."""
+    """What the bet wins against an answer, beyond the best other first action."""
 
     name: str
     won: float  # chips
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What is computed."""
 
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="leaf_values_dnn", command=command)
+    points: list[Point]
+    cells: list[Cell]
+
+
+def compute(run: Run) -> Outcome:
+    """Trains the network, and answers the bet with all kinds of values."""
+    config = run.config
     bet = OffTreeBet(config.nlfh, run.checkpoint)
     lesson = _Lesson(config, bet)
     work = config.nlfh.blueprint + bet.work(2 + len(config.boards))
@@ -112,22 +101,12 @@ def main(arguments: Arguments, *, command: str) -> None:
         cells = run.kept("exact", Cell, lesson.exact)
         cells += run.kept("network", Cell, lesson.network)
         for count in config.boards:
-            cells += run.kept(f"boards={count}", Cell, functools.partial(lesson.rolled, count))
-    results.write_csv(run.out / "curve.csv", list(map(dataclasses.asdict, points)))
-    draw(run.out / "curve.png", points)
-    run.finish(
-        [*map(_loss_number, points), *map(_number, cells)],
-        measure=_MEASURE,
-        deviations=[
-            *off_tree_bet.deviations(config.nlfh),
-            "features of our own: the paper's 34 are not published",
-        ],
-    )
-    _print(points, cells)
+            cells += run.kept(f"boards={count}", Cell, functools.partial(lesson.sampled, count))
+    return Outcome(points, cells)
 
 
 class _Lesson:
-    """Examples, and what is learned of them."""
+    """The examples, the network that learns from them, and answers to the bet."""
 
     def __init__(self, config: Config, bet: OffTreeBet):
         self.config, self.bet = config, bet
@@ -135,28 +114,28 @@ class _Lesson:
 
     @functools.cached_property
     def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
-        """Exact ones, of the abstraction."""
+        """Exact values of the leaves of the abstraction."""
         return self._under(self.below)
 
     def exact(self) -> list[Cell]:
         """The answer with exact values."""
         return [self._answered("exact values", self.bet.transferred(self.values))]
 
-    def rolled(self, count: int) -> list[Cell]:
-        """The answer with values on so many boards."""
+    def sampled(self, count: int) -> list[Cell]:
+        """The answer with values on `count` random boards."""
         key = jax.random.fold_in(jax.random.key(self.config.seed), count)
         values = self._under(street_leaf_values.sampled_boards(self.below, key, count))
         return [self._answered(f"values on {count} boards", self.bet.transferred(values))]
 
     def network(self) -> list[Cell]:
-        """The answer with what the network says of the leaves after the bet."""
+        """The answer with the network's values of the leaves after the bet."""
         bet, cut = self.bet, self.bet.answer_cut
         leaves = descendants(bet.whole.betting, bet.made)[cut.leaves]
         graph, state = self._learned[1]
         features = self._features(bet.whole.betting, leaves)
-        said = nnx.merge(graph, state.params)(features)
+        fractions = nnx.merge(graph, state.params)(features)  # of the pot
         pots = bet.whole.betting.pot + bet.whole.betting.paid[leaves].sum(axis=1)
-        values = np.moveaxis(np.asarray(said), -1, 1) * pots[:, None, None, None] * self._pairs
+        values = np.moveaxis(np.asarray(fractions), -1, 1) * pots[:, None, None, None] * self._pairs
         values = values.reshape(len(leaves), *cut.choices, *cut.num_classes)
         return [self._answered("network", jnp.asarray(values, jnp.float32))]
 
@@ -167,7 +146,7 @@ class _Lesson:
 
     @functools.cached_property
     def _learned(self):
-        """The curve, and the network with its training at the end."""
+        """The loss by the number of examples, and the network and the state after training."""
         config, bet = self.config, self.bet
         features = self._features(bet.tree.betting, bet.cut.leaves)
         features = features.reshape(-1, features.shape[-1])
@@ -177,13 +156,13 @@ class _Lesson:
         test, seen = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
         features, targets = jnp.asarray(features), jnp.asarray(targets, jnp.float32)
         start, key = jax.random.split(jax.random.key(config.seed))
-        graph, state = new_leaf_value_training(
+        graph, state = leaf_value_regression.init(
             features.shape[1], _STRATEGIES, start, learning_rate=config.learning_rate
         )
         points, done = [], 0
         for count in config.examples:
             steps = count // config.batch - done
-            state = train(
+            state = leaf_value_regression.train_steps(
                 graph,
                 state,
                 features[seen],
@@ -194,25 +173,28 @@ class _Lesson:
                 learning_rate=config.learning_rate,
             )
             done += steps
-            loss = huber(graph, state.params, features[test], targets[test])
+            loss = leaf_value_regression.huber_loss(
+                graph, state.params, features[test], targets[test]
+            )
             points.append(Point(examples=count, loss=float(loss)))
         return points, (graph, state)
 
     @functools.cached_property
     def _pairs(self):
-        """[C_0, C_1] pairs of hands."""
+        """The number of pairs of hands in each pair of classes, `[C_0, C_1]`."""
         cut = self.bet.cut
         return pair_sums(disjoint_hands(*self.bet.tree.hands).astype(float), cut.classes)
 
     @property
     def _targets(self):
-        """[L, 4, C_0, C_1] fractions of the pot."""
+        """The mean values of the leaves as fractions of the pot, `[L, 4, C_0, C_1]`."""
         betting = self.bet.tree.betting
         pots = betting.pot + betting.paid[self.bet.cut.leaves].sum(axis=1)
         values = np.asarray(self.values).reshape(len(pots), _STRATEGIES, *self._pairs.shape)
         return values / np.maximum(self._pairs, 1) / pots[:, None, None, None]
 
     def _features(self, betting, leaves):
+        """The network's inputs for leaves and pairs of classes of hands."""
         hands = tuple(
             held[np.unique(of_hand, return_index=True)[1]]
             for held, of_hand in zip(self.bet.tree.hands, self.bet.cut.classes, strict=True)
@@ -220,6 +202,7 @@ class _Lesson:
         return leaf_features(betting, leaves, hands, ranks=self.config.nlfh.ranks)
 
     def _under(self, boards):
+        """The values of the leaves under the four strategies, on these boards."""
         bet = self.bet
         strategies = [rows[None] for rows in bet.blueprint]
         strategies[bet.opponent] = street_continuations.biased_policies(
@@ -228,16 +211,17 @@ class _Lesson:
         return street_continuations.pairwise_leaf_values(bet.cut, boards, tuple(strategies))
 
     def _answered(self, name, values):
+        """The cell of the answer with these values."""
         answer = self.bet.answered(values, self.bet.street(values))
         return Cell(name=name, won=self.bet.won_by_bet(answer))
 
 
-def draw(path: pathlib.Path, points: Sequence[Point]) -> None:
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Loss by the number of examples."""
     line = plots.Band(
         name="held-out leaves",
-        x=[point.examples for point in points],
-        samples=[[point.loss] for point in points],
+        x=[point.examples for point in outcome.points],
+        samples=[[point.loss] for point in outcome.points],
     )
     with plots.figure(path, rows=1, columns=1, size=(4.6, 3.2)) as axes:
         plots.bands(axes[0, 0], [line], published={}, x_label="examples")
@@ -247,27 +231,55 @@ def draw(path: pathlib.Path, points: Sequence[Point]) -> None:
 
 
 _PAPER_LOSS = 0.02
-_MEASURE = (
-    "Huber loss of values at leaves that were not seen, as fractions of the pot, by examples; and"
-    " mb/g that an off-tree bet wins, beyond the best other first action, against the answer with"
-    " these values at its leaves"
+
+
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every point."""
+    return map(dataclasses.asdict, outcome.points)
+
+
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The losses, and what the bet wins against each answer."""
+    for point in outcome.points:
+        name = f"loss:{point.examples:,} examples"
+        yield results.Number(name=name, value=point.loss, unit="Huber loss")
+    for cell in outcome.cells:
+        yield results.Number(name=cell.name, value=10 * cell.won, unit="mb/g")
+
+
+def deviations(config: Config) -> list[str]:
+    """Deviations from the paper's setting, in words."""
+    return [
+        *off_tree_bet.deviations(config.nlfh),
+        "features of our own: the paper's 34 are not published",
+    ]
+
+
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """The losses, and what the bet wins against each answer."""
+    lines = [
+        *((f"{point.examples:,} examples", results.text(point.loss)) for point in outcome.points),
+        *((cell.name, results.text(10 * cell.won)) for cell in outcome.cells),
+    ]
+    yield text_table("loss by examples; mb/g by values", ("leaf_values_dnn", ""), lines)
+
+
+COMMAND = Experiment(
+    name="leaf_values_dnn",
+    shown="the loss by the number of examples",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "a short deck, less than an hour",
+        "paper": "the whole deck, on a GPU",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="Huber loss of values at leaves that were not seen, as fractions of the pot, by"
+    " examples; and mb/g that an off-tree bet wins, beyond the best other first action, against the"
+    " answer with these values at its leaves",
+    deviations=deviations,
 )
-
-
-def _loss_number(point: Point) -> results.Number:
-    return results.Number(
-        name=f"loss:{point.examples:,} examples", value=point.loss, unit="Huber loss"
-    )
-
-
-def _number(cell: Cell) -> results.Number:
-    return results.Number(name=cell.name, value=10 * cell.won, unit="mb/g")
-
-
-def _print(points: Sequence[Point], cells: Sequence[Cell]) -> None:
-    table = Table("leaf_values_dnn", "", title="loss by examples; mb/g by values")
-    for point in points:
-        table.add_row(f"{point.examples:,} examples", results.text(point.loss))
-    for cell in cells:
-        table.add_row(cell.name, results.text(10 * cell.won))
-    Console().print(table)

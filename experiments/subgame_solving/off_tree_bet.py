@@ -1,6 +1,7 @@
-"""An off-tree bet in no-limit flop hold'em, and answers to it (Brown, Sandholm and Amos 2018,
-section 6.1): the trees, and what is solved of them. Shared by `depth_limited_nlfh`, which tells
-what the answers lose, and `leaf_values_dnn`.
+"""An off-tree bet in no-limit flop hold'em, and answers to it: the trees and their solutions.
+
+Brown, Sandholm and Amos 2018, section 6.1. Shared by `depth_limited_nlfh`, which measures what the
+answers lose, and `leaf_values_dnn`, which answers with learned values.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from solvers.holdem.whole_game_tree import whole_game_tree
 from solvers.sequence_form import Policy
 
 _BLUEPRINT = cfr.cfr_plus()
-_STREET = cfr.pcfr_plus()  # the cut street is small: what converges best
+_STREET = cfr.pcfr_plus()  # converges fastest, and the cut street is small enough for it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,19 +46,19 @@ class Config:
     max_raises: tuple[int, int] = (3, 2)  # bets included, before and after the flop
     sizes: str = "50%,100%"  # of the abstraction, for bets and raises
     off_tree: float = 0.75  # of the pot
-    values: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # at every leaf
-    blueprint: int = 1000  # iterations of CFR+
-    reference: int = 3000  # for the value of the game
-    generating: int = 1000  # for each strategy that is generated
-    solving: int = 2000  # for the first street
-    resolving: int = 1000  # for the flop
+    values: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # numbers of values at every leaf
+    blueprint: int = 1000  # iterations of CFR+ for the blueprint
+    reference: int = 3000  # iterations for the value of the game
+    generating: int = 1000  # iterations for each strategy that is generated
+    solving: int = 2000  # iterations for the first street
+    resolving: int = 1000  # iterations for the flop
     storage: str = "full"  # of the large solves (see `cfr.init`)
     form: str | None = None  # of showdowns (see `holdem_tree`)
     save_seconds: float = 300.0  # between two checkpoints of a solve
 
     @property
     def game(self) -> Poker:
-        """Its rules."""
+        """The rules of the game."""
         return Poker(
             limit=False,
             ranks=self.ranks,
@@ -87,35 +88,39 @@ PRESETS = {
 
 
 def deviations(config: Config) -> list[str]:
-    """From the published setting, in words."""
-    found = [
+    """Deviations from the paper's setting, in words."""
+    texts = [
         f"at most {config.max_raises[0]} raises before the flop and {config.max_raises[1]} after it"
     ]
     if config.ranks != 13:
-        found.insert(0, f"a deck of {config.ranks} ranks and {config.suits} suits")
+        texts.insert(0, f"a deck of {config.ranks} ranks and {config.suits} suits")
     if config.blueprint != 1000:
-        found.append(f"a blueprint of {config.blueprint:,} iterations instead of 1,000")
-    return found
+        texts.append(f"a blueprint of {config.blueprint:,} iterations instead of 1,000")
+    return texts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Way:
-    """To answer the bet. The opponent may opt out of the flop for what a leaf was worth before."""
+    """A way to answer the bet: the values for which the opponent may opt out of the flop.
 
-    capped: bool = True  # but for less where the bet would be better than other first actions
-    gifts: bool = False  # and for more where it would be worse (see `nested.promised`)
-    weaken: bool = False  # strategies to choose from do not beat the blueprint
+    They are the values of the leaf in the solution of the first street (see
+    `nested_street_solving.promised_leaf_values`).
+    """
+
+    capped: bool = True  # less, by what the bet would win beyond the other first actions
+    gifts: bool = False  # more, by what the bet would lose against the other first actions
+    weaken: bool = False  # no strategy at the leaves beats the blueprint
 
 
-CAPPED = Way()  # the bet is no better than what is in the abstraction: the paper's section 5
+CAPPED = Way()  # the paper's section 5: the bet wins no more than actions of the abstraction
 
 
 class OffTreeBet:
-    """The trees, and what is solved of them. The opponent bets, the resolver answers."""
+    """The trees and their solutions. The opponent makes the bet, the resolver answers it."""
 
     def __init__(self, config: Config, folder: pathlib.Path):
         self.config, self.folder = config, folder
-        self.count: Callable[[int], None] = lambda more: None  # moves the bar
+        self.count: Callable[[int], None] = lambda more: None  # moves the progress bar
         sizes = BetSizes.parse(config.sizes, config.sizes)
         abstract = betting_of_rules(config.game, sizes=sizes)
         self.opponent = int(abstract.actor[0])
@@ -140,13 +145,13 @@ class OffTreeBet:
         self.answer_cut = cut_street(self.answer, choices=choices)
 
     def work(self, answers: int) -> int:
-        """Iterations of so many answers."""
+        """The iterations that it takes to compute so many answers."""
         return len(self.answer_cut.leaves) * answers * self.config.resolving
 
     @functools.cached_property
     def value(self) -> tuple[float, float]:
-        """What the opponent can be sure of in the whole game, in chips, and how much more it may
-        be."""
+        """A lower bound on the value of the whole game to the opponent, in chips, and how far below
+        the value it may be."""
         policy = self._solution(
             "in-abstraction", self.whole, self.config.reference, since=self.config.blueprint
         )
@@ -158,41 +163,42 @@ class OffTreeBet:
 
     @functools.cached_property
     def blueprint(self) -> Policy:
-        """Of the abstraction."""
+        """The solution of the abstraction."""
         return self._solution("blueprint", self.tree, self.config.blueprint)
 
     @functools.cached_property
     def translation(self) -> Policy:
-        """Answers as to the bets that the blueprint knows."""
+        """The answer by action translation: as to the bets that the blueprint knows."""
         return translated_tree_policy(self.answer, self.tree, self.blueprint, self.taken_for)
 
     @functools.cached_property
     def elsewhere(self) -> Array:
-        """Best values of the opponent's hands with other first actions, against the blueprint."""
-        found = evaluation.root_best_response_values(self.tree.sequence_form, self.blueprint)
-        return found[self.opponent]
+        """The opponent's best-response values by hand against the blueprint, without the bet."""
+        values = evaluation.root_best_response_values(self.tree.sequence_form, self.blueprint)
+        return values[self.opponent]
 
     @functools.cached_property
     def values(self) -> Float[Array, "L n0 n1 C0 C1"]:
-        """At the leaves after the bet: the mean of those after the bets it is taken for."""
+        """The values at the leaves after the bet: means over the bets that it is taken for."""
         return self.transferred(self.generated[0])
 
     @functools.cached_property
     def weakened(self) -> Float[Array, "L n0 n1 C0 C1"]:
-        """The same of strategies that do not beat the blueprint."""
+        """The same values, lowered so that no strategy beats the blueprint."""
         values = street_continuations.weakened_leaf_values(
             self.cut, self.generated[0], self.blueprint
         )
         return self.transferred(values)
 
     def transferred(self, values: Float[Array, "L n0 n1 C0 C1"]) -> Float[Array, "_ n0 n1 C0 C1"]:
-        """Values at the leaves after the bet, from those at the leaves of the abstraction."""
+        """Values at the leaves after the bet, from values at the leaves of the abstraction."""
         even = dict.fromkeys(self.taken_for, 1 / len(self.taken_for))
         return transferred_leaf_values(self.answer_cut, self.cut, values, even)
 
     @functools.cached_property
     def generated(self) -> tuple[Float[Array, "L n0 n1 C0 C1"], Float[np.ndarray, " n"]]:
-        """Values at the leaves of the abstraction; and when each strategy was found, in seconds."""
+        """The values at the leaves of the abstraction under strategies that are generated, and the
+        time at which each of these was finished, in seconds."""
         from solvers import checkpoint  # imports Orbax
 
         folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
@@ -212,14 +218,14 @@ class OffTreeBet:
             num_iterations=self.config.generating,
             report=lambda _: times.append(time.perf_counter()),
         )
-        found = values, np.array(times)
-        checkpoint.write(folder, found, identity=identity)
-        return found
+        generated = values, np.array(times)
+        checkpoint.write(folder, generated, identity=identity)
+        return generated
 
     def answered(
         self, values: Float[Array, "L n0 n1 C0 C1"], street: PartPolicy, way: Way = CAPPED
     ) -> Policy:
-        """The answer with these values at its leaves: `street` until there, then the flop solved
+        """The answer that plays `street` up to leaves with these values, with the flop solved again
         after each leaf."""
         policy = self.answer_cut.embed(street, self.translation)
         promises = nested_street_solving.promised_leaf_values(
@@ -232,7 +238,7 @@ class OffTreeBet:
         )
         for leaf, opt_out, reach in zip(self.answer_cut.leaves.tolist(), *promises, strict=True):
             part = subgame_part(self.answer, leaf)
-            below = nested_street_solving.solve_below(
+            flop = nested_street_solving.solve_below(
                 part,
                 opt_out,
                 reach,
@@ -240,12 +246,12 @@ class OffTreeBet:
                 solver=_resolving(self.config.resolving),
                 num_iterations=self.config.resolving,
             )
-            policy = part.embed(below, policy)
+            policy = part.embed(flop, policy)
             self.count(self.config.resolving)
         return policy
 
     def street(self, values: Float[Array, "L n0 n1 C0 C1"]) -> PartPolicy:
-        """The first street, up to leaves with these values."""
+        """The solution of the first street after the bet, up to leaves with these values."""
         return nested_street_solving.solve_street(
             self.answer_cut,
             values,
@@ -256,38 +262,40 @@ class OffTreeBet:
         )
 
     def lost(self, answer: Policy) -> float:
-        """By an answer, in chips: what the opponent gets with its best first action of all, more
-        than the game is worth."""
+        """The loss of an answer, in chips: what the opponent's best response, with whatever first
+        action, gets beyond the value of the game."""
         before = float(jnp.sum(self.elsewhere)) / self.tree.total_weight
         return before + self.won_by_bet(answer) - self.value[0]
 
     def lost_with_bet_known(self) -> float:
-        """By the resolver, in chips, had the bet been in the abstraction of the blueprint."""
+        """The resolver's loss, in chips, if the blueprint's abstraction had the bet."""
         policy = self._solution("in-abstraction", self.whole, self.config.blueprint)
         best = evaluation.best_response_value(self.whole.sequence_form, policy)[self.opponent]
         return float(best) / self.tree.total_weight - self.value[0]
 
     def conceded(self, values: Float[Array, "L n0 n1 C0 C1"], street: PartPolicy) -> float:
-        """What the bet wins, in chips, beyond the best other action, if leaves have these values
-        and `street` is played until there."""
+        """What the bet wins, in chips, beyond the best other first action, if leaves have these
+        values and the resolver plays `street`."""
         game = self.answer_cut.with_values(values)
-        found = evaluation.root_best_response_values(game, street)[self.opponent]
-        return self._gain(self.answer_cut.of_hands(found, self.opponent))
+        after = evaluation.root_best_response_values(game, street)[self.opponent]
+        return self._gain(self.answer_cut.of_hands(after, self.opponent))
 
     def won_by_bet(self, answer: Policy) -> float:
-        """What the opponent gets with the bet, in chips, more than with its best other action."""
-        found = evaluation.root_best_response_values(self.answer.sequence_form, answer)[
+        """What the bet wins against an answer, in chips, beyond the best other first action."""
+        after = evaluation.root_best_response_values(self.answer.sequence_form, answer)[
             self.opponent
         ]
-        return self._gain(found)
+        return self._gain(after)
 
     def _gain(self, after):
+        """What the bet wins, in chips, if it is made with the hands that it is better for."""
         return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total_weight
 
     def _solution(
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None
     ) -> Policy:
-        """By CFR+, from the last checkpoint on, or that after `since` iterations."""
+        """The solution by CFR+, continued from the last checkpoint, or from that of a solve of
+        `since` iterations."""
         return large_solve(
             tree,
             self.folder / f"{name}_{num_iterations}",
@@ -302,5 +310,5 @@ class OffTreeBet:
 
 
 def _resolving(num_iterations):
-    """CFR+ of the paper's appendix."""
+    """CFR+ with the averaging of the paper's appendix."""
     return cfr.cfr_plus(delay=num_iterations // 2, discounted=min(30, num_iterations // 2))

@@ -1,9 +1,9 @@
-"""What to begin a subgame with: nothing, opting out, margins, estimates, gifts (Brown and Sandholm
-2017, "Safe and nested subgame solving", as Table 1, here in Leduc hold'em).
+"""Safe subgame solving: the gadgets, from unsafe re-solving to estimated reach-maxmargin.
 
-The second round is solved again from blueprints, coarse and fine: CFR+ after few and after many
-iterations. Either player is the re-solver in turn, in all its subgames independently; both policies
-are measured exactly.
+Brown and Sandholm 2017, "Safe and nested subgame solving", as Table 1, here in Leduc hold'em. The
+second round is solved again from blueprints, coarse and fine: CFR+ after few and after many
+iterations. Each player is the re-solver in turn, in all its subgames independently of each other;
+both policies together are measured exactly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr, evaluation
@@ -37,18 +37,18 @@ from solvers.subgames.safe_resolving import (
     without_gadget,
 )
 
-Policies = tuple[Float[Array, "n _ A"], ...]
+Policies = tuple[Float[Array, "n _ A"], ...]  # of every player, of n blueprints
 
 BLUEPRINT = "blueprint"
 
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A way to begin a subgame; without a constraint the opponent's range is believed."""
+    """A way to solve a subgame; without a constraint the opponent's range is taken as given."""
 
     constraint: Literal["opt out", "margins"] | None = None
-    estimated: bool = False  # the opponent is worth what it is in the blueprint, or could be
-    gifts: bool = False  # what it lost on the way may be spent
+    estimated: bool = False  # constraints are the blueprint's values, not best-response values
+    gifts: bool = False  # constraints are relaxed by what the opponent lost on the way
 
 
 WAYS = {
@@ -67,7 +67,7 @@ class Config:
 
     blueprints: tuple[int, ...] = (1, 3, 10, 30, 100, 300, 1000)  # iterations of CFR+
     game: str = "leduc_poker(suit_isomorphism=true)"
-    ways: tuple[str, ...] = tuple(WAYS)
+    ways: tuple[str, ...] = tuple(WAYS)  # of solving subgames
     solver: str = "pcfr_plus"
     iterations: int = 2000  # for each subgame
 
@@ -87,61 +87,27 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Compare ways to re-solve the second round of Leduc from blueprints, coarse and fine.
-
-    Writes exploitability by the blueprint's iterations as curve.csv and curve.png, and result.json,
-    into --out. Ctrl-C keeps what is finished there, from which --resume continues.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: seconds; cpu: minutes; paper: with all suits and more iterations."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One point."""
+    """One point of the figure."""
 
     way: str
     blueprint: int  # iterations
     exploitability: float  # NashConv / 2, in chips
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="resolving_leduc", command=command)
-    bench, cells = _Bench(config), []
-    names = (BLUEPRINT, *config.ways)
+def compute(run: Run) -> list[Cell]:
+    """A line of cells for the blueprints, and one for every way."""
+    laboratory, cells = _Laboratory(run.config), []
+    names = (BLUEPRINT, *run.config.ways)
     with progress("resolving_leduc", len(names)) as report:
         count = counter(report)
         for name in names:
-            cells += run.kept(name, Cell, functools.partial(bench.measure, name))
+            cells += run.kept(name, Cell, functools.partial(laboratory.measure, name))
             count(1)
-    results.write_csv(run.out / "curve.csv", list(map(_row, cells)))
-    draw(run.out / "curve.png", config, cells)
-    run.finish(
-        [
-            results.Number(
-                name=f"{cell.way}:{cell.blueprint} iterations",
-                value=1000 * cell.exploitability,
-                unit="mbb/h",
-            )
-            for cell in cells
-        ],
-        measure="exploitability (NashConv / 2) with the second round solved again from a blueprint"
-        " of so many iterations of CFR+",
-    )
-    _print(config, cells)
+    return cells
 
 
-class _Bench:
+class _Laboratory:
     """A game, its blueprints and the subgames of its second round."""
 
     def __init__(self, config: Config):
@@ -154,25 +120,25 @@ class _Bench:
 
     @functools.cached_property
     def blueprints(self) -> Policies:
-        """Average policies [n, D, A]."""
-        found, state, before = [], cfr.init(self.game), 0
+        """Average policies of CFR+ after each number of iterations, `[n, D, A]`."""
+        policies, state, before = [], cfr.init(self.game), 0
         for count in self.config.blueprints:
             state = cfr.run(self.game, state, solver=cfr.cfr_plus(), num_iterations=count - before)
-            found.append(cfr.average_policy(self.game, state))
+            policies.append(cfr.average_policy(self.game, state))
             before = count
-        return jax.tree.map(lambda *rows: jnp.stack(rows), *found)
+        return jax.tree.map(lambda *rows: jnp.stack(rows), *policies)
 
     def measure(self, name: str) -> Iterator[Cell]:
-        """A line of the figure."""
+        """A line of the figure: the exploitability from every blueprint."""
         policy = self.blueprints
         if name != BLUEPRINT:
             policy = tuple(self._composed(WAYS[name], resolver)[resolver] for resolver in range(2))
-        found = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
-        for count, value in zip(self.config.blueprints, found.tolist(), strict=True):
+        values = jax.vmap(evaluation.exploitability, (None, 0))(self.game, policy)
+        for count, value in zip(self.config.blueprints, values.tolist(), strict=True):
             yield Cell(way=name, blueprint=count, exploitability=value)
 
     def _composed(self, way: Way, resolver: int) -> Policies:
-        """Blueprints with what the re-solver does in all subgames."""
+        """The blueprints with the re-solver's policies of all subgames in their place."""
         composed = list(self.blueprints)
         for root, subgame in self.subgames.items():
             sequences = tuple(
@@ -181,7 +147,7 @@ class _Bench:
                     self.game.histories.public_states.sequences, subgame.treeplexes, strict=True
                 )
             )
-            found = _resolved(
+            solutions = _solve_subgame(
                 self.game,
                 subgame,
                 sequences,
@@ -193,18 +159,28 @@ class _Bench:
             )
             decisions = [group.decision for group in subgame.treeplexes[resolver].groups]
             own = np.unique(np.concatenate(decisions))
-            composed[resolver] = composed[resolver].at[:, own].set(found[resolver][:, own])
+            composed[resolver] = composed[resolver].at[:, own].set(solutions[resolver][:, own])
         return tuple(composed)
 
 
 @functools.partial(jax.jit, static_argnames=("way", "resolver", "solver", "num_iterations"))
-def _resolved(game: SequenceForm, subgame: SequenceForm, sequences, policies, **how):
-    """Policies of the subgame, numbered as in the game; `sequences` lead to its root."""
-    one = functools.partial(_resolved_once, game, subgame, sequences, **how)
-    return jax.vmap(one)(policies)
+def _solve_subgame(game: SequenceForm, subgame: SequenceForm, sequences, policies, **how):
+    """Policies of the subgame from each of `policies`, with the decisions numbered as in the game.
+
+    Args:
+      game: the whole game.
+      subgame: the subgame.
+      sequences: for each player, the sequences that lead to the subgame's roots.
+      policies: blueprints `[n, D, A]`.
+      **how: `way`, `resolver`, `solver` and `num_iterations`.
+    """
+    return jax.vmap(functools.partial(_solve_one_subgame, game, subgame, sequences, **how))(
+        policies
+    )
 
 
-def _resolved_once(game, subgame, sequences, policy, *, way, resolver, solver, num_iterations):
+def _solve_one_subgame(game, subgame, sequences, policy, *, way, resolver, solver, num_iterations):
+    """The policies of the subgame from one blueprint (see `_solve_subgame`)."""
     tables, other = pack(game, policy), 1 - resolver
     reach = [
         sweeps.reach(player, table, jnp.ones(1, game.dtype))[sequence]
@@ -212,14 +188,14 @@ def _resolved_once(game, subgame, sequences, policy, *, way, resolver, solver, n
     ]
     tree, ranges = subgame, list(reach)
     if way.constraint is not None:
-        measure = evaluation.root_best_response_values
+        value_function = evaluation.root_best_response_values
         if way.estimated:
-            measure = evaluation.root_values
-        values = measure(subgame, policy, tuple(reach))[other]
+            value_function = evaluation.root_values
+        values = value_function(subgame, policy, tuple(reach))[other]
         weights = root_weights(subgame, tuple(reach), player=other)
         if way.gifts:
-            given = gifts(game, policy, player=other, estimated=way.estimated)
-            values = values + weights * given[sequences[other]]
+            gift_values = gifts(game, policy, player=other, estimated=way.estimated)
+            values = values + weights * gift_values[sequences[other]]
         if way.constraint == "opt out":
             tree = with_gadget(subgame, values, resolver=resolver)
             ranges[other] = jnp.ones_like(values)
@@ -232,7 +208,7 @@ def _resolved_once(game, subgame, sequences, policy, *, way, resolver, solver, n
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """A line per way, and the blueprint's."""
+    """Exploitability against the blueprint's iterations: a line per way, and the blueprint's."""
     with plots.figure(path, rows=1, columns=1, size=(7.6, 4.2)) as axes:
         place = axes[0, 0]
         lines = [
@@ -248,16 +224,46 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         place.set_title("Leduc: the second round solved again")
 
 
-def _row(cell: Cell) -> dict[str, object]:
-    return dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    for cell in cells:
+        yield dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
 
 
-def _print(config: Config, cells: Sequence[Cell]) -> None:
-    table = Table(title="resolving_leduc: exploitability (NashConv / 2), mbb/h")
-    table.add_column("blueprint's iterations")
-    for count in config.blueprints:
-        table.add_column(f"{count:,}", justify="right")
-    for name in (BLUEPRINT, *config.ways):
-        here = [results.text(1000 * cell.exploitability) for cell in cells if cell.way == name]
-        table.add_row(name, *here)
-    Console().print(table)
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """A number for every cell."""
+    for cell in cells:
+        yield results.Number(
+            name=f"{cell.way}:{cell.blueprint} iterations",
+            value=1000 * cell.exploitability,
+            unit="mbb/h",
+        )
+
+
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A line for the blueprints and for every way."""
+    lines = [
+        (name, *(results.text(1000 * cell.exploitability) for cell in cells if cell.way == name))
+        for name in (BLUEPRINT, *config.ways)
+    ]
+    headings = ("blueprint's iterations", *(f"{count:,}" for count in config.blueprints))
+    yield text_table("resolving_leduc: exploitability (NashConv / 2), mbb/h", headings, lines)
+
+
+COMMAND = Experiment(
+    name="resolving_leduc",
+    shown="exploitability by the blueprint's iterations",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds",
+        "cpu": "minutes",
+        "paper": "with all suits and more iterations",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="exploitability (NashConv / 2) with the second round solved again from a blueprint"
+    " of so many iterations of CFR+",
+)

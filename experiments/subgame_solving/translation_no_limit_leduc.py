@@ -1,32 +1,34 @@
-"""How exploitable action translation is (Ganzfried and Sandholm 2013, Tables 2, 3, 4 and 6).
+"""Action translation: how exploitable the mappings of unknown bets to known ones are.
 
-A strategy knows fold, call, one size and all-in; its opponent bets what it likes. In games of one
-bet, no-limit Kuhn poker and the clairvoyance game, the second player translates; bets are multiples
-of a tenth of the pot. In no-limit Leduc hold'em either player does, wherever it acts; chips are
-whole. A best response in the whole game tells how much that loses.
+Ganzfried and Sandholm 2013, Tables 2, 3, 4 and 6. A strategy knows fold, call, one size of bet and
+all-in; its opponent may bet any amount. In games with a single bet, no-limit Kuhn poker and the
+clairvoyance game, the second player translates, and bets are multiples of a tenth of the pot. In
+no-limit Leduc hold'em each player in turn translates wherever it acts, and bets are whole chips. A
+best response in the whole game measures the loss.
 
-Equilibria of abstractions are not unique, and what translation loses depends on which is taken. In
-games of one bet it is the one in which bluffs of any known size gain nothing; in Leduc there are
-several: the linear program's, and what CFR+ finds from random policies.
+Equilibria of abstractions are not unique, and the loss depends on the equilibrium. In games with a
+single bet the defending one is taken, in which bluffs of any known size gain nothing; in Leduc
+several are measured: that of the linear program, and those to which CFR+ converges from random
+policies.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_rules import betting_of_rules
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
@@ -45,18 +47,18 @@ MAPPINGS = {
     "deterministic_pseudo_harmonic": "Det-psHar",
     "pseudo_harmonic": "Rand-psHar",
 }
-_POT = 10  # chips in the pot of games of one bet
+_POT = 10  # chips in the pot of games with a single bet
 _RANKS = 3
-_CLAIRVOYANT = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])  # cards that each player may hold
+_CLAIRVOYANT = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])  # players x cards that they may hold
 SEATS = ("P1", "P2")
 
 
 @dataclasses.dataclass(frozen=True)
 class OneBet:
-    """A game in which the first player may bet, and the second one may call."""
+    """A game in which the first player may bet, and the second player may call."""
 
     name: str
-    size: str  # that the abstraction knows besides all-in
+    size: str  # of the abstraction's bet besides all-in
     clairvoyant: bool  # the first player knows whether it wins
 
 
@@ -71,11 +73,11 @@ ONE_BET = {
 class Config:
     """What is computed."""
 
-    stacks: tuple[int, ...] = (1, 3, 5, 10, 20, 50, 100)  # in games of one bet, in pots
+    stacks: tuple[int, ...] = (1, 3, 5, 10, 20, 50, 100)  # in games with a single bet, in pots
     leduc_stack: int = 12  # ante included, in antes
-    sizes: str = "100%, allin"  # that the abstraction of Leduc knows
-    equilibria: int = 5  # of the abstraction of Leduc
-    abstract_iterations: int = 20_000  # of CFR+ for each but the linear program's
+    sizes: str = "100%, allin"  # of bets in the abstraction of Leduc
+    equilibria: int = 5  # of the abstraction of Leduc; the first is the linear program's
+    abstract_iterations: int = 20_000  # of CFR+ for each of the other equilibria
     iterations: int = 4000  # of PCFR+ for the value of Leduc
 
 
@@ -89,72 +91,37 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure action translation in no-limit Leduc, Kuhn and clairvoyance poker.
-
-    Writes exploitability by mapping as curve.csv and curve.png, and result.json, into --out. Ctrl-C
-    keeps what is finished there, from which --resume continues to the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: seconds; cpu: minutes; paper: more equilibria, closer to them."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
     """What a best response wins against a mapping, beyond the value of the game."""
 
     game: str
     mapping: str
-    seat: str  # of who translates
+    seat: str  # of the player that translates
     stack: int
     equilibrium: int
     exploitability: float  # in pots; in Leduc in antes
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="translation_no_limit_leduc", command=command)
+def compute(run: Run) -> list[Cell]:
+    """The cells of all games with a single bet, then those of Leduc."""
+    config = run.config
     cells: list[Cell] = []
     with progress("translation_no_limit_leduc", len(ONE_BET) * len(config.stacks) + 1) as report:
         count = counter(report)
         for game in ONE_BET.values():
             for stack in config.stacks:
-                name = f"{game.name} {stack}"
-                cells += run.kept(name, Cell, lambda game=game, stack=stack: one_bet(game, stack))
+                measure = functools.partial(one_bet, game, stack)
+                cells += run.kept(f"{game.name} {stack}", Cell, measure)
                 count(1)
         cells += run.kept("Leduc", Cell, lambda: leduc(config))
         count(1)
-    results.write_csv(run.out / "curve.csv", list(map(_row, cells)))
-    draw(run.out / "curve.png", config, cells)
-    run.finish(
-        _numbers(config, cells),
-        measure=_MEASURE,
-        deviations=[
-            "what a translated strategy does where bets of the hand and of the abstraction have"
-            " parted is our reading; in Leduc values are means over"
-            f" {config.equilibria} equilibria of the abstraction, low and high their range"
-        ],
-    )
-    _print(cells)
-
-
-_MEASURE = (
-    "what a best response wins beyond the value of the game from a strategy of the abstraction with"
-    " translated bets; published: Ganzfried and Sandholm 2013"
-)
+    return cells
 
 
 def one_bet(game: OneBet, stack: int) -> Iterator[Cell]:
-    """All mappings for one stack."""
-    real, abstract = _one_bet(game, stack, "any"), _one_bet(game, stack, f"{game.size}, allin")
+    """All mappings in a game with a single bet, for one stack."""
+    real = build_one_bet(game, stack, "any")
+    abstract = build_one_bet(game, stack, f"{game.size}, allin")
     tree = build_sequence_form(real.tree)
     value, _ = linear_program.solve(tree)
     policy = defending(abstract)
@@ -172,7 +139,8 @@ def one_bet(game: OneBet, stack: int) -> Iterator[Cell]:
         )
 
 
-def _one_bet(game: OneBet, stack: int, bets: str) -> SmallPoker:
+def build_one_bet(game: OneBet, stack: int, bets: str) -> SmallPoker:
+    """A game with a single bet of one of the sizes `bets`, with a stack in pots."""
     sizes = BetSizes.parse(bets, ""), BetSizes.parse("", "")
     betting = build_betting_tree(pot=_POT, stack=_POT * stack, streets=1, sizes=(sizes,))
     weights = _CLAIRVOYANT if game.clairvoyant else None
@@ -180,28 +148,32 @@ def _one_bet(game: OneBet, stack: int, bets: str) -> SmallPoker:
 
 
 def defending(game: SmallPoker) -> Float[np.ndarray, "D A"]:
-    """The second player's equilibrium of a game of one bet in which it calls with its best cards,
-    so often that the first player's lowest card gains nothing by a bet, whatever its size.
+    """The second player's defending equilibrium of a game with a single bet.
 
-    That is 1 / (1 + x) of the hands it holds then, of a bet of x pots (Ankenman and Chen 2006).
+    It calls with its best cards so often that the first player's lowest card gains nothing by a bet
+    of any size: a bet of x pots with 1 / (1 + x) of the hands that it holds against that card
+    (Ankenman and Chen 2006).
+
+    Returns:
+      The policy `[D, A]`.
     """
     policy = np.zeros(game.tree.legal_actions(1).shape)
-    held = game.deals[np.flatnonzero(game.deals.sum(axis=1))[0]]  # when the first has its lowest
+    held = game.deals[np.flatnonzero(game.deals.sum(axis=1))[0]]  # against the lowest card
     held = held / held.sum()
-    better = np.cumsum(held[::-1])[::-1] - held  # how often the card is a better one
+    better = np.cumsum(held[::-1])[::-1] - held  # share of the better cards
     betting = game.betting
     for node in np.flatnonzero(betting.actor == 1):
         states, bet = game.states[node][:, 0], int(np.ptp(betting.paid[node]))
         wanted = 1 / (1 + bet / betting.pot)
         calls = np.clip((wanted - better) / np.where(held > 0, held, 1), 0, 1)
         chances = np.stack([1 - calls, calls], axis=1) if bet else np.ones((len(calls), 1))
-        there = states >= 0
-        policy[states[there], : chances.shape[1]] = chances[there]
+        exists = states >= 0
+        policy[states[exists], : chances.shape[1]] = chances[exists]
     return policy
 
 
 def leduc(config: Config) -> Iterator[Cell]:
-    """All mappings, for both players, of each equilibrium of the abstraction."""
+    """All mappings in no-limit Leduc, for both players and each equilibrium of the abstraction."""
     real, abstract = no_limit_leduc(config, "any"), no_limit_leduc(config, config.sizes)
     tree = build_sequence_form(real.tree)
     solver, count = cfr.pcfr_plus(), config.iterations
@@ -233,7 +205,7 @@ _best_values = jax.jit(jax.vmap(evaluation.best_response_value, (None, 0)))
 
 
 def no_limit_leduc(config: Config, sizes: str) -> SmallPoker:
-    """Leduc hold'em without limit, with these sizes."""
+    """No-limit Leduc hold'em with these sizes of bets."""
     rules = Poker(
         limit=False,
         blinds=(1, 1),
@@ -251,7 +223,7 @@ def no_limit_leduc(config: Config, sizes: str) -> SmallPoker:
 
 
 def _equilibrium(config: Config, abstract: SmallPoker, number: int) -> Policy:
-    """The linear program's, or what CFR+ makes of random policies."""
+    """The linear program's equilibrium if `number` is 0, else that of CFR+ from random policies."""
     tree = build_sequence_form(abstract.tree)
     if number == 0:
         return linear_program.solve(tree)[1]
@@ -269,14 +241,14 @@ def _equilibrium(config: Config, abstract: SmallPoker, number: int) -> Policy:
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """By the stack in games of one bet, and for either player in Leduc."""
+    """Exploitability by the stack in games with a single bet, and for each player in Leduc."""
     colours = dict(zip(MAPPINGS, _COLOURS, strict=True))
     with plots.figure(path, rows=2, columns=2, size=(10.0, 6.2)) as axes:
         for place, name in zip(axes.flat, ONE_BET, strict=False):
             for mapping, label in MAPPINGS.items():
-                here = [c for c in cells if (c.game, c.mapping) == (name, mapping)]
-                height = [max(cell.exploitability, 0) for cell in here]
-                paper = [published.translation(name, mapping, "P2", c.stack) for c in here]
+                line = [c for c in cells if (c.game, c.mapping) == (name, mapping)]
+                height = [max(cell.exploitability, 0) for cell in line]
+                paper = [published.translation(name, mapping, "P2", c.stack) for c in line]
                 place.plot(config.stacks, height, color=colours[mapping], label=label)
                 place.plot(config.stacks, paper, markeredgecolor=colours[mapping], **plots.HOLLOW)
             place.set(xscale="log", title=f"{name}: second player", xlabel="stack (pots)")
@@ -308,15 +280,19 @@ _COLOURS = (*plots.COLOURS.values(), "#56B4E9", "#333333")
 
 
 def _values(cells, mapping, seat):
+    """The exploitabilities of a mapping in Leduc, by equilibrium."""
     key = "Leduc", mapping, seat
     return [c.exploitability for c in cells if (c.game, c.mapping, c.seat) == key]
 
 
-def _row(cell: Cell) -> dict[str, object]:
-    return dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    for cell in cells:
+        yield dataclasses.asdict(cell) | {"exploitability": f"{cell.exploitability:.6g}"}
 
 
-def _numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """A number for every cell with a single bet; in Leduc means over equilibria."""
     for cell in cells:
         if cell.game == "Leduc":
             continue
@@ -341,17 +317,44 @@ def _numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
             )
 
 
-def _print(cells: Sequence[Cell]) -> None:
-    table = Table(title="translation_no_limit_leduc: exploitability, pots or antes")
-    table.add_column("game", no_wrap=True)
-    for label in MAPPINGS.values():
-        table.add_column(label, justify="right")
+def deviations(config: Config) -> list[str]:
+    """Deviations from the paper's setting, in words."""
+    return [
+        "what a translated strategy does where bets of the hand and of the abstraction have"
+        " parted is our reading; in Leduc values are means over"
+        f" {config.equilibria} equilibria of the abstraction, low and high their range"
+    ]
+
+
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A line for every game, stack and equilibrium."""
     lines: dict[str, list[str]] = {}
     for cell in cells:
         name = f"{cell.game}, {cell.stack}"
         if cell.game == "Leduc":
             name = f"Leduc {cell.seat}, {cell.equilibrium}"
-        lines.setdefault(name, []).append(f"{cell.exploitability:.3f}")
-    for name, texts in lines.items():
-        table.add_row(name, *texts)
-    Console().print(table)
+        lines.setdefault(name, [name]).append(f"{cell.exploitability:.3f}")
+    title = "translation_no_limit_leduc: exploitability, pots or antes"
+    table = text_table(title, ("game", *MAPPINGS.values()), lines.values())
+    table.columns[0].no_wrap = True
+    yield table
+
+
+COMMAND = Experiment(
+    name="translation_no_limit_leduc",
+    shown="exploitability by mapping",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds",
+        "cpu": "minutes",
+        "paper": "more equilibria, closer to them",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="what a best response wins beyond the value of the game from a strategy of the"
+    " abstraction with translated bets; published: Ganzfried and Sandholm 2013",
+    deviations=deviations,
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import pathlib
 import re
@@ -18,15 +19,16 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import jax
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import Run
 from experiments.tabular import measured_solve
 from jaxgames.registry import make
 from solvers import cfr
+from solvers.registry import prepare_cfr
 from solvers.sequence_form import SequenceForm, build_sequence_form
 
 _LINE = "line.json"  # a finished line, in its folder of the checkpoint
@@ -34,13 +36,13 @@ _LINE = "line.json"  # a finished line, in its folder of the checkpoint
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed; `result.json` tells the exploitabilities after `compared_at` iterations."""
+    """The games and the solvers."""
 
-    games: dict[str, str]  # title of the panel: the game
+    games: dict[str, str]  # by the title of their panels
     iterations: int
-    compared_at: int
+    compared_at: int  # iterations after which result.json has the exploitability
     dtype: Literal["float32", "float64"]
-    timing_seconds: float = 0.2  # that speed is measured for
+    timing_seconds: float = 0.2  # how long the speed is measured
     solvers: tuple[str, ...] = ("cfr", "linear_cfr", "cfr_plus", "dcfr", "pcfr_plus")
 
 
@@ -77,75 +79,46 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Compare the CFR family on four games.
-
-    Writes exploitability against iterations and against seconds as curve.csv and curve.png, and
-    result.json, into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to
-    exactly the same exploitabilities.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: seconds; cpu: minutes on two cores; paper: larger games, for an accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """One solver on one game."""
+    """The convergence of a solver on a game."""
 
     solver: str
     title: str  # of the game's panel
-    spec: str  # the game, as in the config
-    game: str  # the game, by its full name
+    spec: str  # the name of the game in the config
+    game: str  # the full name of the game
     points: list[measured_solve.Point]
     iterations_per_second: float
 
     def seconds(self) -> list[float]:
-        """Time to each point at steady state: compilation and evaluation apart."""
+        """The time to each point at steady state, without compilation and evaluation."""
         return [point.iteration / self.iterations_per_second for point in self.points]
 
     def exploitability(self, iteration: int) -> float:
-        """Exploitability after `iteration` iterations, one of those evaluated."""
+        """Exploitability after `iteration` iterations, at which there must be a point."""
         return next(p.exploitability for p in self.points if p.iteration == iteration)
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="cfr_convergence", command=command)
+def compute(run: Run) -> list[Line]:
+    """All lines, game by game; those that an interrupted run has finished are read."""
+    config, lines = run.config, []
     with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
-        lines = list(compute(config, run.checkpoint))
-    results.write_csv(run.out / "curve.csv", [row for line in lines for row in _rows(line)])
-    draw(run.out / "curve.png", lines)
-    numbers = [_number(line, config.compared_at) for line in lines]
-    _print(run.finish(numbers, measure=_measure(config)), lines)
+        for (title, spec), solver in itertools.product(config.games.items(), config.solvers):
+            folder = run.checkpoint / re.sub(r"\W+", "_", f"{spec}-{solver}")
+            if not (folder / _LINE).exists():
+                _compute_line(title, spec, solver, config, folder)
+            lines.append(_read_line(folder / _LINE))
+    return lines
 
 
-def compute(config: Config, folder: pathlib.Path) -> Iterator[Line]:
-    """All lines, game by game; those finished in `folder` are read from there."""
-    for title, spec in config.games.items():
-        for solver in config.solvers:
-            place = folder / re.sub(r"\W+", "_", f"{spec}-{solver}")
-            if not (place / _LINE).exists():
-                _compute_line(title, spec, solver, config, place)
-            yield _read_line(place / _LINE)
-
-
-def draw(path: pathlib.Path, lines: Sequence[Line]) -> None:
-    """One column per game: exploitability against iterations above, against seconds below."""
+def draw(path: pathlib.Path, config: Config, lines: Sequence[Line]) -> None:
+    """A column per game: exploitability against iterations above, against seconds below."""
     titles = list(dict.fromkeys(line.title for line in lines))
     size = (2.9 * len(titles) + 0.4, 5.6)
     with plots.figure(path, rows=2, columns=len(titles), size=size) as axes:
         for column, title in enumerate(titles):
-            here = [line for line in lines if line.title == title]
-            plots.convergence(axes[0, column], map(_by_iterations, here), x_label="iterations")
-            plots.convergence(axes[1, column], map(_by_seconds, here), x_label="seconds")
+            panel = [line for line in lines if line.title == title]
+            plots.convergence(axes[0, column], map(_by_iterations, panel), x_label="iterations")
+            plots.convergence(axes[1, column], map(_by_seconds, panel), x_label="seconds")
             axes[0, column].set_title(title)
         for row in axes:
             row[0].set_ylabel("exploitability (NashConv / 2)")
@@ -164,24 +137,26 @@ def _by_seconds(line: Line) -> plots.Curve:
     return dataclasses.replace(_by_iterations(line), x=line.seconds(), published={})
 
 
-def _compute_line(title, spec, solver, config, place) -> None:
-    made, schedule = cfr.make_solver(solver), measured_solve.Schedule(iterations=config.iterations)
+def _compute_line(title: str, spec: str, name: str, config: Config, folder: pathlib.Path) -> None:
+    """Runs the solver `name`, from its own checkpoint in `folder` on, and writes its line there."""
+    solver = cfr.make_solver(name)
+    schedule = measured_solve.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
         tree = _tree(spec, config.dtype)
-    name = spec.partition("(")[0]
-    with progress(f"{name}, {solver}", config.iterations) as report:
-        run = measured_solve.run(tree, made, schedule, folder=place, resume=True, report=report)
+    prepared = prepare_cfr(solver, tree)
+    with progress(f"{spec.partition('(')[0]}, {name}", config.iterations) as report:
+        run = measured_solve.run(prepared, schedule, folder=folder, resume=True, report=report)
     line = Line(
-        solver=solver,
+        solver=name,
         title=title,
         spec=spec,
         game=tree.game,
         points=run.points,
         iterations_per_second=measured_solve.iterations_per_second(
-            tree, run.state, made, seconds=config.timing_seconds
+            prepared, run.state, seconds=config.timing_seconds
         ),
     )
-    results.write_file(place / _LINE, json.dumps(dataclasses.asdict(line)))
+    results.write_file(folder / _LINE, json.dumps(dataclasses.asdict(line)))
 
 
 @functools.lru_cache(maxsize=1)
@@ -196,38 +171,64 @@ def _read_line(path: pathlib.Path) -> Line:
     )
 
 
-def _rows(line: Line) -> list[dict[str, object]]:
-    return [
-        {
-            "game": line.game,
-            "solver": line.solver,
-            "iteration": point.iteration,
-            "seconds": f"{seconds:.6g}",
-            "exploitability": f"{point.exploitability:.9g}",
-        }
-        for point, seconds in zip(line.points, line.seconds(), strict=True)
-    ]
+def rows(config: Config, lines: Sequence[Line]) -> Iterator[dict[str, object]]:
+    """A row for every point of every line."""
+    for line in lines:
+        for point, seconds in zip(line.points, line.seconds(), strict=True):
+            yield {
+                "game": line.game,
+                "solver": line.solver,
+                "iteration": point.iteration,
+                "seconds": f"{seconds:.6g}",
+                "exploitability": f"{point.exploitability:.9g}",
+            }
 
 
-def _measure(config: Config) -> str:
+def numbers(config: Config, lines: Sequence[Line]) -> Iterator[results.Number]:
+    """The exploitability of every line where it is compared."""
+    for line in lines:
+        yield results.Number(
+            name=f"{line.solver}:{line.spec}",
+            value=line.exploitability(config.compared_at),
+            unit="utility",
+            paper=published.exploitability(line.game, line.solver).get(config.compared_at),
+        )
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
     return f"exploitability (NashConv / 2) after {config.compared_at:,} iterations"
 
 
-def _number(line: Line, iteration: int) -> results.Number:
-    return results.Number(
-        name=f"{line.solver}:{line.spec}",
-        value=line.exploitability(iteration),
-        unit="utility",
-        paper=published.exploitability(line.game, line.solver).get(iteration),
-    )
+def tables(config: Config, lines: Sequence[Line]) -> Iterator[Table]:
+    """The numbers beside OpenSpiel's, and the speed."""
+    texts = [
+        (
+            line.spec,
+            line.solver,
+            results.text(number.value),
+            "" if number.paper is None else results.text(number.paper),
+            results.text(line.iterations_per_second),
+        )
+        for line, number in zip(lines, numbers(config, lines), strict=True)
+    ]
+    headings = ("game", "solver", "exploitability", published.SOURCE, "iterations/s")
+    yield text_table(f"cfr_convergence: {measure(config)}", headings, texts, labels=2)
 
 
-def _print(result: results.Result, lines: Sequence[Line]) -> None:
-    table = Table(title=f"{result.experiment}: {result.config['measure']}")
-    for heading in ("game", "solver", "exploitability", published.SOURCE, "iterations/s"):
-        table.add_column(heading, justify="left" if heading in ("game", "solver") else "right")
-    for line, number in zip(lines, result.numbers, strict=True):
-        known = "" if number.paper is None else results.text(number.paper)
-        speed = results.text(line.iterations_per_second)
-        table.add_row(line.spec, line.solver, results.text(number.value), known, speed)
-    Console().print(table)
+COMMAND = Experiment(
+    name="cfr_convergence",
+    shown="exploitability against iterations and against seconds",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds",
+        "cpu": "minutes on two cores",
+        "paper": "larger games, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+)

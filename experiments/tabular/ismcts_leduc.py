@@ -1,27 +1,26 @@
 """Information-set MCTS in Leduc (Table S5 of Student of Games; Schmid et al. 2023).
 
-A search of its own at every information state, for several numbers of simulations and constants of
-UCB; the policy that the searches make together is read out in three ways, and its exploitability is
-exact.
+A search is run at every information state by itself, for several numbers of simulations and
+constants of UCB. The policy that the searches make together is read out in three ways, and its
+exploitability is computed exactly.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.progress import progress
-from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
@@ -39,7 +38,7 @@ READ_OUTS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed."""
+    """The game, the settings of the searches, and how often each is repeated."""
 
     game: str = "leduc_poker"
     simulations: tuple[int, ...] = (10, 100, 1000, 10_000)
@@ -56,85 +55,56 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure policies made of information-set Monte Carlo tree searches in Leduc.
-
-    Writes exploitability by simulations, constant and read-out as curve.csv and curve.png, and
-    result.json, into --out. Ctrl-C keeps what is finished there, from which --resume continues to
-    exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: Kuhn, seconds; cpu: half an hour; paper: more seeds, for an accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One setting."""
+    """The searches with one number of simulations and one constant."""
 
     simulations: int
     constant: float
     exploitability: dict[str, list[float]]  # by read-out, by seed
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="ismcts_leduc", command=command)
+def compute(run: Run) -> list[Cell]:
+    """All settings, each with all seeds."""
+    config, cells = run.config, []
     source = enumerate_game(make(config.game))
     tree, public = build_decision_tree(source), build_sequence_form(source)
-    settings = [(count, c) for count in config.simulations for c in config.constants]
-    cells = []
+    settings = list(itertools.product(config.simulations, config.constants))
     with progress("information-set MCTS", len(settings) * config.seeds) as report:
-        for number, (count, constant) in enumerate(settings):
-            search = InformationSetMcts(exploration=constant, simulations=count)
+        count = counter(report)
+        for simulations, constant in settings:
+            search = InformationSetMcts(exploration=constant, simulations=simulations)
             cells += run.kept(
-                f"{count}-{constant}",
+                f"{simulations}-{constant}",
                 Cell,
-                lambda search=search: [measure(tree, public, search, config)],
+                lambda search=search: [measure_search(tree, public, search, config)],
             )
-            report((number + 1) * config.seeds, None, 0.0)
-    results.write_csv(run.out / "curve.csv", [row for cell in cells for row in _rows(cell)])
-    draw(run.out / "curve.png", config, cells)
-    unit, _ = published.measured_in(config.game)
-    run.finish(
-        [number for cell in cells for number in _numbers(config, cell)],
-        measure=f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of"
-        f" {config.seeds} policies, each of independent searches at every information state; low"
-        " and high are the least and the most exploitable",
-    )
-    _print(config, cells)
+            count(config.seeds)
+    return cells
 
 
-def measure(
+def measure_search(
     tree: DecisionTree, public: SequenceForm, search: InformationSetMcts, config: Config
 ) -> Cell:
-    """Exploitability of what searches with these settings make, seed by seed."""
+    """Exploitability of the policies that searches with these settings make, by seed."""
 
     @jax.jit
-    def one(key):
-        found = mcts.search_everywhere(tree, key, settings=search, batch=config.batch)
-        policies = (read_out(tree, found) for read_out in READ_OUTS.values())
+    def exploitability(key):
+        searches = mcts.search_everywhere(tree, key, settings=search, batch=config.batch)
+        policies = (read_out(tree, searches) for read_out in READ_OUTS.values())
         return jnp.stack([evaluation.exploitability(public, policy) for policy in policies])
 
     keys = jax.random.split(jax.random.key(0), config.seeds)
-    found = np.stack([one(key) for key in keys]).T.tolist()
+    values = np.stack([exploitability(key) for key in keys]).T.tolist()
     return Cell(
         simulations=search.simulations,
         constant=search.exploration,
-        exploitability=dict(zip(READ_OUTS, found, strict=True)),
+        exploitability=dict(zip(READ_OUTS, values, strict=True)),
     )
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
-    """Exploitability against simulations, a line per constant, a panel per read-out; the paper's
-    numbers as points."""
+    """Exploitability against simulations, a panel per read-out and a line per constant, with the
+    paper's numbers as points."""
     with plots.figure(path, rows=1, columns=len(READ_OUTS), size=(10.5, 3.4)) as axes:
         for column, read_out in enumerate(READ_OUTS):
             bands = [
@@ -147,18 +117,18 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
                 )
                 for constant in config.constants
             ]
-            place = axes[0, column]
-            plots.bands(place, bands, published={}, x_label="simulations")
+            panel = axes[0, column]
+            plots.bands(panel, bands, published={}, x_label="simulations")
             for number, constant in enumerate(config.constants):
                 known = {
                     count: value
                     for count in config.simulations
                     if (value := _published(config.game, count, constant, read_out)) is not None
                 }
-                plots.points(place, known, number)
+                plots.points(panel, known, number)
             if column < len(READ_OUTS) - 1:
-                place.get_legend().remove()
-            place.set_title(read_out.replace("_", " "))
+                panel.get_legend().remove()
+            panel.set_title(read_out.replace("_", " "))
         if published.information_set_mcts(config.game):
             axes[0, -1].plot([], [], label="published", **plots.HOLLOW)
             axes[0, -1].legend(**plots.BESIDE)
@@ -170,38 +140,64 @@ def _published(game, simulations, constant, read_out) -> float | None:
     return known.get((simulations, constant), {}).get(read_out)
 
 
-def _numbers(config: Config, cell: Cell) -> list[results.Number]:
-    return [
-        search_laboratory.number(
-            f"sims={cell.simulations},C={cell.constant:g},{read_out}",
-            config.game,
-            found,
-            paper=_published(config.game, cell.simulations, cell.constant, read_out),
-        )
-        for read_out, found in cell.exploitability.items()
-    ]
-
-
-def _rows(cell: Cell) -> list[dict[str, object]]:
-    return [
-        {
-            "simulations": cell.simulations,
-            "constant": cell.constant,
-            "read_out": read_out,
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
-        }
-        for read_out, found in cell.exploitability.items()
-        for seed, value in enumerate(found)
-    ]
-
-
-def _print(config: Config, cells: Sequence[Cell]) -> None:
-    unit, scale = published.measured_in(config.game)
-    table = Table(title=f"ismcts_leduc: exploitability in {config.game}, {unit}")
-    for name in ("simulations", "C", *READ_OUTS):
-        table.add_column(name, justify="right")
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every seed of every read-out."""
     for cell in cells:
-        means = (f"{scale * np.mean(found):.4g}" for found in cell.exploitability.values())
-        table.add_row(f"{cell.simulations:,}", f"{cell.constant:g}", *means)
-    Console().print(table)
+        for read_out, values in cell.exploitability.items():
+            columns = {
+                "simulations": cell.simulations,
+                "constant": cell.constant,
+                "read_out": read_out,
+            }
+            yield from by_seed.rows(columns, values)
+
+
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """Exploitability by setting and read-out, beside the paper's."""
+    for cell in cells:
+        for read_out, values in cell.exploitability.items():
+            yield by_seed.number(
+                f"sims={cell.simulations},C={cell.constant:g},{read_out}",
+                config.game,
+                values,
+                paper=_published(config.game, cell.simulations, cell.constant, read_out),
+            )
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    unit, _ = published.measured_in(config.game)
+    return (
+        f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of {config.seeds}"
+        " policies, each of independent searches at every information state; low and high are the"
+        " least and the most exploitable"
+    )
+
+
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """Mean exploitability by setting and read-out."""
+    unit, scale = published.measured_in(config.game)
+    texts = []
+    for cell in cells:
+        means = (f"{scale * np.mean(values):.4g}" for values in cell.exploitability.values())
+        texts.append((f"{cell.simulations:,}", f"{cell.constant:g}", *means))
+    title = f"ismcts_leduc: exploitability in {config.game}, {unit}"
+    yield text_table(title, ("simulations", "C", *READ_OUTS), texts, labels=0)
+
+
+COMMAND = Experiment(
+    name="ismcts_leduc",
+    shown="exploitability by simulations, constant and read-out",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "Kuhn poker, seconds",
+        "cpu": "half an hour",
+        "paper": "more seeds, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+)

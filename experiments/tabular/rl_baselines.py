@@ -1,7 +1,7 @@
 """Q-learning, DQN and A2C by self-play in Kuhn and Leduc (Figure S4 of Student of Games).
 
-Exploitability against episodes of self-play, for settings of the supplement's Table S6. These are
-no equilibrium methods; the paper's point is how exploitable their policies stay.
+Plots exploitability against episodes of self-play, for settings of the supplement's Table S6. These
+algorithms do not look for equilibria; the paper shows how exploitable their policies stay.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
-from experiments.tabular.learning_curves import Method, learned, log_spaced, of_seeds
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run
+from experiments.tabular.learning_curves import Method, learn, log_spaced, of_seeds
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sequence_form import SequenceForm, build_sequence_form, uniform, unpack
@@ -37,16 +35,16 @@ ALGORITHMS = ("A2C", "DQN", "Q-learning")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The settings tried, all with all: rows of Table S6."""
+    """The settings, in all combinations: the rows of Table S6."""
 
     step_sizes: tuple[float, ...]  # Q-learning
-    layers: tuple[tuple[int, int], ...]  # width and depth of DQN's and A2C's networks
+    layers: tuple[tuple[int, int], ...]  # width and depth of the networks of DQN and A2C
     rates: tuple[float, ...]  # DQN
-    explorations: tuple[float, ...]  # DQN's share of uniform at first
-    capacities: tuple[int, ...]  # of DQN's replay buffers
+    explorations: tuple[float, ...]  # DQN's share of uniform play at first
+    capacities: tuple[int, ...]  # of the replay buffers of DQN
     actor_rates: tuple[float, ...]  # A2C
     critic_rates: tuple[float, ...]
-    critic_updates: tuple[int, ...]  # before every one of the actor
+    critic_updates: tuple[int, ...]  # before every update of the actor
 
 
 _WHOLE = Grid(
@@ -63,9 +61,9 @@ _WHOLE = Grid(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed."""
+    """The games, the settings and how long they learn."""
 
-    blocks: dict[str, int]  # by game: of `BLOCK` episodes
+    blocks: dict[str, int]  # by game: how many blocks of `BLOCK` episodes
     grid: Grid
     seeds: int = 3
 
@@ -87,7 +85,7 @@ PRESETS = {
         ),
         seeds=2,
     ),
-    # five million decisions of uniform play: 2.25 in an episode of Kuhn, 4.06 in one of Leduc
+    # five million decisions of uniform play: an episode of Kuhn has 2.25, one of Leduc 4.06
     "cpu": Config(
         blocks={"kuhn_poker": 18_000, "leduc_poker": 10_000},
         grid=dataclasses.replace(
@@ -99,65 +97,44 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure how exploitable reinforcement learning by self-play is, in Kuhn and Leduc.
-
-    Writes exploitability by episodes and setting as curve.csv and curve.png, and result.json, into
-    --out. Ctrl-C keeps what is learned there, from which --resume continues to exactly the same
-    numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a minute; cpu: an hour on two cores; paper: the whole grid, for an accelerator."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Family:
-    """Learners that one program runs side by side: settings that are arrays, times seeds."""
+    """Learners that run side by side in a single program: of every setting, several seeds."""
 
     name: str
     algorithm: str
-    settings: tuple[str, ...]  # those that differ within it
-    method: Method  # of learners setting by setting, seed by seed
+    settings: tuple[str, ...]  # what differs among the learners
+    method: Method  # learners by setting, then by seed
 
 
 Curves = Mapping[str, Float[np.ndarray, "points seeds"]]  # by "algorithm, setting"
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """The learning curves of all settings in a game."""
 
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="rl_baselines", command=command)
-    found = {}
+    at: tuple[int, ...]  # blocks of episodes after which learners are measured
+    curves: Curves
+
+
+def compute(run: Run) -> dict[str, Learned]:
+    """The learning curves by game."""
+    config, outcome = run.config, {}
     for game, blocks in config.blocks.items():
-        at, here = log_spaced(1, blocks), {each.name: each for each in families(game, config)}
-        methods = {name: family.method for name, family in here.items()}
+        at, by_name = log_spaced(1, blocks), {each.name: each for each in families(game, config)}
+        methods = {name: family.method for name, family in by_name.items()}
         curves = {}
-        for name, measured in learned(run.checkpoint / game, methods, at=at).items():
-            family = here[name]
-            parts = np.split(measured, len(family.settings), axis=1)
+        for name, values in learn(run.checkpoint / game, methods, at=at).items():
+            family = by_name[name]
+            parts = np.split(values, len(family.settings), axis=1)
             names = (f"{family.algorithm}, {setting}" for setting in family.settings)
             curves |= zip(names, parts, strict=True)
-        found[game] = at, curves
-    results.write_csv(run.out / "curve.csv", _rows(found))
-    draw(run.out / "curve.png", found)
-    run.finish(
-        [number for game, (_, curves) in found.items() for number in _numbers(game, curves)],
-        measure="exploitability (NashConv / 2) of the policies at the end, in mbb/h: mean of"
-        f" {config.seeds} seeds of the setting where it is least; low and high are the least and"
-        " the most exploitable. A2C plays its current policy, the others greedily",
-    )
-    _print(found)
+        outcome[game] = Learned(at, curves)
+    return outcome
 
 
 def families(game: str, config: Config) -> Iterator[Family]:
-    """All settings of the grid, by what can be learned side by side."""
+    """All settings of the grid, in families of settings that can learn side by side."""
     environment, public = build_environment(make(game)), build_sequence_form(make(game))
     grid = config.grid
     for size in grid.step_sizes:
@@ -248,93 +225,115 @@ def _a2c(environment: Environment, public: SequenceForm, config: Config, setting
 
 
 def _of_pairs(new, pairs, seeds):
-    """`start` and `keys` of learners `new(key, *pair)`, pair by pair and seed by seed."""
+    """The fields `start` and `keys` of a method with learners `new(key, *pair)`, by pair and then
+    by seed."""
     first, second = np.repeat(np.array(pairs, np.float32), seeds, axis=0).T
     seed = np.tile(np.arange(seeds), len(pairs))
-    begin, luck = (jax.random.split(jax.random.key(use), seeds)[seed] for use in range(2))
-    start = jax.vmap(new)(begin, jnp.asarray(first), jnp.asarray(second))
-    return {"start": start, "keys": luck}
+    init_keys, keys = (jax.random.split(jax.random.key(use), seeds)[seed] for use in range(2))
+    start = jax.vmap(new)(init_keys, jnp.asarray(first), jnp.asarray(second))
+    return {"start": start, "keys": keys}
 
 
 def best(curves: Curves, algorithm: str) -> str:
-    """The setting of an algorithm that is least exploitable in the end, in the mean."""
+    """The setting of an algorithm with the least mean exploitability in the end."""
     own = [name for name in curves if name.startswith(f"{algorithm}, ")]
     return min(own, key=lambda name: curves[name][-1].mean())
 
 
 def uniform_exploitability(game: str) -> float:
-    """Of uniform play."""
+    """Exploitability (NashConv / 2) of uniform play."""
     public = build_sequence_form(make(game))
     return float(evaluation.exploitability(public, unpack(public, uniform(public))))
 
 
-Found = Mapping[str, tuple[Sequence[int], Curves]]  # by game: blocks measured at, curves
-
-
-def draw(path: pathlib.Path, found: Found) -> None:
-    """Exploitability against episodes, the best setting of every algorithm; the paper's ends."""
-    with plots.figure(path, rows=1, columns=len(found), size=(5.2 * len(found), 3.6)) as axes:
-        for place, (game, (at, curves)) in zip(axes[0], found.items(), strict=True):
-            x = [BLOCK * point for point in at]
+def draw(path: pathlib.Path, config: Config, outcome: Mapping[str, Learned]) -> None:
+    """Exploitability against episodes for the best setting of every algorithm, beside the paper's
+    in the end."""
+    columns = len(outcome)
+    with plots.figure(path, rows=1, columns=columns, size=(5.2 * columns, 3.6)) as axes:
+        for panel, (game, learned) in zip(axes[0], outcome.items(), strict=True):
+            x, curves = [BLOCK * point for point in learned.at], learned.curves
             lines = [
                 plots.Band(name=name, x=x, samples=curves[best(curves, name)].tolist())
                 for name in ALGORITHMS
             ]
-            plots.bands(place, lines, published={}, x_label="episodes")
+            plots.bands(panel, lines, published={}, x_label="episodes")
             for number, name in enumerate(ALGORITHMS):
                 known = published.reinforcement_learning(game, name)
                 if known is not None:
-                    plots.points(place, {x[-1]: known}, number)
-            plots.level(place, uniform_exploitability(game), "uniform")
-            place.set_ylabel("exploitability (NashConv / 2)")
-            place.set_title(game)
-            place.get_legend().remove()
+                    plots.points(panel, {x[-1]: known}, number)
+            plots.level(panel, uniform_exploitability(game), "uniform")
+            panel.set_ylabel("exploitability (NashConv / 2)")
+            panel.set_title(game)
+            panel.get_legend().remove()
         axes[0, -1].plot([], [], markeredgecolor="black", label="SoG, Fig. S4", **plots.HOLLOW)
         axes[0, -1].legend(**plots.BESIDE)
 
 
-def _rows(found: Found) -> list[dict[str, object]]:
-    return [
-        {
-            "game": game,
-            "setting": name,
-            "episodes": BLOCK * point,
-            "seed": seed,
-            "exploitability": f"{value:.6g}",
-        }
-        for game, (at, curves) in found.items()
-        for name, curve in curves.items()
-        for point, values in zip(at, curve, strict=True)
-        for seed, value in enumerate(values)
-    ]
+def rows(config: Config, outcome: Mapping[str, Learned]) -> Iterator[dict[str, object]]:
+    """A row for every seed at every point of every curve."""
+    for game, learned in outcome.items():
+        for name, curve in learned.curves.items():
+            for point, values in zip(learned.at, curve, strict=True):
+                columns = {"game": game, "setting": name, "episodes": BLOCK * point}
+                yield from by_seed.rows(columns, values)
 
 
-def _numbers(game: str, curves: Curves) -> Iterator[results.Number]:
-    unit, scale = published.measured_in(game)
-    for algorithm in ALGORITHMS:
-        yield search_laboratory.number(
-            f"{game}:best {algorithm}",
-            game,
-            curves[best(curves, algorithm)][-1].tolist(),
-            paper=published.reinforcement_learning(game, algorithm),
+def numbers(config: Config, outcome: Mapping[str, Learned]) -> Iterator[results.Number]:
+    """The exploitability of every algorithm's best setting and of uniform play, by game."""
+    for game, learned in outcome.items():
+        for algorithm in ALGORITHMS:
+            yield by_seed.number(
+                f"{game}:best {algorithm}",
+                game,
+                learned.curves[best(learned.curves, algorithm)][-1].tolist(),
+                paper=published.reinforcement_learning(game, algorithm),
+            )
+        unit, scale = published.measured_in(game)
+        known = published.reinforcement_learning(game, "uniform")
+        yield results.Number(
+            name=f"{game}:uniform",
+            value=scale * uniform_exploitability(game),
+            unit=unit,
+            paper=None if known is None else scale * known,
         )
-    known = published.reinforcement_learning(game, "uniform")
-    yield results.Number(
-        name=f"{game}:uniform",
-        value=scale * uniform_exploitability(game),
-        unit=unit,
-        paper=None if known is None else scale * known,
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    return (
+        "exploitability (NashConv / 2) of the policies at the end, in mbb/h: mean of"
+        f" {config.seeds} seeds of the setting where it is least; low and high are the least and"
+        " the most exploitable. A2C plays its current policy, the others greedily"
     )
 
 
-def _print(found: Found) -> None:
-    for game, (_, curves) in found.items():
+def tables(config: Config, outcome: Mapping[str, Learned]) -> Iterator[Table]:
+    """A table per game: the best setting of every algorithm."""
+    for game, learned in outcome.items():
         unit, scale = published.measured_in(game)
-        table = Table(title=f"rl_baselines: exploitability in {game}, {unit}")
-        for name in ("algorithm", "best setting", unit):
-            table.add_column(name, justify="right" if name == unit else "left")
+        texts = []
         for algorithm in ALGORITHMS:
-            name = best(curves, algorithm)
-            setting = name.removeprefix(f"{algorithm}, ")
-            table.add_row(algorithm, setting, f"{scale * curves[name][-1].mean():.4g}")
-        Console().print(table)
+            name = best(learned.curves, algorithm)
+            mean = f"{scale * learned.curves[name][-1].mean():.4g}"
+            texts.append((algorithm, name.removeprefix(f"{algorithm}, "), mean))
+        title = f"rl_baselines: exploitability in {game}, {unit}"
+        yield text_table(title, ("algorithm", "best setting", unit), texts, labels=2)
+
+
+COMMAND = Experiment(
+    name="rl_baselines",
+    shown="exploitability by episodes and setting",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "an hour on two cores",
+        "paper": "the whole grid, for an accelerator",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+)

@@ -1,28 +1,27 @@
 """UCT and Smooth UCT in Kuhn poker (Heinrich and Silver 2015, Figure 1).
 
-Mean squared error of average policies against the closest equilibrium of Kuhn's family, by episodes
-of self-play; before that, by the constant of UCB, which the paper chose for each method.
+Plots the mean squared error of the average policies to the closest of Kuhn poker's equilibria
+against episodes of self-play; and, from a calibration before that, against the constant of UCB,
+which the paper chose for each method.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, results
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness import by_seed, plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run
 from experiments.tabular import learning_curves
-from experiments.tabular.learning_curves import Method, learned, log_spaced, of_seeds, told
-from jaxgames.game_tree import enumerate_game
-from jaxgames.histories import moves_to
+from experiments.tabular.learning_curves import Method, learn, log_spaced, of_seeds, reported
+from jaxgames.game_tree import enumerate_game, moves_to
 from jaxgames.kuhn import BET
 from jaxgames.registry import make
 from solvers.sampling import uct
@@ -31,17 +30,17 @@ from solvers.sampling.uct import Uct
 from solvers.sequence_form import Policy
 
 METHODS: dict[str, Callable[[float], Uct]] = {"UCT": uct.uct, "Smooth UCT": uct.smooth_uct}
-PAPER = {"UCT": 2.0, "Smooth UCT": 1.75}  # the best constants, found there in the same grid
+PAPER = {"UCT": 2.0, "Smooth UCT": 1.75}  # the paper's best constants of the same grid
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed."""
+    """The learners, and when they are measured."""
 
     episodes: int
     calibration_episodes: int
-    constants: tuple[float, ...] = tuple(0.25 * k for k in range(1, 11))  # tried in calibration
-    first: int = 100  # episodes, measured first; then ten times per decade
+    constants: tuple[float, ...] = tuple(0.25 * k for k in range(1, 11))  # of the calibration
+    first: int = 100  # episodes before the first measurement; then ten times per decade
     seeds: int = 50
 
 
@@ -54,76 +53,56 @@ PRESETS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Compare UCT and Smooth UCT by self-play in Kuhn poker.
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """Errors to the closest equilibrium, by the label of a method with its constant."""
 
-    Writes the error by episodes, and by the constant of UCB, as curve.csv and curve.png, and
-    result.json, into --out. Ctrl-C keeps what is learned there, from which --resume continues to
-    exactly the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: seconds; cpu: half an hour on two cores; paper: a longer calibration."""
+    calibration: Mapping[str, Float[np.ndarray, " seeds"]]  # after the calibration's episodes
+    curves: Mapping[str, Float[np.ndarray, "points seeds"]]
 
 
-Curves = Mapping[str, Float[np.ndarray, "points seeds"]]  # errors by method
-Tried = Mapping[str, Float[np.ndarray, " seeds"]]  # errors after calibration by method
-
-
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="smooth_uct_kuhn", command=command)
+def compute(run: Run) -> Outcome:
+    """The calibration, and the learning curves with the paper's constants."""
+    config = run.config
     tree, family = build_decision_tree(make("kuhn_poker")), equilibria()
     settings = [(name, constant) for name in METHODS for constant in config.constants]
-    curves = learned(
+    calibration = learn(
         run.checkpoint / "calibration",
-        {label(*each): _method(tree, family, config.seeds, *each) for each in settings},
+        {label(*pair): _method(tree, family, config.seeds, *pair) for pair in settings},
         at=(config.calibration_episodes,),
     )
-    tried = {name: curve[0] for name, curve in curves.items()}
-    at = log_spaced(config.first, config.episodes)
-    methods = {label(*each): _method(tree, family, config.seeds, *each) for each in PAPER.items()}
-    found = learned(run.checkpoint / "self-play", methods, at=at)
-    results.write_csv(run.out / "curve.csv", _rows(config, tried, at, found))
-    draw(run.out / "curve.png", config, tried, at, found)
-    run.finish(
-        _numbers(config, tried, at, found),
-        measure="mean squared error of the chances to bet, of the average policies of both players"
-        f" against the closest equilibrium of Kuhn's family: mean of {config.seeds} learners; low"
-        " and high are two standard errors about it",
-    )
-    _print(config, tried, at, found)
+    methods = {label(*pair): _method(tree, family, config.seeds, *pair) for pair in PAPER.items()}
+    curves = learn(run.checkpoint / "self-play", methods, at=points(config))
+    return Outcome({name: curve[0] for name, curve in calibration.items()}, curves)
+
+
+def points(config: Config) -> tuple[int, ...]:
+    """The numbers of episodes after which the learners are measured."""
+    return log_spaced(config.first, config.episodes)
 
 
 def label(name: str, constant: float) -> str:
-    """A method with its constant."""
+    """The name of a method with its constant, for people and checkpoints."""
     return f"{name}, c = {constant:g}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """The equilibria of Kuhn poker: chances to bet `base + alpha slope`, alpha from 0 to 1/3."""
+    """The equilibria of Kuhn poker: they bet with probability `base + alpha slope`, where alpha is
+    from 0 to 1/3."""
 
     base: Float[np.ndarray, " 12"]  # by information state, player 0's first
     slope: Float[np.ndarray, " 12"]
 
     def error(self, policy: Policy) -> Float[Array, ""]:
-        """Mean squared error of a policy's chances to bet against the closest equilibrium's."""
-        off = jnp.concatenate([table[:, BET] for table in policy]) - self.base
-        alpha = jnp.clip(off @ self.slope / (self.slope @ self.slope), 0, 1 / 3)
-        return jnp.mean((off - alpha * self.slope) ** 2)
+        """Mean squared error of a policy's betting probabilities to the closest equilibrium's."""
+        difference = jnp.concatenate([table[:, BET] for table in policy]) - self.base
+        alpha = jnp.clip(difference @ self.slope / (self.slope @ self.slope), 0, 1 / 3)
+        return jnp.mean((difference - alpha * self.slope) ** 2)
 
 
-# chances to bet with the jack, the queen and the king after these actions (0: pass, 1: bet), and by
-# how much they change with alpha (Kuhn 1950)
+# by the actions so far (0: pass, 1: bet): the probabilities to bet with the jack, the queen and the
+# king, and by how much they change with alpha (Kuhn 1950)
 _BETS = {
     (): ((0, 0, 0), (1, 0, 3)),
     (0,): ((1 / 3, 0, 1), (0, 0, 0)),
@@ -133,7 +112,7 @@ _BETS = {
 
 
 def equilibria() -> Family:
-    """The family in the order of the information states."""
+    """The equilibria, in the order of the information states."""
     tree = enumerate_game(make("kuhn_poker"))
     rows = []
     for player in range(2):
@@ -155,15 +134,13 @@ def _method(tree: DecisionTree, family: Family, seeds: int, name: str, constant:
     )
 
 
-def draw(
-    path: pathlib.Path, config: Config, tried: Tried, at: Sequence[int], found: Curves
-) -> None:
-    """The error against episodes, and against the constant after calibration."""
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """The error against episodes, and against the constant after the calibration."""
     with plots.figure(path, rows=1, columns=2, size=(9.6, 3.6)) as axes:
         left, right = axes[0]
         lines = [
-            plots.Band(name=name, x=at, samples=errors.tolist(), confidence=True)
-            for name, errors in found.items()
+            plots.Band(name=name, x=points(config), samples=errors.tolist(), confidence=True)
+            for name, errors in outcome.curves.items()
         ]
         plots.bands(left, lines, published={}, x_label="episodes")
         left.get_legend().remove()
@@ -173,7 +150,7 @@ def draw(
             plots.Band(
                 name=name,
                 x=config.constants,
-                samples=[tried[label(name, c)].tolist() for c in config.constants],
+                samples=[outcome.calibration[label(name, c)].tolist() for c in config.constants],
                 confidence=True,
             )
             for name in METHODS
@@ -182,50 +159,73 @@ def draw(
         right.set_title(f"after {config.calibration_episodes:,} episodes")
 
 
-def best(config: Config, tried: Tried, name: str) -> float:
-    """The constant with the least error after calibration."""
-    return min(config.constants, key=lambda c: tried[label(name, c)].mean())
+def best(config: Config, outcome: Outcome, name: str) -> float:
+    """The constant with the least mean error after the calibration."""
+    return min(config.constants, key=lambda c: outcome.calibration[label(name, c)].mean())
 
 
-def _rows(
-    config: Config, tried: Tried, at: Sequence[int], found: Curves
-) -> list[dict[str, object]]:
-    measured = [(name, config.calibration_episodes, errors) for name, errors in tried.items()]
-    for name, curve in found.items():
-        measured += [(name, point, errors) for point, errors in zip(at, curve, strict=True)]
-    return [
-        {"method": name, "episodes": point, "seed": seed, "mean_squared_error": f"{error:.6g}"}
-        for name, point, errors in measured
-        for seed, error in enumerate(errors)
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for every seed of the calibration, and at every point of every curve."""
+    measurements = [
+        (name, config.calibration_episodes, errors) for name, errors in outcome.calibration.items()
     ]
+    for name, curve in outcome.curves.items():
+        at = points(config)
+        measurements += [(name, point, errors) for point, errors in zip(at, curve, strict=True)]
+    for name, point, errors in measurements:
+        columns = {"method": name, "episodes": point}
+        yield from by_seed.rows(columns, errors, name="mean_squared_error")
 
 
-def _numbers(
-    config: Config, tried: Tried, at: Sequence[int], found: Curves
-) -> list[results.Number]:
-    numbers = learning_curves.numbers(at, found, unit="squared error")
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The curves, and the best constants."""
+    yield from learning_curves.numbers(points(config), outcome.curves, unit="squared error")
     for name in METHODS:
-        numbers.append(
-            results.Number(
-                name=f"best c after {config.calibration_episodes:,} episodes:{name}",
-                value=best(config, tried, name),
-                unit="chips",
-                paper=PAPER[name],
-                seeds=config.seeds,
-            )
+        yield results.Number(
+            name=f"best c after {config.calibration_episodes:,} episodes:{name}",
+            value=best(config, outcome, name),
+            unit="chips",
+            paper=PAPER[name],
+            seeds=config.seeds,
         )
-    return numbers
 
 
-def _print(config: Config, tried: Tried, at: Sequence[int], found: Curves) -> None:
-    table = Table(title="smooth_uct_kuhn: mean squared error to the closest equilibrium")
-    table.add_column("episodes", justify="right")
-    for name in found:
-        table.add_column(name, justify="right")
-    for number in told(at):
-        means = (f"{curve[number].mean():.3g}" for curve in found.values())
-        table.add_row(f"{at[number]:,}", *means)
-    Console().print(table)
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    return (
+        "mean squared error of the chances to bet, of the average policies of both players against"
+        f" the closest equilibrium of Kuhn's family: mean of {config.seeds} learners; low and high"
+        " are two standard errors about it"
+    )
+
+
+def tables(config: Config, outcome: Outcome) -> Iterator[Table | str]:
+    """Mean errors by episodes and method, and the best constants."""
+    at, curves = points(config), outcome.curves
+    texts = [
+        (f"{at[point]:,}", *(f"{curve[point].mean():.3g}" for curve in curves.values()))
+        for point in reported(at)
+    ]
+    title = "smooth_uct_kuhn: mean squared error to the closest equilibrium"
+    yield text_table(title, ("episodes", *curves), texts, labels=0)
     for name in METHODS:
         chosen = f"best c of {name} after {config.calibration_episodes:,} episodes"
-        print(f"{chosen}: {best(config, tried, name):g}")
+        yield f"{chosen}: {best(config, outcome, name):g}"
+
+
+COMMAND = Experiment(
+    name="smooth_uct_kuhn",
+    shown="the error by episodes, and by the constant of UCB,",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds",
+        "cpu": "half an hour on two cores",
+        "paper": "a longer calibration",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+)

@@ -1,49 +1,26 @@
-"""Games of other libraries as games of this one: OpenSpiel, Gambit files, pgx.
+"""Adapters: games of other libraries as games of this one, and policies back to them.
 
-    from jaxgames.adapters import from_openspiel, from_efg, from_pgx, load
+- `from_efg`: an extensive-form game in a Gambit file; also `jaxgames.make("efg:FILE")`.
+- `from_openspiel`: a game of OpenSpiel; also `jaxgames.make("openspiel:NAME")`.
+- `from_pgx`: a perfect-information game of pgx; also `jaxgames.make("pgx:NAME")`.
 
-The libraries themselves are imported only when one of these names is asked for.
+Each function is imported on first use, so that none of the libraries need be installed.
+
+Example:
+
+    >>> from jaxgames.adapters import from_openspiel
+    >>> from_openspiel("kuhn_poker").tree.num_histories
+    58
 """
 
 from __future__ import annotations
 
-import importlib
-
-from jaxgames.core import Game
-from jaxgames.game_tree import MAX_HISTORIES
-from jaxgames.registry import make, unknown
-
-# By prefix of `load`: the function that adapts, and the module it is in.
-_ADAPTERS = {
-    "efg": ("from_efg", "gambit"),
-    "openspiel": ("from_openspiel", "openspiel"),
-    "pgx": ("from_pgx", "pgx"),
-}
-
-
-def load(spec: str, *, max_histories: int = MAX_HISTORIES) -> Game:
-    """The game named by `spec`: as for `jaxgames.registry.make`, or from another library.
-
-    `openspiel:NAME`, with OpenSpiel's own syntax of parameters, `efg:FILE` or `pgx:NAME`. Games of
-    OpenSpiel are tabulated at once, so they may have at most `max_histories`.
-
-    Raises:
-      TreeTooLargeError: a game of OpenSpiel has more histories than `max_histories`.
-      ValueError: unknown game, bad parameter or bad file.
-      ImportError: the library is not installed; the message names what to install.
-    """
-    prefix, colon, name = spec.partition(":")
-    if not colon:
-        return make(spec)
-    if prefix not in _ADAPTERS:
-        raise ValueError(unknown("source of games", prefix, _ADAPTERS))
-    limit = {"max_histories": max_histories} if prefix == "openspiel" else {}
-    return __getattr__(_ADAPTERS[prefix][0])(name, **limit)
+from jaxgames.registry import ADAPTERS, adapter
 
 
 def __getattr__(name: str):
-    """The adapters, imported on first use."""
-    for function, module in _ADAPTERS.values():
+    """Imports an adapter when it is first asked for."""
+    for prefix, (_, function) in ADAPTERS.items():
         if name == function:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), function)
+            return adapter(prefix)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

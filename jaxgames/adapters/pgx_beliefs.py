@@ -1,6 +1,6 @@
-"""Perfect-information games of pgx at the level of beliefs, for search.
+"""Perfect-information games of pgx as belief-level games.
 
-Nothing is hidden and nothing is drawn: a public state is a position, each player has one row, and
+Nothing is hidden and chance never moves: a public state is a position, each player has one row, and
 child k is where action k leads.
 """
 
@@ -23,7 +23,7 @@ NOWHERE = -1  # rows in children that are impossible
 
 @record
 class PgxPosition:
-    """What of a pgx state cannot be computed anew; search trees hold many of them."""
+    """A position without what can be computed again, since search trees hold many of them."""
 
     pgx: Any  # pgx's own state, its observation and rewards left out
     score: Array  # [] float32 sum of player 0's rewards so far
@@ -32,7 +32,7 @@ class PgxPosition:
 
 @record
 class PgxBeliefs(BeliefGame):
-    """A game of pgx; N = 1 row, K = A children. Built by `pgx_beliefs`.
+    """A game of pgx with N = 1 row and K = A children, built by `pgx_beliefs`.
 
     `game.replace(start=position)` is the game from that position on, with the same seats.
     """
@@ -48,7 +48,7 @@ class PgxBeliefs(BeliefGame):
 
     @property
     def board(self) -> tuple[int, ...]:
-        """The shape of what `encode` begins with."""
+        """The shape of pgx's observation, with which the features begin."""
         return tuple(self.env.observation_shape)
 
     def root(self) -> PgxPosition:
@@ -61,30 +61,25 @@ class PgxBeliefs(BeliefGame):
     def rows(self, state: PgxPosition) -> Bool[Array, "2 N"]:
         return jnp.ones((2, 1), bool)
 
-    def legal(self, state: PgxPosition) -> Bool[Array, "N A"]:
-        return self.child_mask(state)[None, :]
+    def legal(self, state: PgxPosition) -> Bool[Array, "A N"]:
+        return self.child_mask(state)[:, None]
 
     def children(self, state: PgxPosition) -> PgxPosition:
-        return jax.vmap(self.after, in_axes=(None, 0))(state, self._actions())
+        return jax.vmap(self.child, in_axes=(None, 0))(state, self._actions())
+
+    def child(self, state: PgxPosition, number: Int[Array, ""] | int) -> PgxPosition:
+        """The position after the action of this number; unspecified where that is illegal."""
+        with lenient():
+            whole = state.pgx.replace(rewards=jnp.zeros(2, jnp.float32))
+            after = self.env.step(whole, number)
+        return PgxPosition(
+            pgx=_small(after),
+            score=state.score + after.rewards[self.first],
+            num_steps=state.num_steps + 1,
+        )
 
     def child_mask(self, state: PgxPosition) -> Bool[Array, " K"]:
         return state.pgx.legal_action_mask & (self.actor(state) != TERMINAL)
-
-    def act_down(self, state: PgxPosition, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
-        return jnp.where(self.child_mask(state)[:, None], reach.T, 0)
-
-    def act_up(self, state: PgxPosition, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        return jnp.where(self.child_mask(state)[None, :], values.T, 0)
-
-    def see_down(
-        self, state: PgxPosition, player: Player, reach: Float[Array, " N"]
-    ) -> Float[Array, "K N"]:
-        return jnp.where(self.child_mask(state)[:, None], reach[None, :], 0)
-
-    def see_up(
-        self, state: PgxPosition, player: Player, values: Float[Array, "K N"]
-    ) -> Float[Array, " N"]:
-        return jnp.sum(jnp.where(self.child_mask(state)[:, None], values, 0), axis=0)
 
     def down(
         self,
@@ -96,6 +91,14 @@ class PgxBeliefs(BeliefGame):
         acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actor(state)
         below = jnp.where(acts, reach * policy[child][None, :], reach)
         return jnp.where(self.child_mask(state)[child], below, 0)
+
+    def up(
+        self, state: PgxPosition, values: Float[Array, "2 K N"]
+    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        exists = self.child_mask(state)[:, None]
+        acting = jnp.where(self.actor(state) == 1, values[1], values[0])
+        seen = jnp.sum(jnp.where(exists[None], values, 0), axis=1)
+        return jnp.where(exists, acting, 0), seen
 
     def follow(
         self, state: PgxPosition, pair: Int[Array, "2"], action: Int[Array, ""]
@@ -118,23 +121,11 @@ class PgxBeliefs(BeliefGame):
         return returns.astype(opponent_reach.dtype) * opponent_reach
 
     def encode(self, state: PgxPosition) -> Float[Array, " F"]:
-        """pgx's observation, flattened (shape: `env.observation_shape`), as the player to move
-        sees it, and who that is: 0 or 1."""
+        """pgx's observation, flattened, as the player to move sees it; then that player, 0 or 1."""
         with lenient():
             seen = self.env.observe(state.pgx)
         turn = self._turn(state)
         return jnp.concatenate([seen.astype(float).ravel(), turn.astype(float)[None]])
-
-    def after(self, state: PgxPosition, action: Int[Array, ""]) -> PgxPosition:
-        """The position after a legal action; unspecified after others and at terminals."""
-        with lenient():
-            whole = state.pgx.replace(rewards=jnp.zeros(2, jnp.float32))
-            after = self.env.step(whole, action)
-        return PgxPosition(
-            pgx=_small(after),
-            score=state.score + after.rewards[self.first],
-            num_steps=state.num_steps + 1,
-        )
 
     def _turn(self, state):
         return seat_of(state.pgx.current_player, self.first)
@@ -144,11 +135,16 @@ class PgxBeliefs(BeliefGame):
 
 
 def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
-    """A two-player perfect-information zero-sum game of pgx, given as a `pgx.Env` or by name.
+    """A two-player, zero-sum game of pgx with perfect information, as a belief-level game.
 
-    Player 0 moves first. A game that is not over after `max_depth` steps ends there with the
-    rewards so far; the default is the longest possible episode of a pgx game, and must be given
-    for environments that are not pgx's own. Whether those hide information is not examined.
+    Args:
+      env: a `pgx.Env`, or the name of one. Whether an environment that is not pgx's own hides
+        information is not examined.
+      max_depth: a game that is not over after so many steps ends there with the rewards so far. The
+        default is the longest possible episode of a pgx game; other environments need a value.
+
+    Returns:
+      The game; player 0 moves first.
 
     Raises:
       ValueError: unknown name, not two players, hidden information, chance, or not zero-sum.
@@ -177,7 +173,7 @@ def _small(state):
 
 
 def _check_kind(env):
-    """Refuses those of pgx's own games that are not known to fit."""
+    """Refuses pgx's own games with more players, hidden information or chance."""
     import pgx  # makes arrays when imported: not at the head of this module
 
     allowed = [name for name in pgx.available_envs() if name.startswith((*MAX_DEPTH,))]
@@ -189,7 +185,7 @@ def _check_kind(env):
 
 
 def _check_zero_sum(game: PgxGame):
-    """Refuses games that do not pay zero in sum, as seen in some random ones."""
+    """Refuses games whose payoffs do not add up to zero in some random episodes."""
     noise = np.random.default_rng(0).uniform(size=(game.max_depth, 32, game.num_actions))
     step = jax.jit(jax.vmap(game.step))
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (32, *jnp.shape(x))), game.init())

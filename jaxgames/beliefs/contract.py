@@ -1,21 +1,28 @@
-"""The belief-level contract: what search needs of a game too large to enumerate.
+"""The contract of belief-level games: what search needs of a game too large to enumerate.
 
-A *public state* is what everybody knows. Each of the two players is in one of up to N information
-states there (rows, padded), and has an own reach for each of them. The contract says how rows of a
-public state and rows of its public children belong together, as linear maps downwards (reach) and
-their transposes upwards (counterfactual values), and what terminals are worth. Several rows may
-lead to one (merged information states: Scotland Yard forgets how Mr X came to his station).
+A *public state* is what everybody knows. In it each of the two players is in one of at most N
+information states, its *rows* (padded to N), and has an own reach for each of them: the product of
+the player's own action probabilities on the way there. A game tells how rows of a public state
+lead to rows of its public children. `down` carries reaches to a child; `up`, its transpose, carries
+counterfactual values back. Several rows may lead to one (merged information states: in Scotland
+Yard, how Mr X came to his station no longer matters).
 
-Chance is in the *weight* `W[n0, n1]` of a pair of rows: chance's probability of the world states
-that the pair stands for, from the root on. Two players, zero-sum.
+Chance is in the *weight* `W[n0, n1]` of a pair of rows: chance's probability, from the root on, of
+the world states that the pair stands for.
+
+All games here have two players and are zero-sum. Arrays by action and row are `[A, N]`, as policies
+are.
 """
 
 from __future__ import annotations
 
 import abc
 
-import jax.numpy as jnp
+import jax
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from jaxgames.game_tree import GameTree
 
 PublicState = PyTree  # a game's own record of arrays
 Player = Int[Array, ""] | int  # 0 or 1
@@ -24,14 +31,15 @@ Player = Int[Array, ""] | int  # 0 or 1
 class BeliefGame(abc.ABC):
     """A game at the level of public states and beliefs.
 
-    Subclasses are records (`jaxgames.core.record`): their arrays are leaves, so a game is an
+    Subclasses are records (`jaxgames.core.record`): their arrays are leaves, so that a game is an
     argument of jitted functions. All methods are pure functions of one unbatched public state.
-    Sizes are static: N rows, A actions, K public children at most, F features.
+    Sizes are static: N rows, A actions, at most K public children, F features.
 
-    Rows that are not there (`rows` False) have reach 0 and value 0 wherever they are asked for.
+    In rows that do not exist (`rows` is False) reaches and values are 0. `check_belief_game` tests
+    an implementation.
     """
 
-    # Static fields of every subclass, with `flax.struct.field(pytree_node=False)`.
+    # Static fields of every subclass, declared with `flax.struct.field(pytree_node=False)`.
     name: str
     num_rows: int  # N
     num_actions: int  # A
@@ -40,7 +48,7 @@ class BeliefGame(abc.ABC):
 
     @abc.abstractmethod
     def root(self) -> PublicState:
-        """The first public state at which somebody acts: chance has dealt already."""
+        """The first public state after what chance deals in secret at the start."""
 
     @abc.abstractmethod
     def actor(self, state: PublicState) -> Int[Array, ""]:
@@ -48,40 +56,25 @@ class BeliefGame(abc.ABC):
 
     @abc.abstractmethod
     def rows(self, state: PublicState) -> Bool[Array, "2 N"]:
-        """Which rows of either player stand for an information state."""
+        """Which rows of each player stand for an information state."""
 
     @abc.abstractmethod
-    def legal(self, state: PublicState) -> Bool[Array, "N A"]:
-        """Legal actions in the rows of the actor; all False if nobody acts."""
+    def legal(self, state: PublicState) -> Bool[Array, "A N"]:
+        """Legal actions in the rows of the actor; all False where no player acts."""
 
     @abc.abstractmethod
     def children(self, state: PublicState) -> PublicState:
-        """The public children, on a leading axis K."""
+        """All public children, stacked on a leading axis K."""
+
+    def child(self, state: PublicState, number: Int[Array, ""] | int) -> PublicState:
+        """One public child; games override this where it is cheaper than making all of them."""
+        return jax.tree.map(lambda leaf: leaf[number], self.children(state))
 
     @abc.abstractmethod
     def child_mask(self, state: PublicState) -> Bool[Array, " K"]:
-        """Which of the children are there; none below a terminal."""
+        """Which of the K children exist; none do below a terminal."""
 
     @abc.abstractmethod
-    def act_down(self, state: PublicState, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
-        """The actor's reach in the children, from its reach of each row and action."""
-
-    @abc.abstractmethod
-    def act_up(self, state: PublicState, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        """The actor's values of each row and action, from those in the children."""
-
-    @abc.abstractmethod
-    def see_down(
-        self, state: PublicState, player: Player, reach: Float[Array, " N"]
-    ) -> Float[Array, "K N"]:
-        """The same for a `player` who does not act here."""
-
-    @abc.abstractmethod
-    def see_up(
-        self, state: PublicState, player: Player, values: Float[Array, "K N"]
-    ) -> Float[Array, " N"]:
-        """The same for a `player` who does not act here."""
-
     def down(
         self,
         state: PublicState,
@@ -89,53 +82,87 @@ class BeliefGame(abc.ABC):
         reach: Float[Array, "2 N"],
         policy: Float[Array, "A N"],
     ) -> Float[Array, "2 N"]:
-        """Both players' own reaches in one child, the actor playing `policy`.
+        """Own reaches of both players in a child, from those in `state`.
 
-        `act_down` and `see_down` together. This and `up` are all that sweeps of a tree call:
-        a game overrides them where one pass is cheaper.
+        Args:
+          state: a public state that is not terminal.
+          child: number of the child; in a child that does not exist all reaches are 0.
+          reach: own reaches `[2, N]` of both players in `state`.
+          policy: the actor's action probabilities `[A, N]`; irrelevant at chance states.
+
+        Returns:
+          Reaches `[2, N]`. They are linear in `reach`, and the actor's are linear in `policy`.
         """
-        actor = self.actor(state)
-        acted = self.act_down(state, reach[jnp.maximum(actor, 0)][:, None] * policy.T)[child]
-        seen = [self.see_down(state, p, reach[p])[child] for p in (0, 1)]
-        both = [jnp.where(actor == p, acted, seen[p]) for p in (0, 1)]
-        return jnp.where(self.child_mask(state)[child], jnp.stack(both), 0)
 
+    @abc.abstractmethod
     def up(
         self, state: PublicState, values: Float[Array, "2 K N"]
     ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
-        """From both players' values in the children: the actor's for its actions, and what they
-        are for either player if it is not the actor (for the actor, unspecified).
+        """Counterfactual values in `state` from those in its children: the transpose of `down`.
 
-        Rows and children that are not there have value 0.
+        Args:
+          state: a public state that is not terminal.
+          values: values `[2, K, N]` of both players in the children, 0 in children and rows that do
+            not exist.
+
+        Returns:
+          The actor's values `[A, N]` of its actions (unspecified at chance states), and values
+          `[2, N]` of both players as if they did not act (unspecified for the actor).
         """
-        actions = self.act_up(state, jnp.where(self.actor(state) == 1, values[1], values[0]))
-        return actions.T, jnp.stack([self.see_up(state, p, values[p]) for p in (0, 1)])
 
     @abc.abstractmethod
     def follow(
         self, state: PublicState, pair: Int[Array, "2"], action: Int[Array, ""]
     ) -> Int[Array, "K 2"]:
-        """The rows that a pair of rows becomes in each child if the actor plays `action`.
+        """The pair of rows that a pair of rows becomes in each child.
 
-        -1 where that child is impossible. At chance states the action does not matter.
+        Args:
+          state: a public state that is not terminal.
+          pair: a row of either player.
+          action: what the actor plays; irrelevant at chance states.
+
+        Returns:
+          Rows `[K, 2]`, -1 in children that are impossible for this pair and action.
         """
 
     @abc.abstractmethod
     def weight(self, state: PublicState, pair: Int[Array, "2"]) -> Float[Array, ""]:
-        """W of a pair of rows."""
+        """The weight W of a pair of rows; 0 if chance makes it impossible."""
 
     @abc.abstractmethod
     def compatible(
         self, state: PublicState, player: Player, opponent_reach: Float[Array, " N"]
     ) -> Float[Array, " N"]:
-        """Sum over the opponent's rows of reach times W, for each row of `player`."""
+        """For each row of `player`, the sum of W times reach over the opponent's rows."""
 
     @abc.abstractmethod
     def terminal_values(
         self, state: PublicState, player: Player, opponent_reach: Float[Array, " N"]
     ) -> Float[Array, " N"]:
-        """Counterfactual values of `player` at a terminal; unspecified elsewhere."""
+        """Counterfactual values of `player` at a terminal; unspecified at other states."""
 
     @abc.abstractmethod
     def encode(self, state: PublicState) -> Float[Array, " F"]:
         """Features of the public state for networks."""
+
+    @property
+    def board(self) -> tuple[int, ...] | None:
+        """The shape of the board that the features begin with, or None if there is none."""
+        return None
+
+    def history_places(
+        self, tree: GameTree, table: BeliefGame
+    ) -> tuple[Int[np.ndarray, " H"], Int[np.ndarray, "H 2"]]:
+        """Where histories are in this game's tables; for games that merge information states.
+
+        Args:
+          tree: the H histories of the rules behind this game.
+          table: `tabulate` of this game.
+
+        Returns:
+          The public state's number `[H]` and both players' rows `[H, 2]`, -1 before the root.
+
+        Raises:
+          NotImplementedError: the game does not tell.
+        """
+        raise NotImplementedError(f"{self.name} does not tell the rows of its histories")

@@ -1,4 +1,4 @@
-"""All public states of a belief-level game, where they can be listed."""
+"""All public states of a belief-level game, for games small enough to list them."""
 
 from __future__ import annotations
 
@@ -29,12 +29,19 @@ class Listing:
 
     @property
     def num_inner(self) -> int:
-        """Public states that are not terminal: no search needs more nodes."""
+        """Number of public states that are not terminal: the most nodes that a search can use."""
         return int((np.asarray(self.actor) != TERMINAL).sum())
 
 
 def list_public_states(game: BeliefGame, *, max_states: int = MAX_STATES) -> Listing:
     """Lists a game's public states, level by level.
+
+    Args:
+      game: any belief-level game.
+      max_states: the most public states to list.
+
+    Returns:
+      The listing; its first state is the root of the game.
 
     Raises:
       ValueError: there are more than `max_states`.
@@ -75,11 +82,20 @@ def list_public_states(game: BeliefGame, *, max_states: int = MAX_STATES) -> Lis
 def in_blocks(
     function: Callable[[PublicState], PyTree], states: PublicState, *, size: int = 128
 ) -> PyTree:
-    """A batched function of many public states, compiled for one number of them, in numpy."""
+    """Applies a batched function to many public states, in blocks of one size.
+
+    Args:
+      function: of public states with a leading axis of length `size`; it is compiled once.
+      states: public states with any number of them on the leading axis.
+      size: public states in a block.
+
+    Returns:
+      What the function returns, as NumPy arrays with one entry for each of the states.
+    """
     count = len(jax.tree.leaves(states)[0])
     parts = []
     for begin in range(0, count, size):
         block = np.minimum(np.arange(begin, begin + size), count - 1)
-        found = function(jax.tree.map(lambda x, block=block: x[block], states))
-        parts.append(jax.tree.map(np.asarray, found))
+        values = function(jax.tree.map(lambda x, block=block: x[block], states))
+        parts.append(jax.tree.map(np.asarray, values))
     return jax.tree.map(lambda *x: np.concatenate(x)[:count], *parts)

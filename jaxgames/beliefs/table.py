@@ -1,8 +1,8 @@
-"""The belief-level contract as tables: any game whose public states fit into memory.
+"""Belief-level games as tables: any game whose public states fit into memory.
 
-A public state is its number. Rows of a public state are the players' information states there;
-the tables say which rows become which, in both directions. Built from an explicit game tree, or
-from another implementation of the contract (`tabulate`).
+A public state is its number. The tables say which rows of a public state lead to which rows of its
+children, in both directions. They are built from an explicit game tree (`from_tree`) or from
+another belief-level game (`tabulate`).
 """
 
 from __future__ import annotations
@@ -11,41 +11,43 @@ import functools
 import operator
 
 import flax.struct
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.beliefs.contract import BeliefGame, Player
-from jaxgames.core import CHANCE, TERMINAL, Game, record
-from jaxgames.game_tree import GameTree, enumerate_game, levels
+from jaxgames.core import record
 
 _LONG = 16  # axes longer than this are reduced, shorter ones added up
 State = Int[Array, ""]  # number of a public state
-NOWHERE = -1  # in tables of rows: the child or parent is impossible, or the row is not there
+NOWHERE = -1  # in tables: this child, parent or row does not exist
 
 
 @record
 class BeliefTable(BeliefGame):
-    """S public states in breadth-first order, K children, N rows, A actions."""
+    """A game by its tables: S public states in breadth-first order, K children, N rows, A actions.
+
+    The maps list places: rows `N` of a parent, or action and row as `action * N + row`, or child
+    and row as `child * N + row`.
+    """
 
     name: str = flax.struct.field(pytree_node=False)
     num_rows: int = flax.struct.field(pytree_node=False)
     num_actions: int = flax.struct.field(pytree_node=False)
     num_children: int = flax.struct.field(pytree_node=False)
     max_depth: int = flax.struct.field(pytree_node=False)
-    first: Array  # [] int32 where play starts
+    first: Array  # [] int32 the root
     actors: Array  # [S] int32
     successors: Array  # [S, K] int32, NOWHERE at padding
-    depth: Array  # [S] int32 public states between `first` and here; negative above it
-    information_states: Array  # [S, 2, N] int32 numbers, in the game tree if from one; or NOWHERE
-    legal_actions: Array  # [S, N, A] bool
-    from_act: Array  # [S, I, N] int32 what the actor above did to come here: action * N + row
-    from_see: Array  # [S, H, 2, N] int32 rows above that rows of who did not act come from
-    to_act: Array  # [S, J, A, N] int32 where the actor's rows go: child * N + row
-    to_see: Array  # [S, L, 2, N] int32 the same of who does not act
-    weights: Array  # [S, N0, N1] of pairs of rows; no player has more than its N0 or N1 anywhere
-    payoffs: Array  # [S, N0, N1] weighted payoffs of player 0 at terminals, else 0
+    depth: Array  # [S] int32 steps from `first` to here; negative above it
+    information_states: Array  # [S, 2, N] int32 numbers (a game tree's, if made of one), or NOWHERE
+    legal_actions: Array  # [S, A, N] bool
+    from_act: Array  # [S, I, N] int32 actions and rows of the actor above that lead to its rows
+    from_see: Array  # [S, H, 2, N] int32 rows above that lead to rows of a player who did not act
+    to_act: Array  # [S, J, A, N] int32 children and rows that the actor's actions lead to
+    to_see: Array  # [S, L, 2, N] int32 children and rows that a player who does not act comes to
+    weights: Array  # [S, N0, N1] W of pairs of rows; N0 and N1 are the most that a player has
+    payoffs: Array  # [S, N0, N1] W times the payoff of player 0 at terminals, else 0
     features: Array  # [S, F]
 
     def root(self) -> State:
@@ -57,36 +59,17 @@ class BeliefTable(BeliefGame):
     def rows(self, state: State) -> Bool[Array, "2 N"]:
         return self.information_states[state] != NOWHERE
 
-    def legal(self, state: State) -> Bool[Array, "N A"]:
+    def legal(self, state: State) -> Bool[Array, "A N"]:
         return self.legal_actions[state]
 
     def children(self, state: State) -> Int[Array, " K"]:
         return jnp.maximum(self.successors[state], 0)
 
+    def child(self, state: State, number: Int[Array, ""] | int) -> State:
+        return jnp.maximum(self.successors[state, number], 0)
+
     def child_mask(self, state: State) -> Bool[Array, " K"]:
         return self.successors[state] != NOWHERE
-
-    def act_down(self, state: State, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
-        here = jnp.arange(self.num_children, dtype=jnp.int32)
-        ones = jnp.ones((2, self.num_rows), reach.dtype)
-        down = jax.vmap(self.down, (None, 0, None, None))(state, here, ones, reach.T)
-        return down[:, jnp.maximum(self.actors[state], 0)]
-
-    def act_up(self, state: State, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        return self.up(state, jnp.stack([values, values]))[0].T
-
-    def see_down(
-        self, state: State, player: Player, reach: Float[Array, " N"]
-    ) -> Float[Array, "K N"]:
-        here = jnp.arange(self.num_children, dtype=jnp.int32)
-        both = jnp.stack([reach, reach])
-        down = lambda child: self._seen_down(self.successors[state, child], both)  # noqa: E731
-        return jnp.where(self.child_mask(state)[:, None], jax.vmap(down)(here)[:, player], 0)
-
-    def see_up(
-        self, state: State, player: Player, values: Float[Array, "K N"]
-    ) -> Float[Array, " N"]:
-        return self.up(state, jnp.stack([values, values]))[1][player]
 
     def down(
         self,
@@ -113,7 +96,7 @@ class BeliefTable(BeliefGame):
         return _sum(_take(own.reshape(-1), self.from_act[below]))
 
     def _seen_down(self, below, reach):
-        """Both players' reaches `[2, N]` in a child, as if neither acted."""
+        """Both players' reaches `[2, N]` in a child, as if neither of them acted here."""
         rows = self.from_see[below]
         return jnp.stack([_sum(_take(reach[p], rows[:, p])) for p in range(2)])
 
@@ -122,25 +105,25 @@ class BeliefTable(BeliefGame):
         return _sum(_take(values.reshape(-1), self.to_act[state]))
 
     def _seen_up(self, state, values):
-        """Both players' values `[2, N]`, as if neither acted, from those in the children."""
+        """Both players' values `[2, N]` from the children, as if neither of them acted here."""
         places = self.to_see[state]
         return jnp.stack([_sum(_take(values[p].reshape(-1), places[:, p])) for p in range(2)])
 
     def follow(
         self, state: State, pair: Int[Array, "2"], action: Int[Array, ""]
     ) -> Int[Array, "K 2"]:
-        here = jnp.arange(self.num_children, dtype=jnp.int32)
+        children = jnp.arange(self.num_children, dtype=jnp.int32)
         acting = jnp.maximum(self.actors[state], 0)
         acted = self.to_act[state, :, action, pair[acting]]
         rows = []
         for p in range(2):
             seen = self.to_see[state, :, p, pair[p]]
-            to = jnp.where(
+            row = jnp.where(
                 self.actors[state] == p,
-                _row_in(here, acted, self.num_rows),
-                _row_in(here, seen, self.num_rows),
+                _row_in(children, acted, self.num_rows),
+                _row_in(children, seen, self.num_rows),
             )
-            rows.append(to)
+            rows.append(row)
         return jnp.stack(rows, axis=-1)
 
     def weight(self, state: State, pair: Int[Array, "2"]) -> Float[Array, ""]:
@@ -169,7 +152,7 @@ class BeliefTable(BeliefGame):
 
 @record
 class SteadyTable(BeliefTable):
-    """The same for games in which rows keep their numbers while their player only watches."""
+    """A table in which rows keep their numbers where their player does not act."""
 
     def _seen_down(self, below, reach):
         return jnp.where(self.information_states[below] != NOWHERE, reach, 0)
@@ -180,10 +163,11 @@ class SteadyTable(BeliefTable):
 
 @record
 class AlignedTable(SteadyTable):
-    """The same for games whose rows always keep their numbers and whose actions are public.
+    """A table in which rows always keep their numbers, and actions are public.
 
-    Child k of a decision is action k, so that nothing is looked up row by row: poker, liar's dice,
-    perfect information. (N is what a player may hold at first.)
+    Child k of a decision is where action k leads, so that nothing is looked up row by row. Poker,
+    liar's dice and games of perfect information are like that; N is the number of private states
+    that a player may be dealt.
     """
 
     def down(
@@ -217,13 +201,22 @@ def _row_in(children, places, num_rows):
 def products(
     matrix: Float[Array, "N0 N1"], player: Player, vector: Float[Array, " N"]
 ) -> Float[Array, " N"]:
-    """What each row of `player` gets from a matrix over pairs of rows and the opponent's vector."""
+    """A matrix over pairs of rows times the opponent's vector, for each row of `player`.
+
+    Args:
+      matrix: `[N0, N1]` by rows of player 0 and 1, such as weights or payoffs.
+      player: 0 or 1; may be traced.
+      vector: `[N]` by the opponent's rows.
+
+    Returns:
+      `[N]` by the player's rows, 0 beyond those of the matrix.
+    """
     if not isinstance(player, int):
         both = [products(matrix, p, vector) for p in range(2)]
         return jnp.where(player == 0, *both)
     rows = matrix.T if player == 0 else matrix
-    found = _sum(rows * vector[: len(rows), None])
-    return jnp.zeros_like(vector).at[: len(found)].set(found)
+    totals = _sum(rows * vector[: len(rows), None])
+    return jnp.zeros_like(vector).at[: len(totals)].set(totals)
 
 
 def _sum(values):
@@ -233,191 +226,17 @@ def _sum(values):
     return functools.reduce(operator.add, [values[i] for i in range(values.shape[0])])
 
 
-def belief_table(game: Game | GameTree, *, dtype: str = "float32") -> BeliefTable:
-    """Compiles a two-player zero-sum game, or its explicit tree, into tables.
-
-    Chance may deal privately before the first decision only; later it shows what it does.
-
-    Raises:
-      TreeTooLargeError: too many histories.
-      ValueError: not two players, not zero-sum, or chance deals privately later on.
-    """
-    tree = game if isinstance(game, GameTree) else enumerate_game(game)
-    _check_players(tree)
-    public = tree.public_state
-    count = int(public.max()) + 1
-    _, example = np.unique(public, return_index=True)
-    above = np.where(example == 0, NOWHERE, public[tree.parent[example]])
-    slot = _slots(above)
-    first = _first(tree.actor[example], above)
-    depth = tree.depth[example] - tree.depth[example[first]]
-    rows, aligned = _ranks(tree), False
-    if (kept := _kept(tree, rows, depth[public] > 0)) is not None:
-        rows, aligned = kept, True
-        decided = (depth > 0) & (tree.actor[tree.parent[example]] >= 0)
-        slot = np.where(decided, tree.parent_action[example], slot)
-    num_children = int(max(slot.max() + 1, tree.num_actions if aligned else 1))
-    states = _row_table(tree, rows, count)
-    num_rows = states.shape[2]
-    chance = tree.chance_prob.copy()
-    for level in levels(tree.parent):
-        chance[level] *= chance[tree.parent[level]]
-    weights, payoffs = np.zeros((2, count, num_rows, num_rows))
-    ended = tree.actor == TERMINAL
-    np.add.at(weights, (public, rows[0], rows[1]), chance)
-    np.add.at(payoffs, (public, rows[0], rows[1]), np.where(ended, chance * tree.returns[:, 0], 0))
-    successors = np.full((count, num_children), NOWHERE)
-    successors[above[1:], slot[1:]] = np.arange(1, count)
-    return (AlignedTable if aligned else BeliefTable)(
-        name=tree.game,
-        num_rows=num_rows,
-        num_actions=tree.num_actions,
-        num_children=num_children,
-        max_depth=int(depth.max()),
-        first=jnp.int32(first),
-        actors=jnp.asarray(tree.actor[example], jnp.int32),
-        successors=jnp.asarray(successors, jnp.int32),
-        depth=jnp.asarray(depth, jnp.int32),
-        information_states=jnp.asarray(states, jnp.int32),
-        weights=jnp.asarray(trimmed(weights, states != NOWHERE), dtype),
-        payoffs=jnp.asarray(trimmed(payoffs, states != NOWHERE), dtype),
-        features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
-        **_maps(tree, rows, slot, depth, successors.shape, num_rows),
-    )
-
-
 def trimmed(
-    matrices: Float[np.ndarray, "S N N"], there: Bool[np.ndarray, "S 2 N"]
+    matrices: Float[np.ndarray, "S N N"], exists: Bool[np.ndarray, "S 2 N"]
 ) -> Float[np.ndarray, "S N0 N1"]:
-    """Matrices over pairs of rows, as large as the rows that are `there` anywhere make them."""
-    first, second = (int(np.flatnonzero(rows).max()) + 1 for rows in there.any(axis=0))
-    return matrices[:, :first, :second]
+    """Matrices over pairs of rows, without the rows that a player has in no public state.
 
+    Args:
+      matrices: `[S, N, N]` by public state and rows of player 0 and 1.
+      exists: which rows exist `[S, 2, N]`.
 
-def _check_players(tree):
-    if tree.num_players != 2:
-        raise ValueError(f"{tree.game} has {tree.num_players} players; a public table needs 2")
-    off = np.abs(tree.returns.sum(axis=1)).max()
-    if off > 1e-9:
-        raise ValueError(f"{tree.game} is not zero-sum: returns add up to {off:g} somewhere")
-
-
-def _slots(above):
-    """Number of each public state among its siblings."""
-    siblings = np.argsort(above[1:], kind="stable")
-    sizes = np.bincount(above[1:], minlength=len(above))
-    slot = np.zeros(len(above), np.int64)
-    slot[1 + siblings] = np.arange(len(above) - 1) - (np.cumsum(sizes) - sizes)[above[1:][siblings]]
-    return slot
-
-
-def _ranks(tree):
-    """Row of each history for both players `[2, H]`: its information state's rank."""
-    places = []
-    for player in range(2):
-        pairs = np.stack([tree.public_state, tree.information_state[:, player]])
-        distinct, place = np.unique(pairs, axis=1, return_inverse=True)
-        begin = np.searchsorted(distinct[0], distinct[0])
-        places.append((np.arange(distinct.shape[1]) - begin)[place])
-    return np.stack(places)
-
-
-def _kept(tree, rows, below):
-    """Rows by what they were at first, if that tells them apart and actions are public; or None.
-
-    `below` are the histories after the first decision's public state.
+    Returns:
+      `[S, N0, N1]`: N0 and N1 are the numbers of rows up to the last that exists anywhere.
     """
-    rows = rows.copy()
-    for level in levels(tree.parent):
-        later = np.flatnonzero(below[level]) + level.start
-        rows[:, later] = rows[:, tree.parent[later]]
-    child = np.flatnonzero(below & (tree.actor[tree.parent] >= 0))
-    pairs = [
-        (tree.public_state, rows[player], tree.information_state[:, player]) for player in range(2)
-    ]
-    above = tree.public_state[tree.parent[child]]
-    pairs.append((above, tree.parent_action[child], tree.public_state[child]))
-    return rows if all(map(_one_to_one, *zip(*pairs, strict=True))) else None
-
-
-def _one_to_one(place, these, those):
-    """Whether at each place these and those numbers stand for each other."""
-    counts = [
-        np.unique(np.stack(columns), axis=1).shape[1]
-        for columns in ((place, these), (place, those), (place, these, those))
-    ]
-    return counts[0] == counts[1] == counts[2]
-
-
-def _row_table(tree, rows, count):
-    """Numbers of information states by public state, player and row `[S, 2, N]`."""
-    states = np.full((count, 2, int(rows.max()) + 1), NOWHERE)
-    for player in range(2):
-        states[tree.public_state, player, rows[player]] = tree.information_state[:, player]
-    return states
-
-
-def _first(actors, above):
-    """The public state where play starts: below chance moves that show nothing."""
-    state = 0
-    while actors[state] == CHANCE and (above == state).sum() == 1:
-        state = int(np.argmax(above == state))
-    return state
-
-
-def _paths(above, slot, depth, num_children):
-    """One-hot numbers of the child taken at every depth `[S, D * K]`."""
-    path = np.zeros((len(above), max(int(depth.max()), 1), num_children))
-    for state in range(1, len(above)):  # parents come first
-        if depth[state] > 0:
-            path[state] = path[above[state]]
-            path[state, depth[state] - 1, slot[state]] = 1
-    return path.reshape(len(above), -1)
-
-
-def _maps(tree, rows, slot, depth, shape, num_rows):
-    """Which rows become which: the tables of `BeliefTable` in both directions."""
-    count, num_children = shape
-    child = np.flatnonzero(depth[tree.public_state] > 0)
-    parent, below = tree.parent[child], tree.public_state[child]
-    state, k = tree.public_state[parent], slot[below]
-    actor = tree.actor[parent]
-    legal = np.zeros((count, num_rows, tree.num_actions), bool)
-    decides = np.flatnonzero(tree.actor >= 0)
-    legal[tree.public_state[decides], rows[tree.actor[decides], decides]] = tree.legal[decides]
-    to_act = np.full((count, num_children, tree.num_actions, num_rows), NOWHERE)
-    to_see = np.full((count, num_children, 2, num_rows), NOWHERE)
-    from_act = np.full((count, 1, num_rows), NOWHERE)
-    from_see = np.full((count, 1, 2, num_rows), NOWHERE)
-    for player in range(2):
-        before, after = rows[player, parent], rows[player, child]
-        acts, action = actor == player, tree.parent_action[child]
-        sees, place = ~acts, k * num_rows + after
-        for chosen, table, where, value in (
-            (acts, from_act, (below, 0, after), action * num_rows + before),
-            (sees, from_see, (below, 0, player, after), before),
-            (acts, to_act, (state, k, action, before), place),
-            (sees, to_see, (state, k, player, before), place),
-        ):
-            some = tuple(i[chosen] if isinstance(i, np.ndarray) else i for i in where)
-            _fill(tree, table, some, value[chosen])
-    tables = dict(
-        from_act=from_act, from_see=from_see, to_act=_short(to_act), to_see=_short(to_see)
-    )
-    found = {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
-    return dict(found, legal_actions=jnp.asarray(legal))
-
-
-def _short(places):
-    """Lists along axis 1 without gaps, as short as the longest."""
-    longest = max(int((places != NOWHERE).sum(axis=1).max()), 1)
-    return -np.sort(-places, axis=1)[:, :longest]
-
-
-def _fill(tree, table, places, values):
-    table[places] = values
-    if (table[places] != values).any():
-        raise ValueError(
-            f"{tree.game}: an information state splits up within a public state, because chance"
-            " deals privately after the first decision; a public table cannot hold that"
-        )
+    first, second = (int(np.flatnonzero(rows).max()) + 1 for rows in exists.any(axis=0))
+    return matrices[:, :first, :second]

@@ -1,15 +1,18 @@
-"""Scotland Yard at the level of beliefs: Mr X's rows are the stations at which he may be.
+"""Scotland Yard as a belief-level game: Mr X's rows are the stations at which he may be.
 
-How he came to a station is forgotten (merged information states): his own reach of a station is the
-sum over his routes. The detectives, who know all but his station, have one row, row 0.
+Information states are merged: how Mr X came to a station does not matter for the rest of the game,
+so his own reach of a station is the sum over his routes. The detectives know everything but his
+station; they have one row, row 0.
 
-Public children, by who acts:
-- Mr X: one per ticket, then the double card.
-- a detective: two per move (the last move: to pass); after the first the game goes on or Mr X is
-  through, after the second he has lost, caught or stuck. That this happened is public.
-- Mr X shows himself: a public event that tells one station in N. So that not every node has N
-  children it is made of two, nodes of CHANCE at which nothing is drawn: first the block of about
-  sqrt(N) stations in which he is, then the station in it. London has K = 28 children, not 199.
+Public children, by actor:
+- Mr X: one for each ticket, then one for the double card.
+- A detective: two for each move (the last move is to pass). In the first of the two the game goes
+  on, or Mr X has survived the last round; in the second he has lost, because he was caught or
+  cannot move. Which of the two happened is public.
+- Mr X shows himself: a public event with one outcome for each of the N stations. To keep the number
+  of children small it is split into two CHANCE nodes at which nothing is drawn: first the block of
+  about sqrt(N) stations that he is in is shown, then his station in it. In London this takes
+  K = 28 children instead of 199.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.beliefs.contract import BeliefGame, Player
 from jaxgames.core import CHANCE, TERMINAL, record
+from jaxgames.game_tree import GameTree
 from jaxgames.scotland_yard.board import (
     LOST,
     RUNNING,
@@ -35,6 +39,7 @@ from jaxgames.scotland_yard.board import (
     encode,
     mr_x_legal,
 )
+from jaxgames.scotland_yard.histories import history_places
 from jaxgames.scotland_yard.maps import BLACK, NOWHERE, Moves
 from jaxgames.scotland_yard.rules import ScotlandYard
 
@@ -44,7 +49,7 @@ _DOUBLE = BLACK + 1  # Mr X's child after a double card
 
 @record
 class YardPublicState:
-    """What everybody knows."""
+    """What everybody knows of a position."""
 
     board: Board
     possible: Array  # [N] bool stations at which Mr X may be
@@ -55,9 +60,10 @@ class YardPublicState:
 
 @record
 class ScotlandYardBeliefs(BeliefGame):
-    """Actions are those of the `game`. Built by `scotland_yard_beliefs`.
+    """Scotland Yard from the deal of the detectives on, built by `scotland_yard_beliefs`.
 
-    Nothing is drawn after the start, so W is the same for all pairs of rows that are there.
+    Actions are those of the `game`. Chance moves nothing after the start, so W is the same for all
+    pairs of rows that exist.
     """
 
     name: str = flax.struct.field(pytree_node=False)
@@ -84,12 +90,12 @@ class ScotlandYardBeliefs(BeliefGame):
     def rows(self, state: YardPublicState) -> Bool[Array, "2 N"]:
         return jnp.stack([state.possible, self._row_0() & jnp.any(state.possible)])
 
-    def legal(self, state: YardPublicState) -> Bool[Array, "N A"]:
+    def legal(self, state: YardPublicState) -> Bool[Array, "A N"]:
         board, stations = state.board, self._stations()
-        his = mr_x_legal(self.table, board, stations, self._goes_on(board), self.game.rounds)
-        theirs = self._row_0()[:, None] & detective_legal(self.table, board)[None, :]
+        his = mr_x_legal(self.table, board, stations, self._goes_on(board), self.game.rounds).T
+        theirs = detective_legal(self.table, board)[:, None] & self._row_0()[None]
         actor = self.actor(state)
-        legal = jnp.where(actor == 0, his & state.possible[:, None], theirs)
+        legal = jnp.where(actor == 0, his & state.possible[None], theirs)
         return legal & (actor >= 0)
 
     def children(self, state: YardPublicState) -> YardPublicState:
@@ -99,36 +105,48 @@ class ScotlandYardBeliefs(BeliefGame):
 
     def child_mask(self, state: YardPublicState) -> Bool[Array, " K"]:
         actor, k = self.actor(state), self._children()
-        there = jnp.any(self.children(state).possible, axis=1) & (actor != TERMINAL)
+        possible = jnp.any(self.children(state).possible, axis=1) & (actor != TERMINAL)
         move = self._move_of_child()
         played = detective_legal(self.table, state.board)[move] & (k < 2 * (self.num_open + 1))
-        return there & ((actor != 1) | played)
+        return possible & ((actor != 1) | played)
 
-    def act_down(self, state: YardPublicState, reach: Float[Array, "N A"]) -> Float[Array, "K N"]:
+    def down(
+        self,
+        state: YardPublicState,
+        child: Int[Array, ""] | int,
+        reach: Float[Array, "2 N"],
+        policy: Float[Array, "A N"],
+    ) -> Float[Array, "2 N"]:
+        actor = self.actor(state)
+        acted = self._acted_down(state, reach[jnp.maximum(actor, 0)][None] * policy)[child]
+        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == actor
+        seen = [jnp.where(self._stays(state, p), reach[p][None], 0.0)[child] for p in range(2)]
+        below = jnp.where(acts, acted[None], jnp.stack(seen))
+        return jnp.where(self.child_mask(state)[child], below, 0)
+
+    def up(
+        self, state: YardPublicState, values: Float[Array, "2 K N"]
+    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        actions = self._acted_up(state, jnp.where(self.actor(state) == 1, values[1], values[0]))
+        seen = [jnp.sum(jnp.where(self._stays(state, p), values[p], 0.0), axis=0) for p in range(2)]
+        return actions, jnp.stack(seen)
+
+    def _acted_down(self, state, reach):
+        """The actor's reaches `[K, N]` in the children, from those of its actions `[A, N]`."""
         reach = jnp.where(self.legal(state), reach, 0.0)
-        theirs = jnp.where(self.child_mask(state), reach[0, self._move_of_child()], 0.0)
+        theirs = jnp.where(self.child_mask(state), reach[self._move_of_child(), 0], 0.0)
         theirs = jnp.where(self._row_0()[None, :], theirs[:, None], 0.0)
         return jnp.where(state.board.turn == 0, self._arrivals(reach), theirs)
 
-    def act_up(self, state: YardPublicState, values: Float[Array, "K N"]) -> Float[Array, "N A"]:
-        his_moves = jnp.where(
-            self.table.to == NOWHERE, 0.0, values[self.table.ticket, self.table.to]
-        )
-        his = jnp.concatenate([his_moves, values[_DOUBLE][:, None]], axis=1)
+    def _acted_up(self, state, values):
+        """The actor's values `[A, N]` of its actions, from those in the children `[K, N]`."""
+        table = self.table
+        his_moves = jnp.where(table.to == NOWHERE, 0.0, values[table.ticket, table.to])
+        his = jnp.concatenate([his_moves.T, values[_DOUBLE][None]])
         by_child = jnp.where(self.child_mask(state), values[:, 0], 0.0)
         theirs = jnp.zeros(self.num_actions, values.dtype).at[self._move_of_child()].add(by_child)
-        theirs = jnp.where(self._row_0()[:, None], theirs[None, :], 0.0)
+        theirs = jnp.where(self._row_0()[None], theirs[:, None], 0.0)
         return jnp.where(self.legal(state), jnp.where(state.board.turn == 0, his, theirs), 0.0)
-
-    def see_down(
-        self, state: YardPublicState, player: Player, reach: Float[Array, " N"]
-    ) -> Float[Array, "K N"]:
-        return jnp.where(self._seen(state, player), reach[None, :], 0.0)
-
-    def see_up(
-        self, state: YardPublicState, player: Player, values: Float[Array, "K N"]
-    ) -> Float[Array, " N"]:
-        return jnp.sum(jnp.where(self._seen(state, player), values, 0.0), axis=0)
 
     def follow(
         self, state: YardPublicState, pair: Int[Array, "2"], action: Int[Array, ""]
@@ -140,13 +158,13 @@ class ScotlandYardBeliefs(BeliefGame):
         row = jnp.where((actor == 0) & ~double, goes, station)
         by_mr_x = k == jnp.where(double, _DOUBLE, ticket)
         by_player = jnp.where(actor == 0, by_mr_x, self._move_of_child() == action)
-        legal = self.legal(state)[jnp.where(actor == 0, station, 0), action]
-        there = self.children(state).possible[:, row] & self.child_mask(state)
-        there &= self._pair_there(state, pair) & jnp.where(actor >= 0, by_player & legal, True)
-        return jnp.where(there[:, None], jnp.stack([row, jnp.int32(0)])[None, :], -1)
+        legal = self.legal(state)[action, jnp.where(actor == 0, station, 0)]
+        possible = self.children(state).possible[:, row] & self.child_mask(state)
+        possible &= self._pair_exists(state, pair) & jnp.where(actor >= 0, by_player & legal, True)
+        return jnp.where(possible[:, None], jnp.stack([row, jnp.int32(0)])[None, :], -1)
 
     def weight(self, state: YardPublicState, pair: Int[Array, "2"]) -> Float[Array, ""]:
-        return jnp.where(self._pair_there(state, pair), self.deal, 0.0)
+        return jnp.where(self._pair_exists(state, pair), self.deal, 0.0)
 
     def compatible(
         self, state: YardPublicState, player: Player, opponent_reach: Float[Array, " N"]
@@ -162,9 +180,17 @@ class ScotlandYardBeliefs(BeliefGame):
         return jnp.where((state.result == WON) == (player == 0), values, -values)
 
     def encode(self, state: YardPublicState) -> Float[Array, " F"]:
-        """As in Schmid et al. 2023 (see `board.encode`); that Mr X shows himself: nobody moves."""
+        """Features as in Schmid et al. 2023 (see `board.encode`).
+
+        Where Mr X shows himself, and at the end, no player is marked as moving next.
+        """
         running = self.actor(state) >= 0
         return encode(state.board, running, self.num_rows, self.game.rounds)
+
+    def history_places(
+        self, tree: GameTree, table: BeliefGame
+    ) -> tuple[Int[np.ndarray, " H"], Int[np.ndarray, "H 2"]]:
+        return history_places(self.game, tree, table)
 
     def _after_mr_x(self, state):
         """The children after each ticket and after the double card."""
@@ -181,7 +207,8 @@ class ScotlandYardBeliefs(BeliefGame):
         )
 
     def _after_detective(self, state):
-        """The children after each move: the game goes on or Mr X is through; Mr X has lost."""
+        """Two children after each move: in the first the game goes on, or Mr X has survived the
+        last round; in the second he has lost."""
         station, last = state.board.detectives[state.board.turn - 1], self.num_actions - 1
         move = jnp.append(jnp.arange(self.num_open, dtype=jnp.int32), jnp.int32(last))
         slot = jnp.minimum(move, last - 1)
@@ -202,7 +229,7 @@ class ScotlandYardBeliefs(BeliefGame):
         )
 
     def _lost(self, before, boards, through):
-        """[C, N] where Mr X has lost after each move: caught, or in his turn unable to move."""
+        """Stations `[C, N]` where Mr X has lost after each move: caught, or unable to move."""
         mover = before.turn - 1
         target = boards.detectives[:, mover]
         others = jnp.arange(self.game.detectives, dtype=jnp.int32) != mover
@@ -213,7 +240,7 @@ class ScotlandYardBeliefs(BeliefGame):
         return stuck | (self._stations()[None, :] == target[:, None])
 
     def _goes_on(self, board):
-        """[N, M] whether Mr X, after each of his moves, could make another one at once."""
+        """Whether Mr X could move again at once after each of his moves `[N, M]`."""
         if not self.game.doubles:
             return jnp.zeros(self.table.to.shape, bool)
         opens = self.num_lines - self._lines_to(board.detectives) > 0
@@ -221,10 +248,10 @@ class ScotlandYardBeliefs(BeliefGame):
         return jnp.stack(after)[self.table.ticket, self.table.to]
 
     def _lines_to(self, stations):
-        """[N, 4] number of moves into any of `stations`, by where from and ticket."""
+        """Numbers of moves into any of `stations` `[N, 4]`, by origin and ticket."""
         to, ticket = self.table.to[stations], self.table.ticket[stations]
-        there = (to != NOWHERE) & (stations != NOWHERE)[:, None]
-        return jnp.zeros_like(self.num_lines).at[to, ticket].add(there.astype(jnp.int32))
+        exists = (to != NOWHERE) & (stations != NOWHERE)[:, None]
+        return jnp.zeros_like(self.num_lines).at[to, ticket].add(exists.astype(jnp.int32))
 
     def _after_showing(self, state):
         """The children after each block, or after each station of the block."""
@@ -241,28 +268,28 @@ class ScotlandYardBeliefs(BeliefGame):
         )
 
     def _arrivals(self, reach):
-        """[K, N] the sum of `reach` [N, A] over Mr X's moves, by ticket and by where they lead."""
+        """Sums `[K, N]` of `reach` `[A, N]` over Mr X's moves, by ticket and where they lead."""
         table = self.table
-        arriving = jnp.where(table.to == NOWHERE, 0.0, reach[table.to, table.back])
+        arriving = jnp.where(table.to == NOWHERE, 0.0, reach[table.back, table.to])
         by_ticket = [
             jnp.sum(jnp.where(table.ticket == ticket, arriving, 0.0), axis=1)
             for ticket in range(BLACK + 1)
         ]
-        known = jnp.stack([*by_ticket, reach[:, -1]])
-        return jnp.pad(known, ((0, self.num_children - len(known)), (0, 0)))
+        by_child = jnp.stack([*by_ticket, reach[-1]])
+        return jnp.pad(by_child, ((0, self.num_children - len(by_child)), (0, 0)))
 
-    def _seen(self, state, player):
-        """[K, N] which rows of `player` stay in each child if the other one or nobody acts."""
+    def _stays(self, state, player):
+        """Which rows of `player` `[K, N]` each child has, if another player or nobody acts."""
         mask = self.child_mask(state)[:, None]
         theirs = mask & self.rows(state)[1][None, :]
-        return jnp.where(player == 0, mask & self.children(state).possible, theirs)
+        return mask & self.children(state).possible if player == 0 else theirs
 
-    def _pair_there(self, state, pair):
+    def _pair_exists(self, state, pair):
         rows = self.rows(state)
         return (pair >= 0).all() & rows[0, pair[0]] & rows[1, pair[1]]
 
     def _move_of_child(self):
-        """[K] the action of a detective that leads to each child."""
+        """The action of a detective `[K]` that leads to each child."""
         option = self._children() // 2
         return jnp.where(option < self.num_open, option, self.num_actions - 1)
 
@@ -279,10 +306,15 @@ class ScotlandYardBeliefs(BeliefGame):
 def scotland_yard_beliefs(
     game: ScotlandYard, *, detective_starts: Sequence[int] = ()
 ) -> ScotlandYardBeliefs:
-    """The game at the level of beliefs, from the deal of the detectives on.
+    """The belief-level game of Scotland Yard, from the deal of the detectives on.
 
-    `detective_starts` are their stations, which must be given if the game deals them. Games that
-    differ in them alone differ in arrays alone, so they are batched with `jax.vmap`.
+    Args:
+      game: the rules.
+      detective_starts: the detectives' stations; needed if the game deals them. Games that differ
+        in nothing else differ in their arrays alone, so `jax.vmap` batches them.
+
+    Returns:
+      The game; its root is where Mr X makes his first move.
 
     Raises:
       ValueError: `detective_starts` is no possible deal.
@@ -332,8 +364,8 @@ def _check_deal(game, starts):
         )
 
 
-def _select(condition, one, other):
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
+def _select(condition, first, second):
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
 
 
 def _repeat(leaf, like):

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, record
 from jaxgames.registry import register
 from jaxgames.scotland_yard import editions
@@ -270,6 +271,12 @@ class ScotlandYard(Game):
         running = state.actor >= 0
         shared = encode(state.board, running, self.num_stations, self.rounds)
         return jnp.concatenate([own.astype(float), (stations == state.shown).astype(float), shared])
+
+    def belief_game(self) -> BeliefGame:
+        """The game by public states and Mr X's stations; see `scotland_yard_beliefs`."""
+        from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs  # which imports the rules
+
+        return scotland_yard_beliefs(self)
 
     def render(self, state: ScotlandYardState) -> str:
         board, result = state.board, ("", ": Mr X has lost", ": Mr X has won")[int(state.result)]

@@ -1,27 +1,38 @@
-"""Best responses to agents whose policies are known, learned by search (Timbers et al. 2020).
+"""Approximate best responses: how much can be won against a fixed agent, by search or by rules.
 
-With the opponent fixed, a game is a game of chance for the one who responds. Its parts:
+With the opponent's policy fixed, a game is a game of chance for the player who responds: the
+*responder* (Timbers et al. 2020).
 
-- `episodes.Playable`: the game; a `DecisionTree` if it enumerates, else an `IndexedGame`.
-- `Opponent`: who plays against the responder. `policy(node)` is asked inside of searches,
-  `act(node, key)` in games, where by default it draws from `policy`. See `opponents`.
-- `Belief`: where the game may be by what the responder knows, exactly: `posterior.Posterior` of a
-  compiled game, `PerfectInformation`, or one of a game's own that keeps a memory (of the chances of
-  hands, say) and is told of every decision.
-- `ResponseGame` puts them together, and says which player responds.
+- `response_game`: `ResponseGame` puts a game, an `Opponent`, a `Belief` and the responder's seat
+  together.
+- `opponents`: uniform play, tables over the information states of a compiled game, functions of the
+  state of a game that is played by its rules.
+- `posterior`: exact beliefs in a compiled game, by Bayes; `build_response_game`.
+- `ismcts_br`: search for a best response (ISMCTS-BR), guided by a network or by nothing.
+- `response_matches`: what a searching responder wins, by games or as a table that is evaluated
+  exactly.
+- `local_best_response`: a lower bound on the exploitability of hold'em agents.
+- `holdem_opponents`, `holdem_chumps`: hold'em against policies by hand, and exact responses to
+  opponents who do not look at their cards.
 
-`ismcts_br.search` searches from one place for the responder; `games` plays with it, and composes
-all that it would do into a table. `train.best_response_training` trains the network that it asks.
+`train.best_response_training` trains the network that guides the search.
 
-    source = enumerate_game(make("leduc_poker"))
-    tree = build_decision_tree(source)
-    response = against(source, tree, policies, responder=0)
-    settings = IsmctsBr(simulations=1000, scale=13.0)
-    payoffs = games.play(response, None, key, settings=settings, num_games=1000)
+Example:
 
-In a game by its rules, with an opponent whose policy is a function of the state:
-
-    game = indexed_game(make("limit_holdem"), num_states=2**31 - 1)
-    opponent = by_rules(game, policy, params)  # policy(params, state) -> [A]
-    response = ResponseGame(game=game, opponent=opponent, belief=mine, responder=jnp.int32(0))
+    >>> import jax
+    >>> import numpy as np
+    >>> import jaxgames
+    >>> from solvers.approximate_best_response import response_matches
+    >>> from solvers.approximate_best_response.ismcts_br import IsmctsBr
+    >>> from solvers.approximate_best_response.posterior import build_response_game
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> source = jaxgames.enumerate_game(jaxgames.make("kuhn_poker"))
+    >>> uniform = [np.full((count, 2), 0.5) for count in source.num_decisions]
+    >>> response = build_response_game(source, build_decision_tree(source), uniform, responder=0)
+    >>> settings = IsmctsBr(simulations=100, scale=2.0)  # payoffs in Kuhn poker are up to 2
+    >>> payoffs = response_matches.play(
+    ...     response, None, jax.random.key(0), settings=settings, num_games=200
+    ... )
+    >>> payoffs.shape, bool(payoffs.mean() > 0)
+    ((200,), True)
 """

@@ -1,17 +1,24 @@
-"""Exact responses to opponents who do not look at their cards, in two-player hold'em.
+"""Exact best responses to opponents who do not look at their cards, in two-player hold'em.
 
-Such a *chump* may hold any hand at any time, so the cards of a responder are worth their equity
-against a random hand, and the betting of a round is left behind but for what both have paid. Values
-of all hands at all boards are computed from the last round up: on the river for each of the 1,981
-possible equities, then by averages over the next card for all hands on 16,432 turns, 1,755 flops.
-(Johanson, Waugh, Bowling, Zinkevich 2011, "Accelerating best response calculation in large
-extensive games", Table 1, has such values.)
+The responder's cards against such a *chump* are worth their equity against a random hand, and all
+that a betting round leaves behind is what both players have paid. Values of all hands on all boards
+are computed from the last round backwards: on the river for each of the 1,981 possible equities,
+then by averages over the next card for all hands on 16,432 turns and 1,755 flops up to isomorphism.
+Johanson, Waugh, Bowling, Zinkevich 2011 ("Accelerating best response calculation in large extensive
+games"), Table 1, publishes such values.
 
-    chump = chumps(limit_holdem())["always call"]
-    found = responses(limit_holdem(), chump, (Plan(), Plan(rule=local)))
-    print(found[0].values)  # chips that the responder wins on average, by its seat
+A responder plays the best response, or by the rule of local best response, whose value is computed
+exactly here.
 
-The responder plays best, or by the rule of local best response, whose value is exact here.
+Example:
+
+    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from solvers.approximate_best_response.holdem_chumps import chumps
+    >>> chump = chumps(limit_holdem())["always call"]
+    >>> chump.weights  # of fold, call and raise
+    (0.0, 1.0, 0.0)
+
+`chump_responses(limit_holdem(), chump)` then computes what a best response wins, in a minute.
 """
 
 from __future__ import annotations
@@ -42,34 +49,38 @@ from jaxgames.holdem.ranges import HANDS, NUM_HANDS
 from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
 from solvers.approximate_best_response import local_best_response
 
-_BATCH = 16  # boards at once
-Values = dict[int, Float[Array, "..."]]  # in chips, by what both have paid
+_BATCH = 16  # boards side by side
+Values = dict[int, Float[Array, "..."]]  # in chips, by what both players have paid
 
 
 @dataclasses.dataclass(frozen=True)
 class Chump:
-    """Plays legal actions in proportion to their weights, whatever its cards; calls, or checks, if
-    all legal ones have none."""
+    """A player who ignores its cards: it draws legal actions in proportion to fixed weights.
+
+    It calls, or checks, if all legal actions have weight 0.
+    """
 
     weights: tuple[float, ...]  # of fold, call, and every raise of the rules
 
     def __post_init__(self):
         if not self.weights or min(self.weights) < 0 or not any(self.weights):
-            raise ValueError(f"weights={self.weights} must be at least 0, and some above")
+            raise ValueError(f"weights={self.weights} must be at least 0, and one of them above 0")
 
     def probabilities(self, legal: Bool[Array, " A"]) -> Float[Array, " A"]:
-        """Of all actions.
+        """Returns the probabilities of all actions, given the legal ones.
 
         Raises:
           ValueError: the game has another number of actions.
         """
         if len(self.weights) != len(legal):
-            raise ValueError(f"weights={self.weights} must be of {len(legal)} actions")
+            raise ValueError(
+                f"weights={self.weights} must have one entry for each of {len(legal)} actions"
+            )
         return in_proportion(jnp.array(self.weights, jnp.float32), legal)
 
 
 def in_proportion(weights: Float[Array, " A"], legal: Bool[Array, " A"]) -> Float[Array, " A"]:
-    """What a chump of these weights does; it calls if all legal actions have none."""
+    """Returns a chump's policy over the legal actions; it calls if they all have weight 0."""
     weights = jnp.where(legal, weights, 0)
     calls = (jnp.arange(len(legal)) == CALL).astype(weights.dtype)
     weights = jnp.where(jnp.any(weights > 0), weights, calls)
@@ -77,20 +88,22 @@ def in_proportion(weights: Float[Array, " A"], legal: Bool[Array, " A"]) -> Floa
 
 
 def chumps(game: Poker) -> dict[str, Chump]:
-    """Those of the literature: one action always, calls or raises at random, all at random.
+    """Returns the chumps of the literature by name.
+
+    They always choose one action, or call or raise at random, or choose any action at random.
 
     Raises:
       ValueError: a no-limit game without `bets`.
     """
     if not game.limit and not game.bets:
-        raise ValueError(f"{game} must have limits or bets: there are too many raises")
+        raise ValueError(f"{game} must be a limit game or have bets: it has too many raises")
     raises = ["raise"] if game.limit else [_bet_name(bet) for bet in game.bets]
     names = ["fold", "call", *raises]
     single = np.eye(len(names)).tolist()
-    found = {f"always {name}": tuple(row) for name, row in zip(names, single, strict=True)}
-    found["call or raise"] = (0.0, *(1.0 for _ in names[1:]))
-    found["uniform"] = tuple(1.0 for _ in names)
-    return {name: Chump(weights) for name, weights in found.items()}
+    weights = {f"always {name}": tuple(row) for name, row in zip(names, single, strict=True)}
+    weights["call or raise"] = (0.0, *(1.0 for _ in names[1:]))
+    weights["uniform"] = tuple(1.0 for _ in names)
+    return {name: Chump(weights) for name, weights in weights.items()}
 
 
 def _bet_name(bet):
@@ -98,37 +111,37 @@ def _bet_name(bet):
 
 
 class _Fold(NamedTuple):
-    """The hand is over."""
+    """The hand is over by a fold."""
 
-    chips: int  # that the responder has won
+    chips: int  # won by the responder
 
 
 class _End(NamedTuple):
-    """The round is over."""
+    """The betting round is over."""
 
     paid: int  # by both
 
 
 class _Decision(NamedTuple):
-    """Somebody acts."""
+    """A player acts."""
 
-    chances: tuple[float, ...] | None  # of the opponent's actions; None: the responder acts
+    chances: tuple[float, ...] | None  # of the chump's actions; None where the responder acts
     actions: tuple[int, ...]
     children: tuple  # by action
     paid: tuple[int, int]  # by the responder, and by the opponent
 
 
-_Street = dict[int, _Decision]  # first decisions by what both have paid; none where all are all-in
+_Street = dict[int, _Decision]  # first decisions, by what both have paid, unless all-in
 Rule = Callable[[_Decision, list[Array], Array], Array]
 
 
-def best(node: _Decision, values: list[Array], equity: Array) -> Array:
-    """The rule of a best response: the action of the highest value."""
+def best_value(node: _Decision, values: list[Array], equity: Array) -> Array:
+    """The value by a best response: that of the best action."""
     return functools.reduce(jnp.maximum, values)
 
 
-def local(node: _Decision, values: list[Array], equity: Array) -> Array:
-    """The rule of local best response; equity is chances to win less chances to lose."""
+def local_value(node: _Decision, values: list[Array], equity: Array) -> Array:
+    """The value by local best response; `equity` is the chance of winning minus that of losing."""
     win, (own, other) = (1 + equity) / 2, node.paid
     pot, asked = own + other, max(node.paid) - own
     highest, value = None, None
@@ -149,38 +162,53 @@ def local(node: _Decision, values: list[Array], equity: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """How a responder plays: by a rule, among the actions that are allowed in each round, all if
-    none are given."""
+class ResponsePlan:
+    """How a responder plays.
 
-    rule: Rule = best
+    Attributes:
+      rule: how it chooses: `best_value` or `local_value`.
+      allowed: the actions among which it chooses in each round; all if not given.
+    """
+
+    rule: Rule = best_value
     allowed: local_best_response.Allowed | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Response:
+class ChumpResponse:
     """What a responder wins, in chips, as player 0 and as player 1."""
 
-    values: tuple[float, float]  # on average
+    values: tuple[float, float]  # means over all deals
     by_hand: Float[np.ndarray, "2 1326"]  # before the first round
 
 
-def responses(
-    game: Poker, chump: Chump, plans: tuple[Plan, ...] = (Plan(),)
-) -> tuple[Response, ...]:
-    """What each plan wins against a chump. A minute in hold'em of four rounds; what all calls
-    share takes another.
+def chump_responses(
+    game: Poker, chump: Chump, plans: tuple[ResponsePlan, ...] = (ResponsePlan(),)
+) -> tuple[ChumpResponse, ...]:
+    """Computes what responders win against a chump.
+
+    In hold'em of four rounds this takes a minute per plan, and another minute for what all calls
+    share.
+
+    Args:
+      game: two-player hold'em with a full deck.
+      chump: the opponent.
+      plans: how the responders play.
+
+    Returns:
+      The winnings of each plan.
 
     Raises:
-      ValueError: not a two-player game of hold'em with the whole deck, and a board; the chump is
-        for another game; or actions are allowed in other rounds.
+      ValueError: the game is not two-player hold'em with 52 cards, two hole cards and known bets;
+        the chump is for another game; or a plan allows actions in other rounds.
     """
     if (game.players, game.hole, game.ranks * game.suits) != (2, 2, NUM_CARDS) or game.draws_size:
         raise ValueError(
-            f"{game} must be for two players with two cards each of all 52, and with known bets"
+            f"{game} must be for two players with two hole cards each, a deck of 52 cards and"
+            " bets of fixed sizes"
         )
     cases = [
-        (_Walk(game, chump, player, plan.allowed).streets, plan.rule)
+        (_ChumpBetting(game, chump, player, plan.allowed).streets, plan.rule)
         for plan in plans
         for player in range(2)
     ]
@@ -190,21 +218,23 @@ def responses(
         # the rounds that begin with so many cards, the last one first
         rounds = [r for r in reversed(range(len(ends))) if ends[r] == count]
         here = [tuple(streets[r] for r in rounds) for streets, _ in cases]
-        play = functools.partial(_played, here, [rule for _, rule in cases], columns)
+        play = functools.partial(_play_rounds, here, [rule for _, rule in cases], columns)
         if count == ends[-1]:
-            index, values = _by_wins(play, count)
+            index, values = _river_values(play, count)
         else:
-            index, values = None, _averaged(boards[count], index, values, play)
+            index, values = None, _average_over_cards(boards[count], index, values, play)
         if rounds:
             columns = tuple(tuple(streets[-1]) for streets in here)
     by_hand = np.asarray(values, np.float64)[:, 1:].T.reshape(len(plans), 2, NUM_HANDS)
     return tuple(
-        Response(values=tuple(hands.mean(axis=1).tolist()), by_hand=hands) for hands in by_hand
+        ChumpResponse(values=tuple(hands.mean(axis=1).tolist()), by_hand=hands) for hands in by_hand
     )
 
 
-def _by_wins(play, num_cards):
-    """Where to look up each hand `[B, 1326]`, and values by wins `[K, S]`."""
+def _river_values(play, num_cards):
+    """Values of every number of wins on the last board: `[K, S]`, and their index by hand `[B,
+    1326]`.
+    """
     most = num_opponent_hands(num_cards)
     equity = jnp.arange(-most, most + 1, dtype=jnp.float32) / most
     values = jax.jit(play)(equity[:, None])
@@ -212,8 +242,8 @@ def _by_wins(play, num_cards):
     return jnp.asarray(index.astype(np.int16)), jnp.pad(values, ((0, 1), (0, 0)))
 
 
-def _averaged(boards: CanonicalBoards, index, values, play):
-    """Values of all hands at boards `[B * 1326, S]` from those with one card more."""
+def _average_over_cards(boards: CanonicalBoards, index, values, play):
+    """Values of all hands on boards `[B * 1326, S]`, from those with one more card."""
 
     def places(child, exchange):
         hands = jnp.asarray(HAND_IMAGES, jnp.int32)[exchange]
@@ -222,49 +252,52 @@ def _averaged(boards: CanonicalBoards, index, values, play):
         return index[child[:, None], hands].astype(jnp.int32)
 
     @jax.jit
-    def some(child, exchange, cards, index, values):
+    def batch_values(child, exchange, cards, index, values):
         def add(total, card):
-            # stored, or it would be looked up again for every column
+            # the barrier keeps XLA from repeating the look-up for every column
             rows = jax.lax.optimization_barrier(places(*card))
             return total + values.at[rows].get(mode="promise_in_bounds"), None
 
         total = jnp.zeros((len(child), NUM_HANDS, values.shape[1]), values.dtype)
         total, _ = jax.lax.scan(add, total, (child.T, exchange.T))
-        # a hand shares a card with two of the boards, where its values are 0
-        found = play(total / (child.shape[1] - 2))
+        # two of the next cards are in the hand: there its values are 0
+        after = play(total / (child.shape[1] - 2))
         shares = jnp.asarray(HANDS)[None, :, :, None] == cards[:, None, None, :]
-        there = ~jnp.any(shares, axis=(2, 3))
-        return jnp.where(there[:, :, None], found, 0).reshape(-1, found.shape[2])
+        possible = ~jnp.any(shares, axis=(2, 3))
+        return jnp.where(possible[:, :, None], after, 0).reshape(-1, after.shape[2])
 
-    found = None
+    table = None
     for rows in index_batches(len(boards.cards), min(_BATCH, len(boards.cards))):
         given = (boards.child[rows], boards.exchange[rows], boards.cards[rows])
-        part = some(*(jnp.asarray(x, jnp.int32) for x in given), index, values)
-        if found is None:
-            found = np.zeros((len(boards.cards), NUM_HANDS, part.shape[1]), np.float32)
-        found[rows] = np.asarray(part).reshape(len(rows), NUM_HANDS, -1)
-    return jnp.asarray(found.reshape(-1, found.shape[2]))
+        part = batch_values(*(jnp.asarray(x, jnp.int32) for x in given), index, values)
+        if table is None:
+            table = np.zeros((len(boards.cards), NUM_HANDS, part.shape[1]), np.float32)
+        table[rows] = np.asarray(part).reshape(len(rows), NUM_HANDS, -1)
+    return jnp.asarray(table.reshape(-1, table.shape[2]))
 
 
-def _played(cases, rules, columns, means: Array) -> Array:
-    """Values where the rounds begin, from those where the last one has ended: the first column is
-    equity, the others are by case, and by what both have paid."""
+def _play_rounds(cases, rules, columns, means: Array) -> Array:
+    """Values where the rounds begin, from those where the last one has ended.
+
+    The first column is the equity; the others are by case, and by what both players have paid.
+    """
     equity, place = means[..., 0], 1
-    found = [equity]
+    new_columns = [equity]
     for streets, rule, paid in zip(cases, rules, columns, strict=True):
         values = {each: means[..., place + number] for number, each in enumerate(paid)}
         place += len(paid)
         for street in streets:
             values = {each: _value(node, values, equity, rule) for each, node in street.items()}
-        found += values.values()
-    return jnp.stack(found, axis=-1)
+        new_columns += values.values()
+    return jnp.stack(new_columns, axis=-1)
 
 
 def _value(node, after: Values, equity, rule):
+    """The responder's value at a node of a betting round."""
     match node:
         case _Fold(chips):
             return jnp.full_like(equity, chips)
-        case _End(paid):  # nobody has anything left to bet where no street begins
+        case _End(paid):  # without a further betting round both go to the showdown
             return after[paid] if paid in after else paid * equity
     values = [_value(child, after, equity, rule) for child in node.children]
     if node.chances is None:
@@ -273,12 +306,12 @@ def _value(node, after: Values, equity, rule):
 
 
 def most_decisions(game: Poker) -> int:
-    """How many decisions a hand has at most.
+    """Returns the largest number of decisions in a hand.
 
     Raises:
       ValueError: a no-limit game without `bets`.
     """
-    streets = _Walk(game, chumps(game)["uniform"], 0, None).streets
+    streets = _ChumpBetting(game, chumps(game)["uniform"], 0, None).streets
 
     @functools.cache
     def below(round, node):
@@ -292,8 +325,8 @@ def most_decisions(game: Poker) -> int:
     return max(below(0, node) for node in streets[0].values())
 
 
-class _Walk:
-    """The betting of a game, round by round, with a chump in one of the seats."""
+class _ChumpBetting:
+    """The betting of a game, round by round, with a chump in the seat of the other player."""
 
     def __init__(self, game: Poker, chump: Chump, player: int, allowed):
         self.game, self.chump, self.player = game, chump, player
@@ -303,10 +336,12 @@ class _Walk:
         self.street(0, max(game.blinds), dealt)
 
     def street(self, round, paid, state):
+        """Builds the betting of a round that begins after both have paid `paid`."""
         if paid not in self.streets[round]:
             self.streets[round][paid] = self.decision(state)
 
     def decision(self, state: PokerState) -> _Decision:
+        """Builds the node of a state in which a player acts."""
         actor, round, spent, legal = jax.device_get(
             (state.actor, state.round, state.spent, state.legal)
         )
@@ -323,6 +358,7 @@ class _Walk:
         )
 
     def follow(self, before, round, action):
+        """Builds the node after an action."""
         state = state_after(self.game, before, jnp.int32(action))
         over, folded, after, spent = jax.device_get(
             (state.over, state.folded, state.round, state.spent)

@@ -1,9 +1,20 @@
 """Hold'em for learned best responses: opponents and beliefs by hand, and games against chumps.
 
-    game = StrengthPoker(**limit_holdem().parameters())
-    response = against_chump(game, chumps(game)["always call"], responder=0)
+Policies by hand are those of `local_best_response`: functions of the public state that give the
+probabilities of the actions with every hand.
 
-Policies by hand are those of `local_best_response`: functions of what is public.
+Example:
+
+    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from solvers.approximate_best_response.holdem_chumps import chumps
+    >>> from solvers.approximate_best_response.holdem_opponents import (
+    ...     StrengthPoker,
+    ...     build_chump_game,
+    ... )
+    >>> game = StrengthPoker(**limit_holdem().parameters())
+    >>> response = build_chump_game(game, chumps(game)["always call"], responder=0)
+    >>> response.game.max_decisions
+    23
 """
 
 from __future__ import annotations
@@ -30,38 +41,38 @@ from solvers.approximate_best_response.local_best_response import (
     probabilities,
 )
 from solvers.approximate_best_response.response_game import Belief, Opponent, ResponseGame
-from solvers.sampling.episodes import uniform
-from solvers.sampling.indexed_game import IndexedGame, hashed
+from solvers.sampling.episodes import uniform_number
+from solvers.sampling.indexed_game import IndexedGame, hash_index
 
-_ROWS = 2**31 - 1  # of hash values
+_ROWS = 2**31 - 1  # number of hash values
 
 
 def by_chump(game: Poker, chump: Chump, state: PokerState) -> Float[Array, "N A"]:
-    """The policy of a chump with every hand."""
+    """Returns a chump's policy with every hand."""
     row = chump.probabilities(state.legal)
     return jnp.broadcast_to(row[None], (len(all_hands(game)), len(row)))
 
 
 @record
 class ChumpOpponent(Opponent):
-    """Plays in proportion to weights of the actions, whatever it holds."""
+    """Plays legal actions in proportion to weights, whatever its cards."""
 
     weights: Array  # [A]
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """Of the legal actions."""
+        """Returns the weights of the legal actions, normalised."""
         return in_proportion(self.weights, node.uniform > 0)
 
 
 @record
 class ByHand(Opponent):
-    """Plays by a policy for every hand."""
+    """Plays by a policy that is given for every hand."""
 
     game: Poker = flax.struct.field(pytree_node=False)
     policy_of_hands: HandPolicy = flax.struct.field(pytree_node=False)
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """The row of the hand that the actor holds."""
+        """Returns the row of the hand that the actor holds."""
         state = node.place
         rows = probabilities(LocalBestResponse(self.game), self.policy_of_hands, state)
         held = jnp.sort(state.hole[jnp.maximum(state.actor, 0)])
@@ -71,20 +82,20 @@ class ByHand(Opponent):
 
 @record
 class RangeBelief(Belief):
-    """The opponent's hands, by what it did with each; without a policy, all that may be."""
+    """The belief over the opponent's hands by its known policy; without one, all hands alike."""
 
     game: Poker = flax.struct.field(pytree_node=False)
     policy_of_hands: HandPolicy | None = flax.struct.field(pytree_node=False)
     responder: Array  # [] int32
 
     def start(self) -> PyTree:
-        """The opponent's own reach with each hand, `[N]`; nothing without a policy."""
+        """Returns the opponent's own reach with each hand `[N]`; empty without a policy."""
         if self.policy_of_hands is None:
             return ()
         return jnp.ones(len(all_hands(self.game)), jnp.float32)
 
     def after(self, memory: PyTree, node: Any, action: Int[Array, ""]) -> PyTree:
-        """Times the probability of what it did."""
+        """Multiplies the reach by the probabilities of what the opponent did."""
         if self.policy_of_hands is None:
             return memory
         rows = probabilities(LocalBestResponse(self.game), self.policy_of_hands, node.place)
@@ -93,32 +104,34 @@ class RangeBelief(Belief):
         return reach / jnp.maximum(jnp.max(reach), 1e-30)
 
     def sample(
-        self, memory: PyTree, place: PokerState, node: Any, luck: Float[Array, ""]
+        self, memory: PyTree, place: PokerState, node: Any, noise: Float[Array, ""]
     ) -> PokerState:
-        """The state with another hand for the opponent."""
-        drawn = self._any_hand if self.policy_of_hands is None else self._drawn
-        hand = drawn(memory, place, luck)
+        """Returns the state with a hand for the opponent that is drawn from the belief."""
+        draw = self._draw_any_hand if self.policy_of_hands is None else self._draw_hand
+        hand = draw(memory, place, noise)
         theirs = jnp.arange(2, dtype=jnp.int32)[:, None] != self.responder
         return place.replace(hole=jnp.where(theirs, hand[None], place.hole))
 
-    def _drawn(self, memory, place, luck):
+    def _draw_hand(self, memory, place, noise):
+        """A hand drawn in proportion to the belief's weights."""
         weights = self.weights(memory, place)
         bounds = jnp.cumsum(weights)
-        number = jnp.sum((bounds <= luck * bounds[-1]).astype(jnp.int32))
+        number = jnp.sum((bounds <= noise * bounds[-1]).astype(jnp.int32))
         return jnp.asarray(all_hands(self.game))[jnp.minimum(number, len(weights) - 1)]
 
-    def _any_hand(self, memory, place, luck):
-        """Without a policy all hands are alike: unseen cards, one by one, at a fraction of the
-        cost."""
+    def _draw_any_hand(self, memory, place, noise):
+        """A hand of unseen cards, drawn card by card: all alike, at a fraction of the cost."""
         seen, hand = jnp.concatenate([place.hole[self.responder], place.board]), []
         for _ in range(self.game.hole):
-            card, luck = _unseen_card(self.game, seen, luck)
+            card, noise = _unseen_card(self.game, seen, noise)
             hand.append(card)
             seen = jnp.append(seen, card)
         return jnp.sort(jnp.stack(hand))
 
     def weights(self, memory: PyTree, place: PokerState) -> Float[Array, " N"]:
-        """Of each hand of the opponent, where the responder knows its own and the board."""
+        """Returns the weight of each hand of the opponent, given the responder's hand and the
+        board.
+        """
         hands = jnp.asarray(all_hands(self.game))
         seen = jnp.concatenate([place.hole[self.responder], place.board])
         apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
@@ -127,17 +140,23 @@ class RangeBelief(Belief):
 
 @dataclasses.dataclass(frozen=True)
 class StrengthPoker(Poker):
-    """Two-player poker whose features are few: a hand's strength instead of its cards."""
+    """Two-player poker with few features: a hand's strength instead of its cards."""
 
-    def dealt(self, state: PokerState, luck: Float[Array, "2"]) -> PokerState:
-        """All cards that come now: the last by the rules, those before it placed without them."""
-        words = (luck * 2**23).astype(jnp.uint32)
+    def deal_all(self, state: PokerState, noise: Float[Array, "2"]) -> PokerState:
+        """Deals all cards of the current deal.
+
+        The last card is dealt by the rules; the ones before it are placed without the work of a
+        step.
+        """
+        words = (noise * 2**23).astype(jnp.uint32)
         ends = tuple(itertools.accumulate(self.board, initial=self._num_hole))
         needed = self._at_round(ends[1:], state.round)
 
         def card(state):
             seen = jnp.concatenate([state.hole.ravel(), state.board])
-            return _unseen_card(self, seen, uniform(words, state.num_dealt.astype(jnp.uint32)))[0]
+            return _unseen_card(
+                self, seen, uniform_number(words, state.num_dealt.astype(jnp.uint32))
+            )[0]
 
         def more(state):
             return (state.actor == CHANCE) & (state.num_dealt < needed - 1)
@@ -148,13 +167,17 @@ class StrengthPoker(Poker):
         return jax.tree.map(lambda new, old: jnp.where(dealing, new, old), after, state)
 
     def features_of_actor(self, state: PokerState) -> Float[Array, " F"]:
-        """Those of what the actor knows, without the others'."""
+        """Returns the actor's features, without computing the other player's."""
         return self.features(state, jnp.maximum(state.actor, 0))
 
     def features(self, state: PokerState, player: int | Int[Array, ""]) -> Float[Array, " F"]:
-        """How many hands the own one beats as it is; ranks of the own cards, suited, a pair; cards
-        of the own best suit, and of the best five ranks in a row; raises, seat, what both have
-        spent, and how much more of it the other has; round."""
+        """Encodes what a player knows by a few numbers.
+
+        They are: the share of hands that the own hand beats on the present board, and its square;
+        the ranks of the own cards, whether they are suited or a pair; the cards in the own best
+        suit and in the best five adjacent ranks; raises, seat, what both players have spent, and
+        their difference; the round.
+        """
         hole, board = jnp.maximum(state.hole[player], 0), state.board
         share = hand_percentile(hole, board, ranks=self.ranks, suits=self.suits)
         ranks, suits = hole // self.suits, hole % self.suits
@@ -187,19 +210,19 @@ class StrengthPoker(Poker):
 
 @record
 class ChumpGame(IndexedGame):
-    """A game whose opponent may hold any hand at any time.
+    """A game against an opponent who may hold any hand at any time.
 
-    At showdown the responder gets the mean over these hands, of which the one that is dealt is one:
-    the same game for it, with less luck.
+    At a showdown the responder gets its mean payoff over all hands of the opponent, instead of that
+    of the hand that was dealt: the same game for the responder, with less variance.
     """
 
     responder: Array  # [] int32
 
-    def _dealt(self, state, luck):
-        return self.game.dealt(state, luck)
+    def _deal(self, state, noise):
+        return self.game.deal_all(state, noise)
 
     def payoffs_at(self, place: PokerState) -> Float[Array, " P"]:
-        """By all hands of the opponent, if the hand is over; else 0."""
+        """Returns the mean over the opponent's hands if the hand is over, else 0."""
         hole, board = place.hole[self.responder], place.board
         ranks, suits = self.game.ranks, self.game.suits
         more = 2 * hand_percentile(hole, board, ranks=ranks, suits=suits) - 1  # wins less losses
@@ -209,15 +232,25 @@ class ChumpGame(IndexedGame):
         return jnp.where(showdown, sides, place.returns.astype(jnp.float32))
 
 
-def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> ResponseGame:
-    """A game against a chump, played by its rules; other chumps and seats compile to the same.
+def build_chump_game(game: StrengthPoker, chump: Chump, *, responder: int) -> ResponseGame:
+    """Builds a game against a chump that is played by its rules.
+
+    Chumps and seats are arrays: other ones need no new compilation.
+
+    Args:
+      game: the game.
+      chump: the opponent.
+      responder: the responder's seat.
+
+    Returns:
+      The game for the responder.
 
     Raises:
-      ValueError: the game is not for two players, or draws the size of bets; the chump is for
-        another game; there is no such player.
+      ValueError: the game is not for two players, or chance draws its bet sizes; the chump is for
+        another game; or there is no such player.
     """
     if game.players != 2 or not 0 <= responder < 2:
-        raise ValueError(f"responder={responder} must be a player of {game}, which must have two")
+        raise ValueError(f"responder={responder} must be 0 or 1, and {game} a game of two players")
     if game.draws_size:
         raise ValueError(f"bets={game.bets} of {game} must not be drawn by chance")
     chump.probabilities(jnp.ones(game.num_actions, bool))
@@ -226,7 +259,7 @@ def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> Respo
         game=game,
         index=_index(game),
         num_states=_ROWS,
-        longest=most_decisions(game),
+        max_decisions=most_decisions(game),
         responder=seat,
     )
     return ResponseGame(
@@ -239,28 +272,31 @@ def against_chump(game: StrengthPoker, chump: Chump, *, responder: int) -> Respo
 
 @functools.cache
 def _index(game):
-    return hashed(game, num_states=_ROWS)
+    return hash_index(game, num_states=_ROWS)
 
 
-def _unseen_card(game, seen, luck):
-    """One of the cards that are not seen, and what is left of the luck: it is luck again."""
+def _unseen_card(game, seen, noise):
+    """Draws one of the unseen cards; also returns the noise that is left over, again uniform in [0,
+    1).
+    """
     cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
     same = cards[:, None] == seen[None, :]
     below = (seen[None, :] >= 0) & (seen[None, :] < cards[:, None])
     place = cards - jnp.sum(below, axis=1, dtype=jnp.int32)
     count = len(cards) - jnp.sum(seen >= 0, dtype=jnp.int32)
-    luck = luck * count.astype(luck.dtype)
-    number = jnp.minimum(luck.astype(jnp.int32), count - 1)
-    found = ~jnp.any(same, axis=1) & (place == number)
-    return jnp.sum(jnp.where(found, cards, 0), dtype=jnp.int32), luck - number.astype(luck.dtype)
+    noise = noise * count.astype(noise.dtype)
+    number = jnp.minimum(noise.astype(jnp.int32), count - 1)
+    chosen = ~jnp.any(same, axis=1) & (place == number)
+    return jnp.sum(jnp.where(chosen, cards, 0), dtype=jnp.int32), noise - number.astype(noise.dtype)
 
 
 def _sets(game, cards):
+    """The suit sets of cards."""
     return suit_sets(cards // game.suits * 4 + cards % game.suits)
 
 
 def _board_sets(game, board):
-    """Of the cards that are dealt."""
+    """The suit sets of the cards of the board that are dealt."""
     each = jax.vmap(lambda card: _sets(game, card[None]))(jnp.maximum(board, 0))
     each = jnp.where((board != NOTHING)[:, None], each, 0)
     return jax.lax.reduce(each, jnp.uint32(0), jax.lax.bitwise_or, (0,))

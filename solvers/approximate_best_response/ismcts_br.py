@@ -1,13 +1,28 @@
-"""ISMCTS-BR: search for a best response to a fixed opponent (Timbers et al. 2020, Algorithms 1, 2).
+"""ISMCTS-BR: search for a best response to a fixed opponent (Timbers et al. 2020, algorithms 1, 2).
 
-    settings = IsmctsBr(simulations=1000, scale=13.0)  # payoffs in Leduc are up to 13
-    found = search(response, None, key, standing, settings=settings)
-    action = jnp.argmax(found.visits)
+Every simulation draws a history from the exact belief at the responder's information state, and
+walks down from it: the responder by PUCB over its own information states, the opponent by its
+policy, chance by its probabilities. The first information state of the responder outside of the
+tree joins it, with the value and prior of `evaluate`. One call searches in one game; use `jax.vmap`
+for batches.
 
-Every simulation draws a history from the exact belief about what the responder knows, and walks
-down: the responder by PUCB over its own information states, the opponent by its policy, chance by
-its own. The first information state outside of the tree joins it, with the value and the prior that
-`evaluate` gives it. One function of one game; batches by `jax.vmap`.
+Example:
+
+    >>> import jax
+    >>> import numpy as np
+    >>> import jaxgames
+    >>> from solvers.approximate_best_response import ismcts_br, response_game
+    >>> from solvers.approximate_best_response.posterior import build_response_game
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> source = jaxgames.enumerate_game(jaxgames.make("kuhn_poker"))
+    >>> uniform = [np.full((count, 2), 0.5) for count in source.num_decisions]
+    >>> response = build_response_game(source, build_decision_tree(source), uniform, responder=0)
+    >>> begin_key, search_key = jax.random.split(jax.random.key(0))
+    >>> standing = response_game.begin(response, begin_key)
+    >>> settings = ismcts_br.IsmctsBr(simulations=100, scale=2.0)
+    >>> result = ismcts_br.search(response, None, search_key, standing, settings=settings)
+    >>> int(result.visits.sum())
+    100
 """
 
 from __future__ import annotations
@@ -21,31 +36,33 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
-from solvers.approximate_best_response.response_game import ResponseGame, Standing
+from jaxgames.debug import checked
+from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
 from solvers.sampling import episodes
-from solvers.sampling.information_set_mcts import Found
-from solvers.sequence_form.sweeps import sum_actions
+from solvers.sampling.information_set_mcts import IsmctsResult
+from solvers.value_checks import check_response_search
 
-# evaluate(params, node) -> value of the responder's information state there, in units of the
-# settings' `scale`, and logits of its actions [A]
+# (params, node) -> value of the responder's information state there, in units of the settings'
+# `scale`, and logits of its actions [A]
 Evaluate = Callable[[PyTree, Any], tuple[Float[Array, ""], Float[Array, " A"]]]
 
 
-def zero(params: PyTree, node: Any) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-    """Stands in for a network: every state is worth 0, all actions are alike."""
+def zero_evaluator(params: PyTree, node: Any) -> tuple[Float[Array, ""], Float[Array, " A"]]:
+    """An evaluator without a network: every state has value 0 and a uniform prior."""
     return jnp.zeros(()), jnp.zeros_like(node.uniform)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IsmctsBr:
-    """How to search. Static under `jit`."""
+    """Settings of a search. Static under `jit`."""
 
-    evaluate: Evaluate = zero
+    evaluate: Evaluate = zero_evaluator
     simulations: int = 100
     exploration: float = 1.25  # c of PUCB
-    scale: float = 1.0  # of payoffs: the largest there is, or what is usual
-    noise: float = 0.0  # share of the root's prior that is drawn at random, uniform on the simplex
+    scale: float = 1.0  # payoffs are divided by it: the largest or a typical payoff
+    noise: float = 0.0  # share of the root's prior that is drawn uniformly from the simplex
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -58,59 +75,72 @@ class IsmctsBr:
             raise ValueError(f"noise={self.noise} must be from 0 to 1")
 
 
-_NEAR = 8  # rows that a state may be in
+_NEAR = 8  # adjacent rows of the hash table in which a state may be stored
 
 
 @record
-class Tree:
-    """Information states of the responder in a table by hash of M rows; payoffs are by `scale`."""
+class ResponseTree:
+    """The responder's information states in a hash table of M rows; payoffs are scaled."""
 
-    state: Array  # [M] int32 their numbers, -1 where there is none yet
-    value: Array  # [M] as evaluated
-    prior: Array  # [M, A]
-    visits: Array  # [M, A] float, of integers
-    total: Array  # [M, A] sum of what followed
+    state: Array  # [M] int32 number of the information state, -1 in free rows
+    value: Array  # [M] value by the evaluator
+    prior: Array  # [M, A] prior by the evaluator
+    visits: Array  # [M, A] float with integer values
+    total: Array  # [M, A] sum of the values that followed each action
 
 
+@checked(check_response_search)
 def search(
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
-    standing: Standing,
+    standing: ResponseState,
     *,
     settings: IsmctsBr,
-) -> Found:
-    """What `settings.simulations` simulations find where the responder is to act.
+) -> IsmctsResult:
+    """Searches for the responder's best action.
 
-    Of `standing` it uses what the responder knows. Where the game is over, it finds nothing: no
-    visits. `key` is consumed.
+    Args:
+      response: the game.
+      params: arrays for `settings.evaluate`.
+      key: consumed.
+      standing: where the game is; only what the responder knows of it is used.
+      settings: how to search.
+
+    Returns:
+      Visits and mean payoffs of the responder's actions; no visits where the game is over.
     """
     noise_key, key = jax.random.split(key)
     root = response.game.at(standing.place)
-    value, weights = evaluated(params, root, settings)
+    value, weights = evaluate_node(params, root, settings)
     if settings.noise:
-        lots = -jnp.log1p(-episodes.numbers(noise_key, weights.shape))
+        # exponential variables, normalised: uniform on the simplex
+        lots = -jnp.log1p(-episodes.uniform_numbers(noise_key, weights.shape))
         lots = jnp.where(root.uniform > 0, lots, 0)
         lots = lots / jnp.maximum(sum_actions(lots), jnp.finfo(lots.dtype).tiny)
         weights = (1 - settings.noise) * weights + settings.noise * lots
     tree = _empty(min(settings.simulations, response.game.num_states), weights)
-    tree = _inserted(tree, root.state, value, weights)
+    tree = _insert(tree, root.state, value, weights)
 
-    def one(number, tree):
-        luck = jax.random.fold_in(key, number)
-        return _simulated(response, params, luck, standing, root, tree, settings)
+    def simulate(number, tree):
+        simulation_key = jax.random.fold_in(key, number)
+        return _simulate(response, params, simulation_key, standing, root, tree, settings)
 
-    tree = jax.lax.fori_loop(0, settings.simulations, one, tree)
+    tree = jax.lax.fori_loop(0, settings.simulations, simulate, tree)
     row, _ = _row(tree, root.state)
     visits, total = tree.visits[row], tree.total[row]
     values = settings.scale * total / jnp.maximum(visits, 1)
-    return Found(visits=visits.astype(jnp.int32), values=values)
+    return IsmctsResult(visits=visits.astype(jnp.int32), values=values)
 
 
-def evaluated(
+def evaluate_node(
     params: PyTree, node: Any, settings: IsmctsBr
 ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-    """Value of the responder's information state at a node, and prior of its legal actions."""
+    """Evaluates the responder's information state at a node.
+
+    Returns:
+      Its value, and the prior of its legal actions (softmax of the logits, 0 for illegal actions).
+    """
     value, logits = settings.evaluate(params, node)
     legal = node.uniform > 0
     highest = jnp.max(jnp.where(legal, logits, -jnp.inf))
@@ -119,10 +149,11 @@ def evaluated(
     return value, weights / jnp.maximum(sum_actions(weights), 1e-9)
 
 
-def _empty(count, weights) -> Tree:
+def _empty(count, weights) -> ResponseTree:
+    """An empty tree with room for `count` information states."""
     size = 2 ** (2 * count).bit_length() + _NEAR  # at most half full
     table = jnp.zeros((size, *weights.shape), weights.dtype)
-    return Tree(
+    return ResponseTree(
         state=jnp.full(size, -1, jnp.int32),
         value=jnp.zeros(size, weights.dtype),
         prior=table,
@@ -131,22 +162,24 @@ def _empty(count, weights) -> Tree:
     )
 
 
-def _row(tree: Tree, state):
-    """The row of an information state, or where it would be, and whether it is there.
+def _row(tree: ResponseTree, state):
+    """Looks an information state up in the hash table.
 
-    M if it is not there and there is no room for it: then it stays outside.
+    Returns:
+      Its row, or the free row where it would be put, or M if there is no room for it; and whether
+      it is in the table.
     """
     size = len(tree.state) - _NEAR
-    first = (episodes.mixed(state.astype(jnp.uint32)) % size).astype(jnp.int32)
+    first = (episodes.mix_bits(state.astype(jnp.uint32)) % size).astype(jnp.int32)
     near = jax.lax.dynamic_slice(tree.state, (first,), (_NEAR,))
-    there, free = near == state, near == -1
-    found = first + jnp.argmax(there | free).astype(jnp.int32)
-    known = jnp.any(there)
-    return jnp.where(known | jnp.any(free), found, len(tree.state)), known
+    same, free = near == state, near == -1
+    row = first + jnp.argmax(same | free).astype(jnp.int32)
+    known = jnp.any(same)
+    return jnp.where(known | jnp.any(free), row, len(tree.state)), known
 
 
-def _inserted(tree: Tree, state, value, weights, new=True) -> Tree:
-    """The tree with one state more, if it is `new` and there is room."""
+def _insert(tree: ResponseTree, state, value, weights, new=True) -> ResponseTree:
+    """The tree with one more information state, if it is `new` and there is room."""
     row = jnp.where(new, _row(tree, state)[0], len(tree.state))
     return tree.replace(
         state=tree.state.at[row].set(state, mode="drop"),
@@ -156,36 +189,38 @@ def _inserted(tree: Tree, state, value, weights, new=True) -> Tree:
 
 
 @record
-class _Walk:
-    """One simulation on its way."""
+class _Simulation:
+    """A simulation in progress."""
 
     place: PyTree
     node: Any
     steps: Array  # [] int32 decisions so far, of all players
-    own: Array  # [] int32 of the responder
-    rows: Array  # [T] int32 its states in the tree, M where there is none
-    actions: Array  # [T] int32
+    own: Array  # [] int32 decisions so far of the responder
+    rows: Array  # [T] int32 the rows of its states in the tree, M after the last
+    actions: Array  # [T] int32 its actions
 
 
-def _simulated(response, params, key, standing, root, tree: Tree, settings) -> Tree:
+def _simulate(response, params, key, standing, root, tree: ResponseTree, settings) -> ResponseTree:
+    """Makes one simulation and returns the tree after it."""
     game, responder = response.game, response.responder
-    luck = episodes.numbers(key, (game.longest + 1, 1 + game.luck_of_chance))
-    place = response.belief.sample(standing.memory, standing.place, root, luck[-1, 0])
+    # Draw a history from the belief.
+    noise = episodes.uniform_numbers(key, (game.max_decisions + 1, 1 + game.noise_width))
+    place = response.belief.sample(standing.memory, standing.place, root, noise[-1, 0])
 
     def inside(walk):
         mine = walk.node.actor == responder
         _, known = _row(tree, walk.node.state)
-        going = (walk.node.actor != TERMINAL) & (walk.steps < game.longest)
+        going = (walk.node.actor != TERMINAL) & (walk.steps < game.max_decisions)
         return going & (known | ~mine)
 
     def step(walk):
-        node, luck_here = walk.node, luck[walk.steps]
+        node, noise_here = walk.node, noise[walk.steps]
         mine = node.actor == responder
         row, _ = _row(tree, node.state)
-        theirs = episodes.pick(response.opponent.policy(node), luck_here[0])
-        action = jnp.where(mine, _chosen(tree, row, node.uniform > 0, settings), theirs)
-        place = game.after(node, action, luck_here[1:])
-        return _Walk(
+        theirs = episodes.pick_action(response.opponent.policy(node), noise_here[0])
+        action = jnp.where(mine, _choose(tree, row, node.uniform > 0, settings), theirs)
+        place = game.after(node, action, noise_here[1:])
+        return _Simulation(
             place=place,
             node=game.at(place),
             steps=walk.steps + 1,
@@ -194,17 +229,18 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
             actions=walk.actions.at[walk.own].set(action, mode="drop"),
         )
 
-    longest = game.longest
-    walk = _Walk(
+    max_decisions = game.max_decisions
+    walk = _Simulation(
         place=place,
         node=game.at(place),
         steps=jnp.int32(0),
         own=jnp.int32(0),
-        rows=jnp.full(longest, len(tree.state), jnp.int32),
-        actions=jnp.zeros(longest, jnp.int32),
+        rows=jnp.full(max_decisions, len(tree.state), jnp.int32),
+        actions=jnp.zeros(max_decisions, jnp.int32),
     )
     walk = jax.lax.while_loop(inside, step, walk)
-    value, weights = evaluated(params, walk.node, settings)
+    # Evaluate the first state outside of the tree, and back its value up along the walk.
+    value, weights = evaluate_node(params, walk.node, settings)
     over = walk.node.actor == TERMINAL
     payoff = game.payoffs_at(walk.place)[responder].astype(value.dtype) / settings.scale
     value = jnp.where(over, payoff, value)
@@ -213,11 +249,11 @@ def _simulated(response, params, key, standing, root, tree: Tree, settings) -> T
         visits=tree.visits.at[where].add(1, mode="drop"),
         total=tree.total.at[where].add(value, mode="drop"),
     )
-    return _inserted(tree, walk.node.state, value, weights, new=~over)
+    return _insert(tree, walk.node.state, value, weights, new=~over)
 
 
-def _chosen(tree: Tree, row, legal, settings) -> Int[Array, ""]:
-    """The action of the highest PUCB; what was not tried is worth what the state is."""
+def _choose(tree: ResponseTree, row, legal, settings) -> Int[Array, ""]:
+    """The action of the highest PUCB. Actions without visits have the mean value of the state."""
     visits, total = tree.visits[row], tree.total[row]
     count = sum_actions(visits)
     mean = (tree.value[row] + sum_actions(total)) / (1 + count)

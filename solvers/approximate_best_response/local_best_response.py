@@ -1,21 +1,36 @@
-"""Local best response: a bound from below on what an opponent loses in hold'em (Lisy and Bowling
-2016, "Equilibrium approximation quality of current no-limit poker bots").
+"""Local best response: a lower bound on the exploitability of a hold'em agent.
 
-The responder keeps the opponent's range by Bayes from its known policy. When it acts, it compares
-folding with calling, and with every bet after which the opponent may fold, as if both only checked
-and called from there on: with `win` the chance to win the showdown against the range,
+(Lisy and Bowling 2016, "Equilibrium approximation quality of current no-limit poker bots".) The
+responder keeps the opponent's range by Bayes from the opponent's known policy. When it acts, it
+compares folding (0) with calling, and with every bet to which the opponent may fold, as if both
+players only checked and called afterwards. With `win` the probability of winning the showdown
+against the range,
 
     call:  win * pot - (1 - win) * asked
     bet:   folds * pot + (1 - folds) * (win' * (pot + bet) - (1 - win') * (asked + bet))
 
-where `folds` is the range's chance to fold and `win'` that to win against what does not fold. All
-functions are pure, of one hand played; `duplicate_deals` plays many side by side.
+where `folds` is the probability that the range folds, and `win'` is that of winning against the
+hands that do not. All functions are pure and play one hand; `duplicate_deals` plays many side by
+side.
 
-    play = LocalBestResponse(limit_holdem())
-    won = duplicate_deals(play, policy, jax.random.key(0), num_deals=1000)  # chips, [1000, 2]
+An opponent's policy is a function that maps the public state (the state without hole cards) to its
+probabilities `[N, A]` with each of the N hands of `all_hands`.
 
-An opponent's policy is a function of the public state (the state without hole cards) that gives
-its probabilities `[N, A]` with each of the N hands of `all_hands`.
+Example:
+
+    >>> import jax
+    >>> from jaxgames.holdem.rules import Poker
+    >>> from solvers.approximate_best_response import local_best_response as lbr
+    >>> leduc = Poker(
+    ...     ranks=3, suits=2, hole=1, blinds=(1, 1), first=(0, 0), board=(0, 1),
+    ...     raise_sizes=(2, 4), max_raises=(2, 2),
+    ... )
+    >>> settings = lbr.LocalBestResponse(leduc)
+    >>> def call_always(state):
+    ...     return jax.numpy.zeros((6, 3)).at[:, 1].set(1.0)
+    >>> chips = lbr.duplicate_deals(settings, call_always, jax.random.key(0), num_deals=200)
+    >>> chips.shape, bool(chips.mean() > 0)
+    ((200, 2), True)
 """
 
 from __future__ import annotations
@@ -44,11 +59,14 @@ _BATCH = 16  # deals side by side
 
 @dataclasses.dataclass(frozen=True)
 class LocalBestResponse:
-    """How local best response plays a game.
+    """Settings of local best response in a game of two players.
 
-    `allowed` are the actions that it chooses among, by round; all if not given. `boards` are drawn
-    in each round to estimate chances to win, where `ALL` are not enumerated; `ALL` wherever there
-    are few if not given.
+    Attributes:
+      game: the game.
+      allowed: the actions among which it chooses in each round; all if not given.
+      boards: for each round, how many complete boards are sampled to estimate the probability of
+        winning; `ALL` enumerates them. By default `ALL` where there are few, else `sampled`.
+      sampled: the default number of sampled boards.
     """
 
     game: Poker
@@ -59,7 +77,7 @@ class LocalBestResponse:
     def __post_init__(self):
         game = self.game
         if game.players != 2 or game.draws_size:
-            raise ValueError(f"{game} must be for two players, with known bets")
+            raise ValueError(f"{game} must be for two players, with bets of fixed sizes")
         checked_allowed(game, self.allowed)
         if self.sampled < 1:
             raise ValueError(f"sampled={self.sampled} boards must be at least 1")
@@ -67,117 +85,139 @@ class LocalBestResponse:
             return
         if len(self.boards) != len(game.board) or min(self.boards) < 0:
             raise ValueError(
-                f"boards={self.boards} must be how many are drawn in each of the"
+                f"boards={self.boards} must give the number of sampled boards for each of the"
                 f" {len(game.board)} rounds of {game}"
             )
         for round, (drawn, count) in enumerate(zip(self.boards, self.num_boards, strict=True)):
             if drawn == ALL and count > _MOST_BOARDS:
                 raise ValueError(
                     f"boards={self.boards}: all {count:,} boards of round {round} are more than"
-                    f" {_MOST_BOARDS:,}; draw some of them"
+                    f" {_MOST_BOARDS:,}; sample some of them"
                 )
 
     @property
     def num_boards(self) -> tuple[int, ...]:
-        """How many boards may come, by round, for who knows one hand."""
+        """The number of complete boards that are possible in each round, given one hand."""
         game, ends = self.game, list(itertools.accumulate(self.game.board))
         left = game.ranks * game.suits - game.hole
         return tuple(math.comb(left - end, ends[-1] - end) for end in ends)
 
     @property
     def drawn(self) -> tuple[int, ...]:
-        """How many boards are drawn in each round, or `ALL`."""
+        """The number of boards that are sampled in each round, or `ALL`."""
         if self.boards is not None:
             return self.boards
         return tuple(ALL if n <= _FEW_BOARDS else self.sampled for n in self.num_boards)
 
 
 @record
-class Chances:
-    """What may come of one hand held, by round and by hand of the opponent."""
+class ShowdownChances:
+    """How a hand fares at showdown against each of N hands, as seen in each of R rounds."""
 
-    won: Array  # [R, N] boards on which it wins, ties half
-    met: Array  # [R, N] boards that may come with both hands
-    apart: Array  # [R, N] bool: shares no card with the hand held, nor with the board so far
+    won: Array  # [R, N] boards on which the hand wins; ties count half
+    met: Array  # [R, N] boards that are possible with both hands
+    apart: Array  # [R, N] bool: no card in common with the hand or with the board so far
 
 
 def all_hands(game: Poker) -> Int[np.ndarray, "N k"]:
-    """Hands of the game's cards, in the order of `jaxgames.holdem.ranges.HANDS`."""
+    """Returns the hands of the game's cards, in the order of `jaxgames.holdem.ranges.HANDS`."""
     hands = itertools.combinations(range(game.ranks * game.suits), game.hole)
     return np.array(sorted(hands, key=lambda hand: hand[::-1]), np.int32)
 
 
 def checked_allowed(game: Poker, allowed: Allowed | None) -> Bool[np.ndarray, "R A"]:
-    """Which actions may be chosen, by round.
+    """Reads and checks the actions that may be chosen in each round.
+
+    Args:
+      game: the game.
+      allowed: actions by round; all if None.
+
+    Returns:
+      A mask by round and action.
 
     Raises:
-      ValueError: there are not such rounds or actions, or to call, or check, is not among them.
+      ValueError: the number of rounds is wrong, there is no such action, or calling is not allowed.
     """
     rounds, num_actions = len(game.board), game.num_actions
     if allowed is None:
         return np.ones((rounds, num_actions), bool)
     if len(allowed) != rounds:
-        raise ValueError(f"allowed={allowed} must be actions for each of {rounds} rounds")
-    found = np.zeros((rounds, num_actions), bool)
-    for row, actions in zip(found, allowed, strict=True):
+        raise ValueError(f"allowed={allowed} must list actions for each of the {rounds} rounds")
+    mask = np.zeros((rounds, num_actions), bool)
+    for row, actions in zip(mask, allowed, strict=True):
         if CALL not in actions or not set(actions) <= set(range(num_actions)):
             raise ValueError(
-                f"allowed={allowed} must be actions from 0 to {num_actions - 1}, with {CALL}, to"
-                " call, in every round"
+                f"allowed={allowed} must list actions from 0 to {num_actions - 1} in every round,"
+                f" and among them {CALL} (call)"
             )
         row[list(actions)] = True
-    return found
+    return mask
 
 
 def call_utility(win, pot, asked):
-    """Chips that a call wins on average, if both only check from there on."""
+    """Returns the mean winnings of a call in chips, if both players only check from then on."""
     return win * pot - (1 - win) * asked
 
 
 def bet_utility(win, folds, pot, asked, bet):
-    """Chips that a bet wins on average, likewise; `win` is against who does not fold."""
+    """Returns the mean winnings of a bet in chips, if both players only check from then on.
+
+    `win` is the probability of winning against the hands that do not fold, `folds` that of a fold.
+    """
     return folds * pot + (1 - folds) * (win * (pot + bet) - (1 - win) * (asked + bet))
 
 
-def chances(
+def showdown_chances(
     settings: LocalBestResponse,
     key: Key[Array, ""],
     hand: Int[Array, " k"],
     board: Int[Array, " B"],
-) -> Chances:
-    """Of a hand, when so much of a board is known as in each round; `key` is consumed."""
+) -> ShowdownChances:
+    """Counts on how many boards a hand wins against every other hand, as seen in each round.
+
+    Args:
+      settings: how boards are enumerated or sampled.
+      key: consumed.
+      hand: the hand.
+      board: all cards of the board; each round sees the first of them.
+
+    Returns:
+      The counts by round.
+    """
     game = settings.game
     hands = jnp.asarray(all_hands(game))
     ends, keys = itertools.accumulate(game.board), jax.random.split(key, len(game.board))
-    found = []
+    rounds = []
     for end, drawn, noise in zip(ends, settings.drawn, keys, strict=True):
         seen = jnp.concatenate([hand, board[:end]])
         boards = _boards(game, noise, board[:end], seen, drawn)
         won, met = _won(game, hand, hands, boards)
         apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
-        found.append((won, met, apart))
-    won, met, apart = (jnp.stack(rows) for rows in zip(*found, strict=True))
-    return Chances(won=won, met=met, apart=apart)
+        rounds.append((won, met, apart))
+    won, met, apart = (jnp.stack(rows) for rows in zip(*rounds, strict=True))
+    return ShowdownChances(won=won, met=met, apart=apart)
 
 
 def _boards(game, key, board, seen, drawn):
-    """Boards `[X, B]` that go on from one, all of them or some."""
+    """Complete boards `[X, B]` that begin with the given cards: all, or `drawn` samples."""
     cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
     count, missing = len(cards) - len(seen), sum(game.board) - len(board)
-    there = jnp.any(cards[:, None] == seen[None, :], axis=1)
+    is_seen = jnp.any(cards[:, None] == seen[None, :], axis=1)
     if drawn == ALL:
-        left = jnp.argsort(there, stable=True)[:count].astype(jnp.int32)
+        left = jnp.argsort(is_seen, stable=True)[:count].astype(jnp.int32)
         which = np.array(list(itertools.combinations(range(count), missing)), np.int32)
         more = left[which.reshape(math.comb(count, missing), missing)]
     else:
         noise = jax.random.uniform(key, (drawn, len(cards)), jnp.float32)
-        noise = jnp.where(there[None], 2, noise)
+        noise = jnp.where(is_seen[None], 2, noise)
         more = jnp.argsort(noise, axis=1)[:, :missing].astype(jnp.int32)
     return jnp.concatenate([jnp.broadcast_to(board[None], (len(more), len(board))), more], axis=1)
 
 
 def _won(game, hand, hands, boards):
-    """On how many boards a hand wins against each, ties half, and how many they share."""
+    """The number of boards on which a hand wins against each other hand (ties count half), and the
+    number of boards that are possible with both hands.
+    """
     num_cards = game.hole + sum(game.board)
 
     def sets(cards):
@@ -186,9 +226,9 @@ def _won(game, hand, hands, boards):
     held, mine = sets(hands), sets(hand)
 
     def add(total, board):
-        there = sets(board) if len(board) else jnp.zeros(4, jnp.uint32)
-        others = strength_of_sets(held | there[:, None], num_cards=num_cards)
-        own = strength_of_sets(mine | there, num_cards=num_cards)
+        shared = sets(board) if len(board) else jnp.zeros(4, jnp.uint32)
+        others = strength_of_sets(held | shared[:, None], num_cards=num_cards)
+        own = strength_of_sets(mine | shared, num_cards=num_cards)
         seen = jnp.concatenate([hand, board])
         apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
         wins = (own > others).astype(jnp.float32) + (own == others).astype(jnp.float32) / 2
@@ -205,11 +245,19 @@ def utilities(
     policy: HandPolicy,
     state: PokerState,
     reach: Float[Array, " N"],
-    chances: Chances,
+    chances: ShowdownChances,
 ) -> Float[Array, " A"]:
-    """What each action of the actor is worth in chips by the rule; -inf if it may not be chosen.
+    """Computes the utility of each action of the actor by the rule of local best response.
 
-    `reach` is the opponent's own: the product of its probabilities so far with each hand.
+    Args:
+      settings: the game and the actions that may be chosen.
+      policy: the opponent's policy.
+      state: the state.
+      reach: the opponent's own reach with each hand.
+      chances: how the actor's hand fares against each hand.
+
+    Returns:
+      Utilities in chips; -inf for actions that may not be chosen.
     """
     game = settings.game
     won, met, apart = (x[state.round] for x in (chances.won, chances.met, chances.apart))
@@ -235,22 +283,23 @@ def utilities(
 
 
 def _ratio(part, whole):
+    """`part / whole`, 0 where `whole` is 0."""
     return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1), 0)
 
 
 def probabilities(
     settings: LocalBestResponse, policy: HandPolicy, state: PokerState
 ) -> Float[Array, "N A"]:
-    """What the opponent does with every hand at a state, of which it sees what is public.
+    """Returns the opponent's policy with every hand at a state, of which it sees the public part.
 
     Raises:
-      ValueError: the policy is not for this game's hands and actions.
+      ValueError: the policy has the wrong shape for this game's hands and actions.
     """
-    found = policy(state.replace(hole=jnp.full_like(state.hole, NOTHING)))
+    rows = policy(state.replace(hole=jnp.full_like(state.hole, NOTHING)))
     expected = (len(all_hands(settings.game)), settings.game.num_actions)
-    if found.shape != expected:
-        raise ValueError(f"the policy gives probabilities {found.shape}, but must give {expected}")
-    return found
+    if rows.shape != expected:
+        raise ValueError(f"the policy gives an array of shape {rows.shape}, not {expected}")
+    return rows
 
 
 def checked_reach(
@@ -260,18 +309,28 @@ def checked_reach(
     reach: Float[Array, " N"],
     action: int,
 ) -> Float[Array, " N"]:
-    """The opponent's reach with every hand after it acted at a state, from Python.
+    """Updates the opponent's reach with every hand after it acted, from Python.
+
+    Args:
+      settings: the game.
+      policy: the opponent's policy.
+      state: the state in which it acted.
+      reach: its reach before.
+      action: its action.
+
+    Returns:
+      Its reach after the action, scaled to a maximum of 1.
 
     Raises:
-      ValueError: it would never have acted so, with any hand that it may hold.
+      ValueError: the policy gives the action probability 0 with every hand that has reach.
     """
-    found = reach * probabilities(settings, policy, state)[:, action]
-    if not jnp.any(found > 0):
+    after = reach * probabilities(settings, policy, state)[:, action]
+    if not jnp.any(after > 0):
         raise ValueError(
             f"{settings.game}: the opponent gives probability 0 to action {action} with every hand"
-            " that it may hold, so there is nothing to believe after it"
+            " that it may hold, so its range after the action is undefined"
         )
-    return found / jnp.max(found)
+    return after / jnp.max(after)
 
 
 def play(
@@ -281,14 +340,24 @@ def play(
     cards: Int[Array, " n"],
     seat: Int[Array, ""],
 ) -> Float[Array, ""]:
-    """Chips won by local best response in a seat, when `cards` are dealt: of player 0, of player 1,
-    then the board. `key` is consumed."""
+    """Plays one hand with local best response in one of the seats.
+
+    Args:
+      settings: how it plays.
+      policy: the opponent's policy.
+      key: consumed.
+      cards: the cards of player 0, of player 1, then the board.
+      seat: the responder's seat.
+
+    Returns:
+      The chips that local best response wins.
+    """
     game = settings.game
     hands = jnp.asarray(all_hands(game))
     chances_key, play_key = jax.random.split(key)
     hole = cards[: 2 * game.hole].reshape(2, game.hole)
     own, other = hole[seat], jnp.sort(hole[1 - seat])
-    mine = chances(settings, chances_key, own, cards[2 * game.hole :])
+    mine = showdown_chances(settings, chances_key, own, cards[2 * game.hole :])
     held = jnp.argmax(jnp.all(hands == other[None], axis=1))
 
     def deal(state):
@@ -306,6 +375,8 @@ def play(
         reach = jnp.where(acts, reach, reach * theirs[:, action])
         return deal(game.step(state, action)), reach / jnp.max(reach), key
 
+    # Each step: the responder's best action by the rule, or the opponent's by its policy; then
+    # Bayes' rule for the range, and the cards of chance.
     start = (deal(game.init()), jnp.ones(len(hands), jnp.float32), play_key)
     state, *_ = jax.lax.while_loop(lambda carry: carry[0].actor != TERMINAL, act, start)
     return state.returns[seat]
@@ -315,15 +386,27 @@ def play(
 def duplicate_deals(
     settings: LocalBestResponse, policy: HandPolicy, key: Key[Array, ""], *, num_deals: int
 ) -> Float[Array, "D 2"]:
-    """Chips won by local best response, by deal and seat: the same cards are dealt to the seats in
-    both games of a deal, so that luck cancels in their mean. `key` is consumed."""
+    """Plays deals twice, once with local best response in each seat.
+
+    The same cards are dealt in both games of a deal, so that part of the variance cancels in their
+    mean.
+
+    Args:
+      settings: how local best response plays.
+      policy: the opponent's policy.
+      key: consumed.
+      num_deals: D.
+
+    Returns:
+      The chips that local best response wins, by deal and seat.
+    """
     num_cards = settings.game.ranks * settings.game.suits
     dealt = 2 * settings.game.hole + sum(settings.game.board)
 
-    def one(keys):
+    def play_deal(keys):
         cards = jax.random.permutation(keys[0], num_cards)[:dealt].astype(jnp.int32)
         won = functools.partial(play, settings, policy)
         return jax.vmap(won, (0, None, 0))(keys[1:], cards, jnp.arange(2, dtype=jnp.int32))
 
-    # some at a time, so that what is known of all hands stays in the caches
-    return jax.lax.map(one, jax.random.split(key, (num_deals, 3)), batch_size=_BATCH)
+    # in batches, so that the tables of all hands stay in the caches
+    return jax.lax.map(play_deal, jax.random.split(key, (num_deals, 3)), batch_size=_BATCH)

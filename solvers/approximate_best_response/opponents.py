@@ -1,4 +1,4 @@
-"""Opponents: uniform, tables of compiled games, functions of a game's states."""
+"""Opponents: uniform play, tables over information states, and functions of a game's states."""
 
 from __future__ import annotations
 
@@ -15,95 +15,121 @@ from jaxgames.core import State, record
 from jaxgames.game_tree import GameTree, check_policies
 from jaxgames.play import random_playouts
 from solvers.approximate_best_response.response_game import Opponent
-from solvers.sampling.decision_tree import DecisionTree, policies
+from solvers.sampling.decision_tree import DecisionTree, split_by_player
 from solvers.sampling.indexed_game import IndexedGame
 
 
 @record
-class Uniform(Opponent):
-    """Plays all legal actions equally often, in any game."""
+class UniformOpponent(Opponent):
+    """Plays all legal actions with equal probability, in any game."""
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """The same chance for each legal action."""
+        """Returns the uniform policy."""
         return node.uniform
 
 
 @record
-class Tabular(Opponent):
+class TabularOpponent(Opponent):
     """Plays by a table over the information states of a compiled game."""
 
     table: Array  # [N + 1, A]
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """The row of the node's information state."""
+        """Returns the row of the node's information state."""
         return self.table[node.state]
 
 
 @record
-class ByRules(Opponent):
-    """Plays by a function of the state of a game that is played by its rules."""
+class RulesOpponent(Opponent):
+    """Plays by a function of the state, in a game that is played by its rules."""
 
     function: Callable[[PyTree, State], Array] = flax.struct.field(pytree_node=False)
     params: PyTree
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """What the function says of the node's state."""
+        """Returns what the function gives for the node's state."""
         return self.function(self.params, node.place)
 
 
-def tabular(source: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]) -> Tabular:
-    """An opponent that plays these policies, `[D_p, A]` for every player p.
+def tabular_opponent(
+    source: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
+) -> TabularOpponent:
+    """Builds an opponent that plays by policies of a game tree.
+
+    Args:
+      source: the game tree.
+      policies: one policy `[D_p, A]` for every player p.
+
+    Returns:
+      The opponent, for all players but the responder.
 
     Raises:
-      ValueError: they are not policies of this game.
+      ValueError: `policies` are not policies of this game.
     """
     known = [np.asarray(policy) for policy in policies]
     check_policies(source, known)
     nobody = np.zeros((1, source.num_actions))
-    return Tabular(table=jnp.asarray(np.concatenate([*known, nobody]), jnp.float32))
+    return TabularOpponent(table=jnp.asarray(np.concatenate([*known, nobody]), jnp.float32))
 
 
-def by_rules(
+def rules_opponent(
     game: IndexedGame, function: Callable[[PyTree, State], Array], params: PyTree = None
-) -> ByRules:
-    """An opponent that plays `function(params, state)`, chances of the actor's actions `[A]`.
+) -> RulesOpponent:
+    """Builds an opponent that plays by a function of the state.
+
+    Args:
+      game: the game.
+      function: maps (params, state) to the probabilities `[A]` of the actor's actions.
+      params: arrays that the function needs.
+
+    Returns:
+      The opponent.
 
     Raises:
-      ValueError: in some of 64 random games what it gives are no probabilities of legal actions.
+      ValueError: in some state of 64 random games, the function's result is not a policy over the
+        legal actions.
     """
     states = random_playouts(game.game, jax.random.key(0), num_playouts=64).states
     states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
     shape = jax.eval_shape(function, params, jax.tree.map(lambda x: x[0], states)).shape
     if shape != (game.num_actions,):
         raise ValueError(
-            f"the opponent gives {shape} for a state of {game.game}, which is no policy over its"
-            f" {game.num_actions} actions"
+            f"the opponent's policy in a state of {game.game} has shape {shape}, not"
+            f" ({game.num_actions},)"
         )
-    found = np.asarray(jax.jit(jax.vmap(lambda state: function(params, state)))(states))
+    probabilities = np.asarray(jax.jit(jax.vmap(lambda state: function(params, state)))(states))
     decides, legal = np.asarray(states.actor) >= 0, np.asarray(states.legal)
-    good = np.isclose(found.sum(axis=1), 1, atol=1e-4) & (found >= 0).all(axis=1)
-    good &= (np.where(legal, 0, found) == 0).all(axis=1)
+    good = np.isclose(probabilities.sum(axis=1), 1, atol=1e-4) & (probabilities >= 0).all(axis=1)
+    good &= (np.where(legal, 0, probabilities) == 0).all(axis=1)
     if not good[decides].all():
         row = int(np.flatnonzero(decides & ~good)[0])
         raise ValueError(
-            f"the opponent gives {found[row]} in a state of {game.game} where the legal actions are"
-            f" {np.flatnonzero(legal[row])}: these are no probabilities"
+            f"the opponent gives {probabilities[row]} in a state of {game.game} where the legal"
+            f" actions are {np.flatnonzero(legal[row])}: this is not a policy over them"
         )
-    return ByRules(function=function, params=params)
+    return RulesOpponent(function=function, params=params)
 
 
-def counted(
+def sampled_policy(
     tree: DecisionTree,
     act: Callable[[Any, Key[Array, ""]], Int[Array, ""]],
     key: Key[Array, ""],
     *,
     count: int = 100,
 ) -> tuple[Float[Array, "_ A"], ...]:
-    """How often an agent that tells no probabilities acts how, by player `[D_p, A]`: out of `count`
-    times at every information state; `act(node, key)` is asked. `key` is consumed.
+    """Estimates the policy of an agent that only acts, by counting its actions.
+
+    Args:
+      tree: the compiled game.
+      act: maps (node, key) to the agent's action.
+      key: consumed.
+      count: how often the agent is asked at every information state.
+
+    Returns:
+      Frequencies by player `[D_p, A]`.
 
     Raises:
-      ValueError: `count` is below 1, or the agent acts illegally.
+      ValueError: `count` is below 1, or the agent chooses an illegal action.
     """
     if count < 1:
         raise ValueError(f"count={count} must be at least 1")
@@ -115,9 +141,11 @@ def counted(
         actions = jax.vmap(lambda node, keys: jax.vmap(lambda k: act(node, k))(keys))(nodes, keys)
         return jnp.mean(jax.nn.one_hot(actions, tree.num_actions), axis=1)
 
-    found = table(key)
+    frequencies = table(key)
     legal = np.asarray(tree.uniform[:-1] > 0)
-    wrong = np.flatnonzero(np.where(legal, np.asarray(found), 0).sum(axis=1) < 1 - 1e-4)
+    wrong = np.flatnonzero(np.where(legal, np.asarray(frequencies), 0).sum(axis=1) < 1 - 1e-4)
     if wrong.size:
-        raise ValueError(f"{tree.game}: the agent acts illegally in information state {wrong[0]}")
-    return policies(tree, found)
+        raise ValueError(
+            f"{tree.game}: the agent chooses an illegal action in information state {wrong[0]}"
+        )
+    return split_by_player(tree, frequencies)

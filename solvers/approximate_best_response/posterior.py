@@ -1,9 +1,8 @@
-"""Exact beliefs: where a game is, given what the responder knows and how the opponent plays.
+"""Exact beliefs: the history of a game, given what the responder knows and the opponent's policy.
 
-    Pr(h | s) is in proportion to chance's probability of h and the others' own reach of it
-
-(Bayes; Timbers et al. 2020, Section 3.2). The responder's own reach is the same for all histories
-of one of its information states, by perfect recall.
+By Bayes, Pr(h | s) is proportional to chance's probability of h times the other players' own reach
+of h (Timbers et al. 2020, section 3.2). The responder's own reach is the same for all histories of
+one of its information states, by perfect recall, and cancels.
 """
 
 from __future__ import annotations
@@ -17,37 +16,44 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, check_policies, levels
-from solvers.approximate_best_response.opponents import tabular
+from solvers.approximate_best_response.opponents import tabular_opponent
 from solvers.approximate_best_response.response_game import Belief, ResponseGame
-from solvers.sampling.decision_tree import DecisionTree, Lotteries, drawn, lotteries
+from solvers.sampling.decision_tree import DecisionTree, Lotteries, build_lotteries, draw_place
 
 
 @record
 class PerfectInformation(Belief):
-    """Of games that hide nothing: the game is where it is."""
+    """The belief in games without hidden information: the game is where it is."""
 
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> PyTree:
-        """`place` itself."""
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> PyTree:
+        """Returns `place` itself."""
         return place
 
 
 @record
 class Posterior(Belief):
-    """Of a compiled game: for each information state the places where it may be."""
+    """The belief in a compiled game: a lottery over places for each information state."""
 
     worlds: Lotteries
 
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> Array:
-        """A place of the node's information state."""
-        return drawn(self.worlds, node.state, luck)
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> Array:
+        """Draws a place of the node's information state."""
+        return draw_place(self.worlds, node.state, noise)
 
 
 def posterior(
     source: GameTree, tree: DecisionTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
 ) -> Posterior:
-    """Beliefs of every player when the others play `policies`, `[D_p, A]` for each player p.
+    """Computes the beliefs of every player when the others play by `policies`.
 
-    Where they never let a player come, it believes what chance alone makes likely.
+    Args:
+      source: the game tree.
+      tree: the compiled game.
+      policies: one policy `[D_p, A]` for every player p.
+
+    Returns:
+      The beliefs. At information states that the others' policies never reach, places are drawn by
+      the reach of chance alone.
 
     Raises:
       ValueError: `policies` are not policies of this game.
@@ -55,21 +61,31 @@ def posterior(
     place, state, weight = _weights(source, tree, policies)
     total = np.bincount(state, weight, tree.num_states)
     chance = source.chance_reach()[np.asarray(tree.history)[place]]
-    return Posterior(worlds=lotteries(np.where(total[state] > 0, weight, chance), state, place))
+    return Posterior(
+        worlds=build_lotteries(np.where(total[state] > 0, weight, chance), state, place)
+    )
 
 
-def prior(tree: DecisionTree) -> Posterior:
-    """Beliefs by what chance alone makes likely, as in plain information-set MCTS.
+def chance_posterior(tree: DecisionTree) -> Posterior:
+    """Returns beliefs by the reach of chance alone, as in plain information-set MCTS.
 
-    Searches that use them do not converge to a best response.
+    Searches with these beliefs do not converge to a best response.
     """
     return Posterior(worlds=tree.worlds)
 
 
-def reached(
+def others_reach(
     source: GameTree, tree: DecisionTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]]
 ) -> Float[np.ndarray, " N"]:
-    """Chance's and the others' reach of every information state, of all players in turn.
+    """Computes the reach of chance and of the other players at every information state.
+
+    Args:
+      source: the game tree.
+      tree: the compiled game.
+      policies: one policy `[D_p, A]` for every player p.
+
+    Returns:
+      The reach of each of the N information states, player 0's first.
 
     Raises:
       ValueError: `policies` are not policies of this game.
@@ -78,17 +94,26 @@ def reached(
     return np.bincount(state, weight, tree.num_states)
 
 
-def chances(
+def history_probabilities(
     source: GameTree,
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
     state: int,
 ) -> dict[int, float]:
-    """Pr(h | s) of the histories of one information state, counted over all players.
+    """Computes Pr(h | s) for the histories of one information state.
+
+    Args:
+      source: the game tree.
+      tree: the compiled game.
+      policies: one policy `[D_p, A]` for every player p.
+      state: the number of the information state, counted over all players.
+
+    Returns:
+      The probability of each history, by its row in `source`.
 
     Raises:
-      ValueError: there is no such state, the others give it probability 0, or `policies` are not
-        policies of this game.
+      ValueError: there is no such state, the other players' policies never reach it, or `policies`
+        are not policies of this game.
     """
     if not 0 <= state < tree.num_states:
         raise ValueError(f"state={state} must be from 0 to {tree.num_states - 1} in {tree.game}")
@@ -96,21 +121,30 @@ def chances(
     here, weight = place[states == state], weight[states == state]
     if not weight.sum() > 0:
         raise ValueError(
-            f"{tree.game}: the opponent gives probability 0 to what it played before information"
-            f" state {state}, so there is nothing to believe there"
+            f"{tree.game}: the other players' policies never reach information state {state}, so"
+            " the belief there is undefined"
         )
     history = np.asarray(tree.history)[here].tolist()
     return dict(zip(history, (weight / weight.sum()).tolist(), strict=True))
 
 
-def against(
+def build_response_game(
     source: GameTree,
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
     *,
     responder: int,
 ) -> ResponseGame:
-    """A compiled game against opponents that play `policies`, with exact beliefs.
+    """Builds a compiled game against opponents with known policies, and exact beliefs.
+
+    Args:
+      source: the game tree.
+      tree: the compiled game.
+      policies: one policy `[D_p, A]` for every player p; the responder's own is not played.
+      responder: the player who responds.
+
+    Returns:
+      The game for the responder.
 
     Raises:
       ValueError: `policies` are not policies of this game, or there is no player `responder`.
@@ -121,14 +155,14 @@ def against(
         )
     return ResponseGame(
         game=tree,
-        opponent=tabular(source, policies),
+        opponent=tabular_opponent(source, policies),
         belief=posterior(source, tree, policies),
         responder=jnp.int32(responder),
     )
 
 
 def _weights(source, tree, policies):
-    """Places of decisions, their information states, and chance's and the others' reach of them."""
+    """Places of decisions, their information states, and the reach of chance and others there."""
     policies = [np.asarray(policy, np.float64) for policy in policies]
     check_policies(source, policies)
     reach = np.ones((source.num_histories, source.num_players))

@@ -1,4 +1,4 @@
-"""A game against an opponent that is fixed: for the one who responds, a game of chance."""
+"""A game against a fixed opponent: a game of chance for the player who responds."""
 
 from __future__ import annotations
 
@@ -15,46 +15,57 @@ from solvers.sampling.episodes import Playable
 
 
 class Opponent(abc.ABC):
-    """Who plays against the responder. A pytree, so that policies are arguments of jitted code."""
+    """The player against the responder. A pytree: its policy is an argument of jitted code."""
 
     @abc.abstractmethod
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """Chances of its actions where it is to act, as searches and beliefs have them."""
+        """Returns the probabilities of its actions at a node where it acts, for searches and
+        beliefs.
+        """
 
     def act(self, node: Any, key: Key[Array, ""]) -> Int[Array, ""]:
-        """What it does in games: drawn by `policy`, unless told otherwise. `key` is consumed.
+        """Chooses its action in a game; by default drawn from `policy`. `key` is consumed.
 
-        An opponent that is slow may act by a search here, and by what guides it in `policy`.
+        An opponent that acts by a slow search may override this method; `policy` is then the policy
+        that guides its search.
         """
-        return episodes.pick(self.policy(node), episodes.numbers(key, (1,))[0])
+        return episodes.pick_action(self.policy(node), episodes.uniform_numbers(key, (1,))[0])
 
 
 class Belief(abc.ABC):
-    """Where a game may be, by what the responder knows and what the opponent does: Pr(h | s).
+    """The distribution Pr(h | s) of the history, given what the responder knows. A pytree.
 
-    A pytree. Its memory goes along with a game and is told of every decision; nothing that the
-    responder cannot see may enter it.
+    Its memory accompanies a game and is told of every decision. Nothing that the responder cannot
+    observe may enter it.
     """
 
     def start(self) -> PyTree:
-        """The memory when a game begins."""
+        """Returns the memory at the start of a game."""
         return ()
 
     def after(self, memory: PyTree, node: Any, action: Int[Array, ""]) -> PyTree:
-        """The memory after a decision of either player."""
+        """Returns the memory after a decision of either player."""
         return memory
 
     @abc.abstractmethod
-    def sample(self, memory: PyTree, place: PyTree, node: Any, luck: Float[Array, ""]) -> PyTree:
-        """A place where the game may be while it is at `place`, where the responder acts.
+    def sample(self, memory: PyTree, place: PyTree, node: Any, noise: Float[Array, ""]) -> PyTree:
+        """Draws a place from the belief.
 
-        `node` is what is known of `place`; both tell nothing that the responder does not know.
+        Args:
+          memory: the belief's memory.
+          place: the game's true place, where the responder acts. Only what the responder knows of
+            it may be used.
+          node: the node at `place`.
+          noise: a number uniform in [0, 1).
+
+        Returns:
+          A place that the responder cannot distinguish from `place`.
         """
 
 
 @record
 class ResponseGame:
-    """A game, an opponent, and the player who responds to it; several responders by `jax.vmap`."""
+    """A game, the opponent, and the player who responds to it; several responders by `jax.vmap`."""
 
     game: Playable
     opponent: Opponent
@@ -63,34 +74,45 @@ class ResponseGame:
 
 
 @record
-class Standing:
-    """A game where the responder is to act, or that is over."""
+class ResponseState:
+    """A game in progress, where the responder is to act or the game is over."""
 
     place: PyTree
     memory: PyTree  # of the belief
 
 
-def begin(response: ResponseGame, key: Key[Array, ""]) -> Standing:
-    """A new game; `key` is consumed."""
+def begin(response: ResponseGame, key: Key[Array, ""]) -> ResponseState:
+    """Starts a game and plays until the responder is to act; `key` is consumed."""
     start_key, key = jax.random.split(key)
-    luck = episodes.numbers(start_key, (response.game.luck_of_chance,))
-    place, memory = response.game.start(luck), response.belief.start()
+    noise = episodes.uniform_numbers(start_key, (response.game.noise_width,))
+    place, memory = response.game.start(noise), response.belief.start()
     return _until_own_turn(response, place, memory, key)
 
 
-def moved(
-    response: ResponseGame, standing: Standing, action: Int[Array, ""], key: Key[Array, ""]
-) -> Standing:
-    """The game after an action of the responder and what the others do then; `key` is consumed."""
-    luck_key, key = jax.random.split(key)
+def advance(
+    response: ResponseGame, standing: ResponseState, action: Int[Array, ""], key: Key[Array, ""]
+) -> ResponseState:
+    """Plays the responder's action, and goes on until it is to act again.
+
+    Args:
+      response: the game.
+      standing: where the game is.
+      action: the responder's action.
+      key: consumed.
+
+    Returns:
+      The next state of the game.
+    """
+    noise_key, key = jax.random.split(key)
     node = response.game.at(standing.place)
-    luck = episodes.numbers(luck_key, (response.game.luck_of_chance,))
-    place = response.game.after(node, action, luck)
+    noise = episodes.uniform_numbers(noise_key, (response.game.noise_width,))
+    place = response.game.after(node, action, noise)
     memory = response.belief.after(standing.memory, node, action)
     return _until_own_turn(response, place, memory, key)
 
 
 def _until_own_turn(response, place, memory, key):
+    """Lets the opponent and chance act until the responder is to act or the game is over."""
     game = response.game
 
     def others(carry):
@@ -99,12 +121,12 @@ def _until_own_turn(response, place, memory, key):
 
     def act(carry):
         _, node, memory, count = carry
-        act_key, luck_key = jax.random.split(jax.random.fold_in(key, count))
+        act_key, noise_key = jax.random.split(jax.random.fold_in(key, count))
         action = response.opponent.act(node, act_key)
-        place = game.after(node, action, episodes.numbers(luck_key, (game.luck_of_chance,)))
+        place = game.after(node, action, episodes.uniform_numbers(noise_key, (game.noise_width,)))
         memory = response.belief.after(memory, node, action)
         return place, game.at(place), memory, count + 1
 
     start = place, game.at(place), memory, jnp.int32(0)
     place, _, memory, _ = jax.lax.while_loop(others, act, start)
-    return Standing(place=place, memory=memory)
+    return ResponseState(place=place, memory=memory)

@@ -1,4 +1,4 @@
-"""What a searching responder wins: by games with confidence, or exactly, composed into a table."""
+"""What a searching responder wins: by games, or exactly, by composing its actions into a table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import GameTree, own_sequence
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
-from solvers.approximate_best_response.response_game import ResponseGame, Standing, begin, moved
+from solvers.approximate_best_response.response_game import (
+    ResponseGame,
+    ResponseState,
+    advance,
+    begin,
+)
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree
 
@@ -27,9 +32,18 @@ def play(
     num_games: int,
     batch: int = 256,
 ) -> Float[np.ndarray, " G"]:
-    """The responder's payoffs in so many games, in which it takes the most visited actions.
+    """Plays games in which the responder searches and takes the most visited action.
 
-    `batch` games go side by side. `key` is consumed.
+    Args:
+      response: the game.
+      params: arrays for the evaluator of the search.
+      key: consumed.
+      settings: how the responder searches.
+      num_games: G.
+      batch: how many games run side by side.
+
+    Returns:
+      The responder's payoff in each game.
 
     Raises:
       ValueError: `num_games` or `batch` is below 1.
@@ -39,47 +53,56 @@ def play(
             raise ValueError(f"{name}={value} must be at least 1")
     keys = jax.random.split(key, num_games)
     batch = min(batch, num_games)
-    found = []
+    payoffs = []
     for first in range(0, num_games, batch):
-        rows = np.minimum(np.arange(first, first + batch), num_games - 1)  # the last again
-        found.append(_played(response, params, keys[rows], settings))
-    return np.concatenate(found)[:num_games].astype(np.float64)
+        rows = np.minimum(np.arange(first, first + batch), num_games - 1)  # repeats the last game
+        payoffs.append(_play_batch(response, params, keys[rows], settings))
+    return np.concatenate(payoffs)[:num_games].astype(np.float64)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
-def _played(response, params, keys, settings):
+def _play_batch(response, params, keys, settings):
+    """Plays one game per key."""
     game = response.game
 
-    def one(key):
+    def play_game(key):
         start_key, key = jax.random.split(key)
 
-        def going(carry):
+        def unfinished(carry):
             standing, _ = carry
             return game.at(standing.place).actor != TERMINAL
 
         def act(carry):
             standing, count = carry
             search_key, move_key = jax.random.split(jax.random.fold_in(key, count))
-            found = search(response, params, search_key, standing, settings=settings)
-            action = jnp.argmax(found.visits).astype(jnp.int32)
-            return moved(response, standing, action, move_key), count + 1
+            result = search(response, params, search_key, standing, settings=settings)
+            action = jnp.argmax(result.visits).astype(jnp.int32)
+            return advance(response, standing, action, move_key), count + 1
 
         start = begin(response, start_key), jnp.int32(0)
-        standing, _ = jax.lax.while_loop(going, act, start)
+        standing, _ = jax.lax.while_loop(unfinished, act, start)
         return game.payoffs_at(standing.place)[response.responder]
 
-    return jax.vmap(one)(keys)
+    return jax.vmap(play_game)(keys)
 
 
-def sampled(
+def sampled_payoffs(
     tree: DecisionTree,
     policies: Sequence[Float[np.ndarray | Array, "_ _"]],
     key: Key[Array, ""],
     *,
     num_games: int,
 ) -> Float[np.ndarray, "G P"]:
-    """All payoffs of so many games of a compiled game in which the players follow `policies`,
-    `[D_p, A]` each. `key` is consumed.
+    """Plays games of a compiled game in which all players follow given policies.
+
+    Args:
+      tree: the compiled game.
+      policies: one policy `[D_p, A]` for every player p.
+      key: consumed.
+      num_games: G.
+
+    Returns:
+      All players' payoffs in each game.
 
     Raises:
       ValueError: `num_games` is below 1.
@@ -93,13 +116,13 @@ def sampled(
 
 @jax.jit
 def _sampled(tree, table, keys):
-    def choose(carry, node, luck):
-        return carry, episodes.pick(table[node.state], luck[0]), None
+    def choose(carry, node, noise):
+        return carry, episodes.pick_action(table[node.state], noise[0]), None
 
     return jax.vmap(lambda key: episodes.play(tree, key, choose, None).payoffs)(keys)
 
 
-def composed(
+def response_policy(
     response: ResponseGame,
     params: PyTree,
     key: Key[Array, ""],
@@ -109,37 +132,53 @@ def composed(
     batch: int = 256,
     report: Callable[[int], None] = lambda done: None,
 ) -> Float[np.ndarray, "D A"]:
-    """All that a searching responder would do in a compiled game: a pure policy.
+    """Composes what a searching responder would do in a compiled game into a pure policy.
 
-    It searches once at every information state of its own that it can come to, `batch` of them side
-    by side, and takes the most visited action; elsewhere the policy is uniform. `report` hears how
-    many searches were made. `key` is consumed.
+    The responder searches once at every information state of its own that it can reach by its
+    earlier choices, and takes the most visited action; elsewhere the policy is uniform. Its exact
+    value cannot exceed that of the best response.
+
+    Args:
+      response: the game.
+      params: arrays for the evaluator of the search.
+      key: consumed.
+      source: the game tree from which `response.game` was compiled.
+      settings: how the responder searches.
+      batch: how many searches run side by side.
+      report: called with the number of searches after each batch.
+
+    Returns:
+      The responder's policy.
 
     Raises:
-      ValueError: the game is not compiled, or from another tree than `source`.
+      ValueError: the game is not compiled, or not from `source`.
     """
     tree, player = response.game, int(response.responder)
     if not isinstance(tree, DecisionTree) or tree.num_decisions != source.num_decisions:
-        raise ValueError(f"only a game compiled from {source.game} can be composed")
+        raise ValueError(f"response must be a game compiled from {source.game}")
     first = sum(tree.num_decisions[:player])
     count = tree.num_decisions[player]
     policy = np.array(tree.uniform[first : first + count], np.float64)
     before = own_sequence(source, player)[source.representative(player)[:count]]
     place = np.asarray(response.belief.worlds.place)[np.asarray(response.belief.worlds.first)]
-    waiting, came = np.ones(count, bool), before < 0
-    while (here := np.flatnonzero(waiting & came)).size:
+    # Search where the responder can come by its choices so far, until there is nothing new.
+    waiting, reached = np.ones(count, bool), before < 0
+    while (here := np.flatnonzero(waiting & reached)).size:
         waiting[here] = False
-        for rows in _parts(here, batch):
+        for rows in _batches(here, batch):
             actions = _actions(response, params, key, first + rows, place[first + rows], settings)
             policy[rows] = np.eye(policy.shape[1])[np.asarray(actions)]
             report(len(np.unique(rows)))
         state, action = np.divmod(before, source.num_actions)
-        came = (before >= 0) & ~waiting[state] & (policy[state, action] > 0)
+        reached = (before >= 0) & ~waiting[state] & (policy[state, action] > 0)
     return policy
 
 
-def _parts(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    """Batches of one size, the last filled up by repetition; of an eighth where that is enough."""
+def _batches(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Splits rows into batches of one size, or of an eighth of it where that is enough.
+
+    The last batch is filled up by repeating its last row.
+    """
     begin = 0
     while begin < len(rows):
         small = max(size // 8, 1)
@@ -150,10 +189,12 @@ def _parts(rows: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _actions(response, params, key, states, places, settings):
-    def one(state, place):
-        noise = jax.random.fold_in(key, state)
-        standing = Standing(place=place, memory=response.belief.start())
-        found = search(response, params, noise, standing, settings=settings)
-        return jnp.argmax(found.visits)
+    """The most visited actions of separate searches at several information states."""
 
-    return jax.vmap(one)(states.astype(jnp.int32), places)
+    def search_state(state, place):
+        search_key = jax.random.fold_in(key, state)
+        standing = ResponseState(place=place, memory=response.belief.start())
+        result = search(response, params, search_key, standing, settings=settings)
+        return jnp.argmax(result.visits)
+
+    return jax.vmap(search_state)(states.astype(jnp.int32), places)

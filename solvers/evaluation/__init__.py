@@ -1,19 +1,20 @@
-"""How good policies are: expected values, best responses, NashConv and exploitability, exact.
+"""Exact measures of policies: expected values, best responses, NashConv and exploitability.
 
-`exploitability` evaluates policies on a sequence form; `belief_exploitability` does the same on the
-public states of a belief-level game.
+`expected_values`, `best_response` and `exploitability` work on a sequence form;
+`belief_exploitability` measures policies on the public states of a belief-level game.
 """
 
-from solvers.evaluation.exploitability import (
+from solvers.evaluation.best_response import (
     best_response,
     best_response_value,
+    root_best_response_values,
+)
+from solvers.evaluation.expected_values import (
     counterfactual_values,
     expected_value,
-    exploitability,
-    nash_conv,
-    root_best_response_values,
     root_values,
 )
+from solvers.evaluation.exploitability import exploitability, nash_conv
 
 __all__ = [
     "best_response",

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from solvers.holdem.street_boards import (
@@ -24,7 +25,6 @@ from solvers.holdem.street_boards import (
     unblocked_hands,
 )
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sequence_form import expand
 from solvers.sequence_form.sparse_sum import SparseSum
 from solvers.sequence_form.treeplex import Group, Level, Treeplex
 
@@ -43,7 +43,7 @@ class ParentRows:
         if self.possible is None:
             return above
         boards = above.reshape(-1, *self.possible.shape, *rows.shape[2:])
-        return (boards * expand(self.possible[None], boards)).reshape(above.shape)
+        return (boards * append_axes(self.possible[None], boards)).reshape(above.shape)
 
 
 @record

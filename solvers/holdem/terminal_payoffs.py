@@ -17,13 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import append_axes
 from jaxgames.core import record
 from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN, BettingTree
 from solvers.holdem.sequence_layout import HoldemLayout
 from solvers.holdem.showdown_by_products import ProductShowdowns
 from solvers.holdem.showdown_by_ranks import RankShowdowns
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sequence_form import expand
 
 
 @record
@@ -100,8 +100,8 @@ def _chips(payoffs, street, folds, showdowns, dtype, width):
     ):
         if weights is not None and chips is not None:
             rows = weights.reshape(-1, *weights.shape[2:])
-            total = total + expand(chips, total) * sparse_sum.take(rows, which)
-    return total * expand(street.possible[None], total)
+            total = total + append_axes(chips, total) * sparse_sum.take(rows, which)
+    return total * append_axes(street.possible[None], total)
 
 
 def holdem_terminals(

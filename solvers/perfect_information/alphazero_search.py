@@ -1,13 +1,15 @@
 """AlphaZero's search in games of perfect information (Silver et al. 2018), and ISMCTS-BR there.
 
     agent = Agent(params=params, settings=AlphaZero(evaluate, simulations=100))
-    found = search(game, agent, key, state)
-    action = jnp.argmax(found.visits)
+    result = search(game, agent, key, state)
+    action = jnp.argmax(result.visits)
 
-Simulations walk down a tree of positions by PUCT, and add one each; mctx (Babuschkin et al. 2020)
-keeps the tree. With an `opponent` that is all that perfect information leaves of ISMCTS-BR (Timbers
-et al. 2020, Algorithms 1 and 2): where the opponent acts, a move is drawn from its prior, and the
-posterior over histories is the position itself.
+A simulation walks down the tree of positions by PUCT and adds one position; mctx (Babuschkin et al.
+2020) keeps the tree. With an `opponent` the search is ISMCTS-BR (Timbers et al. 2020, Algorithms 1
+and 2): where the opponent acts, a move is drawn from its prior. In a game of perfect information
+the posterior over histories, which ISMCTS-BR samples from, is the position itself.
+
+A game is any belief-level game with one row per player and no chance moves.
 """
 
 from __future__ import annotations
@@ -24,36 +26,37 @@ import mctx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.adapters.pgx import lenient
-from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
+from solvers.perfect_information.positions import (
+    legal_actions,
+    payoff,
+    position_after,
+    require_perfect_information,
+)
 
-Evaluate = Callable[[PyTree, PgxBeliefs, PgxPosition], tuple[Float[Array, ""], Float[Array, " A"]]]
+Evaluate = Callable[[PyTree, BeliefGame, PublicState], tuple[Float[Array, ""], Float[Array, " A"]]]
 
 
 def zero(
-    params: PyTree, game: PgxBeliefs, state: PgxPosition
+    params: PyTree, game: BeliefGame, state: PublicState
 ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
-    """Stands in for a network: nothing is worth anything, all actions are alike."""
+    """An evaluator without knowledge: every value is 0, and the prior is uniform."""
     return jnp.float32(0), jnp.zeros(game.num_actions, jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
 class AlphaZero:
-    """How to search and to play. Static under `jit`.
+    """How to search and to play. Static under `jit`."""
 
-    `evaluate(params, game, state)` tells the value `[]` of a position to who acts there, and logits
-    `[A]` of its actions.
-    """
-
-    evaluate: Evaluate
+    evaluate: Evaluate  # value [] of a position to the player who acts there, logits [A] of actions
     simulations: int
     exploration: float = 1.25  # c_init of PUCT
     exploration_base: float = 19652.0  # c_base
     noise: float = 0.0  # share of Dirichlet noise in the prior of the root
     concentration: float = 1.0  # of the noise
-    sampled_moves: int = (
-        0  # first moves of a game, drawn by visits; later ones are the most visited
-    )
+    # so many first moves of a game are drawn in proportion to visits; later ones are most visited
+    sampled_moves: int = 0
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -69,20 +72,20 @@ class AlphaZero:
 
 @record
 class Agent:
-    """Somebody who plays."""
+    """A player that searches, or one that plays at random."""
 
     params: Any = None  # of the evaluator
+    # None: the agent draws uniformly from the legal actions
     settings: AlphaZero | None = flax.struct.field(pytree_node=False, default=None)
-    """None: draws from all legal actions alike."""
     simulations: Any = None  # [] int32 how many of the settings' are made; None: all
     opponent: Agent | None = None  # whose prior acts for the other player in simulations, if given
 
 
 @record
-class Found:
+class SearchStatistics:
     """What a search knows of its root."""
 
-    visits: Array  # [A] float32, in sum the simulations that were made
+    visits: Array  # [A] float32 of the actions; their sum is the number of simulations
     value: Array  # [] float32 to the root's actor: the mean of all simulations
 
 
@@ -90,20 +93,36 @@ class Found:
 class _Node:
     """A position in the tree."""
 
-    state: PgxPosition
+    state: PublicState
     actor: Array  # [] int32
     seat: Array  # [] int32 who acts at the root
 
 
-def search(game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPosition) -> Found:
-    """Searches one position in which somebody acts; `key` is consumed."""
+def search(
+    game: BeliefGame, agent: Agent, key: Key[Array, ""], state: PublicState
+) -> SearchStatistics:
+    """Searches one position.
+
+    Args:
+      game: a game of perfect information.
+      agent: who searches; its `settings` must be given.
+      key: consumed.
+      state: a position that is not terminal.
+
+    Returns:
+      Visits of the actions and the value of the position.
+
+    Raises:
+      ValueError: the game has several rows.
+    """
+    require_perfect_information(game)
     settings, opponent = agent.settings, agent.opponent
     seat = game.actor(state)
     noise_key, search_key = jax.random.split(key)
 
-    def look(state):
-        """The position's node, its value to who acts and logarithms of its prior."""
-        actor, legal = game.actor(state), game.child_mask(state)
+    def evaluated(state):
+        """The node of a position, its value to the actor, and logarithms of its prior."""
+        actor, legal = game.actor(state), legal_actions(game, state)
         value, logits = settings.evaluate(agent.params, game, state)
         if opponent is not None:
             _, others = opponent.settings.evaluate(opponent.params, game, state)
@@ -113,11 +132,10 @@ def search(game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPositi
 
     def step(_, key, action, nodes):
         before = jax.tree.map(lambda x: x[0], nodes)
-        node, value, logits = look(game.after(before.state, action[0]))
+        node, value, logits = evaluated(position_after(game, before.state, action[0]))
         over = node.actor == TERMINAL
-        payoff = game.terminal_values(node.state, before.actor, jnp.ones(1, jnp.float32))[0]
         output = mctx.RecurrentFnOutput(
-            reward=jnp.where(over, payoff, 0.0),
+            reward=jnp.where(over, payoff(game, node.state, before.actor), 0.0),
             discount=jnp.where(over, 0.0, jnp.where(node.actor == before.actor, 1.0, -1.0)),
             prior_logits=logits,
             value=jnp.where(over, 0.0, value),
@@ -132,7 +150,7 @@ def search(game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPositi
         return jnp.where(tree.embeddings.actor[node] == seat, best, drawn)
 
     with lenient():  # mctx promotes ranks
-        node, value, logits = look(state)
+        node, value, logits = evaluated(state)
         if settings.noise:
             logits = _noisy(noise_key, logits, settings)
         tree = mctx.search(
@@ -145,33 +163,52 @@ def search(game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPositi
             root_action_selection_fn=lambda key, tree, node: select(key, tree, node, 0),
             interior_action_selection_fn=select,
             num_simulations=settings.simulations,
-            loop_fn=functools.partial(_first, agent.simulations),
+            loop_fn=functools.partial(_limited_loop, agent.simulations),
         )
         summary = tree.summary()
-    return Found(visits=summary.visit_counts[0], value=summary.value[0])
+    return SearchStatistics(visits=summary.visit_counts[0], value=summary.value[0])
 
 
 def act(
-    game: PgxBeliefs, agent: Agent, key: Key[Array, ""], state: PgxPosition
-) -> tuple[Int[Array, ""], Found]:
-    """The agent's move, and what it found, which is blank if it does not search.
+    game: BeliefGame,
+    agent: Agent,
+    key: Key[Array, ""],
+    state: PublicState,
+    num_moves: Int[Array, ""],
+) -> tuple[Int[Array, ""], SearchStatistics]:
+    """Chooses the agent's move.
 
-    `key` is consumed.
+    Args:
+      game: a game of perfect information.
+      agent: who moves.
+      key: consumed.
+      state: a position that is not terminal.
+      num_moves: how many moves were made in the game so far.
+
+    Returns:
+      The action, and the statistics of the search, which are 0 if the agent does not search.
+
+    Raises:
+      ValueError: the game has several rows.
     """
-    legal = game.child_mask(state)
+    require_perfect_information(game)
+    legal = legal_actions(game, state)
     if agent.settings is None:
         action = _drawn(key, jnp.where(legal, 0.0, -jnp.inf))
-        return action, Found(visits=jnp.zeros(legal.shape, jnp.float32), value=jnp.float32(0))
+        visits = jnp.zeros(legal.shape, jnp.float32)
+        return action, SearchStatistics(visits=visits, value=jnp.float32(0))
     search_key, choice_key = jax.random.split(key)
-    found = search(game, agent, search_key, state)
-    likeliest = jnp.argmax(found.visits).astype(jnp.int32)
-    early = state.num_steps < agent.settings.sampled_moves
-    return jnp.where(early, _drawn(choice_key, jnp.log(found.visits)), likeliest), found
+    result = search(game, agent, search_key, state)
+    most_visited = jnp.argmax(result.visits).astype(jnp.int32)
+    early = num_moves < agent.settings.sampled_moves
+    return jnp.where(early, _drawn(choice_key, jnp.log(result.visits)), most_visited), result
 
 
-def _first(count, begin, end, step, start):
-    """A loop of mctx that ends after `count` simulations, if that is given: the same program does
-    for any number of them."""
+def _limited_loop(count, begin, end, step, start):
+    """A loop of mctx that ends after `count` simulations, if that is given.
+
+    The same compiled program then makes any number of simulations.
+    """
     end = end if count is None else jnp.minimum(count, end)
     return jax.lax.fori_loop(begin, end, step, start)
 
@@ -181,8 +218,10 @@ def _drawn(key, logits):
 
 
 def _puct(tree, node, settings):
-    """The action of the highest mean value and bonus; one not yet visited is worth what its
-    position is."""
+    """The action with the highest sum of mean value and bonus (PUCT, Silver et al. 2018).
+
+    An action that was not visited yet is given the value of its position.
+    """
     visits, logits = tree.children_visits[node], tree.children_prior_logits[node]
     total = jnp.sum(visits).astype(jnp.float32)
     base = settings.exploration_base
@@ -203,7 +242,7 @@ def _noisy(key, logits, settings):
 
 
 def _masked(logits, legal):
-    """Logarithms of the prior; at illegal actions the lowest number that mctx computes with."""
+    """Logarithms of the prior; the lowest finite number at illegal actions, as mctx needs it."""
     masked = jnp.where(legal, logits, -jnp.inf)
     masked = jnp.where(jnp.any(legal), jax.nn.log_softmax(masked), masked)
     return jnp.maximum(masked, _lowest(logits))

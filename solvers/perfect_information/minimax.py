@@ -1,7 +1,7 @@
 """Perfect play in small games of perfect information, by backward induction.
 
-Positions that are reached in several ways are one (transpositions): tic-tac-toe has 5,478 of them
-in 549,946 histories. A policy over positions is `[S, A]`; values are player 0's.
+A position that several histories lead to occurs once: tic-tac-toe has 5,478 positions and 549,946
+histories. A policy over positions is `[S, A]`; values are player 0's.
 """
 
 from __future__ import annotations
@@ -23,18 +23,25 @@ _BLOCK = 1024  # positions expanded at once
 
 @record
 class Positions:
-    """S positions, by depth, the root first. All fields are NumPy arrays."""
+    """S positions in order of depth, the root first. All fields are NumPy arrays."""
 
     state: PublicState  # [S, ...]
     depth: Array  # [S] int32 moves from the root
     actor: Array  # [S] int32
     child: Array  # [S, A] int32 position after each action, NOWHERE at padding
-    payoff: Array  # [S] float player 0's at terminals, else 0
+    payoff: Array  # [S] float of player 0 at terminals, else 0
 
 
 def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> Positions:
-    """All positions below the root of `game`, a game of `jaxgames.adapters.pgx_beliefs` or alike:
-    one row for either player, no chance, and child k is where action k leads.
+    """All positions below the root of a game of perfect information.
+
+    Args:
+      game: a belief-level game with one row per player and no chance moves, in which child k is
+        where action k leads.
+      max_positions: the most positions to list.
+
+    Returns:
+      The positions; each occurs once, however many histories lead to it.
 
     Raises:
       ValueError: another kind of game, or more positions than `max_positions`.
@@ -59,7 +66,8 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
         child[mask] = count + number
         for values, new in zip((actors, children, payoffs), (actor, child, payoff), strict=True):
             values.append(new)
-    depth = np.repeat(np.arange(len(levels), dtype=np.int32), [_length(one) for one in levels])
+    sizes = [_length(states) for states in levels]
+    depth = np.repeat(np.arange(len(levels), dtype=np.int32), sizes)
     return Positions(
         state=jax.tree.map(lambda *parts: np.concatenate(parts), *levels),
         depth=depth,
@@ -70,7 +78,7 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
 
 
 def perfect_values(positions: Positions) -> Float[np.ndarray, " S"]:
-    """What player 0 gets from each position on if both play perfectly."""
+    """Player 0's value `[S]` of each position if both players play perfectly."""
     sign = np.where(positions.actor == 1, -1.0, 1.0)[:, None]
     legal = positions.child != NOWHERE
 
@@ -81,14 +89,14 @@ def perfect_values(positions: Positions) -> Float[np.ndarray, " S"]:
 
 
 def perfect_actions(positions: Positions) -> Bool[np.ndarray, "S A"]:
-    """Which actions keep the perfect value; none at terminals."""
+    """Which actions `[S, A]` keep the perfect value; none at terminals."""
     values = perfect_values(positions)
     kept = values[np.maximum(positions.child, 0)] == values[:, None]
     return kept & (positions.child != NOWHERE)
 
 
 def perfect_policy(positions: Positions) -> Float[np.ndarray, "S A"]:
-    """The player that never does worse than it must, uniform over `perfect_actions`."""
+    """The policy that is uniform over `perfect_actions`; 0 at terminals."""
     kept = perfect_actions(positions)
     return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
 
@@ -96,8 +104,16 @@ def perfect_policy(positions: Positions) -> Float[np.ndarray, "S A"]:
 def best_response_values(
     positions: Positions, policy: Float[np.ndarray, "S A"], *, player: int
 ) -> Float[np.ndarray, " S"]:
-    """What player 0 gets from each position on if `player` plays best against the `policy` that
-    the other one plays: at the root, the worst that can happen to that policy."""
+    """Player 0's values if `player` plays a best response to a policy of the other player.
+
+    Args:
+      positions: of the game.
+      policy: action probabilities `[S, A]` of the other player.
+      player: who responds, 0 or 1.
+
+    Returns:
+      Values `[S]`; at the root, the worst that can happen to the policy.
+    """
     legal = positions.child != NOWHERE
     sign = 1.0 if player == 0 else -1.0
 
@@ -110,7 +126,11 @@ def best_response_values(
 
 
 def _induct(positions: Positions, choose: Callable) -> np.ndarray:
-    """Values `[S]` from the deepest positions up; `choose(here, values of children [n, A])`."""
+    """Values `[S]` of all positions, from the deepest ones up.
+
+    `choose(here, below)` gives the values of positions `here` `[n]` from those of their children
+    `below` `[n, A]`.
+    """
     values = positions.payoff.astype(np.float64)
     for depth in range(int(positions.depth.max()), -1, -1):
         here = np.flatnonzero((positions.depth == depth) & (positions.actor != TERMINAL))
@@ -121,17 +141,17 @@ def _induct(positions: Positions, choose: Callable) -> np.ndarray:
 
 @jax.jit
 def _expand(game, states):
-    def one(state):
+    def expand_one(state):
         actor = game.actor(state)
         payoff = game.terminal_values(state, 0, jnp.ones(1, float))[0]
         payoff = jnp.where(actor == TERMINAL, payoff, 0)
         return actor, payoff, game.child_mask(state), game.children(state)
 
-    return jax.vmap(one)(states)
+    return jax.vmap(expand_one)(states)
 
 
 def _distinct(states: PublicState) -> tuple[PublicState, np.ndarray]:
-    """The different ones among stacked positions, and which of them each one is."""
+    """The distinct ones among stacked positions, and the number of each position among these."""
     size = _length(states)
     if size == 0:
         return states, np.zeros(0, np.int64)

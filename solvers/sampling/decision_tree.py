@@ -1,9 +1,18 @@
-"""A game compiled for sampling: its decisions, and the lotteries of chance between them.
+"""A game compiled for sampling: the places where players act, and lotteries of chance between them.
 
-Places are the histories in which a player acts and the terminal ones; chance is not a place. What
-follows an action, and the start of the game, is a lottery over neighbouring places, drawn from in
-constant time (Walker 1977). All that a step of an episode needs of a place is one row of one table,
-so thousands of episodes go side by side under `jax.vmap`, each at a place of its own.
+Places are the histories in which a player acts and the terminal histories; the histories where
+chance acts are left out. The start of the game, and every action, leads to a *lottery*: a range of
+adjacent places, of which chance draws one in constant time by the alias method (Walker 1977). All
+that a step of an episode needs of a place is one row of one table, so thousands of episodes run
+side by side under `jax.vmap`, each at a place of its own.
+
+Example:
+
+    >>> import jaxgames
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> tree = build_decision_tree(jaxgames.make("kuhn_poker"))
+    >>> tree.num_states, tree.num_decisions, tree.max_decisions
+    (12, (6, 6), 3)
 """
 
 from __future__ import annotations
@@ -15,49 +24,51 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.regret import match
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @record
 class Lotteries:
-    """L lotteries with O tickets in all."""
+    """L lotteries with O tickets in all. A lottery draws one of its tickets uniformly, and the
+    ticket stands for one of two places (the alias method).
+    """
 
     first: Array  # [L] int32 first ticket
     count: Array  # [L] int32 number of tickets
-    share: Array  # [O] of a ticket that is its own; the rest is another's
-    other: Array  # [O] int32 that other ticket
-    place: Array  # [O] int32 what a ticket stands for
+    share: Array  # [O] probability that a ticket stands for its own place
+    other: Array  # [O] int32 the ticket for whose place it stands otherwise
+    place: Array  # [O] int32 the ticket's own place
 
 
 @record
 class DecisionTree(Playable):
-    """X places, N information states (of all players, one player after the other), P players,
-    A actions.
+    """A compiled game: X places, N information states of all P players, A actions.
 
-    Tables of information states have one row more than there are, N: of nobody, where an episode is
-    over. The columns of `table` are the actor, the information state, the first place after each
-    action, and the number of places after each action: 0 if it is illegal. An episode starts at one
-    of the first `num_starts` places.
+    The information states of player 0 come first, then those of player 1, and so on. Tables over
+    information states have a last row N that belongs to no state: padding is written there. The
+    columns of `table` are the actor, the information state, the first place after each action
+    `[A]`, and the number of places after each action `[A]`, 0 if it is illegal. An episode starts
+    at one of the first `num_starts` places.
     """
 
     table: Array  # [X, 2 + 2 A] int32
-    history: Array  # [X] int32 row of each place in the explicit tree
+    history: Array  # [X] int32 the history of each place in the explicit tree
     payoffs: Array  # [X, P], 0 at decisions
     uniform: Array  # [N + 1, A] uniform policy over legal actions, 0 in row N
-    share: Array | None  # [X] of a place in its lottery, if that is unfair; the rest is another's
-    other: Array | None  # [X] int32 that other place; None: all lotteries are fair
-    worlds: Lotteries  # by information state: where it may be, by what chance alone makes likely
-    nowhere: int = flax.struct.field(pytree_node=False)  # one of the terminals
+    share: Array | None  # [X] as in `Lotteries`; None if every lottery is uniform
+    other: Array | None  # [X] int32 as in `Lotteries`
+    worlds: Lotteries  # by information state: its places, by the reach of chance alone
+    nowhere: int = flax.struct.field(pytree_node=False)  # a terminal place, for padding
     num_starts: int = flax.struct.field(pytree_node=False)
-    num_decisions: tuple[int, ...] = flax.struct.field(pytree_node=False)  # [P] states of each
-    longest: int = flax.struct.field(pytree_node=False)  # decisions of an episode, at most
+    num_decisions: tuple[int, ...] = flax.struct.field(pytree_node=False)  # [P] by player
+    max_decisions: int = flax.struct.field(pytree_node=False)  # of an episode
     game: str = flax.struct.field(pytree_node=False)
-    luck_of_chance: ClassVar[int] = 1
+    noise_width: ClassVar[int] = 1
 
     @property
     def num_players(self) -> int:
@@ -76,7 +87,7 @@ class DecisionTree(Playable):
 
     @property
     def actor(self) -> Int[Array | np.ndarray, " X"]:
-        """Who acts at each place; TERMINAL where the game is over."""
+        """The player who acts at each place; TERMINAL where the game is over."""
         return self.table[:, 0]
 
     @property
@@ -84,35 +95,40 @@ class DecisionTree(Playable):
         """The actor's information state at each place, N at terminals."""
         return self.table[:, 1]
 
-    def start(self, luck: Float[Array, "1"]) -> Int[Array, ""]:
-        """The first place of an episode."""
-        return self._drawn(jnp.int32(0), jnp.int32(self.num_starts), luck[0])
+    def start(self, noise: Float[Array, "1"]) -> Int[Array, ""]:
+        """Draws the first place of an episode."""
+        return self._draw(jnp.int32(0), jnp.int32(self.num_starts), noise[0])
 
-    def at(self, place: Int[Array, ""]) -> Node:
-        """What is known of a place."""
+    def at(self, place: Int[Array, ""]) -> DecisionNode:
+        """Returns the node at a place."""
         row, actions = self.table[place], self.num_actions
-        return Node(
+        return DecisionNode(
             actor=row[0], state=row[1], first=row[2 : 2 + actions], count=row[2 + actions :]
         )
 
-    def after(self, node: Node, action: Int[Array, ""], luck: Float[Array, "1"]) -> Int[Array, ""]:
-        """The place after an action, by what is known; a terminal stays where it is."""
-        return self._drawn(entry(node.first, action), entry(node.count, action), luck[0])
+    def after(
+        self, node: DecisionNode, action: Int[Array, ""], noise: Float[Array, "1"]
+    ) -> Int[Array, ""]:
+        """Draws the place after an action at `node`; a terminal place is followed by itself."""
+        return self._draw(
+            select_entry(node.first, action), select_entry(node.count, action), noise[0]
+        )
 
     def payoffs_at(self, place: Int[Array, ""]) -> Float[Array, " P"]:
-        """What the players get if the game is over there, else 0."""
+        """Returns the players' payoffs at a terminal place, 0 elsewhere."""
         return self.payoffs[place]
 
-    def _drawn(self, first, count, luck):
-        place, over = _ticket(first, count, luck)
+    def _draw(self, first, count, noise):
+        """Draws from the lottery over `count` places from number `first` on."""
+        place, rest = _ticket(first, count, noise)
         if self.share is None:
             return place
-        return jnp.where(over < self.share[place], place, self.other[place])
+        return jnp.where(rest < self.share[place], place, self.other[place])
 
 
 @record
-class Node:
-    """What is known of one place."""
+class DecisionNode:
+    """What is known at one place: a row of `DecisionTree.table`."""
 
     actor: Array  # [] int32
     state: Array  # [] int32
@@ -121,7 +137,7 @@ class Node:
 
     @property
     def uniform(self) -> Float[Array, " A"]:
-        """The uniform policy over legal actions; 0 where the game is over."""
+        """The uniform policy over the legal actions; 0 where the game is over."""
         legal = self.count > 0
         total = sum_actions(legal.astype(jnp.float32))
         return legal.astype(jnp.float32) / jnp.maximum(total, 1)
@@ -130,18 +146,26 @@ class Node:
 def build_decision_tree(
     game: Game | GameTree, *, max_histories: int = MAX_HISTORIES
 ) -> DecisionTree:
-    """Compiles a game, or its explicit tree.
+    """Compiles a game for sampling.
+
+    Args:
+      game: a game, or its explicit tree.
+      max_histories: the largest tree that is enumerated.
+
+    Returns:
+      The compiled game.
 
     Raises:
-      TreeTooLargeError: more than `max_histories` histories, with an estimate of how many.
+      TreeTooLargeError: the game has more than `max_histories` histories; the message estimates how
+        many.
       ValueError: no player ever acts.
     """
     tree = game if isinstance(game, GameTree) else enumerate_game(game, max_histories=max_histories)
     if not (tree.actor >= 0).any():
         raise ValueError(f"{tree.game}: no player ever acts")
-    lottery, weight = _lotteries(tree)
+    lottery, weight = _lotteries_of_histories(tree)
     places = np.flatnonzero(((tree.actor >= 0) | (tree.actor == TERMINAL)) & (weight > 0))
-    places = places[np.argsort(lottery[places], kind="stable")]  # the start's come first
+    places = places[np.argsort(lottery[places], kind="stable")]  # lottery 0, the start, comes first
     share, other = _aliases(lottery[places], weight[places])
     fair = bool((share == 1).all())
     actor = tree.actor[places]
@@ -158,28 +182,38 @@ def build_decision_tree(
         uniform=jnp.asarray(uniform, jnp.float32),
         share=None if fair else jnp.asarray(share, jnp.float32),
         other=None if fair else jnp.asarray(other, jnp.int32),
-        worlds=lotteries(tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)),
+        worlds=build_lotteries(
+            tree.chance_reach()[places[acts]], state[acts], np.flatnonzero(acts)
+        ),
         nowhere=int(np.flatnonzero(~acts)[0]),
         num_starts=int((lottery[places] == 0).sum()),
         num_decisions=tree.num_decisions,
-        longest=int(_decisions_before(tree).max()),
+        max_decisions=int(_decisions_before(tree).max()),
         game=tree.game,
     )
 
 
-def entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
-    """`values[number]`, by comparisons: on CPU to look up one of few costs more."""
-    found = jnp.broadcast_to(values[0], jnp.broadcast_shapes(values[0].shape, number.shape))
+def select_entry(values: Shaped[Array, "A ..."], number: Int[Array, "..."]) -> Shaped[Array, "..."]:
+    """Returns `values[number]` by A comparisons, which on CPU cost less than a gather."""
+    result = jnp.broadcast_to(values[0], jnp.broadcast_shapes(values[0].shape, number.shape))
     for index in range(1, len(values)):
-        found = jnp.where(number == index, values[index], found)
-    return found
+        result = jnp.where(number == index, values[index], result)
+    return result
 
 
-def lotteries(
+def build_lotteries(
     weight: Float[np.ndarray, " n"], lottery: Int[np.ndarray, " n"], place: Int[np.ndarray, " n"]
 ) -> Lotteries:
-    """What draws places in proportion to their weights, by lottery; each has some place, all in
-    order of their number."""
+    """Builds lotteries that draw places in proportion to their weights.
+
+    Args:
+      weight: the weight of each entry, positive.
+      lottery: the number of the lottery that each entry belongs to; every number from 0 on occurs.
+      place: what is drawn with each entry.
+
+    Returns:
+      The lotteries, in order of their number.
+    """
     order = np.argsort(lottery, kind="stable")
     weight, lottery, place = weight[order], lottery[order], place[order]
     _, first, count = np.unique(lottery, return_index=True, return_counts=True)
@@ -193,38 +227,49 @@ def lotteries(
     )
 
 
-def drawn(lotteries: Lotteries, lottery: Int[Array, ""], luck: Float[Array, ""]) -> Int[Array, ""]:
-    """A place by one of the lotteries."""
-    ticket, over = _ticket(lotteries.first[lottery], lotteries.count[lottery], luck)
-    ticket = jnp.where(over < lotteries.share[ticket], ticket, lotteries.other[ticket])
+def draw_place(
+    lotteries: Lotteries, lottery: Int[Array, ""], noise: Float[Array, ""]
+) -> Int[Array, ""]:
+    """Draws a place from the lottery of number `lottery`."""
+    ticket, rest = _ticket(lotteries.first[lottery], lotteries.count[lottery], noise)
+    ticket = jnp.where(rest < lotteries.share[ticket], ticket, lotteries.other[ticket])
     return lotteries.place[ticket]
 
 
-def _ticket(first, count, luck):
-    """One of `count` neighbours, and luck that is left over."""
-    scaled = luck * count.astype(luck.dtype)
+def _ticket(first, count, noise):
+    """Picks one of `count` adjacent tickets; also returns the part of the noise that is left over,
+    again uniform in [0, 1).
+    """
+    scaled = noise * count.astype(noise.dtype)
     number = jnp.floor(scaled)
-    # rounding up may lead beyond the last
+    # by rounding, the product may reach `count`
     ticket = first + jnp.minimum(number.astype(jnp.int32), jnp.maximum(count - 1, 0))
     return ticket, scaled - number
 
 
-def policies(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
-    """A table over all information states as policies by player `[D_p, A]`."""
+def split_by_player(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
+    """Splits a table over the N information states into one policy `[D_p, A]` per player."""
     ends = np.cumsum(tree.num_decisions)
     return tuple(table[end - n : end] for n, end in zip(tree.num_decisions, ends, strict=True))
 
 
-def proportional(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
-    """Policies by player `[D_p, A]` in proportion to a table `[N + 1, A]`; uniform where that is
-    0."""
-    return policies(tree, match(table.T, tree.uniform.T).T)
+def proportional_policy(tree: DecisionTree, table: Float[Array, "n A"]) -> Policy:
+    """Normalises a table of weights into one policy `[D_p, A]` per player.
+
+    Args:
+      tree: the compiled game.
+      table: `[N + 1, A]`, not negative; the last row is ignored.
+
+    Returns:
+      Policies in proportion to the weights, uniform where all weights are 0.
+    """
+    return split_by_player(tree, match(table.T, tree.uniform.T).T)
 
 
-def _lotteries(tree):
-    """The number of the lottery that leads to each history, and its weight there.
+def _lotteries_of_histories(tree):
+    """For each history, the number of the lottery that leads to it and its weight there.
 
-    Lottery 0 is the start of the game, lottery 1 + history * A + action what follows an action.
+    Lottery 0 is the start of the game; lottery 1 + history * A + action follows an action.
     """
     lottery, weight = np.zeros(tree.num_histories, np.int64), np.ones(tree.num_histories)
     for rows in levels(tree.parent):
@@ -240,15 +285,23 @@ def _children(tree, places, lottery):
     """First place and number of places after every action; a terminal is followed by itself."""
     numbers, first, count = np.unique(lottery, return_index=True, return_counts=True)
     wanted = 1 + places[:, None] * tree.num_actions + np.arange(tree.num_actions)
-    found = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    there = numbers[found] == wanted
+    position = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    exists = numbers[position] == wanted
     itself = np.arange(len(places))[:, None]
-    return np.where(there, first[found], itself), np.where(there, count[found], 0)
+    return np.where(exists, first[position], itself), np.where(exists, count[position], 0)
 
 
 def _aliases(number, weight):
-    """Walker's tables for neighbouring tickets of lotteries by number: drawn uniformly, ticket k
-    keeps its own place with `share[k]`."""
+    """Alias tables (Walker 1977) of lotteries over adjacent tickets.
+
+    Args:
+      number: the lottery of each ticket, sorted.
+      weight: the weight of each ticket.
+
+    Returns:
+      For each ticket, the probability that it keeps its own place once it is picked, and the ticket
+      whose place it stands for otherwise.
+    """
     share, other = np.ones(len(number)), np.arange(len(number))
     _, first, count = np.unique(number, return_index=True, return_counts=True)
     for begin, size in zip(first[count > 1], count[count > 1], strict=True):
@@ -260,6 +313,7 @@ def _aliases(number, weight):
 
 
 def _alias(weights):
+    """Walker's alias table of one lottery, by the usual two stacks."""
     share, other = weights / weights.sum() * len(weights), np.arange(len(weights))
     small, large = list(np.flatnonzero(share < 1)), list(np.flatnonzero(share >= 1))
     while small and large:
@@ -268,13 +322,13 @@ def _alias(weights):
         share[more] -= 1 - share[less]
         if share[more] < 1:
             small.append(large.pop())
-    share[small + large] = 1  # up to rounding
+    share[small + large] = 1  # 1 up to rounding
     return share, other
 
 
 def _decisions_before(tree):
-    """Decisions on the way to each history, its own included."""
-    found = (tree.actor >= 0).astype(np.int64)
+    """The number of decisions on the way to each history, its own included."""
+    count = (tree.actor >= 0).astype(np.int64)
     for rows in levels(tree.parent):
-        found[rows] += found[tree.parent[rows]]
-    return found
+        count[rows] += count[tree.parent[rows]]
+    return count

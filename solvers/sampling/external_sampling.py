@@ -1,15 +1,29 @@
-"""External-sampling MCCFR (Lanctot, Waugh, Zinkevich, Bowling 2009).
+"""External-sampling MCCFR (Lanctot, Waugh, Zinkevich, Bowling 2009, section 3.2).
 
-    tree, settings = build_decision_tree(make("leduc_poker")), ExternalSampling()
-    learner = run(tree, init(tree), key, settings=settings, num_iterations=100_000)
-    policy = average_policy(tree, learner)
+A traversal follows all actions of one player, the traverser, and samples one action of each other
+player and of chance. An iteration is one traversal for every player in turn. A player's policy is
+added to its average during the traversal of the player before it: the player's actions are sampled
+there, so that in expectation its policies are weighted by its own reach.
 
-A traversal follows all actions of one player and one of chance and of the others, everywhere anew.
-An iteration is a traversal for every player, one after the other. The average is the simple one: a
-player's policies where the player before it traverses.
+A learner is one set of tables; many learn side by side under `jax.vmap`. Each walks the tree depth
+first with a stack of its own, one place per step of a compiled loop, and none waits for another
+before the last one has finished its iterations.
 
-A learner is one set of tables; many learn side by side under `jax.vmap`. Each walks its own tree
-depth first, a step at a time, and none waits for another before the last has done its iterations.
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from solvers.sampling import external_sampling
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> tree = build_decision_tree(jaxgames.make("kuhn_poker"))
+    >>> settings = external_sampling.ExternalSampling()
+    >>> learner = external_sampling.init(tree)
+    >>> learner = external_sampling.run(
+    ...     tree, learner, jax.random.key(0), settings=settings, num_iterations=100
+    ... )
+    >>> policy = external_sampling.average_policy(tree, learner)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -21,24 +35,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.batching import widest
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, proportional
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExternalSampling(Mccfr):
-    """How to learn. Static under `jit`."""
+    """Settings of external sampling. Static under `jit`."""
 
 
 @record
-class Learner:
-    """What is learned; row N of the tables is nobody's."""
+class ExternalSamplingLearner:
+    """What is learned; row N of the tables belongs to no information state."""
 
     step: Array  # [] int32 iterations done
     regret: Array  # [N + 1, A]
@@ -46,74 +60,98 @@ class Learner:
 
 
 @record
-class Walk:
-    """A learner on its way.
+class TraversalState:
+    """A learner in the middle of a traversal.
 
-    The decisions of the player who traverses, from the first one to where the walk is, are a stack.
+    The stack holds the traverser's decisions on the path from the root to the current place; entry
+    0 is unused.
     """
 
-    learner: Learner
-    traversal: Array  # [] int32 its number, counted over all players and from the first iteration
-    step: Array  # [] int32 of this traversal
-    place: Array  # [] int32 where it comes to next
-    returns: Array  # [] bool: it does not, but goes back to the last decision on the stack
-    value: Array  # [] with what it returns
-    height: Array  # [] int32 decisions on the stack, from 1 on
+    learner: ExternalSamplingLearner
+    traversal: Array  # [] int32 its number, counted over all players and iterations
+    step: Array  # [] int32 steps of this traversal
+    place: Array  # [] int32 the place to visit next, unless the walk returns
+    returns: Array  # [] bool: the walk goes back to the last decision on the stack
+    value: Array  # [] the traverser's value that it returns with
+    height: Array  # [] int32 decisions on the stack, at entries 1 to `height`
     places: Array  # [D + 1] int32
-    actions: Array  # [D + 1] int32 which one is followed
-    values: Array  # [D + 1, A] what those already followed are worth
-    regrets: Array  # [D + 1, A] before the traversal
+    actions: Array  # [D + 1] int32 the action that is being followed
+    values: Array  # [D + 1, A] values of the actions that were followed already
+    regrets: Array  # [D + 1, A] the regrets before the traversal
 
 
-def init(tree: DecisionTree) -> Learner:
-    """A learner before its first iteration."""
+def init(tree: DecisionTree) -> ExternalSamplingLearner:
+    """Returns a learner before its first iteration."""
     table = jnp.zeros_like(tree.uniform)
-    return Learner(step=jnp.int32(0), regret=table, average=table)
+    return ExternalSamplingLearner(step=jnp.int32(0), regret=table, average=table)
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
-    """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return proportional(tree, learner.average)
+def average_policy(tree: DecisionTree, learner: ExternalSamplingLearner) -> Policy:
+    """Returns the average policies by player `[D_p, A]`, uniform where nothing was sampled."""
+    return proportional_policy(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: DecisionTree,
-    learner: Learner,
+    learner: ExternalSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: ExternalSampling,
     num_iterations: int | Int[Array, ""],
-) -> Learner:
-    """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
+) -> ExternalSamplingLearner:
+    """Runs iterations in one compiled loop.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to learn.
+      num_iterations: how many iterations to add, each a traversal for every player.
+
+    Returns:
+      The learner after these iterations.
+    """
     players = tree.num_players
     first, last = learner.step * players, (learner.step + num_iterations) * players
-    learner = _walked(tree, learner, key, first, last, settings)
+    learner = _run_traversals(tree, learner, key, first, last, settings)
     return learner.replace(step=learner.step + num_iterations)
 
 
 def traverse(
     tree: DecisionTree,
-    learner: Learner,
+    learner: ExternalSamplingLearner,
     key: Key[Array, ""],
     *,
     player: int,
     settings: ExternalSampling,
-) -> Learner:
-    """The learner after one traversal, its `step` unchanged; `key` is the whole run's."""
+) -> ExternalSamplingLearner:
+    """Runs one traversal, for tests and for other schedules.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far.
+      key: the key of the whole run.
+      player: the traverser.
+      settings: how to learn.
+
+    Returns:
+      The learner after the traversal, its `step` unchanged.
+    """
     first = learner.step * tree.num_players + player
-    return _walked(tree, learner, key, first, first + 1, settings)
+    return _run_traversals(tree, learner, key, first, first + 1, settings)
 
 
-def _walked(tree, learner, key, first, last, settings):
-    """The learner after the traversals from number `first` to before `last`."""
+def _run_traversals(tree, learner, key, first, last, settings):
+    """The learner after the traversals with numbers from `first` to `last - 1`."""
     words = jax.random.key_data(key).astype(jnp.uint32)[-2:]
-    stack = tree.longest + 1
-    walk = Walk(
+    stack = tree.max_decisions + 1
+    walk = TraversalState(
         learner=learner,
         traversal=first,
         step=jnp.int32(0),
-        place=tree.start(_luck(words, first, jnp.int32(0))[None]),
+        place=tree.start(_noise(words, first, jnp.int32(0))[None]),
         returns=jnp.bool_(False),
         value=jnp.zeros((), tree.payoffs.dtype),
         height=jnp.int32(0),
@@ -122,33 +160,35 @@ def _walked(tree, learner, key, first, last, settings):
         values=jnp.zeros((stack, tree.num_actions), tree.payoffs.dtype),
         regrets=jnp.zeros((stack, tree.num_actions), learner.regret.dtype),
     )
-    one = functools.partial(_step, tree, words, last, settings)
-    going = lambda walk: widest(last - walk.traversal) > 0  # noqa: E731
-    learner = jax.lax.while_loop(going, one, walk).learner
-    # nobody's row has what learners wrote while they waited
+    step = functools.partial(_step, tree, words, last, settings)
+    unfinished = lambda walk: widest(last - walk.traversal) > 0  # noqa: E731
+    learner = jax.lax.while_loop(unfinished, step, walk).learner
+    # row N holds what learners wrote while they waited for others
     blank = lambda table: table.at[tree.num_states].set(0)  # noqa: E731
     return learner.replace(regret=blank(learner.regret), average=blank(learner.average))
 
 
-def _luck(words, traversal, number):
-    """A number of a traversal."""
-    mine = jnp.stack([episodes.mixed(words[0] + traversal.astype(jnp.uint32)), words[1]])
-    return episodes.uniform(mine, number.astype(jnp.uint32))
+def _noise(words, traversal, number):
+    """The random number of index `number` of a traversal."""
+    mine = jnp.stack([episodes.mix_bits(words[0] + traversal.astype(jnp.uint32)), words[1]])
+    return episodes.uniform_number(mine, number.astype(jnp.uint32))
 
 
 def _step(tree, words, last, settings, walk):
-    """To the next place, or back by one decision of the player who traverses.
+    """Goes on to the next place, or back to the traverser's last decision.
 
-    A learner that is through goes on walking while it waits for others, and learns nothing.
+    A learner that has done its traversals goes on walking while it waits for others, but writes
+    only into row N.
     """
     player, counts = walk.traversal % tree.num_players, walk.traversal < last
     iteration = (walk.traversal // tree.num_players + 1).astype(walk.value.dtype)
     node = tree.at(walk.place)
-    # else XLA looks rows up again for everything that is made of them
+    # the barrier keeps XLA from repeating the look-ups for every use of the rows
     node, regret = jax.lax.optimization_barrier((node, walk.learner.regret[node.state]))
     mine = ~walk.returns & (node.actor == player)
     over = ~walk.returns & (node.actor == TERMINAL)
     others = ~(walk.returns | mine | over)
+    # Regret matching: the policy at this place. The next player's is added to its average.
     policy = match(regret, node.uniform)
     averages = counts & others & (node.actor == (player + 1) % tree.num_players)
     weight = iteration**settings.averaging_power
@@ -156,6 +196,7 @@ def _step(tree, words, last, settings, walk):
         walk.learner.average, jnp.where(averages, node.state, tree.num_states), weight * policy
     )
 
+    # A decision of the traverser is pushed on the stack; a value is entered at the top of it.
     top = walk.height + mine.astype(jnp.int32)
     frame = walk.places[top], walk.actions[top], walk.values[top], walk.regrets[top]
     place, action, values, before = jax.lax.optimization_barrier(frame)
@@ -164,31 +205,34 @@ def _step(tree, words, last, settings, walk):
     number = jnp.arange(tree.num_actions, dtype=jnp.int32)
     value = jnp.where(over, tree.payoffs[walk.place, player], walk.value)
     values = jnp.where((over | walk.returns) & (number == action), value, values)
-    waits = jax.lax.optimization_barrier(tree.at(place))
-    legal, none = waits.count > 0, tree.num_actions
-    following = jnp.where(legal & (number > action), number, none)
+    waiting = jax.lax.optimization_barrier(tree.at(place))
+    legal, none = waiting.count > 0, tree.num_actions
+    following = jnp.where(legal & (number > action), number, none)  # the next action to follow
     following = functools.reduce(jnp.minimum, [following[a] for a in range(none)])
 
-    ends = ~others & (top == 0)  # the traversal
+    # Once all actions are followed, r(I, a) = u(a) - sum_a' sigma(I, a') u(a') is added to the
+    # regrets: the reach of the others and of chance cancels with the sampling probability.
+    ends = ~others & (top == 0)  # the traversal is over
     leaves = ~others & (top > 0) & (following == none)
-    mean = sum_actions(match(before, waits.uniform) * values)
-    state = RegretState(regret=before, policy=waits.uniform)
+    mean = sum_actions(match(before, waiting.uniform) * values)
+    state = RegretState(regret=before, policy=waiting.uniform)
     instant = jnp.where(legal, values - mean, 0)
-    after = settings.minimizer.update(state, instant, waits.uniform, iteration)
-    row = jnp.where(counts & leaves, waits.state, tree.num_states)
+    after = settings.minimizer.update(state, instant, waiting.uniform, iteration)
+    row = jnp.where(counts & leaves, waiting.state, tree.num_states)
 
-    sampled = episodes.pick(policy, _luck(words, walk.traversal, 2 * walk.step + 1))
+    # The other players' actions are sampled from their policies; chance from its own.
+    sampled = episodes.pick_action(policy, _noise(words, walk.traversal, 2 * walk.step + 1))
     chosen = jnp.where(others, sampled, jnp.minimum(following, none - 1))
-    on = jax.tree.map(lambda x, y: jnp.where(others, x, y), node, waits)
+    on = jax.tree.map(lambda x, y: jnp.where(others, x, y), node, waiting)
     traversal, step = walk.traversal + ends.astype(jnp.int32), jnp.where(ends, 0, walk.step + 1)
-    luck = _luck(words, traversal, 2 * step)[None]
-    return Walk(
+    noise = _noise(words, traversal, 2 * step)[None]
+    return TraversalState(
         learner=walk.learner.replace(
             regret=_put(walk.learner.regret, row, after.regret), average=average
         ),
         traversal=traversal,
         step=step,
-        place=jnp.where(ends, tree.start(luck), tree.after(on, chosen, luck)),
+        place=jnp.where(ends, tree.start(noise), tree.after(on, chosen, noise)),
         returns=leaves,
         value=mean,
         height=top - leaves.astype(jnp.int32),

@@ -1,13 +1,23 @@
-"""Information-set Monte Carlo tree search (Cowling, Powley and Whitehouse 2012), one observer.
+"""Information-set Monte Carlo tree search with one observer (Cowling, Powley, Whitehouse 2012).
 
-    tree, settings = build_decision_tree(make("leduc_poker")), InformationSetMcts(exploration=13.0)
-    found = search_everywhere(tree, key, settings=settings)
-    policy = max_visits(tree, found)
+A search at an information state makes a number of simulations. Each draws a world (a history of the
+information state) in proportion to chance's reach, and walks down by UCB on the information states
+of the players to act, as far as the search's tree goes. The first state outside joins the tree, and
+uniform play from there on gives the payoff. As in OpenSpiel's `ismcts`, that payoff updates the
+states above, but not the new one.
 
-A search at an information state draws a world that it may be (by what chance makes likely) for
-every simulation, and walks down by UCB on what the players to act know, as far as its tree goes:
-the first state outside joins the tree and is worth what uniform play from there earns. As in
-OpenSpiel's `ismcts`, that play counts for the states above, not for the new one.
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from solvers.sampling import information_set_mcts
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> tree = build_decision_tree(jaxgames.make("kuhn_poker"))
+    >>> settings = information_set_mcts.InformationSetMcts(exploration=2.0, simulations=100)
+    >>> result = information_set_mcts.search_everywhere(tree, jax.random.key(0), settings=settings)
+    >>> policy = information_set_mcts.max_visits(tree, result)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -22,14 +32,14 @@ from jaxtyping import Array, Int, Key
 
 from jaxgames.core import TERMINAL, record
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, drawn, policies
-from solvers.sampling.uct import backed_up, init, upper_bounds
+from solvers.sampling.decision_tree import DecisionTree, draw_place, split_by_player
+from solvers.sampling.uct import back_up, init, upper_bounds
 from solvers.sequence_form import Policy
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InformationSetMcts:
-    """How to search. Static under `jit`."""
+    """Settings of a search. Static under `jit`."""
 
     exploration: float  # C of UCB
     simulations: int = 1000
@@ -42,8 +52,8 @@ class InformationSetMcts:
 
 
 @record
-class Found:
-    """What searches found of the actions where they were made; batches have leading axes."""
+class IsmctsResult:
+    """What a search learned of the actions at its root; batches have leading axes."""
 
     visits: Array  # [A] int32
     values: Array  # [A] mean payoff, 0 without visits
@@ -51,63 +61,82 @@ class Found:
 
 def search(
     tree: DecisionTree, state: Int[Array, ""], key: Key[Array, ""], *, settings: InformationSetMcts
-) -> Found:
-    """A search at information state `state` (counted over all players); `key` is consumed."""
+) -> IsmctsResult:
+    """Searches at one information state.
 
-    def one(number, carry):
+    Args:
+      tree: the compiled game.
+      state: the number of the information state, counted over all players.
+      key: consumed.
+      settings: how to search.
+
+    Returns:
+      Visits and mean payoffs of the actions there.
+    """
+
+    def simulate(number, carry):
         learner, known = carry
-        luck = jax.random.fold_in(key, number)
-        return _simulated(tree, state, learner, known, luck, settings)
+        simulation_key = jax.random.fold_in(key, number)
+        return _simulate(tree, state, learner, known, simulation_key, settings)
 
     known = jnp.zeros(tree.num_states + 1, bool).at[state].set(True)
-    learner, _ = jax.lax.fori_loop(0, settings.simulations, one, (init(tree), known))
-    return Found(visits=learner.visits[state], values=learner.values[state])
+    learner, _ = jax.lax.fori_loop(0, settings.simulations, simulate, (init(tree), known))
+    return IsmctsResult(visits=learner.visits[state], values=learner.values[state])
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "batch"))
 def search_everywhere(
     tree: DecisionTree, key: Key[Array, ""], *, settings: InformationSetMcts, batch: int = 1024
-) -> Found:
-    """A search of its own at every information state (fields [N, A]), `batch` of them at a time.
+) -> IsmctsResult:
+    """Makes a separate search at every information state.
 
-    `key` is consumed.
+    Args:
+      tree: the compiled game.
+      key: consumed.
+      settings: how to search.
+      batch: how many searches run side by side.
+
+    Returns:
+      The results, with fields `[N, A]`.
     """
     states = jnp.arange(tree.num_states, dtype=jnp.int32)
     keys = jax.random.split(key, tree.num_states)
-    one = functools.partial(search, tree, settings=settings)
-    return jax.lax.map(lambda each: one(*each), (states, keys), batch_size=batch)
+    search_state = functools.partial(search, tree, settings=settings)
+    return jax.lax.map(lambda each: search_state(*each), (states, keys), batch_size=batch)
 
 
-def visit_distribution(tree: DecisionTree, found: Found) -> Policy:
-    """Actions as often as they were visited, by player `[D_p, A]`."""
-    visits = found.visits.astype(tree.uniform.dtype)
-    return _policies(tree, visits)
+def visit_distribution(tree: DecisionTree, result: IsmctsResult) -> Policy:
+    """Returns policies by player `[D_p, A]` in proportion to the visits."""
+    visits = result.visits.astype(tree.uniform.dtype)
+    return _normalised(tree, visits)
 
 
-def max_visits(tree: DecisionTree, found: Found) -> Policy:
-    """The most visited action, or any of them, by player `[D_p, A]`."""
-    most = jnp.max(found.visits, axis=1, keepdims=True)
-    return _policies(tree, (found.visits == most).astype(tree.uniform.dtype))
+def max_visits(tree: DecisionTree, result: IsmctsResult) -> Policy:
+    """Returns policies by player `[D_p, A]` that play the most visited actions, ties equally."""
+    most = jnp.max(result.visits, axis=1, keepdims=True)
+    return _normalised(tree, (result.visits == most).astype(tree.uniform.dtype))
 
 
-def max_value(tree: DecisionTree, found: Found) -> Policy:
-    """The action of the highest mean payoff, of those tried, by player `[D_p, A]`."""
-    values = jnp.where(found.visits > 0, found.values, -jnp.inf)
+def max_value(tree: DecisionTree, result: IsmctsResult) -> Policy:
+    """Returns policies by player `[D_p, A]` that play the tried actions of highest mean payoff."""
+    values = jnp.where(result.visits > 0, result.values, -jnp.inf)
     best = values == jnp.max(values, axis=1, keepdims=True)
-    return _policies(tree, best.astype(tree.uniform.dtype))
+    return _normalised(tree, best.astype(tree.uniform.dtype))
 
 
-def _policies(tree, weights):
+def _normalised(tree, weights):
+    """Weights of legal actions `[N, A]` as policies by player."""
     weights = jnp.where(tree.uniform[:-1] > 0, weights, 0)
-    return policies(tree, weights / jnp.sum(weights, axis=1, keepdims=True))
+    return split_by_player(tree, weights / jnp.sum(weights, axis=1, keepdims=True))
 
 
-def _simulated(tree, root, learner, known, key, settings):
-    """The learner, and which states are in its tree, after one more simulation."""
+def _simulate(tree, root, learner, known, key, settings):
+    """Makes one simulation; returns the learner and which states are in the tree `[N + 1]`."""
+    # Draw a world, then play: by UCB inside the tree, uniformly from the first state outside.
     world_key, line_key = jax.random.split(key)
-    place = drawn(tree.worlds, root, episodes.numbers(world_key, (1,))[0])
+    place = draw_place(tree.worlds, root, episodes.uniform_numbers(world_key, (1,))[0])
 
-    def choose(inside, node, luck):
+    def choose(inside, node, noise):
         inside = inside & (node.actor != TERMINAL)
         counted = inside & known[node.state]
         weights = upper_bounds(
@@ -116,10 +145,10 @@ def _simulated(tree, root, learner, known, key, settings):
             node.count > 0,
             exploration=settings.exploration,
         )
-        action = episodes.pick(jnp.where(counted, weights, node.uniform), luck[0])
+        action = episodes.pick_action(jnp.where(counted, weights, node.uniform), noise[0])
         return counted, action, (counted, inside)
 
     line = episodes.play(tree, line_key, choose, jnp.bool_(True), place=place)
-    counted, met = line.told
+    counted, met = line.recorded
     joined = jnp.where(met, line.state, tree.num_states)
-    return backed_up(learner, line.replace(told=counted)), known.at[joined].set(True)
+    return back_up(learner, line.replace(recorded=counted)), known.at[joined].set(True)

@@ -1,4 +1,4 @@
-"""What the members of the MCCFR family have in common (Lanctot, Waugh, Zinkevich, Bowling 2009)."""
+"""The settings that the MCCFR algorithms share (Lanctot, Waugh, Zinkevich, Bowling 2009)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from solvers.regret import RegretMatching, RegretMatchingPlus
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mccfr:
-    """How to learn. Static under `jit`."""
+    """Settings that all MCCFR algorithms share. Static under `jit`."""
 
     minimizer: RegretMatching | RegretMatchingPlus = dataclasses.field(
         default_factory=RegretMatching
     )
-    averaging_power: float = 0.0  # iteration t (in outcome sampling, episode) counts t**power
+    averaging_power: float = 0.0  # iteration (or episode) t has weight t**power
 
     def __post_init__(self):
         if not self.averaging_power >= 0:

@@ -1,12 +1,27 @@
-"""Outcome-sampling MCCFR (Lanctot, Waugh, Zinkevich, Bowling 2009): one line of play per episode.
+"""Outcome-sampling MCCFR (Lanctot, Waugh, Zinkevich, Bowling 2009, section 3.1).
 
-    tree, settings = build_decision_tree(make("leduc_poker")), OutcomeSampling()
-    learner = run(tree, init(tree, settings), key, settings=settings, episodes=1_000_000)
-    policy = average_policy(tree, learner)
+Every episode samples one action at each decision, from a mixture of the current policy and the
+uniform one, and updates the information states on its way. The values of actions that were not
+sampled are estimated by a baseline if there is one (Schmid et al. 2019, "Variance reduction in
+Monte Carlo counterfactual regret minimization (VR-MCCFR)"), and by 0 otherwise.
 
-A learner is one set of tables; many learn side by side under `jax.vmap`. Actions that were not
-taken are worth their baseline, if there is one (Schmid et al. 2019, "Variance reduction in Monte
-Carlo counterfactual regret minimization (VR-MCCFR)"), else 0.
+A learner is one set of tables; many learn side by side under `jax.vmap`.
+
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from solvers.sampling import outcome_sampling
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> tree = build_decision_tree(jaxgames.make("kuhn_poker"))
+    >>> settings = outcome_sampling.OutcomeSampling()
+    >>> learner = outcome_sampling.init(tree, settings)
+    >>> learner = outcome_sampling.run(
+    ...     tree, learner, jax.random.key(0), settings=settings, num_episodes=1000
+    ... )
+    >>> policy = outcome_sampling.average_policy(tree, learner)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -18,47 +33,47 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, entry, proportional
-from solvers.sampling.episodes import Line
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy, select_entry
+from solvers.sampling.episodes import Trajectory
 from solvers.sampling.mccfr import Mccfr
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OutcomeSampling(Mccfr):
-    """How to learn. Static under `jit`."""
+    """Settings of outcome sampling. Static under `jit`."""
 
-    exploration: float = 0.6  # share of uniform in what is sampled [epsilon]
-    alternating: bool = False  # one player in turn learns and explores; or all at once
-    baseline_rate: float | None = None  # of the running averages that are baselines; None: 0
+    exploration: float = 0.6  # epsilon: the share of the uniform policy in what is sampled
+    alternating: bool = False  # whether only one player, in turn, learns and explores
+    baseline_rate: float | None = None  # step size of learned baselines; None: no baselines
 
     def __post_init__(self):
         super().__post_init__()
         if not 0 < self.exploration <= 1:
-            raise ValueError(f"exploration={self.exploration} must be over 0 and at most 1")
+            raise ValueError(f"exploration={self.exploration} must be above 0 and at most 1")
         if self.baseline_rate is not None and not 0 < self.baseline_rate <= 1:
-            raise ValueError(f"baseline_rate={self.baseline_rate} must be over 0 and at most 1")
+            raise ValueError(f"baseline_rate={self.baseline_rate} must be above 0 and at most 1")
 
 
 @record
-class Learner:
-    """What is learned; row N of the tables is nobody's."""
+class OutcomeSamplingLearner:
+    """What is learned; row N of the tables belongs to no information state."""
 
     step: Array  # [] int32 episodes done
     regret: Array  # [N + 1, A]
     average: Array  # [N + 1, A] weighted sums of policies
-    lost: Array  # [N + 1, A] what rounding took from them (Kahan 1965): late terms are small
-    baseline: Array | None  # [N + 1, A, P] of what actions are worth
+    lost: Array  # [N + 1, A] rounding errors of these sums, to be added later (Kahan 1965)
+    baseline: Array | None  # [N + 1, A, P] estimated value of each action to each player
 
 
-def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
-    """A learner before its first episode."""
+def init(tree: DecisionTree, settings: OutcomeSampling) -> OutcomeSamplingLearner:
+    """Returns a learner before its first episode."""
     baseline = jnp.zeros((*tree.uniform.shape, tree.num_players), tree.uniform.dtype)
-    return Learner(
+    return OutcomeSamplingLearner(
         step=jnp.int32(0),
         regret=jnp.zeros_like(tree.uniform),
         average=jnp.zeros_like(tree.uniform),
@@ -67,147 +82,205 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> Learner:
     )
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
-    """Average policies by player `[D_p, A]`; uniform where there is nothing to average."""
-    return proportional(tree, learner.average)
+def average_policy(tree: DecisionTree, learner: OutcomeSamplingLearner) -> Policy:
+    """Returns the average policies by player `[D_p, A]`, uniform where nothing was sampled."""
+    return proportional_policy(tree, learner.average)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: DecisionTree,
-    learner: Learner,
+    learner: OutcomeSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: OutcomeSampling,
     num_episodes: int | Int[Array, ""],
-) -> Learner:
-    """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
-    one = functools.partial(episode, tree, settings=settings)
-    return episodes.repeated(one, learner, key, num_episodes)
+) -> OutcomeSamplingLearner:
+    """Runs episodes in one compiled loop.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to learn.
+      num_episodes: how many episodes to add.
+
+    Returns:
+      The learner after these episodes.
+    """
+    next_episode = functools.partial(episode, tree, settings=settings)
+    return episodes.repeat_episodes(next_episode, learner, key, num_episodes)
 
 
 def episode(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: OutcomeSampling
-) -> Learner:
-    """The learner after one more episode; `key` is consumed."""
-    line = played(tree, learner, key, settings=settings)
-    chances = chances_along(tree, learner, line, settings=settings)
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: OutcomeSampling,
+) -> OutcomeSamplingLearner:
+    """Plays one episode and updates the tables.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far.
+      key: consumed.
+      settings: how to learn.
+
+    Returns:
+      The learner after the episode.
+    """
+    line = play_trajectory(tree, learner, key, settings=settings)
+    chances = trajectory_probabilities(tree, learner, line, settings=settings)
     instant, baseline = instant_regrets(tree, learner, line, chances, settings=settings)
     step = (learner.step + 1).astype(instant.dtype)
-    there = line.actor != TERMINAL
+    acts = line.actor != TERMINAL  # the rest is padding
     explores = _explores(tree, learner, settings, line.actor)
-    learns, averages = (explores, ~explores) if settings.alternating else (there, there)
+    learns, averages = (explores, ~explores) if settings.alternating else (acts, acts)
+    # Regrets: add the sampled counterfactual regrets of this episode.
     before = RegretState(regret=learner.regret[line.state].T, policy=tree.uniform[line.state].T)
-    instant = jnp.where((learns & there)[:, None], instant, 0).T
+    instant = jnp.where((learns & acts)[:, None], instant, 0).T
     after = settings.minimizer.update(before, instant, before.policy, step)
+    # Average: add the policy, weighted by its player's own reach over the sampling probability.
     weight = chances.own / chances.line * step**settings.averaging_power
-    weight = jnp.where(averages & there, weight, 0)
+    weight = jnp.where(averages & acts, weight, 0)
     total, lost = learner.average[line.state], learner.lost[line.state]
-    change = weight[:, None] * line.told + lost
+    change = weight[:, None] * line.recorded + lost
     average = total + change
-    return Learner(
+    return OutcomeSamplingLearner(
         step=learner.step + 1,
-        regret=episodes.put(learner.regret, line.state, after.regret.T),
-        average=episodes.put(learner.average, line.state, average),
-        lost=episodes.put(learner.lost, line.state, change - (average - total)),
+        regret=episodes.put_rows(learner.regret, line.state, after.regret.T),
+        average=episodes.put_rows(learner.average, line.state, average),
+        lost=episodes.put_rows(learner.lost, line.state, change - (average - total)),
         baseline=baseline,
     )
 
 
-def played(
-    tree: DecisionTree, learner: Learner, key: Key[Array, ""], *, settings: OutcomeSampling
-) -> Line:
-    """One line of play, which tells the actors' policies `[T, A]`. `key` is consumed."""
+def play_trajectory(
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: OutcomeSampling,
+) -> Trajectory:
+    """Plays one episode by the sampling policy, and records the current policies `[T, A]`. `key` is
+    consumed.
+    """
 
-    def choose(carry, node, luck):
+    def choose(carry, node, noise):
         uniform = node.uniform
         policy = match(learner.regret[node.state], uniform)
-        share = _share(tree, learner, settings, node.actor)
-        return carry, episodes.pick(share * uniform + (1 - share) * policy, luck[0]), policy
+        share = _exploration(tree, learner, settings, node.actor)
+        return carry, episodes.pick_action(share * uniform + (1 - share) * policy, noise[0]), policy
 
     return episodes.play(tree, key, choose, None)
 
 
 @record
-class Chances:
-    """Of T decisions: 1 where nobody acts."""
+class TrajectoryProbabilities:
+    """Probabilities along an episode of T decisions; 1 after the last one. pi is the product of the
+    current policies along the way, q that of the sampling policies; chance is in neither.
+    """
 
-    action: Array  # [T] probability of the action in the policy
-    sampled: Array  # [T] and in what was sampled
-    own: Array  # [T] reach: what the actor's earlier probabilities come to
-    others: Array  # [T] and all others'
-    line: Array  # [T] and all earlier ones as sampled
+    action: Array  # [T] sigma(a): of the action in the current policy
+    sampled: Array  # [T] of the action in the sampling policy
+    own: Array  # [T] pi_i(h): the actor's own reach before the decision
+    others: Array  # [T] pi_-i(h): the reach of the other players
+    line: Array  # [T] q(h): the probability that the decision was sampled
 
 
-def chances_along(
-    tree: DecisionTree, learner: Learner, line: Line, *, settings: OutcomeSampling
-) -> Chances:
-    """How likely the decisions of a line were, one by one and all before them."""
-    there = line.actor != TERMINAL
-    share = _share(tree, learner, settings, line.actor)
-    action = entry(line.told.T, line.action)
-    sampled = share * entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
-    action, sampled = jnp.where(there, action, 1), jnp.where(there, sampled, 1)
+def trajectory_probabilities(
+    tree: DecisionTree,
+    learner: OutcomeSamplingLearner,
+    line: Trajectory,
+    *,
+    settings: OutcomeSampling,
+) -> TrajectoryProbabilities:
+    """Computes the probabilities along an episode, decision by decision."""
+    acts = line.actor != TERMINAL
+    share = _exploration(tree, learner, settings, line.actor)
+    action = select_entry(line.recorded.T, line.action)
+    sampled = share * select_entry(tree.uniform[line.state].T, line.action) + (1 - share) * action
+    action, sampled = jnp.where(acts, action, 1), jnp.where(acts, sampled, 1)
     own = others = jnp.ones_like(action)
     for player in range(tree.num_players):
-        acts = line.actor == player
-        reach = _before(jnp.where(acts, action, 1))
-        own, others = jnp.where(acts, reach, own), jnp.where(acts, others, others * reach)
-    return Chances(action=action, sampled=sampled, own=own, others=others, line=_before(sampled))
+        mine = line.actor == player
+        reach = _products_before(jnp.where(mine, action, 1))
+        own, others = jnp.where(mine, reach, own), jnp.where(mine, others, others * reach)
+    return TrajectoryProbabilities(
+        action=action, sampled=sampled, own=own, others=others, line=_products_before(sampled)
+    )
 
 
 def instant_regrets(
     tree: DecisionTree,
-    learner: Learner,
-    line: Line,
-    chances: Chances,
+    learner: OutcomeSamplingLearner,
+    line: Trajectory,
+    chances: TrajectoryProbabilities,
     *,
     settings: OutcomeSampling,
 ) -> tuple[Float[Array, "T A"], Float[Array, "N A P"] | None]:
-    """Sampled counterfactual regrets of the actors along a line, and the baselines after it.
+    """Estimates the counterfactual regrets of the actors along an episode.
 
-    Their expectation is the exact one's, chance's and the others' reach included.
+    The expectation over episodes is the exact counterfactual regret, with the reach of chance and
+    of the other players.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far, for the baselines.
+      line: the episode.
+      chances: its probabilities.
+      settings: how to learn.
+
+    Returns:
+      The regrets of all actions at each decision, 0 for illegal ones; and the new baselines
+      `[N + 1, A, P]`, None without baselines.
     """
     payoffs, legal = line.payoffs.astype(tree.uniform.dtype), tree.uniform[line.state] > 0
     taken = jax.nn.one_hot(line.action, tree.num_actions, dtype=bool)
     actor = jnp.maximum(line.actor, 0)
     if settings.baseline_rate is None:
-        later = _before((chances.action / chances.sampled)[::-1])[::-1]
-        onto = later * entry(payoffs, actor) / chances.sampled
+        # r(I, a) = w (1[a taken] - sigma(a)), w = u_i(z) pi_-i(h) pi(ha, z) / q(z): here without
+        # pi_-i(h) / q(h), which is multiplied below.
+        later = _products_before((chances.action / chances.sampled)[::-1])[::-1]
+        onto = later * select_entry(payoffs, actor) / chances.sampled
         mine = jnp.where(taken, onto[:, None], 0) - (chances.action * onto)[:, None]
         baseline = None
     else:
-        known, value, found = learner.baseline[line.state], payoffs, []  # [T, A, P], [P]
+        # VR-MCCFR: the value of an action is its baseline, corrected if the action was sampled.
+        known, value, steps = learner.baseline[line.state], payoffs, []  # [T, A, P], [P]
         for step in reversed(range(len(actor))):
             corrected = (value[None] - known[step]) / chances.sampled[step]
             values = known[step] + jnp.where(taken[step][:, None], corrected, 0)
-            here = sum_actions(line.told[step][:, None] * values)
-            found.append((values - here[None], value))
+            here = sum_actions(line.recorded[step][:, None] * values)
+            steps.append((values - here[None], value))
             value = jnp.where(line.actor[step] == TERMINAL, value, here)
-        mine, after = (jnp.stack(x) for x in zip(*found[::-1], strict=True))  # [T, A, P], [T, P]
-        mine = entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
+        mine, after = (jnp.stack(x) for x in zip(*steps[::-1], strict=True))  # [T, A, P], [T, P]
+        mine = select_entry(jnp.moveaxis(mine, 2, 0), actor[:, None])
         change = jnp.where(taken[..., None], after[:, None] - known, 0)
         moved = known + settings.baseline_rate * change
-        baseline = episodes.put(learner.baseline, line.state, moved)
+        baseline = episodes.put_rows(learner.baseline, line.state, moved)
     instant = (chances.others / chances.line)[:, None] * mine
     return jnp.where(legal, instant, 0), baseline
 
 
-def _before(factors):
-    """Products of all earlier factors `[T]`."""
+def _products_before(factors):
+    """Products of all earlier factors `[T]`, 1 for the first."""
     products = [jnp.ones_like(factors[0])]
     for factor in factors[:-1]:
         products.append(products[-1] * factor)
     return jnp.stack(products)
 
 
-def _share(tree, learner, settings, actor):
-    """Of uniform in what is sampled for an actor."""
+def _exploration(tree, learner, settings, actor):
+    """The share of the uniform policy in what is sampled for an actor."""
     explores = _explores(tree, learner, settings, actor)
     return jnp.where(explores, jnp.float32(settings.exploration), 0)
 
 
 def _explores(tree, learner, settings, actor):
+    """Whether an actor explores in this episode (with alternating updates, only one does)."""
     if not settings.alternating:
         return jnp.ones(actor.shape, bool)
     return actor == learner.step % tree.num_players

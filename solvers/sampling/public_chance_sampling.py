@@ -1,13 +1,27 @@
 """Public-chance-sampling MCCFR (Johanson, Bard, Lanctot, Gibson, Bowling 2012).
 
-    tree, settings = build_chance_tree(belief_table(make("leduc_poker"))), PublicChanceSampling()
-    learner = run(tree, init(tree), key, settings=settings, num_iterations=100_000)
-    policy = average_policy(tree, learner)
+An iteration walks down the public states of a game: where chance shows something it samples one
+outcome, and it follows all actions of both players, with all their information states as vectors.
+Both players learn from one walk. Without public chance it is CFR with simultaneous updates.
 
-Where chance shows something, one of its outcomes is followed; all actions of both players are, and
-all that they may hold, as vectors. An iteration is one such walk, from which both players learn.
-Where chance shows nothing it is CFR with simultaneous updates. A learner is one set of tables; many
-learn side by side under `jax.vmap`.
+A learner is one set of tables; many learn side by side under `jax.vmap`.
+
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from jaxgames.beliefs.table import belief_table
+    >>> from solvers.sampling import public_chance_sampling
+    >>> table = belief_table(jaxgames.enumerate_game(jaxgames.make("kuhn_poker")))
+    >>> tree = public_chance_sampling.build_chance_tree(table)
+    >>> settings = public_chance_sampling.PublicChanceSampling()
+    >>> learner = public_chance_sampling.init(tree)
+    >>> learner = public_chance_sampling.run(
+    ...     tree, learner, jax.random.key(0), settings=settings, num_iterations=100
+    ... )
+    >>> policy = public_chance_sampling.average_policy(tree, learner)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -32,25 +46,25 @@ from solvers.sequence_form import Policy
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublicChanceSampling(Mccfr):
-    """How to learn. Static under `jit`."""
+    """Settings of public chance sampling. Static under `jit`."""
 
 
 @record
 class ChanceTree:
-    """A game's S public states, with what chance shows at some of them."""
+    """A game's S public states, with the probabilities of what chance shows at some of them."""
 
     game: BeliefTable
-    uniform: Array  # [S, A, N] uniform policy of who acts, 0 elsewhere
-    chance: Array  # [S, K] of the children, where chance acts; 0 elsewhere
-    nowhere: int = flax.struct.field(pytree_node=False)  # a terminal public state
-    # how many public states there can be after 0, 1, 2, ... others, if chance takes one child
+    uniform: Array  # [S, A, N] uniform policy of the actor, 0 elsewhere
+    chance: Array  # [S, K] probability of each child where chance acts, 0 elsewhere
+    nowhere: int = flax.struct.field(pytree_node=False)  # a terminal public state, for padding
+    # at depth 0, 1, 2, ...: the largest number of public states that a walk can meet
     widths: tuple[int, ...] = flax.struct.field(pytree_node=False)
     num_decisions: tuple[int, int] = flax.struct.field(pytree_node=False)  # information states
 
 
 @record
-class Learner:
-    """What is learned, by public state and row of who acts there."""
+class PublicChanceSamplingLearner:
+    """What is learned: by public state, action, and information state (row) of the actor."""
 
     step: Array  # [] int32 iterations done
     regret: Array  # [S, A, N]
@@ -58,23 +72,28 @@ class Learner:
 
 
 @record
-class Level:
-    """The W public states that a walk meets after equally many others; some are not there."""
+class SampledLevel:
+    """Up to W public states that a walk meets at one depth; the rest is padding."""
 
-    state: Array  # [W] int32; `nowhere` if not there
-    reach: Array  # [W, 2, N] own reaches
-    policy: Array  # [W, A, N]
-    below: Array  # [W, K] int32 which of the next level each child is; beyond the last: none
-    scale: Array  # [W] 1 / the probability that chance's child was taken with
+    state: Array  # [W] int32 public states; `nowhere` for padding
+    reach: Array  # [W, 2, N] both players' own reaches
+    policy: Array  # [W, A, N] the actor's current policy
+    below: Array  # [W, K] int32 place of each child in the next level; beyond its end: not sampled
+    scale: Array  # [W] where chance acts, 1 / the probability of the sampled child; else 1
 
 
 def build_chance_tree(game: BeliefTable) -> ChanceTree:
-    """Prepares a game for walks.
+    """Prepares a belief-level game for walks.
 
-    Chance's children are taken as often as chance comes to them, whoever holds what.
+    Args:
+      game: the table of the game. Each child of a public chance state is sampled with the
+        probability that chance gives it, whatever the players hold.
+
+    Returns:
+      The game with its sampling probabilities and the widths of its walks.
     """
     actors, children = np.asarray(game.actors), np.asarray(game.successors)
-    legal = np.asarray(game.legal_actions).swapaxes(1, 2)
+    legal = np.asarray(game.legal_actions)
     mass = np.asarray(game.weights).sum(axis=(1, 2))
     chance = np.where((children != NOWHERE) & (actors == CHANCE)[:, None], mass[children], 0)
     decides = actors[:, None] == np.arange(2)
@@ -90,141 +109,188 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
     )
 
 
-def init(tree: ChanceTree) -> Learner:
-    """A learner before its first iteration."""
+def init(tree: ChanceTree) -> PublicChanceSamplingLearner:
+    """Returns a learner before its first iteration."""
     table = jnp.zeros_like(tree.uniform)
-    return Learner(step=jnp.int32(0), regret=table, average=table)
+    return PublicChanceSamplingLearner(step=jnp.int32(0), regret=table, average=table)
 
 
-def average_policy(tree: ChanceTree, learner: Learner) -> Policy:
-    """Average policies by player `[D_p, A]`; uniform where there is nothing to average.
+def average_policy(tree: ChanceTree, learner: PublicChanceSamplingLearner) -> Policy:
+    """Returns the average policies by player `[D_p, A]`, uniform where nothing was sampled.
 
-    Information states have the numbers of the game tree that the table was made of.
+    Information states have the numbers of the game tree from which the table was built.
     """
     rows = match(learner.average.swapaxes(0, 1), tree.uniform.swapaxes(0, 1))  # [A, S, N]
-    found = []
+    policies = []
     for player, count in enumerate(tree.num_decisions):
         numbers = tree.game.information_states[:, player]
         mine = (tree.game.actors == player)[:, None] & (numbers != NOWHERE)
         policy = jnp.zeros((count + 1, tree.game.num_actions), rows.dtype)
         place = jnp.where(mine, numbers, count)
-        found.append(policy.at[place].set(jnp.moveaxis(rows, 0, -1))[:-1])
-    return tuple(found)
+        policies.append(policy.at[place].set(jnp.moveaxis(rows, 0, -1))[:-1])
+    return tuple(policies)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     tree: ChanceTree,
-    learner: Learner,
+    learner: PublicChanceSamplingLearner,
     key: Key[Array, ""],
     *,
     settings: PublicChanceSampling,
     num_iterations: int | Int[Array, ""],
-) -> Learner:
-    """The learner after so many more iterations, in one compiled loop; `key` is the whole run's."""
-    one = functools.partial(iteration, tree, settings=settings)
-    return episodes.repeated(one, learner, key, num_iterations)
+) -> PublicChanceSamplingLearner:
+    """Runs iterations in one compiled loop.
+
+    Args:
+      tree: the prepared game.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to learn.
+      num_iterations: how many iterations (walks) to add.
+
+    Returns:
+      The learner after these iterations.
+    """
+    next_iteration = functools.partial(iteration, tree, settings=settings)
+    return episodes.repeat_episodes(next_iteration, learner, key, num_iterations)
 
 
 def iteration(
-    tree: ChanceTree, learner: Learner, key: Key[Array, ""], *, settings: PublicChanceSampling
-) -> Learner:
-    """The learner after one more walk; `key` is consumed."""
+    tree: ChanceTree,
+    learner: PublicChanceSamplingLearner,
+    key: Key[Array, ""],
+    *,
+    settings: PublicChanceSampling,
+) -> PublicChanceSamplingLearner:
+    """Makes one walk and updates both players' tables.
+
+    Args:
+      tree: the prepared game.
+      learner: the learner so far.
+      key: consumed.
+      settings: how to learn.
+
+    Returns:
+      The learner after the walk.
+    """
     levels = walk(tree, learner, key)
     instant = jnp.concatenate(instant_regrets(tree, levels))
-    found = jax.tree.map(lambda *each: jnp.concatenate(each), *levels)
+    met = jax.tree.map(lambda *each: jnp.concatenate(each), *levels)
     step = (learner.step + 1).astype(instant.dtype)
-    first = lambda table: table.swapaxes(0, 1)  # noqa: E731  actions come first
+    first = lambda table: table.swapaxes(0, 1)  # noqa: E731  puts actions first
+    # Regrets: add the sampled counterfactual regrets of this walk.
     before = RegretState(
-        regret=first(learner.regret[found.state]), policy=first(tree.uniform[found.state])
+        regret=first(learner.regret[met.state]), policy=first(tree.uniform[met.state])
     )
     after = settings.minimizer.update(before, first(instant), before.policy, step)
-    own = jnp.where((tree.game.actors[found.state] == 1)[:, None], *_swapped(found.reach))
-    average = learner.average[found.state]
-    average = average + step**settings.averaging_power * own[:, None] * found.policy
-    return Learner(
+    # Averages: add the policies, weighted by the actor's own reach.
+    own = jnp.where((tree.game.actors[met.state] == 1)[:, None], *_swap(met.reach))
+    average = learner.average[met.state]
+    average = average + step**settings.averaging_power * own[:, None] * met.policy
+    return PublicChanceSamplingLearner(
         step=learner.step + 1,
-        regret=episodes.put(learner.regret, found.state, first(after.regret)),
-        average=episodes.put(learner.average, found.state, average),
+        regret=episodes.put_rows(learner.regret, met.state, first(after.regret)),
+        average=episodes.put_rows(learner.average, met.state, average),
     )
 
 
-def walk(tree: ChanceTree, learner: Learner, key: Key[Array, ""]) -> tuple[Level, ...]:
-    """The public states of one walk, from the first down. `key` is consumed."""
-    game, luck = tree.game, episodes.numbers(key, (sum(tree.widths),))
+def walk(
+    tree: ChanceTree, learner: PublicChanceSamplingLearner, key: Key[Array, ""]
+) -> tuple[SampledLevel, ...]:
+    """Samples the public states of one walk, level by level from the root. `key` is consumed."""
+    game, noise = tree.game, episodes.uniform_numbers(key, (sum(tree.widths),))
     state = game.root()[None]
     reach = game.rows(game.root()).astype(tree.uniform.dtype)[None]
     number, levels = jnp.arange(game.num_children, dtype=jnp.int32), []
     for depth, width in enumerate(tree.widths):
+        # The policies by regret matching, and one outcome of chance at each of its states.
         chance, children = tree.chance[state], game.successors[state]
         policy = jax.vmap(match)(learner.regret[state], tree.uniform[state])
-        outcome = jax.vmap(episodes.pick)(chance, luck[:width])
-        luck = luck[width:]
+        outcome = jax.vmap(episodes.pick_action)(chance, noise[:width])
+        noise = noise[width:]
         drawn = (game.actors[state] == CHANCE)[:, None]
         taken = (children != NOWHERE) & (~drawn | (number[None] == outcome[:, None]))
+        # The children that are followed get adjacent places in the next level.
         following = tree.widths[depth + 1] if depth + 1 < len(tree.widths) else 0
         below = jax.lax.associative_scan(jnp.add, taken.reshape(-1).astype(jnp.int32)) - 1
         below = jnp.where(taken, below.reshape(taken.shape), following)
         likely = jnp.take_along_axis(chance, outcome[:, None], axis=1)[:, 0]
         scale = jnp.where(drawn[:, 0], 1 / jnp.where(likely > 0, likely, 1), 1)
-        levels.append(Level(state=state, reach=reach, policy=policy, below=below, scale=scale))
+        levels.append(
+            SampledLevel(state=state, reach=reach, policy=policy, below=below, scale=scale)
+        )
         if following:
             places = jnp.arange(taken.size, dtype=jnp.int32).reshape(taken.shape)
             source = jnp.full(following, -1, jnp.int32).at[below].set(places, mode="drop")
             above, slot = source // game.num_children, source % game.num_children
             down = jax.vmap(game.down)(state[above], slot, reach[above], policy[above])
-            there = source >= 0
-            reach = jnp.where(there[:, None, None], down, 0)
-            state = jnp.where(there, children[above, slot], tree.nowhere)
+            exists = source >= 0
+            reach = jnp.where(exists[:, None, None], down, 0)
+            state = jnp.where(exists, children[above, slot], tree.nowhere)
     return tuple(levels)
 
 
 def instant_regrets(
-    tree: ChanceTree, levels: tuple[Level, ...]
+    tree: ChanceTree, levels: tuple[SampledLevel, ...]
 ) -> tuple[Float[Array, "_ A N"], ...]:
-    """Sampled counterfactual regrets of who acts, by level; 0 for rows that are not there.
+    """Estimates the counterfactual regrets of the actors on a walk.
 
-    Wherever a walk comes, the expectation of what it finds is the exact one's. (It is not divided
-    by how often walks come there: that is always the same, and regret matching does not see it.)
+    Given that a walk reaches a public state, the expectation is the exact counterfactual regret
+    there. The estimate is not divided by the probability that walks reach the state: it is the same
+    for all actions, and regret matching does not depend on it.
+
+    Args:
+      tree: the prepared game.
+      levels: the walk.
+
+    Returns:
+      Regrets by level, 0 in rows of padding.
     """
-    game, found = tree.game, []
+    game, regrets = tree.game, []
     values = jnp.zeros((0, *levels[0].reach.shape[1:]), levels[0].reach.dtype)
     for level in reversed(levels):
+        # Values of the children that were followed, divided by their sampling probability, ...
         none = jnp.zeros((1, *values.shape[1:]), values.dtype)
         below = jnp.concatenate([values, none])[level.below]  # [W, K, 2, N]
         below = below.swapaxes(1, 2) * level.scale[:, None, None, None]
+        # ... give the values of this level's states and of the actor's actions; the difference is
+        # the regret. Terminal states are valued by the other player's reach.
         here, actions = jax.vmap(values_above, (None, 0, 0, 0))(
             game, level.state, below, level.policy
         )
         actor = game.actors[level.state]
-        own = jnp.where((actor == 1)[:, None], *_swapped(here))
+        own = jnp.where((actor == 1)[:, None], *_swap(here))
         legal = tree.uniform[level.state] > 0
-        found.insert(0, jnp.where(legal, actions - own[:, None], 0))
+        regrets.insert(0, jnp.where(legal, actions - own[:, None], 0))
         final = [
             jax.vmap(game.terminal_values, (0, None, 0))(level.state, p, level.reach[:, 1 - p])
             for p in range(2)
         ]
         ended = (actor == TERMINAL)[:, None, None]
         values = jnp.where(ended, jnp.stack(final, axis=1), here)
-    return tuple(found)
+    return tuple(regrets)
 
 
-def _swapped(both):
-    """Player 1's and player 0's, for `jnp.where(player 1 acts, ...)`."""
+def _swap(both):
+    """Player 1's and player 0's rows, for `jnp.where(player 1 acts, ...)`."""
     return both[:, 1], both[:, 0]
 
 
 def _widths(actors, children, first):
-    """See `ChanceTree.widths`."""
+    """Computes `ChanceTree.widths`: the largest number of public states that a walk meets, by
+    depth.
+    """
     levels = [np.array([first])]
     while len(levels[-1]):
         below = children[levels[-1]]
         levels.append(below[below != NOWHERE])
     count = np.zeros((len(actors), len(levels)), np.int64)
     for states in reversed(levels):
-        there = (children[states] != NOWHERE)[:, :, None]
-        below = np.where(there, count[children[states]], 0)
-        all_of_them, widest = below.sum(axis=1), below.max(axis=1, initial=0)
-        after = np.where((actors[states] == CHANCE)[:, None], widest, all_of_them)
+        exists = (children[states] != NOWHERE)[:, :, None]
+        below = np.where(exists, count[children[states]], 0)
+        in_total, widest = below.sum(axis=1), below.max(axis=1, initial=0)
+        after = np.where((actors[states] == CHANCE)[:, None], widest, in_total)
         count[states] = np.concatenate([np.ones_like(after[:, :1]), after[:, :-1]], axis=1)
     return tuple(int(width) for width in count[first] if width)

@@ -1,13 +1,26 @@
 """UCT and Smooth UCT in self-play, for games of imperfect information (Heinrich and Silver 2015).
 
-    tree, settings = build_decision_tree(make("leduc_poker")), smooth_uct(18.0, decay=0.002)
-    learner = run(tree, init(tree), key, settings=settings, num_episodes=1_000_000)
-    policy = average_policy(tree, learner)
+Every player has a tree of its own information states. Each episode adds the first state outside of
+the tree on its way; from there on that player acts uniformly (the rollout). In the tables a state
+without visits is outside of the tree.
 
-Every player has a tree of its own information states, which each of its episodes makes one larger:
-from there on that player rolls out, uniformly. A learner is one set of tables, in which a state
-without visits is not in the tree; many learn side by side under `jax.vmap`. Games too large for a
-`DecisionTree` are played by their rules, with an index of information states (`IndexedGame`).
+A learner is one set of tables; many learn side by side under `jax.vmap`. Games too large for a
+`DecisionTree` are played by their rules, with numbered information states (`IndexedGame`).
+
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from solvers.sampling import uct
+    >>> from solvers.sampling.decision_tree import build_decision_tree
+    >>> tree = build_decision_tree(jaxgames.make("kuhn_poker"))
+    >>> settings = uct.smooth_uct(2.0, decay=0.002)
+    >>> learner = uct.run(
+    ...     tree, uct.init(tree), jax.random.key(0), settings=settings, num_episodes=1000
+    ... )
+    >>> policy = uct.average_policy(tree, learner)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -20,22 +33,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import max_actions, sum_actions
 from jaxgames.core import record
 from solvers.sampling import episodes
-from solvers.sampling.decision_tree import DecisionTree, policies, proportional
+from solvers.sampling.decision_tree import DecisionTree, proportional_policy, split_by_player
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
-from solvers.sequence_form.sweeps import max_actions, sum_actions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uct:
-    """How to choose; see `uct` and `smooth_uct`. Static under `jit`."""
+    """Settings of UCT and Smooth UCT; see `uct` and `smooth_uct`. Static under `jit`.
+
+    At a state with n visits a player acts by UCB with probability eta(n) = max(least, start / (1 +
+    decay sqrt(n))), and otherwise by its average policy, in proportion to the visits.
+    """
 
     exploration: float  # c of UCB
-    start: float = 1.0  # eta: share of UCB in states without visits, the rest follows the average
-    least: float = 0.0  # gamma: share of UCB in the end
-    decay: float = 0.0  # d: how fast it falls with the root of the visits
+    start: float = 1.0  # eta: the probability of UCB at states without visits
+    least: float = 0.0  # gamma: the least probability of UCB
+    decay: float = 0.0  # d: how fast the probability falls with the visits
 
     def __post_init__(self):
         for name in ("exploration", "decay"):
@@ -47,31 +64,38 @@ class Uct:
 
 
 def uct(exploration: float) -> Uct:
-    """UCB at every decision."""
+    """Returns the settings of UCT: UCB at every decision, with exploration constant c."""
     return Uct(exploration=exploration)
 
 
 def smooth_uct(
     exploration: float, *, start: float = 0.9, least: float = 0.1, decay: float = 0.001
 ) -> Uct:
-    """UCB with probability max(least, start / (1 + decay sqrt(visits))), else as on average."""
+    """Returns the settings of Smooth UCT (Heinrich and Silver 2015, algorithm 1).
+
+    Args:
+      exploration: c of UCB.
+      start: eta, the probability of UCB at a state without visits.
+      least: gamma, the least probability of UCB.
+      decay: d, how fast the probability falls with the square root of the visits.
+    """
     return Uct(exploration=exploration, start=start, least=least, decay=decay)
 
 
 @record
-class Learner:
-    """What is learned; row N of the tables is nobody's."""
+class UctLearner:
+    """What is learned; row N of the tables belongs to no information state."""
 
     step: Array  # [] int32 episodes done
     visits: Array  # [N + 1, A] int32
     values: Array  # [N + 1, A] mean payoff of the actor
-    lost: Array  # [N + 1, A] what rounding took from it (Kahan 1965): late changes are small
+    lost: Array  # [N + 1, A] rounding errors of these means, to be added later (Kahan 1965)
 
 
-def init(game: Playable) -> Learner:
-    """A learner before its first episode."""
+def init(game: Playable) -> UctLearner:
+    """Returns a learner before its first episode."""
     shape = game.num_states + 1, game.num_actions
-    return Learner(
+    return UctLearner(
         step=jnp.int32(0),
         visits=jnp.zeros(shape, jnp.int32),
         values=jnp.zeros(shape),
@@ -79,76 +103,102 @@ def init(game: Playable) -> Learner:
     )
 
 
-def average_policy(tree: DecisionTree, learner: Learner) -> Policy:
-    """How often each action was taken, by player `[D_p, A]`; uniform outside of the trees."""
-    return proportional(tree, learner.visits.astype(tree.uniform.dtype))
+def average_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
+    """Returns the frequencies of the actions by player `[D_p, A]`, uniform outside of the trees."""
+    return proportional_policy(tree, learner.visits.astype(tree.uniform.dtype))
 
 
-def greedy_policy(tree: DecisionTree, learner: Learner) -> Policy:
-    """The action of the highest mean payoff, of those tried; uniform outside of the trees."""
+def greedy_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
+    """Returns policies by player `[D_p, A]` that play the action of the highest mean payoff among
+    those that were tried; uniform outside of the trees.
+    """
     best = jnp.argmax(jnp.where(learner.visits > 0, learner.values, -jnp.inf), axis=1)
     chosen = jax.nn.one_hot(best, tree.num_actions, dtype=tree.uniform.dtype)
     some = jnp.any(learner.visits > 0, axis=1, keepdims=True)
-    return policies(tree, jnp.where(some, chosen, tree.uniform))
+    return split_by_player(tree, jnp.where(some, chosen, tree.uniform))
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     game: Playable,
-    learner: Learner,
+    learner: UctLearner,
     key: Key[Array, ""],
     *,
     settings: Uct,
     num_episodes: int | Int[Array, ""],
-) -> Learner:
-    """The learner after so many more episodes, in one compiled loop; `key` is the whole run's."""
-    one = functools.partial(episode, game, settings=settings)
-    return episodes.repeated(one, learner, key, num_episodes)
+) -> UctLearner:
+    """Runs episodes in one compiled loop.
+
+    Args:
+      game: a `DecisionTree` or `IndexedGame`.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to choose actions.
+      num_episodes: how many episodes to add.
+
+    Returns:
+      The learner after these episodes.
+    """
+    next_episode = functools.partial(episode, game, settings=settings)
+    return episodes.repeat_episodes(next_episode, learner, key, num_episodes)
 
 
-def episode(game: Playable, learner: Learner, key: Key[Array, ""], *, settings: Uct) -> Learner:
-    """The learner after one more episode; `key` is consumed."""
+def episode(
+    game: Playable, learner: UctLearner, key: Key[Array, ""], *, settings: Uct
+) -> UctLearner:
+    """Plays one episode and returns the learner after it; `key` is consumed."""
     players = jnp.arange(game.num_players, dtype=jnp.int32)
 
-    def choose(inside, node, luck):
+    def choose(inside, node, noise):
         visits, uniform = learner.visits[node.state], node.uniform
         acts = players == node.actor
         counted = jnp.any(inside & acts)
         rolls_out = ~counted | (sum_actions(visits) == 0)
-        weights = _weights(visits, learner.values[node.state], uniform, luck[0], settings)
-        action = episodes.pick(jnp.where(rolls_out, uniform, weights), luck[1])
-        return inside & ~(acts & rolls_out), action, counted
+        weights = _weights(visits, learner.values[node.state], uniform, noise[0], settings)
+        action = episodes.pick_action(jnp.where(rolls_out, uniform, weights), noise[1])
+        return inside & ~(acts & rolls_out), action, counted  # only states in the tree are updated
 
     line = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
-    return backed_up(learner, line)
+    return back_up(learner, line)
 
 
-def backed_up(learner: Learner, line: episodes.Line) -> Learner:
-    """The learner with a line's payoffs, where `line.told` says that they count."""
+def back_up(learner: UctLearner, line: episodes.Trajectory) -> UctLearner:
+    """Updates visits and mean payoffs with an episode.
+
+    Args:
+      learner: the learner so far.
+      line: the episode; `line.recorded` `[T]` is True where a decision counts.
+
+    Returns:
+      The learner after the episode.
+    """
     visits, values, lost = (
         table[line.state] for table in (learner.visits, learner.values, learner.lost)
     )
-    taken = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool) & line.told[:, None]
+    taken = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool) & line.recorded[:, None]
     visits = visits + taken.astype(jnp.int32)
     payoff = line.payoffs[jnp.maximum(line.actor, 0)].astype(values.dtype)[:, None]
     share = jnp.where(taken, 1 / jnp.maximum(visits, 1).astype(values.dtype), 0)
     change = share * (payoff - values) + lost
     after = values + change
-    return Learner(
+    return UctLearner(
         step=learner.step + 1,
-        visits=episodes.put(learner.visits, line.state, visits),
-        values=episodes.put(learner.values, line.state, after),
-        lost=episodes.put(learner.lost, line.state, change - (after - values)),
+        visits=episodes.put_rows(learner.visits, line.state, visits),
+        values=episodes.put_rows(learner.values, line.state, after),
+        lost=episodes.put_rows(learner.lost, line.state, change - (after - values)),
     )
 
 
-def _weights(visits, values, uniform, luck, settings):
-    """What an action is drawn by in a state of the tree."""
+def _weights(visits, values, uniform, noise, settings):
+    """The weights by which an action of a state in the tree is drawn: those of UCB or of the
+    average policy, as `noise` decides.
+    """
     count = visits.astype(values.dtype)
     total = sum_actions(count)
     ucb = upper_bounds(visits, values, uniform > 0, exploration=settings.exploration)
     share = settings.start / (1 + settings.decay * jnp.sqrt(total))
-    return jnp.where(luck < jnp.maximum(settings.least, share), ucb, count)
+    return jnp.where(noise < jnp.maximum(settings.least, share), ucb, count)
 
 
 def upper_bounds(
@@ -158,7 +208,11 @@ def upper_bounds(
     *,
     exploration: float,
 ) -> Float[Array, " A"]:
-    """1 at the legal actions of the highest upper confidence bound, untried ones first; else 0."""
+    """Marks the legal actions of the highest upper confidence bound with 1, all others with 0.
+
+    The bound of action a is Q(a) + exploration sqrt(log n / n(a)), infinite for actions without
+    visits.
+    """
     count = visits.astype(values.dtype)
     log_total = jnp.log(jnp.maximum(sum_actions(count), 1))
     bound = values + exploration * jnp.sqrt(log_total / jnp.maximum(count, 1))

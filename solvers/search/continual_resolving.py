@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.search.growing_tree_cfr import NO_RESOLVER, NO_STEP, Problem, Search, average_policy
-from solvers.search.search_tree import LEAF, at, choose, columns, reach_below, with_columns
+from solvers.search.search_tree import LEAF, choose, columns, reach_below, with_columns
 
 
 def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -117,7 +118,7 @@ def _advance(game, state, played, policy, child, there):
     After the first step only players act whose policies are not kept: their reach goes through
     uncounted.
     """
-    chosen = jnp.ones_like(game.legal(state).T, played.dtype) if policy is None else policy
+    chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy
     reach = game.down(state, child, played, chosen)
     after = at(game.children(state), child)
     return jnp.where(there, reach, played), choose(there, after, state)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.beliefs.listing import Listing
 from jaxgames.core import TERMINAL
@@ -22,7 +23,7 @@ from solvers.batching import widest
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import GrowingTreeCfr, Search
-from solvers.search.search_tree import at, expand
+from solvers.search.search_tree import expand
 
 
 @dataclasses.dataclass(frozen=True)

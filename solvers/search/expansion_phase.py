@@ -102,7 +102,7 @@ def _selection(game, tree, state, node, row, settings, settled):
     visits, legal = tree.visits[:, column], tree.uniform[:, column] > 0
     total = jnp.sum(visits)
     if settings.expand is not None:
-        legal = game.legal(state)[row]
+        legal = game.legal(state)[:, row]
         total = total + 1  # the simulation that added the node: priors count from the first on
     if settled is not None:
         under_way = visits - settled[:, column]

@@ -13,11 +13,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.beliefs.table import BeliefTable, products
 from jaxgames.core import TERMINAL
-from solvers.search.search_tree import at, uniform
+from solvers.search.search_tree import uniform
 
 
 def zero(

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from jaxgames.arrays import at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.batching import widest
-from solvers.regret import sum_actions
 from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
-from solvers.search.search_tree import CHUNK, at, child_at, columns, with_columns
+from solvers.search.search_tree import CHUNK, child_at, columns, with_columns
 from solvers.sequence_form.sparse_sum import stored
 
 
@@ -43,17 +43,13 @@ def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> 
     rows, before = game.rows(problem.state)[opponent], problem.reach[opponent]
     follow = jnp.where(rows, state.gadget.follow, 0)
     if settings.range_by_policies:
-        share, before = settings.follow_share, _divided(before, jnp.max(before))
+        share, before = settings.follow_share, safe_divide(before, jnp.max(before))
     else:
         share = jnp.where(jnp.sum(follow) > 0, settings.follow_share, 0).astype(before.dtype)
-        follow, before = (_divided(x, jnp.sum(x)) for x in (follow, before))
+        follow, before = (safe_divide(x, jnp.sum(x)) for x in (follow, before))
     mixed = share * follow + (1 - share) * before
     resolved = problem.reach.at[opponent].set(mixed)
     return jnp.where(problem.resolver == NO_RESOLVER, problem.reach, resolved)
-
-
-def _divided(reach, by):
-    return reach / jnp.where(by > 0, by, 1)
 
 
 def _reaches(game, tree, root, nodes):

@@ -19,11 +19,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, Player, PublicState
 from jaxgames.core import record
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr, Search
-from solvers.search.search_tree import at, choose
+from solvers.search.search_tree import choose
 
 
 @record

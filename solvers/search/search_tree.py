@@ -20,9 +20,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from jaxgames.arrays import at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from solvers.regret import RegretState, sum_actions
+from solvers.regret import RegretState
 
 LEAF = -1  # a slot without a node
 CHUNK = 16  # nodes, or slots, that are looked at together; capacities are multiples of it
@@ -166,7 +167,7 @@ def add_child(
 
 def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
     """Uniform over the actor's legal actions; 0 in rows without any."""
-    return _spread(game.legal(state).T, dtype)
+    return _spread(game.legal(state), dtype)
 
 
 def _spread(actions, dtype):
@@ -212,12 +213,7 @@ def average_policy_of(
 ) -> Float[Array, "A n"]:
     """Policies from weighted sums; the `present` one where there is nothing to average."""
     mass = sum_actions(total)[None]
-    return jnp.where(mass > 0, total / jnp.where(mass > 0, mass, 1), present)
-
-
-def at(states: PublicState, index: Int[Array, ""] | int) -> PublicState:
-    """One of several public states."""
-    return jax.tree.map(lambda x: x[index], states)
+    return jnp.where(mass > 0, safe_divide(total, mass), present)
 
 
 def choose(condition: Bool[Array, ""], these: PyTree, those: PyTree) -> PyTree:

@@ -1,14 +1,24 @@
-"""Advantage actor-critic of all players at once (Mnih et al. 2016), as OpenSpiel's policy gradient.
+"""Advantage actor-critic (Mnih et al. 2016) of all players at once, as OpenSpiel's policy gradient.
 
-    environment, settings = build_environment(make("kuhn_poker")), A2c()
-    learner = init(environment, jax.random.key(0), settings=settings)
-    learner = run(environment, learner, key, settings=settings, num_rounds=1000)
-    policy = current_policy(environment, learner, settings=settings)
+A round is `critic_updates` batches of episodes; the critic learns from each of them, the actor from
+the last. Actor and critic of a player are two heads of one network, and returns are those of whole
+episodes. Learning rates are arrays of the learner, so that grids of them run side by side under
+`jax.vmap`.
 
-A round is `critic_updates` batches of episodes, each of which the critic learns from, and the
-actor from the last. Actor and critic of a player are two heads of one network; returns are those
-of whole episodes. Learning rates are arrays of the learner, so that grids of them go side by side
-under `jax.vmap`.
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from train.rl import a2c
+    >>> from train.rl.environment import build_environment
+    >>> environment = build_environment(jaxgames.make("kuhn_poker"))
+    >>> settings = a2c.A2c(width=8, batch=2, critic_updates=1)
+    >>> init_key, run_key = jax.random.split(jax.random.key(0))
+    >>> learner = a2c.init(environment, init_key, settings=settings)
+    >>> learner = a2c.run(environment, learner, run_key, settings=settings, num_rounds=2)
+    >>> policy = a2c.current_policy(environment, learner, settings=settings)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -23,22 +33,22 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from nets.player_networks import of_players
+from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
-from train.rl.environment import Environment, listed, payoff_of_actor, play
+from train.rl.environment import Environment, listed_states, payoff_of_actor, play
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A2c:
-    """How to learn. Static under `jit`."""
+    """Settings of actor-critic. Static under `jit`."""
 
     width: int = 64
     depth: int = 1
     critic_updates: int = 8  # before every one of the actor
     batch: int = 8  # episodes that an update learns from
-    entropy: float = 0.01  # weight of the policies' entropy
+    entropy: float = 0.01  # weight of the entropy bonus
 
     def __post_init__(self):
         for name in ("critic_updates", "batch"):
@@ -49,13 +59,13 @@ class A2c:
 
 
 @record
-class Learner:
+class A2cLearner:
     """What is learned."""
 
     step: Array  # [] int32 rounds done
-    params: PyTree  # [P, ...] of the players' networks
-    actor_rate: Array  # []
-    critic_rate: Array  # []
+    params: PyTree  # [P, ...] parameters of the players' networks
+    actor_rate: Array  # [] learning rate
+    critic_rate: Array  # [] learning rate
 
 
 @record
@@ -65,8 +75,8 @@ class _Batch:
     features: Array  # [B, T, F]
     legal: Array  # [B, T, A]
     action: Array  # [B, T] int32
-    payoff: Array  # [B, T] of the actor in the end
-    weight: Array  # [P, B, T] of a decision in its actor's mean; 0 in the others'
+    payoff: Array  # [B, T] the actor's payoff at the end
+    weight: Array  # [P, B, T] weight of a decision in its actor's mean; 0 in the other players'
 
 
 def init(
@@ -76,9 +86,17 @@ def init(
     settings: A2c,
     actor_rate: float | Float[Array, ""] = 1e-3,
     critic_rate: float | Float[Array, ""] = 1e-2,
-) -> Learner:
-    """A learner before its first round; `key` is consumed."""
-    return Learner(
+) -> A2cLearner:
+    """Returns a learner before its first round.
+
+    Args:
+      environment: the game.
+      key: consumed.
+      settings: how to learn.
+      actor_rate: the learning rate of the actor.
+      critic_rate: the learning rate of the critic.
+    """
+    return A2cLearner(
         step=jnp.int32(0),
         params=networks.new_networks(environment, key, settings, num_outputs=_outputs(environment)),
         actor_rate=jnp.float32(actor_rate),
@@ -86,58 +104,68 @@ def init(
     )
 
 
-def current_policy(environment: Environment, learner: Learner, *, settings: A2c) -> Policy:
-    """What the actors play, by player `[D_p, A]`.
+def current_policy(environment: Environment, learner: A2cLearner, *, settings: A2c) -> Policy:
+    """Returns the actors' policies, by player `[D_p, A]`.
 
     Raises:
       ValueError: the environment does not list its information states.
     """
-    features, legal = environment.encoded(listed(environment))
-    outputs = of_players(_graph(environment, settings), learner.params, features)
-    return networks.own(environment, _policy(outputs[..., :-1], legal[None]))
+    features, legal = environment.encoded(listed_states(environment))
+    outputs = apply_player_networks(_graph(environment, settings), learner.params, features)
+    return networks.own_policies(environment, _policy(outputs[..., :-1], legal[None]))
 
 
 def policy_at(
-    environment: Environment, learner: Learner, node: Any, *, settings: A2c
+    environment: Environment, learner: A2cLearner, node: Any, *, settings: A2c
 ) -> Float[Array, " A"]:
-    """What the actor of a node of the environment's game plays."""
+    """Returns the policy of the actor at a node of the environment's game."""
     return _policy_at(environment, _graph(environment, settings), learner.params, node)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     environment: Environment,
-    learner: Learner,
+    learner: A2cLearner,
     key: Key[Array, ""],
     *,
     settings: A2c,
     num_rounds: int | Int[Array, ""],
     fixed: Float[Array, "N1 A"] | None = None,
-) -> Learner:
-    """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
+) -> A2cLearner:
+    """Runs rounds in one compiled loop.
 
-    `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
-    use.
+    Args:
+      environment: the game.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to learn.
+      num_rounds: how many rounds to add.
+      fixed: policies that are played, instead of the learner's, at information states where the row
+        is not 0; what is learned there is of no use.
+
+    Returns:
+      The learner after these rounds.
     """
     graph = _graph(environment, settings)
 
-    def one(learner, key):
+    def play_and_learn(learner, key):
         def critic(number, carry):
             params, _ = carry
-            luck = jax.random.fold_in(key, number)
-            batch = _played(environment, graph, params, luck, settings, fixed)
+            batch_key = jax.random.fold_in(key, number)
+            batch = _play_batch(environment, graph, params, batch_key, settings, fixed)
             gradient = jax.vmap(jax.grad(_critic_loss), (0, None, None, 0))
-            found = gradient(params, graph, batch, batch.weight)
-            return networks.descended(params, found, learner.critic_rate), batch
+            gradients = gradient(params, graph, batch, batch.weight)
+            return networks.descend(params, gradients, learner.critic_rate), batch
 
         first = critic(0, (learner.params, None))
         params, batch = jax.lax.fori_loop(1, settings.critic_updates, critic, first)
         gradient = jax.vmap(jax.grad(_actor_loss), (0, None, None, 0, None))
-        found = gradient(params, graph, batch, batch.weight, settings.entropy)
-        params = networks.descended(params, found, learner.actor_rate)
+        gradients = gradient(params, graph, batch, batch.weight, settings.entropy)
+        params = networks.descend(params, gradients, learner.actor_rate)
         return learner.replace(step=learner.step + 1, params=params)
 
-    return episodes.repeated(one, learner, key, num_rounds)
+    return episodes.repeat_episodes(play_and_learn, learner, key, num_rounds)
 
 
 def _outputs(environment):
@@ -154,17 +182,19 @@ def _policy(logits, legal):
 
 def _policy_at(environment, graph, params, node):
     features, legal = environment.encoded(environment.observe(node))
-    outputs = of_players(graph, params, features)
+    outputs = apply_player_networks(graph, params, features)
     return _policy(outputs[jnp.maximum(node.actor, 0), :-1], legal)
 
 
-def _played(environment, graph, params, key, settings, fixed) -> _Batch:
+def _play_batch(environment, graph, params, key, settings, fixed) -> _Batch:
+    """Plays the episodes of an update."""
+
     def policy(node):
         return _policy_at(environment, graph, params, node)
 
     keys = jax.random.split(key, settings.batch)
     lines = jax.vmap(lambda key: play(environment, key, policy, fixed=fixed))(keys)
-    features, legal = environment.encoded(lines.told)
+    features, legal = environment.encoded(lines.recorded)
     players = jnp.arange(environment.game.num_players, dtype=jnp.int32)
     mine = (lines.actor[None] == players[:, None, None]).astype(features.dtype)
     return _Batch(
@@ -177,11 +207,13 @@ def _played(environment, graph, params, key, settings, fixed) -> _Batch:
 
 
 def _critic_loss(params, graph, batch, weight):
+    """One player's mean squared error of state values."""
     values = nnx.merge(graph, params)(batch.features)[..., -1]
     return jnp.sum(weight * (batch.payoff - values) ** 2)
 
 
 def _actor_loss(params, graph, batch, weight, entropy_weight):
+    """One player's policy-gradient loss with an entropy bonus."""
     outputs = nnx.merge(graph, params)(batch.features)
     advantage = batch.payoff - jax.lax.stop_gradient(outputs[..., -1])
     logits = jnp.where(batch.legal, outputs[..., :-1], -1e9)

@@ -1,14 +1,24 @@
-"""Deep Q-networks of all players at once (Mnih et al. 2015), as OpenSpiel's agent.
+"""Deep Q-networks (Mnih et al. 2015) of all players at once, as OpenSpiel's agent.
 
-    environment, settings = build_environment(make("kuhn_poker")), Dqn()
-    learner = init(environment, jax.random.key(0), settings=settings)
-    learner = run(environment, learner, key, settings=settings, num_rounds=1000)
-    policy = greedy_policy(environment, learner, settings=settings)
+A round is a batch of episodes, then one gradient step of every player on transitions from its
+replay buffer. A transition holds an own decision, the action, and the next own decision or the
+payoff. The learning rate and the initial exploration are arrays of the learner, so that grids of
+them run side by side under `jax.vmap`.
 
-A round is a batch of episodes and one gradient step of every player on transitions from its replay
-buffer: own decision, action, next own decision, or the payoff. The learning rate and the first
-share of exploration are arrays of the learner, so that grids of them go side by side under
-`jax.vmap`.
+Example:
+
+    >>> import jax
+    >>> import jaxgames
+    >>> from train.rl import dqn
+    >>> from train.rl.environment import build_environment
+    >>> environment = build_environment(jaxgames.make("kuhn_poker"))
+    >>> settings = dqn.Dqn(width=8, batch=2)
+    >>> init_key, run_key = jax.random.split(jax.random.key(0))
+    >>> learner = dqn.init(environment, init_key, settings=settings)
+    >>> learner = dqn.run(environment, learner, run_key, settings=settings, num_rounds=2)
+    >>> policy = dqn.greedy_policy(environment, learner, settings=settings)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 """
 
 from __future__ import annotations
@@ -23,25 +33,31 @@ from flax import nnx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from nets.player_networks import of_players
+from nets.player_networks import apply_player_networks
 from solvers.sampling import episodes
 from solvers.sequence_form import Policy
 from train.rl import networks
-from train.rl.environment import Environment, listed, next_own, payoff_of_actor, play
+from train.rl.environment import (
+    Environment,
+    listed_states,
+    next_own_decision,
+    payoff_of_actor,
+    play,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dqn:
-    """How to learn. Static under `jit`."""
+    """Settings of deep Q-networks. Static under `jit`."""
 
     width: int = 64
     depth: int = 1
     capacity: int = 10_000  # transitions in the replay buffer of a player
     batch: int = 8  # episodes of a round
-    learned: int = 128  # transitions of a gradient step
-    target_every: int = 100  # rounds for which the target network stays
-    last_exploration: float = 0.1
-    exploration_rounds: int = 100_000  # until then
+    learned: int = 128  # transitions in a gradient step
+    target_every: int = 100  # rounds between updates of the target network
+    last_exploration: float = 0.1  # share of the uniform policy in what is played in the end
+    exploration_rounds: int = 100_000  # rounds until then
 
     def __post_init__(self):
         for name in ("capacity", "batch", "learned", "target_every", "exploration_rounds"):
@@ -52,27 +68,27 @@ class Dqn:
 
 
 @record
-class Replay:
-    """Transitions of all players; row C of the buffers takes what belongs nowhere."""
+class DqnReplay:
+    """Replay buffers of all players with capacity C; row C takes what belongs to no buffer."""
 
-    count: Array  # [P] int32 transitions that ever came
-    seen: PyTree  # [P, C + 1, ...] observations
+    count: Array  # [P] int32 transitions that were ever added
+    seen: PyTree  # [P, C + 1, ...] observation at the decision
     action: Array  # [P, C + 1] int32
-    following: PyTree  # [P, C + 1, ...] next own observations
-    last: Array  # [P, C + 1] bool: there is none
-    payoff: Array  # [P, C + 1] where there is none
+    following: PyTree  # [P, C + 1, ...] observation at the player's next decision
+    last: Array  # [P, C + 1] bool: the player has no further decision
+    payoff: Array  # [P, C + 1] the player's payoff after its last decision, else 0
 
 
 @record
-class Learner:
+class DqnLearner:
     """What is learned."""
 
     step: Array  # [] int32 rounds done
-    params: PyTree  # [P, ...] of the players' networks
-    target: PyTree  # [P, ...] of those that tell what comes later
-    replay: Replay
-    rate: Array  # []
-    first_exploration: Array  # []
+    params: PyTree  # [P, ...] parameters of the players' networks
+    target: PyTree  # [P, ...] parameters of the target networks
+    replay: DqnReplay
+    rate: Array  # [] learning rate
+    first_exploration: Array  # [] share of the uniform policy in what is played at first
 
 
 def init(
@@ -82,19 +98,27 @@ def init(
     settings: Dqn,
     rate: float | Float[Array, ""] = 1e-2,
     first_exploration: float | Float[Array, ""] = 1.0,
-) -> Learner:
-    """A learner before its first round; `key` is consumed."""
+) -> DqnLearner:
+    """Returns a learner before its first round.
+
+    Args:
+      environment: the game.
+      key: consumed.
+      settings: how to learn.
+      rate: the learning rate.
+      first_exploration: the share of the uniform policy in what is played at first.
+    """
     actions = environment.game.num_actions
     params = networks.new_networks(environment, key, settings, num_outputs=actions)
     shape = (environment.game.num_players, settings.capacity + 1)
     nothing = jax.tree.map(
         lambda leaf: jnp.zeros((*shape, *leaf.shape), leaf.dtype), environment.nothing()
     )
-    return Learner(
+    return DqnLearner(
         step=jnp.int32(0),
         params=params,
         target=params,
-        replay=Replay(
+        replay=DqnReplay(
             count=jnp.zeros(shape[0], jnp.int32),
             seen=nothing,
             action=jnp.zeros(shape, jnp.int32),
@@ -107,52 +131,62 @@ def init(
     )
 
 
-def greedy_policy(environment: Environment, learner: Learner, *, settings: Dqn) -> Policy:
-    """The actions of the highest value, by player `[D_p, A]`.
+def greedy_policy(environment: Environment, learner: DqnLearner, *, settings: Dqn) -> Policy:
+    """Returns the policies that play the action of the highest value, by player `[D_p, A]`.
 
     Raises:
       ValueError: the environment does not list its information states.
     """
-    features, legal = environment.encoded(listed(environment))
-    values = of_players(_graph(environment, settings), learner.params, features)
-    return networks.own(environment, _greedy(values, legal[None]))
+    features, legal = environment.encoded(listed_states(environment))
+    values = apply_player_networks(_graph(environment, settings), learner.params, features)
+    return networks.own_policies(environment, _greedy(values, legal[None]))
 
 
 def policy_at(
-    environment: Environment, learner: Learner, node: Any, *, settings: Dqn
+    environment: Environment, learner: DqnLearner, node: Any, *, settings: Dqn
 ) -> Float[Array, " A"]:
-    """What the actor of a node of the environment's game plays: the action of highest value."""
+    """Returns the greedy policy of the actor at a node of the environment's game."""
     return _policy_at(environment, _graph(environment, settings), learner.params, node)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def run(
     environment: Environment,
-    learner: Learner,
+    learner: DqnLearner,
     key: Key[Array, ""],
     *,
     settings: Dqn,
     num_rounds: int | Int[Array, ""],
     fixed: Float[Array, "N1 A"] | None = None,
-) -> Learner:
-    """The learner after so many more rounds, in one compiled loop; `key` is the whole run's.
+) -> DqnLearner:
+    """Runs rounds in one compiled loop.
 
-    `fixed` are policies that are played wherever its rows are not 0; what is learned there is of no
-    use.
+    Args:
+      environment: the game.
+      learner: the learner so far.
+      key: the key of the whole run: a run that continues with the same key gives the same result as
+        one without interruption.
+      settings: how to learn.
+      num_rounds: how many rounds to add.
+      fixed: policies that are played, instead of the learner's, at information states where the row
+        is not 0; what is learned there is of no use.
+
+    Returns:
+      The learner after these rounds.
     """
     graph = _graph(environment, settings)
 
-    def one(learner, key):
+    def play_and_learn(learner, key):
         play_key, learn_key = jax.random.split(key)
-        lines = _played(environment, graph, learner, play_key, settings, fixed)
-        replay = stored(learner.replay, lines)
+        lines = _play_batch(environment, graph, learner, play_key, settings, fixed)
+        replay = add_transitions(learner.replay, lines)
         size = jnp.minimum(replay.count, settings.capacity)
         shape = (len(size), settings.learned)
-        luck = episodes.numbers(learn_key, shape)
-        rows = jnp.floor(luck * size[:, None].astype(luck.dtype)).astype(jnp.int32)
+        noise = episodes.uniform_numbers(learn_key, shape)
+        rows = jnp.floor(noise * size[:, None].astype(noise.dtype)).astype(jnp.int32)
         gradient = jax.vmap(jax.grad(_loss), (0, 0, 0, 0, None, None))
-        found = gradient(learner.params, learner.target, replay, rows, graph, environment)
-        params = networks.descended(learner.params, found, learner.rate)
+        gradients = gradient(learner.params, learner.target, replay, rows, graph, environment)
+        params = networks.descend(learner.params, gradients, learner.rate)
         step = learner.step + 1
         target = jax.tree.map(
             lambda new, old: jnp.where(step % settings.target_every == 0, new, old),
@@ -161,28 +195,36 @@ def run(
         )
         return learner.replace(step=step, params=params, target=target, replay=replay)
 
-    return episodes.repeated(one, learner, key, num_rounds)
+    return episodes.repeat_episodes(play_and_learn, learner, key, num_rounds)
 
 
-def stored(replay: Replay, lines: episodes.Line) -> Replay:
-    """The buffers with all decisions of a batch of lines, in place of the oldest."""
+def add_transitions(replay: DqnReplay, lines: episodes.Trajectory) -> DqnReplay:
+    """Adds all decisions of a batch of episodes to the buffers, in place of the oldest.
+
+    Args:
+      replay: the buffers.
+      lines: the episodes, with a leading axis.
+
+    Returns:
+      The buffers with the new transitions.
+    """
     num_players, rows = replay.action.shape
-    following = jax.vmap(functools.partial(next_own, num_players=num_players))(lines)
+    following = jax.vmap(functools.partial(next_own_decision, num_players=num_players))(lines)
     last = following == lines.actor.shape[1]
     later = jax.tree.map(
         lambda leaf: jax.vmap(lambda line, step: line[step])(leaf, jnp.where(last, 0, following)),
-        lines.told,
+        lines.recorded,
     )
-    new = Replay(
+    new = DqnReplay(
         count=None,
-        seen=lines.told,
+        seen=lines.recorded,
         action=lines.action,
         following=later,
         last=last,
         payoff=jnp.where(last, jax.vmap(payoff_of_actor)(lines), 0),
     )
 
-    def of(player, old):
+    def add_own(player, old):
         mine = (lines.actor == player).ravel()
         number = old.count + jnp.cumsum(mine, dtype=jnp.int32) - 1
         place = jnp.where(mine, number % (rows - 1), rows - 1)
@@ -193,7 +235,7 @@ def stored(replay: Replay, lines: episodes.Line) -> Replay:
         buffers = jax.tree.map(put, old.replace(count=None), new)
         return buffers.replace(count=old.count + jnp.sum(mine, dtype=jnp.int32))
 
-    return jax.vmap(of)(jnp.arange(num_players, dtype=jnp.int32), replay)
+    return jax.vmap(add_own)(jnp.arange(num_players, dtype=jnp.int32), replay)
 
 
 def _graph(environment, settings):
@@ -207,11 +249,12 @@ def _greedy(values, legal):
 
 def _policy_at(environment, graph, params, node):
     features, legal = environment.encoded(environment.observe(node))
-    values = of_players(graph, params, features)
+    values = apply_player_networks(graph, params, features)
     return _greedy(values[jnp.maximum(node.actor, 0)], legal)
 
 
-def _played(environment, graph, learner, key, settings, fixed):
+def _play_batch(environment, graph, learner, key, settings, fixed):
+    """Plays the episodes of a round, with exploration."""
     done = jnp.minimum(learner.step / settings.exploration_rounds, 1)
     share = learner.first_exploration
     share = share + done * (jnp.minimum(settings.last_exploration, share) - share)
@@ -225,7 +268,7 @@ def _played(environment, graph, learner, key, settings, fixed):
 
 
 def _loss(params, target, replay, rows, graph, environment):
-    """Of one player, on rows of its buffer."""
+    """One player's mean squared error of Q-values, on rows of its buffer."""
     drawn = jax.tree.map(lambda leaf: leaf[rows], replay.replace(count=None))
     features, _ = environment.encoded(drawn.seen)
     next_features, next_legal = environment.encoded(drawn.following)

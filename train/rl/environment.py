@@ -1,10 +1,18 @@
-"""A game as an environment for learners that know only what players know.
+"""A game as an environment for learners, who see only what the players know.
 
-    environment = build_environment(make("leduc_poker"))  # compiled: every information state
-    environment = rules_environment(make("limit_holdem"))  # by its rules: games of any size
+Every player is a learner of its own; the other players' actions are part of its environment, unless
+their policies are fixed. Steps are decisions, of all players together.
 
-Every player is a learner of its own; what the others do is a part of its environment, unless
-opponents are fixed. Steps are decisions, of all players together.
+Example:
+
+    >>> import jaxgames
+    >>> from train.rl.environment import build_environment, rules_environment
+    >>> compiled = build_environment(jaxgames.make("kuhn_poker"))  # lists all information states
+    >>> compiled.features.shape
+    (13, 9)
+    >>> any_size = rules_environment(jaxgames.make("limit_holdem"))  # played by its rules
+    >>> any_size.features is None
+    True
 """
 
 from __future__ import annotations
@@ -18,11 +26,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxgames.core import TERMINAL, Game, State, record
-from jaxgames.game_tree import MAX_HISTORIES, enumerate_game
-from jaxgames.histories import states_at
+from jaxgames.game_tree import MAX_HISTORIES, enumerate_game, states_at
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import build_decision_tree
-from solvers.sampling.episodes import Line, Playable
+from solvers.sampling.episodes import Playable, Trajectory
 from solvers.sampling.indexed_game import Index, indexed_game
 
 
@@ -30,13 +37,12 @@ from solvers.sampling.indexed_game import Index, indexed_game
 class Environment:
     """A game for learners.
 
-    What the actor of a node sees is an *observation*: that is what learners store. Where all
-    information states are listed it is the number of one of them; else its features and legal
-    actions.
+    Learners store *observations* of the actor. Where all information states are listed, an
+    observation is the number of one of them; else it is a record of its features and legal actions.
     """
 
     game: Playable
-    features: Array | None  # [N + 1, F] at each information state, 0 in row N; None: by the rules
+    features: Array | None  # [N + 1, F] by information state, 0 in row N; None: not listed
     legal: Array | None  # [N + 1, A] bool
 
     @property
@@ -44,23 +50,23 @@ class Environment:
         """F."""
         if self.features is not None:
             return self.features.shape[1]
-        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.luck_of_chance))
+        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.noise_width))
         return len(jax.eval_shape(self._features, root))
 
     def observe(self, node: Any) -> PyTree:
-        """What the actor of a node of `game` sees."""
+        """Returns the observation of the actor at a node of `game`."""
         if self.features is not None:
             return node.state
         return Observation(features=self._features(node.place), legal=node.uniform > 0)
 
     def nothing(self) -> PyTree:
-        """What nobody sees, as the row of a table that is not yet written."""
-        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.luck_of_chance))
+        """Returns an observation of zeros, to fill tables that are not written yet."""
+        root = jax.eval_shape(self.game.start, jnp.zeros(self.game.noise_width))
         seen = jax.eval_shape(lambda place: self.observe(self.game.at(place)), root)
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), seen)
 
     def encoded(self, observation: PyTree) -> tuple[Float[Array, "... F"], Bool[Array, "... A"]]:
-        """Features, and the legal actions, of observations of any batch shape."""
+        """Returns features and legal actions of observations, which may have batch axes."""
         if self.features is not None:
             return self.features[observation], self.legal[observation]
         return observation.features, observation.legal
@@ -71,26 +77,34 @@ class Environment:
 
 @record
 class Observation:
-    """What the actor knows, and may do."""
+    """What the actor knows, in a game that is played by its rules."""
 
     features: Array  # [F]
     legal: Array  # [A] bool
 
 
 def build_environment(game: Game, *, max_histories: int = MAX_HISTORIES) -> Environment:
-    """Compiles a game.
+    """Compiles a game and lists its information states.
+
+    Args:
+      game: the game.
+      max_histories: the largest tree that is enumerated.
+
+    Returns:
+      The environment, with features of every information state.
 
     Raises:
-      TreeTooLargeError: more than `max_histories` histories, with an estimate of how many.
+      TreeTooLargeError: the game has more than `max_histories` histories; the message estimates how
+        many.
       ValueError: no player ever acts.
     """
     tree = enumerate_game(game, max_histories=max_histories)
-    found = []
+    tables = []
     for player in range(tree.num_players):
         histories = tree.representative(player)[: tree.num_decisions[player]]
         states = jax.tree.map(lambda *leaves: np.stack(leaves), *states_at(game, tree, histories))
-        found.append(jax.jit(jax.vmap(lambda s, p=player: game.features(s, p)))(states))
-    features = jnp.concatenate(found)
+        tables.append(jax.jit(jax.vmap(lambda s, p=player: game.features(s, p)))(states))
+    features = jnp.concatenate(tables)
     features = jnp.concatenate([features, jnp.zeros_like(features[:1])]).astype(jnp.float32)
     decisions = build_decision_tree(tree)
     return Environment(game=decisions, features=features, legal=decisions.uniform > 0)
@@ -101,16 +115,24 @@ def rules_environment(
     index: Index | None = None,
     *,
     num_states: int = 2**16,
-    longest: int | None = None,
+    max_decisions: int | None = None,
 ) -> Environment:
-    """A game of any size, played by its rules; arguments are those of `indexed_game`.
+    """Prepares a game of any size, which is played by its rules.
 
-    Only what is tabular takes notice of `index`: Q-learning, and the opponents that are fixed.
+    Args:
+      game: the game.
+      index: maps (state, player) to the row of an information state; used by tabular learners and
+        fixed policies only. By default a hash.
+      num_states: the number of rows of `index`.
+      max_decisions: an upper bound on the decisions of an episode.
+
+    Returns:
+      The environment.
 
     Raises:
       ValueError: as `indexed_game`.
     """
-    playable = indexed_game(game, index, num_states=num_states, longest=longest)
+    playable = indexed_game(game, index, num_states=num_states, max_decisions=max_decisions)
     return Environment(game=playable, features=None, legal=None)
 
 
@@ -120,52 +142,61 @@ def play(
     policy: Callable[[Any], Float[Array, " A"]],
     *,
     fixed: Float[Array, "N1 A"] | None,
-) -> Line:
-    """An episode in which all players follow `policy`; but `fixed`, where its rows are not 0.
+) -> Trajectory:
+    """Plays an episode in which all players follow `policy`.
 
-    It tells the observations. `key` is consumed.
+    Args:
+      environment: the game.
+      key: consumed.
+      policy: maps a node to the probabilities of the actor's actions.
+      fixed: policies that are played instead at information states where the row is not 0.
+
+    Returns:
+      The episode, with the observations recorded.
     """
 
-    def choose(carry, node, luck):
+    def choose(carry, node, noise):
         weights = policy(node)
         if fixed is not None:
             given = fixed[node.state]
             weights = jnp.where(jnp.sum(given) > 0, given, weights)
-        return carry, episodes.pick(weights, luck[0]), environment.observe(node)
+        return carry, episodes.pick_action(weights, noise[0]), environment.observe(node)
 
     return episodes.play(environment.game, key, choose, None)
 
 
-def next_own(line: Line, *, num_players: int) -> Int[Array, " T"]:
-    """For each of T decisions the number of its actor's next one; T if that was the last."""
+def next_own_decision(line: Trajectory, *, num_players: int) -> Int[Array, " T"]:
+    """Returns, for each of T decisions, the number of its actor's next decision; T if it was the
+    last.
+    """
     end = jnp.int32(len(line.actor))
     players = jnp.arange(num_players, dtype=jnp.int32)
 
     def back(following, decision):
         actor, number = decision
-        found = jnp.max(jnp.where(players == actor, following, 0))
-        return jnp.where(players == actor, number, following), found
+        next_number = jnp.max(jnp.where(players == actor, following, 0))
+        return jnp.where(players == actor, number, following), next_number
 
     numbers = jnp.arange(len(line.actor), dtype=jnp.int32)
     last = jnp.full(num_players, end)
     return jax.lax.scan(back, last, (line.actor, numbers), reverse=True)[1]
 
 
-def payoff_of_actor(line: Line) -> Float[Array, " T"]:
-    """What the actor of each decision got in the end; 0 where nobody acts."""
+def payoff_of_actor(line: Trajectory) -> Float[Array, " T"]:
+    """Returns the payoff of each decision's actor at the end of the game; 0 for padding."""
     got = line.payoffs[jnp.maximum(line.actor, 0)]
     return jnp.where(line.actor == TERMINAL, 0, got)
 
 
-def listed(environment: Environment) -> Int[np.ndarray, " N"]:
-    """The numbers of all information states.
+def listed_states(environment: Environment) -> Int[np.ndarray, " N"]:
+    """Returns the numbers of all information states.
 
     Raises:
       ValueError: the environment does not list them.
     """
     if environment.features is None:
         raise ValueError(
-            f"{environment.game.game} is played by its rules, so its information states are not "
-            f"listed; ask policy_at for one, or compile a small game with build_environment"
+            f"{environment.game.game} is played by its rules, so its information states are not"
+            " listed: use policy_at, or compile a small game with build_environment"
         )
     return np.arange(environment.game.num_states)

@@ -1,14 +1,15 @@
-"""Our CFR+ as the benchmark measures it, with what its layout costs: bytes, batches."""
+"""Our CFR+ as the benchmark measures it, with the bytes that its layout moves, and in batches."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from experiments.benchmarks import Clock, bandwidth
-from experiments.benchmarks.peers import CfrPlus, openspiel_policy
+from experiments.benchmarks.cfr_program import CfrProgram, measure_program, openspiel_policy
+from experiments.benchmarks.measurements import Clock, bandwidth
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
@@ -19,8 +20,13 @@ REFERENCE = "ours_float64"  # the others' NashConv must equal its own
 NUM_SOLVES = 64  # at once, in the measurement of batches
 
 
-class Ours(CfrPlus):
-    """`solvers.cfr` on the public tree of our own game."""
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Measures the program that the job's `solver` names (see `measure_program`)."""
+    measure_program(OURS[job["solver"]], job, report)
+
+
+class Ours(CfrProgram):
+    """`solvers.cfr` on the sequence form of our own game."""
 
     distribution = "jaxgames"
     modules = ("pyspiel", "open_spiel.python.policy", "jaxgames.adapters.openspiel_policies")
@@ -69,14 +75,14 @@ class OursFloat64(Ours):
     precision = "float64"
 
 
-OURS: dict[str, type[CfrPlus]] = {"ours": Ours, REFERENCE: OursFloat64}
+OURS: dict[str, type[CfrProgram]] = {"ours": Ours, REFERENCE: OursFloat64}
 
 
 def batched_rate(
     tree: SequenceForm, *, num_solves: int = NUM_SOLVES, seconds: float = 0.5
 ) -> float:
-    """Iterations per second, summed over `num_solves` solves with ranges of their own in one
-    `vmap`: the best of three."""
+    """Iterations per second, summed over `num_solves` solves in one `vmap`, each with ranges of its
+    own: the best of three measurements of about `seconds`."""
 
     @jax.jit
     def run(ranges, count):
@@ -114,12 +120,12 @@ def bytes_per_iteration(tree: SequenceForm) -> int:
                                                          out: reach
         average           f 3 Q                          in: reach, average; out: average
 
-    and a sparse sum moves, for every block of R rows with K entries and F factors,
+    A sparse sum moves, for every block of R rows with K entries and F factors,
 
         sum(block)        K R (F (4 + f) + w) + f R      in: indices, factors, weights (w = f, or 0
                                                          where there are none); out: the sums
 
-    and for T dense tiles of R rows and C columns
+    and for T dense tiles of R rows and C columns,
 
         products          C T (F (4 + f) + f)            in: indices, factors; out: their products
         sums              C T f (1 + R) + f R T          in: products, weights; out: the sums
@@ -153,4 +159,5 @@ def _tile_bytes(tiles: Tiles, size: int) -> int:
 
 
 def _num_bytes(records: Any) -> int:
+    """Bytes of all arrays of a record."""
     return sum(array.nbytes for array in jax.tree.leaves(records))

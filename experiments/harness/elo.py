@@ -1,4 +1,4 @@
-"""Elo ratings: the strengths under which the results of games are likeliest (Bradley and Terry)."""
+"""Elo ratings by maximum likelihood, in the model of Bradley and Terry (1952)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ _STEPS = 1000
 def ratings(
     points: Float[np.ndarray, "N N"], *, drawn: float = 1.0
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " N"]]:
-    """Elo of N players, of whom player 0 has 0, and standard errors.
+    """Computes the ratings of N players.
 
-    `points[i, j]` are those that i has from games with j, 1 for a win and half of it for a draw.
-    Every pair that met counts as having drawn `drawn` more games, so that those who always won have
-    ratings too.
+    Args:
+      points: those of player i from games with j at `[i, j]`: 1 for a win, 1/2 for a draw.
+      drawn: how many drawn games are added for every pair that played, so that the ratings of
+        players who won all their games are finite.
+
+    Returns:
+      Elo ratings, that of player 0 being 0, and their standard errors.
 
     Raises:
-      ValueError: no games connect some players to player 0.
+      ValueError: some players are not connected to player 0 by games.
     """
     points = points + np.where(points + points.T > 0, drawn / 2, 0)
     games = points + points.T
@@ -41,15 +45,16 @@ def ratings(
 
 
 def difference(share: float) -> float:
-    """By how much a player is stronger that gets this share of the points, between 0 and 1."""
+    """The difference in Elo at which the stronger player is expected to get this share of the
+    points, between 0 and 1."""
     return _PER_UNIT * math.log(share / (1 - share))
 
 
 def _check_connected(games):
-    met = (games > 0) | np.eye(len(games), dtype=bool)
-    reached = met[0]
+    played = (games > 0) | np.eye(len(games), dtype=bool)
+    connected = played[0]
     for _ in games:
-        reached = met[reached].any(axis=0)
-    if not reached.all():
-        alone = np.flatnonzero(~reached).tolist()
-        raise ValueError(f"no games connect players {alone} to player 0")
+        connected = played[connected].any(axis=0)
+    if not connected.all():
+        others = np.flatnonzero(~connected).tolist()
+        raise ValueError(f"points: no games connect players {others} to player 0")

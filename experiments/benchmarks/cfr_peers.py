@@ -1,121 +1,23 @@
-"""CFR+ of other packages behind one interface, one small class each, and how one is measured.
-
-All of them update alternately (player 0, then player 1 against player 0's new policy) and weight
-the policies of iteration t by t in the average; one iteration updates both players. Where a
-package leaves the loop to its user, the loop here keeps to that order, so that the average policies
-of all are equal but for rounding. Libraries are imported only when asked for: what one needs is
-not in the memory of another.
-"""
+"""CFR+ of other packages: one small class for each behind the interface of `cfr_program`."""
 
 from __future__ import annotations
 
-import abc
-import dataclasses
 import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
-from experiments.benchmarks import Clock, arguments, peak_memory
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Twin:
-    """OpenSpiel's form of one of our games, and how closely NashConv must agree on it.
-
-    Where all regrets of a decision are 0, regret matching plays uniformly; one that rounding makes
-    1e-17 instead it plays with certainty. So programs that add in different order part ways at
-    such ties. In Kuhn and Leduc poker none comes up early; in liar's dice and Goofspiel they do at
-    the first update, at decisions that matter only later. No tie has an effect on NashConv in
-    `exact_iterations`; after them it may differ by the fraction `tie_tolerance`.
-    """
-
-    title: str
-    openspiel: str
-    exact_iterations: int
-    tie_tolerance: float
-
-    def tolerance(self, iterations: int, precisions: set[str]) -> float:
-        """Allowed relative difference of two NashConvs after so many iterations."""
-        if iterations > self.exact_iterations:
-            return self.tie_tolerance
-        return 1e-9 if precisions == {"float64"} else 1e-5
+from experiments.benchmarks.cfr_program import CfrProgram, measure_program, openspiel_policy
 
 
-GAMES = {
-    "kuhn_poker": Twin(
-        title="Kuhn poker", openspiel="kuhn_poker", exact_iterations=10, tie_tolerance=0.01
-    ),
-    "leduc_poker": Twin(
-        title="Leduc hold'em", openspiel="leduc_poker", exact_iterations=10, tie_tolerance=0.2
-    ),
-    "liars_dice(dice=1,sides=6)": Twin(
-        title="Liar's dice, 6 sides",
-        openspiel="liars_dice(numdice=1,dice_sides=6)",
-        exact_iterations=4,
-        tie_tolerance=0.05,
-    ),
-    "goofspiel(cards=5,points=descending)": Twin(
-        title="Goofspiel, 5 cards",
-        openspiel="turn_based_simultaneous_game(game=goofspiel(imp_info=true,num_cards=5,players=2"
-        ",points_order=descending))",
-        exact_iterations=2,
-        tie_tolerance=0.5,
-    ),
-}
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Measures the program that the job's `solver` names (see `measure_program`)."""
+    measure_program(PEERS[job["solver"]], job, report)
 
 
-class CfrPlus(abc.ABC):
-    """CFR+ of one package on one game; constructing it builds all that is needed to iterate."""
-
-    distribution: ClassVar[str]  # whose version is told
-    modules: ClassVar[tuple[str, ...]]  # imported before the clock starts
-    precision: ClassVar[str] = "float64"
-    note: ClassVar[str] = ""  # what readers of the table should know
-
-    @classmethod
-    def is_installed(cls) -> bool:
-        """Whether the package can be found; imports nothing."""
-        return all(importlib.util.find_spec(name.partition(".")[0]) for name in cls.modules)
-
-    @classmethod
-    def prepare_process(cls) -> None:
-        """Imports and settings, apart from what is timed."""
-        for name in cls.modules:
-            importlib.import_module(name)
-
-    @abc.abstractmethod
-    def __init__(self, game: str, spiel: Any):
-        """`game` is the name of a game of ours, `spiel` the same as a `pyspiel.Game`."""
-
-    def compile(self) -> None:
-        """Compiles what `step` runs, where there is something to compile."""
-        self.step(0)
-
-    @abc.abstractmethod
-    def step(self, num_iterations: int) -> None:
-        """Makes iterations and waits for their end."""
-
-    @abc.abstractmethod
-    def average_policy(self) -> Any:
-        """The average policies of both players, as `pyspiel.nash_conv` takes them."""
-
-    def details(self) -> dict[str, float]:
-        """Further numbers, measured last."""
-        return {}
-
-
-def openspiel_policy(tabular: Any) -> Any:
-    """A `pyspiel.Policy` from a tabular policy of OpenSpiel's Python."""
-    from open_spiel.python.policy import python_policy_to_pyspiel_policy
-
-    return python_policy_to_pyspiel_policy(tabular)
-
-
-class NumpySequenceForm(CfrPlus):
-    """`numpy_sequence_form`: what 200 lines of NumPy do."""
+class NumpySequenceForm(CfrProgram):
+    """`numpy_sequence_form`: what 200 lines of NumPy and SciPy do."""
 
     distribution = "numpy"
     modules = ("pyspiel", "experiments.benchmarks.numpy_sequence_form")
@@ -132,7 +34,7 @@ class NumpySequenceForm(CfrPlus):
         return self.solver.average_policy()
 
 
-class OpenSpielCpp(CfrPlus):
+class OpenSpielCpp(CfrProgram):
     """`pyspiel.CFRPlusSolver`, C++ (Lanctot et al. 2019)."""
 
     distribution = "open_spiel"
@@ -151,7 +53,7 @@ class OpenSpielCpp(CfrPlus):
         return self.solver.average_policy()
 
 
-class OpenSpielJax(CfrPlus):
+class OpenSpielJax(CfrProgram):
     """OpenSpiel's `JaxCFR`, its step inside one compiled loop."""
 
     distribution = "open_spiel"
@@ -185,7 +87,7 @@ class OpenSpielJax(CfrPlus):
         return openspiel_policy(self.solver.average_policy())
 
 
-class LiteEfg(CfrPlus):
+class LiteEfg(CfrProgram):
     """`LiteEFG.baselines.CFRplus`, C++ (Liu, Farina, Ozdaglar 2024), one thread as by default."""
 
     distribution = "LiteEFG"
@@ -210,7 +112,7 @@ class LiteEfg(CfrPlus):
         return openspiel_policy(policy)
 
 
-class Noregret(CfrPlus):
+class Noregret(CfrProgram):
     """noregret, sequence form in NumPy and SciPy."""
 
     distribution = "noregret"
@@ -265,7 +167,7 @@ class Gpugt(Noregret):
         super().prepare_process()
 
 
-PEERS: dict[str, type[CfrPlus]] = {
+PEERS: dict[str, type[CfrProgram]] = {
     "numpy_sequence_form": NumpySequenceForm,
     "openspiel_cpp": OpenSpielCpp,
     "openspiel_jax": OpenSpielJax,
@@ -276,12 +178,17 @@ PEERS: dict[str, type[CfrPlus]] = {
 
 
 def _normalised(row):
+    """Actions with their weights divided by their sum; uniform where that is 0."""
     total = sum(weight for _, weight in row)
     return [(a, weight / total if total > 0 else 1 / len(row)) for a, weight in row]
 
 
 def _decision_processes(spiel: Any) -> dict[str, list]:
-    """A game of OpenSpiel in the form that gpugt and noregret load; actions are numbers as text."""
+    """A game of OpenSpiel in the form that gpugt and noregret load; actions are numbers as text.
+
+    Each player has a tree of decision points, observation points and ends, linked by its own
+    sequences; payoffs to player 0, times chance, are listed by the pair of sequences.
+    """
     below = [{(): {}}, {(): {}}]  # by player and own sequence: decisions that may follow
     payoff: dict[tuple, float] = {}
 
@@ -302,12 +209,13 @@ def _decision_processes(spiel: Any) -> dict[str, list]:
 
     visit(spiel.new_initial_state(), 1.0, ((), ()))
     return {
-        "tree_form_sequential_decision_processes": [[*_nodes(found)] for found in below],
+        "tree_form_sequential_decision_processes": [[*_nodes(decisions)] for decisions in below],
         "utilities": [{"sequences": [*both], "value": value} for both, value in payoff.items()],
     }
 
 
 def _nodes(below):
+    """The nodes of one player's decision process, each with the edge that leads to it."""
     for number, (sequence, decisions) in enumerate(below.items()):
         edge, kind = sequence, "DECISION_POINT"
         if not decisions:
@@ -319,70 +227,3 @@ def _nodes(below):
             if len(decisions) > 1:
                 edge = (name, str(place))
             yield {"parent_edge": edge, "node": {"id": key, "type": kind}}
-
-
-def main() -> None:
-    """What a process of its own does: measures the solver that its arguments name."""
-    job, report = arguments()
-    if job["solver"] in PEERS:
-        measure(PEERS[job["solver"]], job, report)
-    else:
-        from experiments.benchmarks.ours import OURS  # imports JAX
-
-        measure(OURS[job["solver"]], job, report)
-
-
-def measure(solver_class: type[CfrPlus], job: dict[str, Any], report: Callable[..., None]) -> None:
-    """Builds, compiles, checks and times one solver on one game, reporting as it goes.
-
-    NashConv is that of the average policy after exactly so many iterations; peak memory is taken
-    before, as OpenSpiel builds a tree of its own to compute it.
-    """
-    import pyspiel
-
-    solver_class.prepare_process()
-    spiel = pyspiel.load_game(GAMES[job["game"]].openspiel)
-    report(memory_of_imports=peak_memory())
-    clock = Clock()
-    solver = solver_class(job["game"], spiel)
-    report(build_seconds=round(clock.seconds(), 4))
-    clock = Clock()
-    solver.compile()
-    report(compile_seconds=round(clock.seconds(), 4))
-    nash_conv = []
-    for iterations in _climb(solver, job):
-        report(timed_from=iterations, **({} if nash_conv else {"peak_memory": peak_memory()}))
-        if job["check"]:
-            nash_conv.append((iterations, pyspiel.nash_conv(spiel, solver.average_policy())))
-            report(nash_conv=nash_conv)
-    samples: list[dict[str, float]] = []
-    count = _warm_up(solver, job["seconds"])
-    for _ in range(job["repeats"]):
-        clock = Clock()
-        solver.step(count)
-        samples.append(clock.sample(count))
-        report(samples=samples)
-    report(**solver.details())
-
-
-def _climb(solver, job):
-    """Yields at every checkpoint that can be reached in `climb_seconds`, the first in any case."""
-    done, spent = 0, 0.0
-    for target in job["checkpoints"]:
-        if done and spent / done * (target - done) > job["climb_seconds"]:
-            return
-        clock = Clock()
-        solver.step(target - done)
-        done, spent = target, spent + clock.seconds()
-        yield done
-
-
-def _warm_up(solver, seconds) -> int:
-    """Iterates more and more at once, until it takes half of `seconds`; returns that number."""
-    count = 1
-    while True:
-        clock = Clock()
-        solver.step(count)
-        if clock.seconds() > seconds / 2:
-            return count
-        count *= 2

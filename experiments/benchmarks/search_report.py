@@ -1,0 +1,198 @@
+"""The numbers and tables of the benchmark of searches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from experiments.benchmarks.reports import Row, markdown_table, rounded, speed_table
+from experiments.benchmarks.search_tasks import TASKS
+from experiments.harness import results
+from experiments.harness.results import Number
+
+OURS = "ours"  # the program that others are compared with
+_PARTS = ("network", "regret phase", "expansion")
+
+
+def numbers(
+    rows: Sequence[Row], growth: dict[str, list], responses: Sequence[Row]
+) -> Iterator[Number]:
+    """All numbers of `result.json`."""
+    for row in rows:
+        yield from _speeds(row)
+    for row in rows:
+        yield from _ratio(row, rows)
+    for row in rows_of_ours(rows):
+        yield from _parts(row)
+    for game, points in growth.items():
+        yield from _growth(game, points)
+    for row in responses:
+        yield from _response(row)
+
+
+def shares(row: Row) -> dict[str, float]:
+    """Shares of the time of one of our searches, by its parts; they sum to 1."""
+    run = row.runs[0]
+    iterate, simulate = run["iterate_seconds"], run["simulate_seconds"]
+    network = run["network_seconds"], run["simulate_network_seconds"]
+    parts = (sum(network), iterate - network[0], simulate - network[1])
+    return {name: part / (iterate + simulate) for name, part in zip(_PARTS, parts, strict=True)}
+
+
+def floor(row: Row) -> float | None:
+    """Searches per second that the network's matrix products alone would allow; None without a
+    network."""
+    run = row.runs[0]
+    return run["matrix_rate"] / run["operations"] if run.get("matrix_rate") else None
+
+
+def _speeds(row: Row) -> Iterator[Number]:
+    if not row.rates:
+        return
+    name, unit = f"{row.program}:{row.task}", "searches/s (median of the samples)"
+    low, high = min(row.rates), max(row.rates)
+    yield Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+    yield Number(
+        name=f"{row.program}, lowest:{row.task}", value=low, unit="searches/s (lowest sample)"
+    )
+
+
+def _ratio(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
+    """How many times faster a program is than ours on one device, at equal simulations."""
+    ours = row_of_ours(row.task, rows)
+    if row is not ours and row.rates and ours.rates:
+        ratio, unit = row.rate / ours.rate, "times the searches/s of ours"
+        yield Number(name=f"{row.program} / ours:{row.task}", value=ratio, unit=unit)
+
+
+def _parts(row: Row) -> Iterator[Number]:
+    run, task, least = row.runs[0], TASKS[row.task], floor(row)
+    if least is not None:
+        unit = "ours and the network's matrix products alone"
+        yield Number(name=f"floor, searches/s:{row.task}", value=least, unit=unit)
+        yield Number(name=f"floor / ours:{row.task}", value=least / row.rate, unit=unit)
+        rate = run["matrix_rate"] / 1e9
+        yield Number(name=f"matrix rate, GFLOP/s:{row.task}", value=rate, unit=unit)
+        asked, unit = run["calls"], "network calls (of one public belief state)"
+        yield Number(name=f"per second:{row.task}", value=asked * row.rate, unit=unit)
+        yield Number(name=f"per simulation:{row.task}", value=asked / task.simulations, unit=unit)
+        padded = run["computed_calls"] / asked
+        yield Number(name=f"computed / asked for:{row.task}", value=padded, unit=unit)
+    for name, share in shares(row).items():
+        yield Number(name=f"{name}:{row.task}", value=share, unit="share of our time")
+
+
+def _response(row: Row) -> Iterator[Number]:
+    if row.rates:
+        low, high = min(row.rates), max(row.rates)
+        unit = "searches or games/s (median of the samples)"
+        name = f"{row.program}:{row.task}"
+        yield Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+
+
+def _growth(game: str, points: Sequence[Sequence[float]]) -> Iterator[Number]:
+    unit = "microseconds per iteration of CFR of one search"
+    for nodes, cost, twice in points:
+        yield Number(name=f"{nodes} nodes:{game}", value=cost, unit=unit)
+        yield Number(name=f"{nodes} nodes:{game}, twice the capacity", value=twice, unit=unit)
+    if exponent(points) is not None:
+        yield Number(name=f"exponent:{game}", value=exponent(points), unit="power of the nodes")
+
+
+def exponent(points: Sequence[Sequence[float | int]]) -> float | None:
+    """The exponent of the power law between the last two sizes of a tree; 1 if cost is linear."""
+    if len(points) < 2:
+        return None
+    (fewer, less, _), (more, much, _) = points[-2:]
+    return float(np.log(much / less) / np.log(more / fewer))
+
+
+def growth_rows(growth: dict[str, list]) -> list[dict[str, Any]]:
+    """The lines of growth.csv."""
+    rows = [
+        {"game": game, "nodes": nodes, "microseconds": cost, "microseconds_twice_capacity": twice}
+        for game, points in growth.items()
+        for nodes, cost, twice in points
+    ]
+    return rows or [{"game": "", "nodes": ""}]
+
+
+def details(row: Row) -> dict[str, Any]:
+    """One line of the CSV; empty where there is no such number."""
+    run, task, rates = row.runs[0], TASKS[row.task], row.rates
+    kept = ("calls", "computed_calls", "operations", "matrix_rate", "nodes", "iterate_seconds")
+    kept = (*kept, "simulate_seconds", "network_seconds", "simulate_network_seconds")
+    line = {
+        "task": row.task,
+        "program": row.program,
+        "batch": task.batch,
+        "searches_per_second": row.rate if rates else None,
+        "low": min(rates, default=None),
+        "high": max(rates, default=None),
+        "samples": len(rates),
+        "compile_seconds": run.get("compile_seconds"),
+        **{name: run.get(name) for name in kept},
+        "parts_to_whole": parts_to_whole(row) if "iterate_seconds" in run and rates else None,
+        "busy_cores": row.largest("cores"),
+        "cores_busy_with_others": row.largest("others"),
+        "remark": row.failure,
+    }
+    return rounded(line)
+
+
+def parts_to_whole(row: Row) -> float:
+    """The time of the parts, half-way through a search, over that of the whole: about 1."""
+    run, task = row.runs[0], TASKS[row.task]
+    parts = task.simulations * (run["iterate_seconds"] + run["simulate_seconds"])
+    return parts * row.rate / task.batch
+
+
+def row_of_ours(task: str, rows: Sequence[Row]) -> Row:
+    """The row of our search on a task, on one device."""
+    return next(row for row in rows if (row.task, row.program) == (task, OURS))
+
+
+def rows_of_ours(rows: Sequence[Row]) -> list[Row]:
+    """The rows of our search on one device whose parts were measured within the time limit."""
+    return [row for row in rows if row.program == OURS and "iterate_seconds" in row.runs[0]]
+
+
+def markdown(
+    rows: Sequence[Row],
+    growth: dict[str, list],
+    responses: Sequence[Row],
+    result: results.Result,
+) -> str:
+    """The tables for people: speeds, parts, growth, ISMCTS-BR, remarks."""
+    measured = [number for row in rows_of_ours(rows) for number in _parts(row)]
+    names = list(dict.fromkeys(number.name.partition(":")[0] for number in measured))
+    cells = {number.name: number.value for number in measured}
+    parts = [[r.task, *(cells.get(f"{n}:{r.task}") for n in names)] for r in rows_of_ours(rows)]
+    lines = [details(row) for row in rows]
+    grown = growth_rows(growth)
+    tables = [
+        f"# {result.config['measure']}",
+        f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
+        markdown_table(list(lines[0]), [list(line.values()) for line in lines]),
+        markdown_table(["ours", *names], parts),
+        markdown_table(list(grown[0]), [list(line.values()) for line in grown]),
+        markdown_table(*speed_table(responses)),
+        "\n".join(f"- {remark}" for remark in result.deviations),
+    ]
+    return "\n\n".join(filter(None, tables)) + "\n"
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Prints the speeds of all programs."""
+    header = ("task", "program", "searches/s", "lowest")
+    table = Table(title="Searches per second")
+    for number, title in enumerate(header):
+        table.add_column(title, justify="right" if number > 1 else "left", overflow="fold")
+    for row in rows:
+        rates = map(results.text, (row.rate, min(row.rates))) if row.rates else (row.failure, "")
+        table.add_row(row.task, row.program, *rates)
+    Console().print(table)

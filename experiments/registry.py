@@ -1,0 +1,149 @@
+"""All commands by name: one line of help each, and the module that is imported when it is run.
+
+Nothing else is imported here, so that `--help` is quick. A module holds its command as `COMMAND`,
+an `experiments.harness.experiment.Experiment` or `Command`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from experiments.harness.experiment import Command, Experiment
+
+
+class Entry(NamedTuple):
+    """A command: where it is, and what it does in one line."""
+
+    module: str
+    summary: str
+
+
+TOOLS = {
+    "list": Entry(
+        "commands.list_names",
+        "List the games, solvers and benchmarks that the other commands know.",
+    ),
+    "solve": Entry("commands.solve", "Solve a game to a measured equilibrium."),
+    "solve_holdem": Entry(
+        "commands.solve_holdem", "Solve a hold'em spot from the flop, the turn or the river on."
+    ),
+    "play": Entry(
+        "commands.play_agent",
+        "Play against a trained agent in the terminal, or let it play against another one.",
+    ),
+    "approximate_best_response": Entry(
+        "best_response.approximate_best_response",
+        "Learn best responses to an agent of an enumerable two-player zero-sum game, or of"
+        " hold'em.",
+    ),
+    "benchmark": Entry(
+        "commands.benchmark",
+        "Run a benchmark, side by side with the peers that are installed.",
+    ),
+    "tables": Entry(
+        "commands.results_tables",
+        "Write the tables of docs/results.md from all experiments/results/**/result.json.",
+    ),
+}
+EXPERIMENTS = {
+    "cfr_convergence": Entry("tabular.cfr_convergence", "Compare the CFR family on four games."),
+    "ismcts_leduc": Entry(
+        "tabular.ismcts_leduc",
+        "Measure policies made of information-set Monte Carlo tree searches in Leduc.",
+    ),
+    "smooth_uct_kuhn": Entry(
+        "tabular.smooth_uct_kuhn", "Compare UCT and Smooth UCT by self-play in Kuhn poker."
+    ),
+    "smooth_uct_leduc": Entry(
+        "tabular.smooth_uct_leduc",
+        "Compare UCT, Smooth UCT and outcome sampling by self-play in Leduc.",
+    ),
+    "rl_baselines": Entry(
+        "tabular.rl_baselines",
+        "Measure how exploitable reinforcement learning by self-play is, in Kuhn and Leduc.",
+    ),
+    "sog_search": Entry(
+        "student_of_games.sog_search",
+        "Measure the exploitability of search with fixed leaf values, before anything is learned.",
+    ),
+    "sog_soundness": Entry(
+        "student_of_games.sog_soundness",
+        "Measure the exploitability of search against the error of its leaf values.",
+    ),
+    "sog_leduc": Entry(
+        "student_of_games.sog_leduc",
+        "Train a Student of Games agent in Leduc hold'em, and measure its exact exploitability.",
+    ),
+    "sog_glasses": Entry(
+        "student_of_games.sog_glasses",
+        "Train a Student of Games agent in Scotland Yard on a small map; measure its"
+        " exploitability.",
+    ),
+    "sog_tictactoe": Entry(
+        "student_of_games.sog_tictactoe",
+        "Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.",
+    ),
+    "sog_variants": Entry(
+        "student_of_games.sog_variants",
+        "Measure a trained agent of Student of Games with other settings of its search.",
+    ),
+    "rps_plus": Entry(
+        "subgame_solving.rps_plus",
+        "Search RPS+ to a depth of one, with one value at the leaves and with several.",
+    ),
+    "depth_limited_leduc": Entry(
+        "subgame_solving.depth_limited_leduc",
+        "Measure depth-limited solving in Leduc by the number of values per leaf.",
+    ),
+    "depth_limited_nlfh": Entry(
+        "subgame_solving.depth_limited_nlfh",
+        "Measure answers to an off-tree bet in no-limit flop hold'em by the number of values per"
+        " leaf.",
+    ),
+    "leaf_values_dnn": Entry(
+        "subgame_solving.leaf_values_dnn",
+        "Learn the values of leaves in no-limit flop hold'em, and answer an off-tree bet with"
+        " them.",
+    ),
+    "resolving_leduc": Entry(
+        "subgame_solving.resolving_leduc",
+        "Compare ways to re-solve the second round of Leduc from blueprints, coarse and fine.",
+    ),
+    "translation_no_limit_leduc": Entry(
+        "subgame_solving.translation_no_limit_leduc",
+        "Measure action translation in no-limit Leduc, Kuhn and clairvoyance poker.",
+    ),
+    "abr_uniform": Entry(
+        "best_response.abr_uniform",
+        "Learn best responses to uniform random play in all games whose exact value can be"
+        " computed.",
+    ),
+    "abr_cfr": Entry(
+        "best_response.abr_cfr",
+        "Learn best responses to the average policies of CFR+ after a few iterations.",
+    ),
+    "abr_chumps": Entry(
+        "best_response.abr_chumps",
+        "Compute and learn best responses to simple players of hold'em.",
+    ),
+    "aivat_leduc": Entry(
+        "best_response.aivat_leduc",
+        "Measure the standard deviation of AIVAT's estimates in Leduc hold'em.",
+    ),
+    "abr_search_agents": Entry(
+        "best_response.abr_search_agents",
+        "Learn best responses to trained search agents, and compare them with exact ones.",
+    ),
+    "abr_alphazero": Entry(
+        "best_response.abr_alphazero",
+        "Train two AlphaZero agents, and see how much a learned best response wins against each.",
+    ),
+}
+COMMANDS = TOOLS | EXPERIMENTS
+
+
+def load(name: str) -> Command | Experiment:
+    """Imports the module of a command of `COMMANDS`, and returns the command."""
+    return importlib.import_module(f"experiments.{COMMANDS[name].module}").COMMAND

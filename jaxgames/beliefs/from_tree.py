@@ -1,0 +1,216 @@
+"""Belief tables from explicit game trees."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgames.beliefs.table import NOWHERE, AlignedTable, BeliefTable, trimmed
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.game_tree import GameTree, levels
+
+
+def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
+    """The tables of a two-player zero-sum game, from all its histories.
+
+    Rows are the tree's information states; none are merged. Chance may deal privately before the
+    first decision only; whatever it does later must be public.
+
+    Args:
+      tree: the histories of the game, as `enumerate_game` lists them.
+      dtype: of weights, payoffs and features.
+
+    Returns:
+      Tables whose public states and information states have the tree's numbers; an `AlignedTable`
+      where the game allows it.
+
+    Raises:
+      ValueError: the game has not two players, is not zero-sum, or chance deals privately after
+        the first decision.
+    """
+    _check_players(tree)
+    public = tree.public_state
+    count = int(public.max()) + 1
+    _, example = np.unique(public, return_index=True)  # a history in each public state
+    above = np.where(example == 0, NOWHERE, public[tree.parent[example]])
+    slot = _slots(above)
+    first = _first(tree.actor[example], above)
+    depth = tree.depth[example] - tree.depth[example[first]]
+    rows, aligned = _ranks(tree), False
+    if (kept := _kept(tree, rows, depth[public] > 0)) is not None:
+        rows, aligned = kept, True
+        decided = (depth > 0) & (tree.actor[tree.parent[example]] >= 0)
+        slot = np.where(decided, tree.parent_action[example], slot)
+    num_children = int(max(slot.max() + 1, tree.num_actions if aligned else 1))
+    states = _row_table(tree, rows, count)
+    num_rows = states.shape[2]
+    weights, payoffs = _pair_matrices(tree, rows, (count, num_rows, num_rows))
+    successors = np.full((count, num_children), NOWHERE)
+    successors[above[1:], slot[1:]] = np.arange(1, count)
+    return (AlignedTable if aligned else BeliefTable)(
+        name=tree.game,
+        num_rows=num_rows,
+        num_actions=tree.num_actions,
+        num_children=num_children,
+        max_depth=int(depth.max()),
+        first=jnp.int32(first),
+        actors=jnp.asarray(tree.actor[example], jnp.int32),
+        successors=jnp.asarray(successors, jnp.int32),
+        depth=jnp.asarray(depth, jnp.int32),
+        information_states=jnp.asarray(states, jnp.int32),
+        legal_actions=jnp.asarray(_legal(tree, rows, (count, tree.num_actions, num_rows))),
+        weights=jnp.asarray(trimmed(weights, states != NOWHERE), dtype),
+        payoffs=jnp.asarray(trimmed(payoffs, states != NOWHERE), dtype),
+        features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
+        **_maps(tree, rows, slot, depth, successors.shape, num_rows),
+    )
+
+
+def _check_players(tree):
+    if tree.num_players != 2:
+        raise ValueError(f"{tree.game} has {tree.num_players} players; a belief table needs 2")
+    off = np.abs(tree.returns.sum(axis=1)).max()
+    if off > 1e-9:
+        raise ValueError(f"{tree.game} is not zero-sum: returns add up to {off:g} somewhere")
+
+
+def _slots(above):
+    """The number of each public state `[S]` among its siblings."""
+    siblings = np.argsort(above[1:], kind="stable")
+    sizes = np.bincount(above[1:], minlength=len(above))
+    slot = np.zeros(len(above), np.int64)
+    slot[1 + siblings] = np.arange(len(above) - 1) - (np.cumsum(sizes) - sizes)[above[1:][siblings]]
+    return slot
+
+
+def _ranks(tree):
+    """Both players' rows of each history `[2, H]`: the ranks of its information states among
+    those of the public state."""
+    places = []
+    for player in range(2):
+        pairs = np.stack([tree.public_state, tree.information_state[:, player]])
+        distinct, place = np.unique(pairs, axis=1, return_inverse=True)
+        begin = np.searchsorted(distinct[0], distinct[0])
+        places.append((np.arange(distinct.shape[1]) - begin)[place])
+    return np.stack(places)
+
+
+def _kept(tree, rows, below):
+    """Rows `[2, H]` that keep the numbers they had at the root, as an `AlignedTable` needs them.
+
+    `below` `[H]` says which histories lie below the root. None if two information states would
+    share a row or one would have two, or if actions are not public.
+    """
+    rows = rows.copy()
+    for level in levels(tree.parent):
+        later = np.flatnonzero(below[level]) + level.start
+        rows[:, later] = rows[:, tree.parent[later]]
+    child = np.flatnonzero(below & (tree.actor[tree.parent] >= 0))
+    pairs = [
+        (tree.public_state, rows[player], tree.information_state[:, player]) for player in range(2)
+    ]
+    above = tree.public_state[tree.parent[child]]
+    pairs.append((above, tree.parent_action[child], tree.public_state[child]))
+    return rows if all(map(_one_to_one, *zip(*pairs, strict=True))) else None
+
+
+def _one_to_one(place, first, second):
+    """Whether at each place the first numbers determine the second ones and the reverse."""
+    counts = [
+        np.unique(np.stack(columns), axis=1).shape[1]
+        for columns in ((place, first), (place, second), (place, first, second))
+    ]
+    return counts[0] == counts[1] == counts[2]
+
+
+def _pair_matrices(tree, rows, shape):
+    """Weights and weighted payoffs `[S, N, N]` of pairs of rows: sums over histories."""
+    chance = tree.chance_prob.copy()
+    for level in levels(tree.parent):
+        chance[level] *= chance[tree.parent[level]]
+    weights, payoffs = np.zeros((2, *shape))
+    place = tree.public_state, rows[0], rows[1]
+    ended = tree.actor == TERMINAL
+    np.add.at(weights, place, chance)
+    np.add.at(payoffs, place, np.where(ended, chance * tree.returns[:, 0], 0))
+    return weights, payoffs
+
+
+def _legal(tree, rows, shape):
+    """Legal actions `[S, A, N]` of the actors' rows."""
+    legal = np.zeros(shape, bool)
+    decides = np.flatnonzero(tree.actor >= 0)
+    row = rows[tree.actor[decides], decides]
+    legal[tree.public_state[decides], :, row] = tree.legal[decides]
+    return legal
+
+
+def _row_table(tree, rows, count):
+    """Numbers of information states `[S, 2, N]` by public state, player and row."""
+    states = np.full((count, 2, int(rows.max()) + 1), NOWHERE)
+    for player in range(2):
+        states[tree.public_state, player, rows[player]] = tree.information_state[:, player]
+    return states
+
+
+def _first(actors, above):
+    """The public state below the first chance moves, which show nothing."""
+    state = 0
+    while actors[state] == CHANCE and (above == state).sum() == 1:
+        state = int(np.argmax(above == state))
+    return state
+
+
+def _paths(above, slot, depth, num_children):
+    """The path to each public state `[S, D * K]`: one-hot numbers of the children taken."""
+    path = np.zeros((len(above), max(int(depth.max()), 1), num_children))
+    for state in range(1, len(above)):  # parents come first
+        if depth[state] > 0:
+            path[state] = path[above[state]]
+            path[state, depth[state] - 1, slot[state]] = 1
+    return path.reshape(len(above), -1)
+
+
+def _maps(tree, rows, slot, depth, shape, num_rows):
+    """The maps of rows of a `BeliefTable`, in both directions."""
+    count, num_children = shape
+    child = np.flatnonzero(depth[tree.public_state] > 0)
+    parent, below = tree.parent[child], tree.public_state[child]
+    state, k = tree.public_state[parent], slot[below]
+    actor = tree.actor[parent]
+    to_act = np.full((count, num_children, tree.num_actions, num_rows), NOWHERE)
+    to_see = np.full((count, num_children, 2, num_rows), NOWHERE)
+    from_act = np.full((count, 1, num_rows), NOWHERE)
+    from_see = np.full((count, 1, 2, num_rows), NOWHERE)
+    for player in range(2):
+        before, after = rows[player, parent], rows[player, child]
+        acts, action = actor == player, tree.parent_action[child]
+        sees, place = ~acts, k * num_rows + after
+        for mask, table, index, value in (
+            (acts, from_act, (below, 0, after), action * num_rows + before),
+            (sees, from_see, (below, 0, player, after), before),
+            (acts, to_act, (state, k, action, before), place),
+            (sees, to_see, (state, k, player, before), place),
+        ):
+            masked = tuple(i[mask] if isinstance(i, np.ndarray) else i for i in index)
+            _fill(tree, table, masked, value[mask])
+    tables = dict(
+        from_act=from_act, from_see=from_see, to_act=_short(to_act), to_see=_short(to_see)
+    )
+    return {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
+
+
+def _short(places):
+    """The lists along axis 1 without their gaps, cut to the length of the longest."""
+    longest = max(int((places != NOWHERE).sum(axis=1).max()), 1)
+    return -np.sort(-places, axis=1)[:, :longest]
+
+
+def _fill(tree, table, places, values):
+    """Writes values to places, which must agree where a place occurs twice."""
+    table[places] = values
+    if (table[places] != values).any():
+        raise ValueError(
+            f"{tree.game}: an information state splits up within a public state, because chance"
+            " deals privately after the first decision; a belief table cannot hold that"
+        )

@@ -1,0 +1,42 @@
+"""Positions: the public states of a belief-level game with perfect information.
+
+Each player has one row (`num_rows` is 1) and chance never moves, so that an action leads from one
+position to exactly one other.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.beliefs.contract import BeliefGame, Player, PublicState
+
+
+def require_perfect_information(game: BeliefGame) -> None:
+    """Refuses games in which a player may be in several information states of a public state.
+
+    Chance moves cannot be told from the sizes of a game; they are not examined.
+
+    Raises:
+      ValueError: `game.num_rows` is not 1.
+    """
+    if game.num_rows != 1:
+        raise ValueError(
+            f"{game.name} has num_rows={game.num_rows}; allowed: 1, a game of perfect information"
+        )
+
+
+def position_after(game: BeliefGame, state: PublicState, action: Int[Array, ""]) -> PublicState:
+    """The position after a legal action; unspecified after others and at terminals."""
+    pairs = game.follow(state, jnp.zeros(2, jnp.int32), action)
+    return game.child(state, jnp.argmax(jnp.all(pairs >= 0, axis=1)).astype(jnp.int32))
+
+
+def legal_actions(game: BeliefGame, state: PublicState) -> Bool[Array, " A"]:
+    """The legal actions of the player to move; all False at terminals."""
+    return game.legal(state)[:, 0]
+
+
+def payoff(game: BeliefGame, state: PublicState, player: Player) -> Float[Array, ""]:
+    """What `player` gets at a terminal; unspecified elsewhere."""
+    return game.terminal_values(state, player, jnp.ones(1, jnp.float32))[0]

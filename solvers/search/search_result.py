@@ -1,0 +1,147 @@
+"""One search in one call: `growing_tree_search("leduc_poker", key=key, simulations=100)`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from jaxgames.arrays import at
+from jaxgames.beliefs import BeliefGame, belief_table
+from jaxgames.core import Game
+from jaxgames.debug import checked
+from jaxgames.game_tree import GameTree
+from jaxgames.registry import make
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
+from solvers.search.problem_checks import check_problem
+from solvers.value_checks import check_search
+
+_SHOWN = 12  # rows that are printed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SearchResult:
+    """What one search says about the public state it acted at. N rows, A actions."""
+
+    game: BeliefGame
+    settings: GrowingTreeCfr
+    policy: Float[Array, "A N"]  # of who acts there, in each of its rows
+    values: Float[Array, "2 N"]  # both players' counterfactual values at the root of the search
+    search: Search  # the search itself, with its tree
+
+    @property
+    def actor(self) -> int:
+        """The player who acts there, 0 or 1."""
+        return int(self.game.actor(self._state))
+
+    @property
+    def num_nodes(self) -> int:
+        """Public states in the tree of the search."""
+        return int(self.search.tree.count)
+
+    @property
+    def _state(self):
+        return at(self.search.tree.state, self.search.target)
+
+    def __str__(self) -> str:
+        actor, policy = self.actor, np.asarray(self.policy)
+        present = np.flatnonzero(np.asarray(self.game.rows(self._state))[actor])
+        shown = [
+            f"    row {row}:  " + "  ".join(f"{x:.3f}" for x in policy[:, row])
+            for row in present[:_SHOWN]
+        ]
+        expected = float(jnp.sum(self.search.problem.reach[0] * self.values[0]))
+        return "\n".join(
+            [
+                f"{self.game.name} searched with {self.settings.simulations:,} simulations",
+                f"  public states in the tree  {self.num_nodes:,}",
+                f"  value to player 0          {expected:+.6f}",
+                f"  policy of player {actor}         {len(present):,} rows, by action",
+                *shown,
+                *(["    ..."] if len(present) > _SHOWN else []),
+            ]
+        )
+
+    __repr__ = __str__
+
+
+def growing_tree_search(
+    game: str | Game | GameTree | BeliefGame,
+    *,
+    key: Key[Array, ""],
+    simulations: int = 100,
+    evaluate: Evaluator = leaf_evaluators.zero,
+    params: PyTree = None,
+    problem: Problem | None = None,
+    **settings: object,
+) -> SearchResult:
+    """Searches one public state of a game by growing-tree CFR (Schmid et al. 2023).
+
+    The search is compiled once for each game and `settings`.
+
+    Args:
+      game: a name, a game or its tree (which must be small enough to be tabulated), or a
+        belief-level game.
+      key: consumed by the search.
+      simulations: of the search, each of which adds a public state's children to the tree.
+      evaluate: values and prior policies of leaves, called with `params`; by default 0 and uniform.
+        Static: pass the same function again, or the search is compiled again.
+      params: parameters of `evaluate`, such as a network's.
+      problem: what is asked; by default the root of the game (see `continual_resolving` for
+        others).
+      **settings: other fields of `GrowingTreeCfr`, such as `pace` or `exploration`.
+
+    Returns:
+      The policy there and both players' values, with the search itself.
+
+    Raises:
+      ValueError: unknown game, a setting out of range, or a problem that the game does not have.
+    """
+    game = as_belief_game(game)
+    settings = GrowingTreeCfr(evaluate=evaluate, simulations=simulations, **settings)
+    if problem is None:
+        problem = continual_resolving.first_problem(game, max_path=settings.max_path)
+    else:
+        check_problem(game, problem, settings=settings)
+    search = _search(game, params, key, problem, settings=settings)
+    return SearchResult(
+        game=game,
+        settings=settings,
+        policy=growing_tree_cfr.average_policy(search),
+        values=growing_tree_cfr.average_values(search),
+        search=search,
+    )
+
+
+@checked(check_search)
+@functools.partial(jax.jit, static_argnames="settings")
+def _search(game, params, key, problem, *, settings):
+    return growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
+
+
+def as_belief_game(game: str | Game | GameTree | BeliefGame) -> BeliefGame:
+    """The belief-level game for a game in any form; the same tables for the same name or game.
+
+    Args:
+      game: a name, a game, its tree, or a belief-level game, which is returned as it is.
+
+    Returns:
+      Tables of the game, or the belief-level game itself.
+
+    Raises:
+      ValueError: unknown game, or one without such tables.
+      TreeTooLargeError: the game has too many histories.
+    """
+    if isinstance(game, BeliefGame):
+        return game
+    return belief_table(game) if isinstance(game, GameTree) else _tables(game)
+
+
+@functools.lru_cache(maxsize=16)
+def _tables(game: str | Game) -> BeliefGame:
+    return belief_table(make(game) if isinstance(game, str) else game)

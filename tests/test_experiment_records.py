@@ -1,0 +1,91 @@
+"""The registry of experiments, and that it still knows what was recorded with it."""
+
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import experiments
+from experiments import benchmarks, registry
+from experiments.harness import results
+from experiments.harness.experiment import Command, Experiment
+
+RECORDED = sorted((results.ROOT / "experiments/results").rglob(results.RESULT_FILE))
+MEASURE = "measure"  # recorded in every config
+
+
+def test_recorded_results_are_looked_for_in_the_right_place():
+    assert len(RECORDED) >= 28
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_recorded_results_fit_the_registry(path):
+    result = results.read_result(path)
+    assert path.parent == path.parents[2] / result.experiment / result.preset
+    assert result.command.startswith("python -m experiments ")
+    name = result.experiment.removeprefix("benchmark_")
+    if name != result.experiment:
+        assert name in benchmarks.BENCHMARKS
+        return
+    assert name in registry.EXPERIMENTS
+    experiment = registry.load(name)
+    config = experiment.presets[result.preset]
+    fields = {field.name: field for field in dataclasses.fields(config)}
+    assert set(result.config) <= {*fields, MEASURE, *experiment.extras}
+    later = [fields[name] for name in {*fields} - {*result.config}]
+    assert all(field.default is not dataclasses.MISSING for field in later)
+    assert {MEASURE, *experiment.extras} <= set(result.config)
+
+
+@pytest.mark.parametrize("name", registry.EXPERIMENTS)
+def test_experiments_are_registered_under_their_names(name):
+    experiment = registry.load(name)
+    assert isinstance(experiment, Experiment)
+    assert experiment.name == name
+    assert "smoke" in experiment.presets
+
+
+@pytest.mark.parametrize("name", registry.TOOLS)
+def test_other_commands_begin_their_help_with_the_registered_line(name):
+    command = registry.load(name)
+    assert isinstance(command, Command)
+    assert " ".join(inspect.getdoc(command.arguments).split("\n\n")[0].split()) == (
+        registry.TOOLS[name].summary
+    )
+
+
+def test_every_command_of_a_module_is_registered():
+    modules = {f"experiments.{entry.module}" for entry in registry.COMMANDS.values()}
+    for module in pkgutil.walk_packages(experiments.__path__, "experiments."):
+        if module.ispkg or module.name.endswith("__main__"):
+            continue
+        if hasattr(importlib.import_module(module.name), "COMMAND"):
+            assert module.name in modules
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"preset_docs": {"smoke": "seconds"}}, "must describe the presets"),
+        ({"default_preset": "big"}, "default_preset='big' must be one of"),
+    ],
+)
+def test_presets_and_their_descriptions_must_match(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(registry.load("cfr_convergence"), **changes)
+
+
+def test_help_is_made_from_the_record():
+    arguments = registry.load("sog_leduc").arguments
+    assert inspect.getdoc(arguments).startswith("Train a Student of Games agent in Leduc hold'em")
+    assert "curve.csv and curve.png, and network.npz, log and result.json" in arguments.__doc__
+    assert [field.name for field in dataclasses.fields(arguments)] == [
+        "out",
+        "resume",
+        "overwrite",
+        "seed",
+        "preset",
+    ]
+    assert arguments(out="x").preset == "quick"

@@ -1,0 +1,293 @@
+"""The front door of each package: its names, their documentation, and what one call does."""
+
+import dataclasses
+import importlib
+import inspect
+import re
+import shlex
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import jaxgames
+import solvers
+import train
+from experiments import cli
+from experiments.harness import results
+from jaxgames.beliefs import belief_table
+from jaxgames.game_tree import enumerate_game
+from jaxgames.registry import make
+from solvers.registry import SOLVERS
+from solvers.sequence_form import build_sequence_form
+
+EXPORTS = {
+    "jaxgames": (
+        "CHANCE TERMINAL Game GameTree Playout State TreeTooLargeError absorb check_game"
+        " checked_step enumerate_game estimate_num_histories make make_game_tree no_legal"
+        " random_action random_playouts record register registered sample_chance"
+    ),
+    "solvers": (
+        "CompiledGame GrowingTreeCfr SearchResult SequenceForm Solution best_response"
+        " best_response_value build_sequence_form compile_game counterfactual_values"
+        " expected_value exploitability growing_tree_search nash_conv prepare_solver solve"
+        " solver_by_name solver_names"
+    ),
+    "nets": (
+        "Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead ResidualMlp ValuePrior"
+        " ValuePriorEvaluator apply_player_networks from_bytes leaf_features new_cvpn"
+        " new_player_networks new_torso new_value_prior to_bytes"
+    ),
+    "train": (
+        "AgentConfig AlphaZeroSettings LearnerSettings MetricsWriter ResponseSettings"
+        " SelfPlaySettings StudentOfGamesSettings TrainedAgent load_agent paper_settings"
+        " require_finite student_of_games"
+    ),
+}
+SMALL = train.AgentConfig(
+    simulations=8,
+    width=16,
+    depth=1,
+    episodes=4,
+    solves=2,
+    updates=1,
+    batch_size=8,
+    capacity=200,
+)
+
+
+@pytest.mark.parametrize("package", EXPORTS)
+def test_exported_names(package):
+    module, names = importlib.import_module(package), EXPORTS[package].split()
+    assert sorted(module.__all__) == sorted(names)
+    assert 10 <= len(names) <= 25
+    for name in names:
+        assert hasattr(module, name)
+        assert name in module.__doc__
+
+
+def exported():
+    return [(package, name) for package, names in EXPORTS.items() for name in names.split()]
+
+
+@pytest.mark.parametrize(("package", "name"), exported())
+def test_exported_names_are_documented(package, name):
+    thing = getattr(importlib.import_module(package), name)
+    if inspect.isclass(thing):
+        assert thing.__doc__
+        assert not thing.__doc__.startswith(f"{name}(")  # made up by dataclasses
+        if dataclasses.is_dataclass(thing):
+            source = inspect.getsource(thing)
+            for field in dataclasses.fields(thing):
+                assert re.search(rf"^    {field.name}: .*", source, re.MULTILINE)
+    elif callable(thing):
+        parameters = inspect.signature(thing).parameters
+        document = inspect.getdoc(thing)
+        assert not parameters or "Args:" in document
+        assert "Returns:" in document
+        lists = re.findall(r"^ +([\w*, ]+): ", document, re.MULTILINE)
+        described = {name.strip(" *") for names in lists for name in names.split(",")}
+        assert {*parameters} <= described
+
+
+def test_importing_solvers_is_cheap():
+    program = (
+        "import solvers, sys\n"
+        "heavy = {'scipy', 'orbax', 'pgx', 'pyspiel', 'optax', 'matplotlib'} & {*sys.modules}\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_unknown_names_are_attribute_errors():
+    with pytest.raises(AttributeError, match="'solvers' has no attribute 'solv'"):
+        solvers.solv  # noqa: B018
+
+
+def iterations(name):
+    return {"linear_program": None, "outcome_sampling": 20_000}.get(name, 1000)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_every_solver_solves_kuhn_poker(name):
+    """Value: Kuhn (1950), -1/18 to the first player."""
+    solution = solvers.solve("kuhn_poker", name, num_iterations=iterations(name))
+    assert solution.exploitability < (0.1 if "sampling" in name else 0.02)
+    assert solution.values[0] == pytest.approx(-1 / 18, abs=0.1 if "sampling" in name else 0.01)
+    assert solution.nash_conv == pytest.approx(2 * solution.exploitability)
+    for rows in solution.policy:
+        np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-5)
+
+
+def test_solutions_are_printable():
+    text = str(solvers.solve("kuhn_poker", "dcfr(gamma=3)", num_iterations=1000))
+    assert "kuhn_poker(players=2) solved by dcfr(gamma=3) in 1,000 iterations" in text
+    assert "12 information states" in text
+    assert "player 1, deal {1,2} | deal 0 | bet:  pass 1.000  bet 0.000" in text
+    assert "values          -0.05" in text
+
+
+def test_a_game_may_be_given_in_any_form():
+    game = make("kuhn_poker")
+    tree = enumerate_game(game)
+    forms = ("kuhn_poker", game, tree, build_sequence_form(tree))
+    found = [solvers.solve(form, num_iterations=10) for form in forms]
+    assert len({solution.nash_conv for solution in found}) == 1
+    assert len(found[0].rows()) == 24
+    for solution in found[2:]:
+        assert "information state 0:" in str(solution)
+        with pytest.raises(ValueError, match="was given without its rules"):
+            solution.rows()
+
+
+def test_sampling_solvers_differ_by_seed_only():
+    first, again, other = (
+        solvers.solve("kuhn_poker", "external_sampling", num_iterations=50, seed=seed)
+        for seed in (0, 0, 1)
+    )
+    assert first.nash_conv == again.nash_conv != other.nash_conv
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(game="kuhn_poke"), "did you mean 'kuhn_poker'"),
+        (dict(game="kuhn_poker", solver="dcfrs"), "unknown solver 'dcfrs'; did you mean 'dcfr'"),
+        (dict(game="kuhn_poker", num_iterations=0), "num_iterations=0 must be at least 1"),
+        (
+            dict(game="kuhn_poker", solver="linear_program", num_iterations=5),
+            "num_iterations=5: linear_program does not iterate; allowed: None",
+        ),
+        (dict(game="kuhn_poker(players=3)", solver="linear_program"), "3 players"),
+    ],
+)
+def test_bad_input_is_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        solvers.solve(**arguments)
+
+
+def test_sampling_needs_more_than_a_sequence_form():
+    form = build_sequence_form(make("kuhn_poker"))
+    with pytest.raises(ValueError, match="allowed: a name, a Game or a GameTree"):
+        solvers.solve(form, "outcome_sampling", num_iterations=1)
+
+
+def test_search_begins_at_the_root_of_a_game_in_any_form():
+    game, key = make("kuhn_poker"), jax.random.key(0)
+    forms = ("kuhn_poker", game, enumerate_game(game), belief_table(game))
+    found = [solvers.growing_tree_search(form, key=key, simulations=30) for form in forms]
+    for result in found:
+        np.testing.assert_array_equal(result.policy, found[0].policy)
+    assert found[0].policy.shape == (2, 3)
+    np.testing.assert_allclose(found[0].policy.sum(axis=0), 1, atol=1e-6)
+    text = str(found[0])
+    assert "kuhn_poker(players=2) searched with 30 simulations" in text
+    assert "policy of player 0" in text
+
+
+def test_search_is_compiled_once_for_a_game_and_settings():
+    traces = []
+
+    def evaluate(params, game, state, reach):
+        traces.append(1)
+        return jax.numpy.zeros_like(reach), game.legal(state).astype(reach.dtype) / 2
+
+    for seed in range(3):
+        key = jax.random.key(seed)
+        solvers.growing_tree_search("kuhn_poker", key=key, simulations=3, evaluate=evaluate)
+        if seed == 0:
+            before = len(traces)
+    assert len(traces) == before
+
+
+@pytest.fixture(scope="module")
+def agent():
+    steps = []
+    made = train.student_of_games(
+        "kuhn_poker", steps=3, config=SMALL, progress=lambda step, metrics: steps.append(step)
+    )
+    assert steps == [1, 2, 3]
+    return made
+
+
+def test_agents_are_measured_and_printed(agent):
+    assert 0 < agent.exploitability() < 1
+    assert "Student of Games agent of kuhn_poker(players=2)" in str(agent)
+    assert "trained for 3 steps" in str(agent)
+    assert agent.play(deals=4).shape == (4, 2)
+
+
+def test_agents_act(agent):
+    mind = agent.new_game(0)
+    mind, action, policy = agent.act(jax.random.key(0), mind, 1)
+    assert policy[action] > 0
+    mind = agent.observe(mind, int(action))
+    assert int(agent.table.actor(mind.public)) == 1
+
+
+def test_agents_are_saved_and_loaded(agent, tmp_path):
+    agent.save(tmp_path / "agent")
+    again = train.load_agent(tmp_path / "agent")
+    assert again.exploitability() == agent.exploitability()
+    with pytest.raises(ValueError, match=r"holds a result.json already"):
+        agent.save(tmp_path / "agent")
+
+
+def test_steps_are_checked():
+    with pytest.raises(ValueError, match="steps=0 must be at least 1"):
+        train.student_of_games("kuhn_poker", steps=0)
+
+
+def test_games_can_be_made_from_the_front_door():
+    assert "leduc_poker" in jaxgames.registered()
+
+
+def command_line(arguments, folder):
+    return cli.main(["solve", *shlex.split(arguments), "--out", str(folder)])
+
+
+def numbers(folder):
+    return {n.name: n.value for n in results.read_result(folder / "result.json").numbers}
+
+
+@pytest.mark.parametrize("name", set(SOLVERS) - {"linear_program"})
+def test_the_command_line_knows_every_solver_and_resumes_it(name, tmp_path):
+    """In pieces the same as at once, and the same as `solvers.solve`."""
+    arguments = f"kuhn_poker --solver {name} --every 20"
+    assert command_line(f"{arguments} --iterations 40", tmp_path / "once") == 0
+    assert command_line(f"{arguments} --iterations 20", tmp_path / "pieces") == 0
+    assert command_line(f"{arguments} --iterations 40 --resume", tmp_path / "pieces") == 0
+    once, pieces = numbers(tmp_path / "once"), numbers(tmp_path / "pieces")
+    assert once["nash_conv"] == pieces["nash_conv"]
+    solution = solvers.solve("kuhn_poker", name, num_iterations=40)
+    assert once["nash_conv"] == pytest.approx(solution.nash_conv, rel=1e-4)
+
+
+def test_the_command_line_solves_the_linear_program(tmp_path):
+    assert command_line("kuhn_poker --solver linear_program", tmp_path) == 0
+    found = numbers(tmp_path)
+    assert found["value"] == pytest.approx(-1 / 18, abs=1e-6)
+    assert "iterations" not in found
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "policy.npz", "policy.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--solver linear_program --iterations 5", "iterations=5 does not apply to linear_program"),
+        ("--solver linear_program --resume", "resume=True does not apply to linear_program"),
+        ("--solver cfr --seed 1", "seed=1 does not apply to cfr, which draws nothing"),
+    ],
+)
+def test_options_that_do_not_apply_are_told(arguments, message, tmp_path, capsys):
+    assert command_line(f"kuhn_poker {arguments}", tmp_path) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_checkpoints_of_another_seed_are_refused(tmp_path, capsys):
+    arguments = "kuhn_poker --solver external_sampling --iterations 5"
+    assert command_line(arguments, tmp_path) == 0
+    assert command_line(f"{arguments} --seed 3 --resume", tmp_path) == 2
+    assert "has seed=0, not 3" in capsys.readouterr().err

@@ -1,0 +1,395 @@
+"""Trained search agents: train one in one call, measure it, play it, save it and load it.
+
+`student_of_games("leduc_poker", steps=1000, seed=0)` trains a `TrainedAgent`, which has the methods
+`exploitability`, `play` and `save`; `load_agent` reads it again. A saved agent is a folder with its
+network (`network.npz`) and how it was made (`result.json`), as the training experiments leave it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from jaxgames.beliefs.listing import Listing, list_public_states
+from jaxgames.beliefs.table import BeliefTable
+from jaxgames.core import Game
+from jaxgames.game_tree import GameTree, enumerate_game
+from jaxgames.registry import make
+from nets import cvpn
+from solvers.search import search_agent
+from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
+from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_agent import AgentState
+from solvers.search.search_result import as_belief_game
+from train import student_of_games_training
+from train.learner import LearnerSettings, require_finite
+from train.student_of_games_training import StudentOfGamesSettings
+
+NETWORK_FILE = "network.npz"
+RESULT_FILE = "result.json"
+_NEEDED = ("game", "width", "depth", "simulations", "max_path")  # of a result's config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgentConfig:
+    """What `student_of_games` trains, and how. The defaults are for small games on a CPU.
+
+    A step of training plays `episodes` moves, solves `solves` queries at most and makes `updates`
+    gradient updates.
+    """
+
+    simulations: int = 100  # of every search, in training and in play
+    width: int = 128  # of the network's hidden layers
+    depth: int = 3  # hidden layers of the network
+    episodes: int = 16
+    solves: int = 16
+    updates: int = 4
+    queries_per_search: float = 0.9
+    queries_per_solve: float = 0.3
+    learning_rate: float = 3e-3
+    decay: float = 0.02  # of the learning rate, from the first step to the last
+    batch_size: int = 256  # examples of a gradient update
+    capacity: int = 100_000  # examples in the replay buffer
+
+
+_DEFAULT = AgentConfig()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TrainedAgent:
+    """A network, and the search that plays with it."""
+
+    game: Game
+    table: BeliefTable  # the game at the level of beliefs, which is what the agent searches
+    params: PyTree  # of the network, from `nnx.split`
+    settings: GrowingTreeCfr  # of its searches
+    own_decisions_only: bool = False  # where it searches: or at the opponent's decisions too
+    config: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # how it was made
+
+    @property
+    def tree(self) -> GameTree:
+        """The histories of the game.
+
+        Raises:
+          ValueError: rows of the table merge information states, so that it has no histories.
+        """
+        if self.game.belief_game() is not None:
+            raise ValueError(
+                f"{self.game}: its table merges information states, so its agents can be measured"
+                " but not followed through a game; allowed: agents of other games"
+            )
+        return game_tree(str(self.game))
+
+    def new_game(self, player: int) -> AgentState:
+        """The agent's mind before a game.
+
+        Args:
+          player: the seat that it takes, 0 or 1.
+
+        Returns:
+          The state that `act` and `observe` take and return.
+        """
+        return search_agent.init(self.table, player, settings=self.settings)
+
+    def act(
+        self, key: Key[Array, ""], state: AgentState, row: int | Int[Array, ""]
+    ) -> tuple[AgentState, Int[Array, ""], Float[Array, " A"]]:
+        """Thinks at its own decision and draws an action.
+
+        Args:
+          key: consumed.
+          state: of the agent, which has observed all public states up to here.
+          row: of the public state, the agent's own information state.
+
+        Returns:
+          The state after thinking, the action, and the policy `[A]` that it was drawn from.
+        """
+        return search_agent.act(
+            self.table, self.params, key, state, jnp.int32(row), settings=self.settings
+        )
+
+    def observe(self, state: AgentState, child: int) -> AgentState:
+        """Tells the agent which public state was entered.
+
+        Args:
+          state: of the agent.
+          child: the number of the public child of the public state before.
+
+        Returns:
+          The state of the agent there.
+
+        Raises:
+          ValueError: there is no such child, or the agent has to think first.
+        """
+        return search_agent.checked_observe(self.table, state, child)
+
+    def play(
+        self, opponent: TrainedAgent | None = None, *, deals: int = 100, seed: int = 0
+    ) -> Float[np.ndarray, "D 2"]:
+        """Plays against another agent; every deal is played twice, with the seats swapped.
+
+        Args:
+          opponent: another agent of the same game; None plays all legal actions equally often.
+          deals: D, how many.
+          seed: of all that is random.
+
+        Returns:
+          What this agent wins `[D, 2]`, by deal and seat.
+
+        Raises:
+          ValueError: the opponent plays another game.
+        """
+        from train import agent_matches
+
+        if opponent is not None and str(opponent.game) != str(self.game):
+            raise ValueError(f"opponent plays {opponent.game}; must be {self.game}")
+        return agent_matches.duel(self, opponent, deals=deals, seed=seed)
+
+    def exploitability(self, *, seeds: int = 1, seed: int = 0) -> float:
+        """How exploitable it is if it searches wherever it may have to act (Schmid et al. 2023).
+
+        Args:
+          seeds: how often to search everywhere.
+          seed: of the first.
+
+        Returns:
+          NashConv / 2 in the unit of the payoffs, the mean over the seeds.
+        """
+        listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
+        path = max(1, longest_path(listing, chains))
+        found = searched_exploitability(
+            self.table,
+            listing,
+            self.params,
+            jax.random.split(jax.random.key(seed), seeds),
+            settings=dataclasses.replace(self.settings, max_path=path),
+            chains=chains,
+        )
+        return float(found.mean())
+
+    def save(self, folder: pathlib.Path | str) -> None:
+        """Writes the agent into a folder, from which `load_agent` reads it.
+
+        Args:
+          folder: made if need be.
+
+        Raises:
+          ValueError: the folder holds an agent already.
+          OSError: the folder cannot be written.
+        """
+        folder = pathlib.Path(folder)
+        if (folder / RESULT_FILE).exists():
+            raise ValueError(f"{folder} holds a {RESULT_FILE} already; allowed: a new folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / NETWORK_FILE).write_bytes(cvpn.to_bytes(self.params))
+        result = {"experiment": "student_of_games", "config": dict(self.config)}
+        (folder / RESULT_FILE).write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+    def __str__(self) -> str:
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.params))
+        steps = self.config.get("steps", (self.config.get("measured_at") or ["?"])[-1])
+        return "\n".join(
+            [
+                f"Student of Games agent of {self.game}",
+                f"  network   {count:,} parameters, trained for {steps} steps",
+                f"  search    {self.settings.simulations:,} simulations per decision",
+            ]
+        )
+
+    __repr__ = __str__
+
+
+def student_of_games(
+    game: str | Game,
+    *,
+    steps: int,
+    seed: int = 0,
+    config: AgentConfig = _DEFAULT,
+    progress: Callable[[int, Mapping[str, Array]], None] | None = None,
+) -> TrainedAgent:
+    """Trains a value-and-policy network by sound self-play (Student of Games, Schmid et al. 2023).
+
+    The game must be small enough to be tabulated; `train.student_of_games_training` takes any
+    belief-level game, a network and settings of one's own.
+
+    Args:
+      game: a name of `jaxgames.registered()`, perhaps with parameters, or such a game.
+      steps: how many steps to train.
+      seed: of the network and of training.
+      config: sizes of the network, of the searches and of a step.
+      progress: called after every step with the number of steps made and the step's metrics.
+
+    Returns:
+      The agent, which can be measured, played and saved.
+
+    Raises:
+      ValueError: unknown game, one that cannot be tabulated, or a setting out of range.
+      FloatingPointError: a loss is not finite.
+    """
+    if steps < 1:
+        raise ValueError(f"steps={steps} must be at least 1")
+    name = str(game)
+    table = as_belief_game(name)
+    listing = _listing(table)
+    recorded = dataclasses.asdict(config) | {
+        "game": name,
+        "seed": seed,
+        "steps": steps,
+        "simulations": [config.simulations],
+        "max_path": max(1, longest_path(listing, agents())),
+    }
+    graph, params, search = _network_and_search(recorded, table)
+    settings = _training_settings(config, search, steps)
+    state = student_of_games_training.new_student_of_games_training(
+        table, params, jax.random.key(seed), settings=settings
+    )
+    for step in range(steps):
+        state, metrics = student_of_games_training.train_step(
+            table, graph, state, settings=settings
+        )
+        require_finite(metrics, step)
+        if progress is not None:
+            progress(step + 1, metrics)
+    return TrainedAgent(
+        game=make(name), table=table, params=state.learner.params, settings=search, config=recorded
+    )
+
+
+def _training_settings(config, search, steps) -> StudentOfGamesSettings:
+    return StudentOfGamesSettings(
+        search=search,
+        learner=LearnerSettings(
+            learning_rate=config.learning_rate,
+            decay_rate=config.decay,
+            decay_steps=steps * config.updates,
+            batch_size=config.batch_size,
+            capacity=config.capacity,
+            max_uses=20,
+            policy_weight=0.05,
+        ),
+        episodes=config.episodes,
+        solves=config.solves,
+        updates=config.updates,
+        queries_per_search=config.queries_per_search,
+        queries_per_solve=config.queries_per_solve,
+    )
+
+
+def load_agent(
+    folder: pathlib.Path | str,
+    *,
+    game: str | None = None,
+    simulations: int | None = None,
+    trained: bool = True,
+) -> TrainedAgent:
+    """Loads an agent that `TrainedAgent.save` or a training experiment has written.
+
+    Args:
+      folder: with `result.json` and `network.npz`.
+      game: the game that the agent must be of; None for any.
+      simulations: of its searches; None for the most that it was measured with.
+      trained: False for the network as it was before training.
+
+    Returns:
+      The agent.
+
+    Raises:
+      ValueError: `folder` holds no trained agent, or one of another game than `game`, or the
+        network does not fit the result.
+      OSError: the files cannot be read.
+    """
+    folder = pathlib.Path(folder)
+    config = _read_config(folder)
+    if game is not None and str(make(game)) != str(make(config["game"])):
+        raise ValueError(f"{folder} holds an agent of {config['game']}, not of {make(game)}")
+    table = as_belief_game(config["game"])
+    _, params, settings = _network_and_search(config, table)
+    if trained:
+        params = _read_params(folder / NETWORK_FILE, params)
+    if simulations is not None:
+        settings = dataclasses.replace(settings, simulations=simulations)
+    return TrainedAgent(
+        game=make(config["game"]),
+        table=table,
+        params=params,
+        settings=settings,
+        own_decisions_only=config.get("own_decisions_only", False),
+        config=config,
+    )
+
+
+def agent_game(folder: pathlib.Path | str) -> str:
+    """The game of a saved agent, as it was given when the agent was trained.
+
+    Raises:
+      ValueError: `folder` holds no trained agent.
+      OSError: the files cannot be read.
+    """
+    return _read_config(pathlib.Path(folder))["game"]
+
+
+@functools.cache
+def game_tree(game: str) -> GameTree:
+    """The tree of a game by its name; the same object for the same name."""
+    return enumerate_game(make(game))
+
+
+@functools.cache
+def _num_inner(game: str) -> int:
+    return _listing(as_belief_game(game)).num_inner
+
+
+def _listing(table: BeliefTable) -> Listing:
+    return list_public_states(table)
+
+
+def _network_and_search(
+    config: Mapping[str, Any], table: BeliefTable
+) -> tuple[nnx.GraphDef, PyTree, GrowingTreeCfr]:
+    """The network before training, as graph and parameters, and the search that uses it."""
+    sizes = {name: config[name] for name in ("width", "depth", "seed") if name in config}
+    graph, params = nnx.split(cvpn.new_cvpn(table, **({"seed": 0} | sizes)))
+    settings = GrowingTreeCfr(
+        cvpn.CvpnEvaluator(graph, smoothing=config.get("smoothing", 0.0)),
+        simulations=max(config["simulations"]),
+        exploration=config.get("exploration", 1.0),
+        max_path=config["max_path"],
+        max_nodes=_num_inner(config["game"]),
+    )
+    return graph, params, settings
+
+
+def _read_config(folder: pathlib.Path) -> dict[str, Any]:
+    for name in (RESULT_FILE, NETWORK_FILE):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} holds no trained agent: there is no {name}")
+    try:
+        result = json.loads((folder / RESULT_FILE).read_text(encoding="utf-8"))
+        experiment, config = result["experiment"], dict(result["config"])
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{folder / RESULT_FILE} is not a result: {error}") from None
+    missing = [name for name in _NEEDED if name not in config]
+    if missing:
+        raise ValueError(
+            f"{folder} holds no trained agent: the config of its {experiment} lacks"
+            f" {', '.join(missing)}"
+        )
+    return config
+
+
+def _read_params(path: pathlib.Path, like: PyTree) -> PyTree:
+    try:
+        return cvpn.from_bytes(path.read_bytes(), like)
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} does not fit: {error}") from None
