@@ -24,7 +24,7 @@ from experiments.harness.experiment import Command
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
-from solvers.cfr import SOLVERS
+from solvers.registry import SOLVERS
 
 SCHEMA = {  # of every result
     "experiment": str,

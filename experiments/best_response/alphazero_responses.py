@@ -103,9 +103,7 @@ class Laboratory:
             config.measured_at[-1],
             td_steps=config.td_steps if name == "TD" else None,
         )
-        state = alphazero_training.new_alphazero_training(
-            self.game, self.start, jax.random.key(0), settings=settings
-        )
+        state = alphazero_training.init(self.game, self.start, jax.random.key(0), settings=settings)
 
         def step(state):
             return alphazero_training.train_step(self.game, self.graph, state, settings=settings)
@@ -152,9 +150,7 @@ class Laboratory:
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
         settings = self._training(steps)
         start = nnx.split(self._network(1))[1]
-        state = alphazero_training.new_alphazero_training(
-            self.game, start, jax.random.key(1), settings=settings
-        )
+        state = alphazero_training.init(self.game, start, jax.random.key(1), settings=settings)
 
         def step(state):
             stage = stages[min(int(state.step) * len(stages) // steps, len(stages) - 1)]

@@ -40,6 +40,7 @@ from jaxgames.holdem.ranges import (
 from solvers import cfr
 from solvers.holdem.solution import Node, Solution
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
+from solvers.registry import prepare_cfr
 
 _FILES = (
     results.RESULT_FILE,
@@ -125,24 +126,24 @@ def main(arguments: Arguments, *, command: str) -> int:
         iterations=arguments.iterations, every=arguments.every, target=target
     )
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    prepared = prepare_cfr(
+        solver, tree.public, root_reach=tree.root_reach, storage=arguments.storage
+    )
     with progress(cards_name(tree.board), arguments.iterations) as report:
         run = measured_solve.run(
-            tree.public,
-            solver,
+            prepared,
             schedule,
             folder=arguments.out,
             resume=arguments.resume,
             report=report,
-            root_reach=tree.root_reach,
             weight=tree.total,
-            storage=arguments.storage,
         )
     (arguments.out / results.RESULT_FILE).unlink(
         missing_ok=True
     )  # it no longer fits the files below
     solution = Solution(tree, cfr.average_policy(tree.public, run.state))
     with status("writing the solution"):
-        speed = measured_solve.iterations_per_second(tree.public, run.state, solver)
+        speed = measured_solve.iterations_per_second(prepared, run.state)
         _write(arguments, solution, run.points, target)
         result = results.make_result(
             experiment="solve_holdem",

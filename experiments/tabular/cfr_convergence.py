@@ -28,6 +28,7 @@ from experiments.harness.runs import Run
 from experiments.tabular import measured_solve
 from jaxgames.registry import make
 from solvers import cfr
+from solvers.registry import prepare_cfr
 from solvers.sequence_form import SequenceForm, build_sequence_form
 
 _LINE = "line.json"  # a finished line, in its folder of the checkpoint
@@ -142,8 +143,9 @@ def _compute_line(title: str, spec: str, name: str, config: Config, folder: path
     schedule = measured_solve.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
         tree = _tree(spec, config.dtype)
+    prepared = prepare_cfr(solver, tree)
     with progress(f"{spec.partition('(')[0]}, {name}", config.iterations) as report:
-        run = measured_solve.run(tree, solver, schedule, folder=folder, resume=True, report=report)
+        run = measured_solve.run(prepared, schedule, folder=folder, resume=True, report=report)
     line = Line(
         solver=name,
         title=title,
@@ -151,7 +153,7 @@ def _compute_line(title: str, spec: str, name: str, config: Config, folder: path
         game=tree.game,
         points=run.points,
         iterations_per_second=measured_solve.iterations_per_second(
-            tree, run.state, solver, seconds=config.timing_seconds
+            prepared, run.state, seconds=config.timing_seconds
         ),
     )
     results.write_file(folder / _LINE, json.dumps(dataclasses.asdict(line)))

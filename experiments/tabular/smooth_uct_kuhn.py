@@ -21,8 +21,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.tabular import learning_curves
 from experiments.tabular.learning_curves import Method, learn, log_spaced, of_seeds, reported
-from jaxgames.game_tree import enumerate_game
-from jaxgames.histories import moves_to
+from jaxgames.game_tree import enumerate_game, moves_to
 from jaxgames.kuhn import BET
 from jaxgames.registry import make
 from solvers.sampling import uct
