@@ -7,10 +7,7 @@ an `experiments.harness.experiment.Experiment` or `Command`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from experiments.harness.experiment import Command, Experiment
+from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
@@ -144,6 +141,10 @@ EXPERIMENTS = {
 COMMANDS = TOOLS | EXPERIMENTS
 
 
-def load(name: str) -> Command | Experiment:
-    """Imports the module of a command of `COMMANDS`, and returns the command."""
+def load(name: str) -> Any:
+    """Imports the module of a command of `COMMANDS`.
+
+    Returns:
+      The command, a `Command` or `Experiment` of `experiments.harness.experiment`.
+    """
     return importlib.import_module(f"experiments.{COMMANDS[name].module}").COMMAND
