@@ -29,10 +29,9 @@ from experiments.best_response.alphazero_responses import (
     Rated,
     Response,
 )
-from experiments.harness import plots, results
+from experiments.harness import elo, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games import elo
 from experiments.student_of_games.training_run import LOG
 from nets import cvpn
 
