@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, policy_file, published, results
+from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
@@ -242,3 +243,6 @@ def _print(result: results.Result, out: pathlib.Path) -> None:
     if exploitability.unit == "chips":
         console.print(f"exploitability: {1000 * exploitability.value:.3g} mbb/h")
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
+
+
+COMMAND = Command(Config, main)

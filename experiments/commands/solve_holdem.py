@@ -89,9 +89,9 @@ class Arguments(RunArguments):
     least_bet: int = 1
     """The smallest bet: the big blind."""
     target: str = "0.1%"
-    """Stop when exploitability (NashConv / 2) is below this share of the pot, or these chips."""
+    """Stop when exploitability (NashConv / 2) is below this share of the pot or number of chips."""
     iterations: int = 2000
-    """The most iterations; each updates both players."""
+    """How many iterations at most; each updates both players."""
     solver: str = "dcfr(gamma=3)"
     """A name of `list`, with or without parameters."""
     storage: Literal["full", "int16"] = "full"
@@ -99,7 +99,7 @@ class Arguments(RunArguments):
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Iterations from one evaluation to the next. None: ten evaluations per decade."""
     out: pathlib.Path = pathlib.Path("out/solve_holdem")
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
 
 
 def main(arguments: Arguments, *, command: str) -> int:
