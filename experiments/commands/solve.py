@@ -139,8 +139,8 @@ def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
         for name in ("iterations", "target", "every", "resume"):
             if getattr(arguments, name):
                 raise ValueError(
-                    f"{name}={getattr(arguments, name)} does not apply to {arguments.solver}, which does"
-                    " not iterate; leave it out"
+                    f"{name}={getattr(arguments, name)} does not apply to {arguments.solver}, which"
+                    " does not iterate; leave it out"
                 )
     elif arguments.iterations is None:
         arguments = dataclasses.replace(arguments, iterations=DEFAULT_ITERATIONS)
@@ -148,8 +148,8 @@ def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
         return arguments if arguments.seed is not None else dataclasses.replace(arguments, seed=0)
     if arguments.seed is not None:
         raise ValueError(
-            f"seed={arguments.seed} does not apply to {arguments.solver}, which draws nothing; leave it"
-            " out"
+            f"seed={arguments.seed} does not apply to {arguments.solver}, which draws nothing;"
+            " leave it out"
         )
     return arguments
 
@@ -157,7 +157,7 @@ def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
 def _run(
     arguments: Arguments, prepared: PreparedSolver, schedule: measured_solve.Schedule | None
 ) -> tuple[Policy, list[measured_solve.Point], list[results.Number]]:
-    """The policy, the curve and the speeds; the last two are empty if the solver does not iterate."""
+    """The policy, the curve and the speeds; the latter two are empty without iterations."""
     if schedule is None:
         return prepared.average_policy(prepared.run(prepared.initial_state, 0)), [], []
     with progress(arguments.game, arguments.iterations) as report:
@@ -245,4 +245,4 @@ def _print(result: results.Result, out: pathlib.Path) -> None:
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
 
 
-COMMAND = Command(Config, main)
+COMMAND = Command(Arguments, main)
