@@ -83,7 +83,7 @@ def test_absent_rows_have_value_0():
     values, prior = evaluated(random_reach())
     rows = np.asarray(jax.vmap(table().rows)(STATES))
     assert not np.asarray(values)[~rows].any()
-    legal = np.asarray(jax.vmap(table().legal)(STATES)).swapaxes(1, 2)
+    legal = np.asarray(jax.vmap(table().legal)(STATES))
     assert not np.asarray(prior)[~legal].any()
     np.testing.assert_allclose(np.asarray(prior).sum(axis=1)[legal.any(axis=1)], 1, rtol=1e-5)
 
