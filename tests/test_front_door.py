@@ -26,6 +26,20 @@ from solvers.search import growing_tree_cfr
 from solvers.sequence_form import build_sequence_form
 
 EXPORTS = {
+    "jaxgames.beliefs": (
+        "NOWHERE NO_STATE BeliefGame BeliefTable Listing Places belief_table check_belief_game"
+        " history_places list_public_states table_from_tree table_places tabulate"
+    ),
+    "solvers.search": (
+        "Chain GrowingTreeCfr Problem Search SearchResult Whole average_policy average_values"
+        " check_problem equilibrium expected_payoff first_problem fixed_problem"
+        " growing_tree_search leaf_evaluators leaf_queries next_problem oracle search"
+        " search_agent searched_exploitability solve_below"
+    ),
+    "solvers.perfect_information": (
+        "Agent AlphaZero act alphazero_search best_response_values duel duels"
+        " enumerate_positions perfect_policy perfect_values search"
+    ),
     "jaxgames": (
         "CHANCE TERMINAL Game GameTree Playout State TreeTooLargeError absorb check_game"
         " checked_step enumerate_game estimate_num_histories make make_game_tree no_legal"

@@ -29,9 +29,9 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.search.search_agent import AgentState
 from solvers.search.search_result import as_belief_game
+from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
 from train.learner import LearnerSettings, require_finite
 from train.student_of_games_training import StudentOfGamesSettings
@@ -251,9 +251,7 @@ def student_of_games(
     }
     graph, params, search = _network_and_search(recorded, table)
     settings = _training_settings(config, search, steps)
-    state = student_of_games_training.new_student_of_games_training(
-        table, params, jax.random.key(seed), settings=settings
-    )
+    state = student_of_games_training.init(table, params, jax.random.key(seed), settings=settings)
     for step in range(steps):
         state, metrics = student_of_games_training.train_step(
             table, graph, state, settings=settings
