@@ -30,7 +30,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL
 from solvers.search import exact_solver, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
