@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from solver_cases import form_of
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 from solvers import cfr, checkpoint, evaluation
-from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
+from solvers.holdem.subgame_spec import estimated_bytes
+from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form.storage import compress, decompress
 
 
@@ -20,7 +21,7 @@ def num_bytes(state):
 
 
 def river():
-    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "3x"))
+    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", "3x"))
     return holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("random"),) * 2, betting)
 
 
@@ -57,13 +58,13 @@ def test_leduc_is_solved_as_in_full_precision(solver):
 
 @pytest.mark.slow
 def test_a_river_is_solved_in_half_the_bytes():
-    form, solver, gains, size = river(), cfr.dcfr(gamma=3.0), {}, {}
+    tree, solver, gains, size = river(), cfr.dcfr(gamma=3.0), {}, {}
     for storage in ("full", "int16"):
-        state = cfr.init(form.public, root_reach=form.root_reach, storage=storage)
-        state = cfr.run(form.public, state, solver=solver, num_iterations=100)
-        policy = cfr.average_policy(form.public, state)
-        gain = evaluation.exploitability(form.public, policy, form.root_reach)
-        gains[storage], size[storage] = float(gain) / form.total, num_bytes(state)
+        state = cfr.init(tree.sequence_form, root_reach=tree.root_reach, storage=storage)
+        state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=100)
+        policy = cfr.average_policy(tree.sequence_form, state)
+        gain = evaluation.exploitability(tree.sequence_form, policy, tree.root_reach)
+        gains[storage], size[storage] = float(gain) / tree.total_weight, num_bytes(state)
     assert size["int16"] < 0.52 * size["full"]
     assert gains["int16"] < 1.25 * gains["full"] < 1  # chips, of 200
 
@@ -101,14 +102,14 @@ def test_checkpoints_are_of_one_storage(tmp_path):
 
 
 def test_the_estimate_of_memory_knows_the_storage():
-    form = river()
-    sizes = tuple(map(len, form.hands))
+    tree = river()
+    sizes = tuple(map(len, tree.hands))
     full, half = (
-        estimated_bytes(form.betting, form.streets, sizes, storage=storage)
+        estimated_bytes(tree.betting, tree.streets, sizes, storage=storage)
         for storage in ("full", "int16")
     )
     states = [
-        num_bytes(cfr.init(form.public, root_reach=form.root_reach, storage=storage))
+        num_bytes(cfr.init(tree.sequence_form, root_reach=tree.root_reach, storage=storage))
         for storage in ("full", "int16")
     ]
     assert full - half == pytest.approx(states[0] - states[1], rel=0.05)
