@@ -25,7 +25,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Int, Integer, UInt32
 
 _BITS = 24  # of the number of one suit's sets
 _CHOOSE = np.array([[math.comb(n, k) for k in range(8)] for n in range(14)], np.uint32)
@@ -98,7 +98,7 @@ class HandIsomorphism:
             index = index + factor[..., place] * _multisets(number, alike[..., place])
         return index
 
-    def cards(self, numbers: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
+    def cards(self, numbers: Integer[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
         """One hand of each class, in NumPy: the inverse of `index`.
 
         Args:
