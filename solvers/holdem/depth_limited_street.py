@@ -192,14 +192,7 @@ def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> DepthLimitedStr
     # terminals are the ends, then every pair of choices at every leaf
     payoffs = _end_payoffs(tree, classes, ends)
     payoffs = np.pad(payoffs, ((0, len(leaves) * math.prod(choices)), (0, 0), (0, 0)))
-    leaf, *choice = np.indices((len(leaves), *choices)).reshape(3, -1)
-    last = tuple(
-        np.append(
-            np.searchsorted(nodes, ends),
-            _choice_nodes(nodes, leaves, choices[p])[leaf, choice[p]],
-        )
-        for p in range(2)
-    )
+    last = _last_nodes(nodes, ends, leaves, choices)
     sequence_form = SequenceForm(
         treeplexes=tuple(layout.treeplex for layout in layouts),
         terminals=tuple(
@@ -284,6 +277,19 @@ def _cut_betting(betting, nodes, player, count):
         num_streets=1,
         actions=tuple(() for _ in actor),
         abstraction=None,
+    )
+
+
+def _last_nodes(nodes, ends, leaves, choices):
+    """For each player, the node of each terminal in its betting tree, `[T]`: of the ends, then of
+    every pair of choices at every leaf."""
+    leaf, *choice = np.indices((len(leaves), *choices)).reshape(3, -1)
+    return tuple(
+        np.append(
+            np.searchsorted(nodes, ends),
+            _choice_nodes(nodes, leaves, choices[player])[leaf, choice[player]],
+        )
+        for player in range(2)
     )
 
 
