@@ -17,7 +17,7 @@ from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form import uniform, unpack
 
@@ -185,7 +185,7 @@ def test_programs_of_holdem(capsys, monkeypatch, tmp_path):
     betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
     ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
     tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
-    Solution(tree, unpack(tree.sequence_form, uniform(tree.sequence_form))).save(
+    HoldemSolution(tree, unpack(tree.sequence_form, uniform(tree.sequence_form))).save(
         "out/turn/solution.npz"
     )
     for program in blocks("docs/holdem.md"):
