@@ -1,8 +1,13 @@
-"""The battery every game must pass: `check_game(game)` plays at random and checks the contract.
+"""Checks of the game contract: `check_game(game)` plays at random and checks every law.
 
-For the authors of games, in this package and outside it. Laws about information are checked on
-pairs of playouts that differ in a single hidden or public move; `enumerate_game` checks the laws
-that solvers rest on over all histories of a game small enough to enumerate.
+They are for the authors of games, in this package and outside of it. The laws of information are
+checked on playouts that differ in a single move. `enumerate_game` checks the laws that solvers rest
+on over all histories, in games that are small enough.
+
+Example:
+
+    >>> import jaxgames
+    >>> jaxgames.check_game(jaxgames.make("kuhn_poker"), num_playouts=8)
 """
 
 from __future__ import annotations
@@ -18,35 +23,42 @@ from jaxtyping import Array, Int
 from jaxgames.core import CHANCE, TERMINAL, Game, State, record
 from jaxgames.registry import make, registered
 
-_FAMILY = 8  # playouts alike but for a step or two
-_NUM_REPLAYED = 4  # playouts played again step by step
+_FAMILY = 8  # playouts that differ in a step or two
+_NUM_REPLAYED = 4  # playouts that are replayed step by step
 _TOLERANCE = 1e-5  # of float32 arithmetic
 
 
 def check_game(game: Game, *, num_playouts: int = 64, seed: int = 0) -> None:
-    """Checks `game` against the contract of `jaxgames.core.Game` along random playouts.
+    """Checks a game against the contract of `jaxgames.Game` along random playouts.
 
-    Checked are: shapes and dtypes; the laws of actor, legal actions, chance, returns and terminal
-    states; what the information states, public states and features tell and do not tell; that
-    `step` is traced once, and gives the same under `jit`, eagerly, batched and in float64; names
-    and pictures.
+    It checks shapes and dtypes; the laws of actor, legal actions, chance, returns and terminal
+    states; what information states, public states and features depend on; that `step` is traced
+    once and gives the same result under `jit`, without it, batched and in float64; and the texts.
+
+    Args:
+      game: the game.
+      num_playouts: how many playouts to check.
+      seed: seeds the playouts.
+
+    Returns:
+      Nothing: the game passes if no error is raised.
 
     Raises:
-      AssertionError: a law is broken; the message says which, and after which moves.
+      AssertionError: a law is broken; the message says which one, and after which moves.
     """
     _check_identity(game)
-    luck = _luck(game, num_playouts, seed)
+    aims = _random_aims(game, num_playouts, seed)
     for double in (False, True):
         with jax.enable_x64(double):
             _check_shapes(game)
     with jax.enable_x64(False):
-        trace = jax.tree.map(np.asarray, _play(game, luck))
+        trace = jax.tree.map(np.asarray, _play(game, aims))
         _check_states(game, trace)
         _check_information(game, trace)
         _check_text(game, trace)
         _check_step(game, trace)
     with jax.enable_x64(True):
-        again = jax.tree.map(np.asarray, _play(game, luck))
+        again = jax.tree.map(np.asarray, _play(game, aims))
         _require_same(again, trace, f"{game}: float64 and float32 differ")
 
 
@@ -61,32 +73,35 @@ class _Trace:
     features: Array  # [N, T + 1, P, F]
 
 
-def _luck(game: Game, num_playouts: int, seed: int) -> Int[np.ndarray, "N T"]:
-    """The move to aim at in each step.
+def _random_aims(game: Game, num_playouts: int, seed: int) -> Int[np.ndarray, "N T"]:
+    """For each step of each playout, the number of the move to aim at.
 
-    The playouts of a family differ from its first in one step (a hidden move, perhaps) or have two
-    steps exchanged (which may lead to the same board), so that also in large games many histories
-    occur which some player cannot tell apart, or could by oversight no longer tell apart.
+    The playouts of a family differ from its first one in a single step (perhaps a hidden move), or
+    have two steps exchanged (which may lead to the same board). So even in large games there are
+    histories that some player must not distinguish, and histories that a forgetful key would
+    confuse.
     """
     generator = np.random.default_rng(seed)
     num_steps, width = game.max_depth + 1, max(game.num_actions, game.num_chance_outcomes)
-    luck = generator.integers(0, width, (num_playouts, num_steps), np.int32)
+    aims = generator.integers(0, width, (num_playouts, num_steps), np.int32)
     for playout in range(num_playouts):
         step, other = generator.choice(num_steps, 2, replace=False)
-        fresh, first = luck[playout, step], luck[playout - playout % _FAMILY]
-        luck[playout] = first
+        fresh, first = aims[playout, step], aims[playout - playout % _FAMILY]
+        aims[playout] = first
         if playout % _FAMILY and playout % 2:
-            luck[playout, step] = fresh
+            aims[playout, step] = fresh
         elif playout % _FAMILY:
-            luck[playout, [step, other]] = first[[other, step]]
-    return luck
+            aims[playout, [step, other]] = first[[other, step]]
+    return aims
 
 
 @functools.partial(jax.jit, static_argnums=0)
 @functools.partial(jax.vmap, in_axes=(None, 0))
-def _play(game: Game, luck: Int[Array, " T"]) -> _Trace:
-    def step(state, luck):
-        move = _move(game, state, luck)
+def _play(game: Game, aims: Int[Array, " T"]) -> _Trace:
+    """Plays one playout."""
+
+    def step(state, aims):
+        move = _move(game, state, aims)
         return game.step(state, move), (state, move)
 
     def observe(state):
@@ -95,7 +110,7 @@ def _play(game: Game, luck: Int[Array, " T"]) -> _Trace:
         features = jnp.stack([game.features(state, player) for player in players])
         return keys, game.public_state(state), features
 
-    last, (states, moves) = jax.lax.scan(step, game.init(), luck)
+    last, (states, moves) = jax.lax.scan(step, game.init(), aims)
     states = jax.tree.map(lambda rows, row: jnp.concatenate([rows, row[None]]), states, last)
     keys, public, features = jax.vmap(observe)(states)
     return _Trace(
@@ -107,19 +122,20 @@ def _play(game: Game, luck: Int[Array, " T"]) -> _Trace:
     )
 
 
-def _move(game: Game, state: State, luck: Int[Array, ""]) -> Int[Array, ""]:
-    """The first possible move from `luck` on, cyclically; `luck` modulo A once the game is over."""
+def _move(game: Game, state: State, aim: Int[Array, ""]) -> Int[Array, ""]:
+    """The first possible move from number `aim` on, cyclically; any move once the game is over."""
     chance, legal = state.chance_probs > 0, state.legal
     width = max(len(chance), len(legal))
     chance = jnp.zeros(width, bool).at[: len(chance)].set(chance)
     legal = jnp.zeros(width, bool).at[: len(legal)].set(legal)
     possible = jnp.where(state.actor == CHANCE, chance, legal)
-    distance = (jnp.arange(width, dtype=jnp.int32) - luck) % width
+    distance = (jnp.arange(width, dtype=jnp.int32) - aim) % width
     move = jnp.argmin(jnp.where(possible, distance, width)).astype(jnp.int32)
-    return jnp.where(state.actor == TERMINAL, luck % game.num_actions, move)
+    return jnp.where(state.actor == TERMINAL, aim % game.num_actions, move)
 
 
 def _check_identity(game: Game) -> None:
+    """Name, sizes, hash, and that `make` rebuilds the game from its text."""
     _require(isinstance(getattr(game, "name", None), str), f"{type(game).__name__} has no name")
     for what in ("num_players", "num_actions", "num_chance_outcomes", "max_depth"):
         value = getattr(game, what)
@@ -135,10 +151,10 @@ def _check_identity(game: Game) -> None:
 
 
 def _check_shapes(game: Game) -> None:
-    """Declared shapes, and that no step changes shapes or dtypes."""
+    """Declared shapes and dtypes, and that no step changes them."""
     number = np.dtype(jax.dtypes.canonicalize_dtype(float))
     root = jax.eval_shape(game.init)
-    _require(isinstance(root, State), f"{game}: init gives no State but {type(root).__name__}")
+    _require(isinstance(root, State), f"{game}: init returns {type(root).__name__}, not a State")
     expected = dict(
         actor=((), np.dtype(np.int32)),
         legal=((game.num_actions,), np.dtype(bool)),
@@ -164,7 +180,7 @@ def _check_shapes(game: Game) -> None:
         seen = {(array.shape, str(array.dtype)) for array in arrays}
         _require(len(seen) == 1, f"{game}: {what} differs in shape or dtype by player: {seen}")
         good = len(arrays[0].shape) == 1 and np.issubdtype(arrays[0].dtype, kind)
-        _require(good, f"{game}: {what} is no vector of type {kind.__name__} but {seen}")
+        _require(good, f"{game}: {what} is {seen}, not a vector of type {kind.__name__}")
 
 
 def _leaves(state: typing.Any) -> dict[str, str]:
@@ -176,6 +192,7 @@ def _leaves(state: typing.Any) -> dict[str, str]:
 
 
 def _changed(game: Game, before: dict[str, str], after: dict[str, str]) -> str:
+    """The message for a step that changes the type of a state."""
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     changes = [f"state{path}: {before.get(path)} -> {after.get(path)}" for path in paths]
     return f"{game}: step changes the type of {', '.join(changes)}"
@@ -190,7 +207,7 @@ def _check_states(game: Game, trace: _Trace) -> None:
     zero_returns = (state.returns == 0).all(axis=2)
     some_chance, total = (state.chance_probs != 0).any(axis=2), state.chance_probs.sum(axis=2)
     laws = {
-        "actor is no player, CHANCE or TERMINAL": acting | over | chance,
+        "actor is not a player, CHANCE or TERMINAL": acting | over | chance,
         "the player to act has no legal action": ~acting | state.legal.any(axis=2),
         "legal is not all False though no player acts": acting | ~state.legal.any(axis=2),
         "chance_probs has a negative entry": (state.chance_probs >= 0).all(axis=2),
@@ -212,7 +229,7 @@ def _check_states(game: Game, trace: _Trace) -> None:
 
 
 def _check_information(game: Game, trace: _Trace) -> None:
-    """The laws of keys and features: what each is a function of."""
+    """The laws of keys and features: what each of them must be a function of."""
     over = trace.states.actor == TERMINAL
     rows = np.nonzero(np.arange(over.shape[1]) <= np.argmax(over, axis=1)[:, None])
     depth, actor = rows[1], trace.states.actor[rows]
@@ -247,20 +264,20 @@ def _previous(numbers: Int[np.ndarray, " R"], depth: Int[np.ndarray, " R"]):
 
 
 def _require_function(game, trace, rows, keys, key_name, values, value_name) -> None:
-    """Rows with equal keys must have equal values."""
+    """Requires that rows with equal keys have equal values."""
     first = np.unique(keys, return_index=True)[1][keys]
     values = values.reshape(len(keys), -1).astype(np.float64)
     differs = ~(abs(values - values[first]) < _TOLERANCE).all(axis=1)
     if differs.any():
         row = int(np.argmax(differs))
-        here, there = (_after(trace, int(rows[0][r]), int(rows[1][r])) for r in (first[row], row))
+        this, that = (_after(trace, int(rows[0][r]), int(rows[1][r])) for r in (first[row], row))
         raise AssertionError(
-            f"{game}: equal {key_name} but different {value_name}: {here} and {there}"
+            f"{game}: equal {key_name} but different {value_name}: {this} and {that}"
         )
 
 
 def _check_step(game: Game, trace: _Trace) -> None:
-    """One trace serves all steps; jitted, eager and batched steps agree."""
+    """One trace serves all steps; jitted, plain and batched steps agree."""
     traces = []
 
     def count_and_step(state, move):
@@ -276,6 +293,7 @@ def _check_step(game: Game, trace: _Trace) -> None:
 
 
 def _replay(game, trace, playout, step, text) -> None:
+    """Steps through a playout again and requires the same states."""
     state = game.init()
     for time, move in enumerate([*trace.moves[playout], None]):
         expected = _state(trace, playout, time)
@@ -294,15 +312,20 @@ def _check_text(game: Game, trace: _Trace) -> None:
             names = [game.action_name(state, int(move)) for move in moves]
             where = _after(trace, playout, time)
             strings = all(isinstance(text, str) for text in [game.render(state), *names])
-            _require(strings, f"{game}: render or action_name gives no string {where}")
-            _require(len({*names}) == len(names), f"{game}: equal names of moves {names} {where}")
+            _require(strings, f"{game}: render or action_name does not return a string {where}")
+            _require(
+                len({*names}) == len(names),
+                f"{game}: different moves have equal names {names} {where}",
+            )
 
 
 def _state(trace: _Trace, playout: int, time: int) -> State:
+    """One state of a playout."""
     return jax.tree.map(lambda leaf: leaf[playout, time], trace.states)
 
 
 def _after(trace: _Trace, playout: int, time: int) -> str:
+    """Names a state by the moves before it."""
     return f"after moves {trace.moves[playout, :time].tolist()}"
 
 
@@ -317,9 +340,9 @@ def _require_everywhere(game, trace, holds, text) -> None:
         raise AssertionError(f"{game}: {text} {_after(trace, playout, time)}")
 
 
-def _require_same(found: typing.Any, expected: typing.Any, text: str) -> None:
-    """Equal arrays, up to rounding of the floats."""
-    pairs = zip(jax.tree_util.tree_leaves_with_path(found), jax.tree.leaves(expected), strict=True)
+def _require_same(actual: typing.Any, expected: typing.Any, text: str) -> None:
+    """Requires equal arrays, up to rounding of floats."""
+    pairs = zip(jax.tree_util.tree_leaves_with_path(actual), jax.tree.leaves(expected), strict=True)
     for (path, leaf), other in pairs:
         leaf = np.asarray(leaf)
         exact = not np.issubdtype(leaf.dtype, np.floating)

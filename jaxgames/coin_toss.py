@@ -1,10 +1,10 @@
 """Coin toss (Brown and Sandholm 2017, "Safe and nested subgame solving", section 3).
 
-A fair coin lands; only player 0 sees it. Player 0 sells it (heads is worth 0.5, tails -0.5) or
-plays, and then player 1 guesses the side: player 0 pays 1 if the guess is right and wins 1 if it is
-wrong. In equilibrium player 1 guesses heads with probability 1/4, though nothing in the subgame
-after "play" tells so: it depends on the price of the other branch. With the prices swapped it is
-3/4. Both games have value 0.
+A fair coin lands, and only player 0 sees it. Player 0 sells it (heads is worth 0.5, tails -0.5) or
+plays. Then player 1 guesses the side: player 0 pays 1 if the guess is right and wins 1 if it is
+wrong. In equilibrium player 1 guesses heads with probability 1/4; with the prices swapped, with
+probability 3/4. Nothing in the subgame after "play" tells them apart: the answer depends on the
+price in the other branch. Both games have value 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxgames.registry import register
 
 HEADS, TAILS = 0, 1  # outcomes of chance, and player 1's guesses
 SELL, PLAY = 0, 1  # player 0's actions
-NOTHING = -1  # not decided yet
+NOTHING = -1  # a move that was not made yet
 _MOVE_NAMES = (("heads", "tails"), ("sell", "play"), ("guess heads", "guess tails"))
 
 
@@ -34,7 +34,7 @@ class CoinTossState(State):
 @register("coin_toss")
 @dataclasses.dataclass(frozen=True)
 class CoinToss(Game):
-    """Parameters: `swapped` (heads sell for -0.5 and tails for 0.5)."""
+    """The parameter is `swapped`: heads sells for -0.5 and tails for 0.5."""
 
     swapped: bool = False
 
@@ -112,5 +112,5 @@ class CoinToss(Game):
 
 
 def _seen_coin(state, player):
-    """The coin as a vector of length 1, NOTHING for player 1."""
+    """The coin as a vector of length 1; NOTHING for player 1."""
     return state.moves[:1] if player == 0 else jnp.full(1, NOTHING, jnp.int32)

@@ -1,9 +1,9 @@
-"""Goofspiel with hidden bids, as OpenSpiel's `goofspiel(imp_info=true)` made turn-based.
+"""Goofspiel with hidden bids: OpenSpiel's `goofspiel(imp_info=true)`, made turn-based.
 
-N point cards are auctioned one by one. Every player bids one card of the own hand 1..N without
-seeing the other bids; the highest bid alone takes the points, a tie discards them. Only who won is
-made public. The last card of each hand is played without being asked for. Action (or chance
-outcome) c is the card of value `c + 1`.
+N point cards are auctioned, one in each round. Every player bids a card from a hand of 1..N without
+seeing the other bids; the single highest bid wins the points, and a tie discards them. Only the
+winner is made public. The last round is played at once, as every hand has one card left. Action (or
+chance outcome) c is the card of value `c + 1`.
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ from jaxgames.registry import register, unknown
 
 POINTS = ("random", "descending", "ascending")
 RETURNS = ("win_loss", "point_difference", "total_points")
-NOTHING = 0  # no card played, or no point card revealed
-OPEN, TIE = 0, 1  # a round not yet played, or without winner; player p won: 2 + p
+NOTHING = 0  # no card bid, or no point card revealed
+OPEN, TIE = 0, 1  # results of a round: not yet played, tie; 2 + p: player p won
 
 
 @record
 class GoofspielState(State):
-    """Goofspiel; cards by value, 1..N."""
+    """The bids and the point cards; cards are given by their values 1..N."""
 
-    bids: Array  # [P, N] int32 card bid in each round, NOTHING before
-    points: Array  # [N] int32 point card of each round, NOTHING while it is unknown
+    bids: Array  # [P, N] int32 card bid in each round, NOTHING before the bid
+    points: Array  # [N] int32 point card of each round, NOTHING before it is revealed
 
 
 @register("goofspiel")
 @dataclasses.dataclass(frozen=True)
 class Goofspiel(Game):
-    """Parameters: `cards` N per hand; `points` order (random, descending or ascending); `players`;
-    `returns` (win_loss: winners share 1, losers share -1; point_difference to the mean of all
-    players; total_points, which is not zero-sum).
+    """Parameters:
+
+    - `cards`: N, the size of a hand.
+    - `points`: the order of the point cards: random, descending or ascending.
+    - `players`: 2 to 10.
+    - `returns`: win_loss (winners share 1, losers share -1), point_difference (to the mean of all
+      players) or total_points (which is not zero-sum).
     """
 
     cards: int = 13
@@ -112,13 +116,13 @@ class Goofspiel(Game):
         )
 
     def _fill_last(self, cards: Int[Array, "*P N"]) -> Int[Array, "*P N"]:
-        """With the one card that is left in the place of the last round."""
+        """The cards of all rounds, with the last one filled in by the only card that is left."""
         played = cards[..., :-1]
         rest = self.cards * (self.cards + 1) // 2 - jnp.sum(played, -1, jnp.int32, keepdims=True)
         return jnp.concatenate([played, rest], axis=-1)
 
     def _payoff(self, bids: Int[Array, "P N"], points: Int[Array, " N"]) -> Float[Array, " P"]:
-        """Returns of a finished game."""
+        """The returns of a finished game."""
         seats = jnp.arange(self.players, dtype=jnp.int32)
         won = _winners(bids)[None, :] == 2 + seats[:, None]
         totals = jnp.sum(jnp.where(won, points[None, :], 0), axis=1, dtype=jnp.int32)
@@ -133,19 +137,22 @@ class Goofspiel(Game):
         return jnp.where(num_best == self.players, 0.0, jnp.where(best, 1.0 / num_best, loss))
 
     def information_state(self, state: GoofspielState, player: int) -> Int[Array, " L"]:
-        """Number of bids made, then per round the point card, who won, and the own bid."""
+        """Number of bids made, then for each round the point card, the winner and the own bid."""
         rounds = self._public_rounds(state) * (self.cards + 1) + state.bids[player]
         return jnp.append(_num_bids(state.bids), rounds)
 
     def public_state(self, state: GoofspielState) -> Int[Array, " M"]:
-        """Number of bids made, then per round the point card and who won."""
+        """Number of bids made, then for each round the point card and the winner."""
         return jnp.append(_num_bids(state.bids), self._public_rounds(state))
 
     def _public_rounds(self, state: GoofspielState) -> Int[Array, " N"]:
+        """Point card and winner of each round, as one number."""
         return state.points * (self.players + 2) + _winners(state.bids)
 
     def features(self, state: GoofspielState, player: int) -> Float[Array, " F"]:
-        """Per round one-hot own bid, point card and winner (tie, self, the next seats in order)."""
+        """For each round, one-hot own bid, point card and winner (tie, self, the next seats in
+        order).
+        """
         cards = jnp.arange(1, self.cards + 1, dtype=jnp.int32)
         winners = _winners(state.bids)
         relative = jnp.where(winners >= 2, 2 + (winners - 2 - player) % self.players, winners)

@@ -1,8 +1,8 @@
 """Kuhn poker for two or more players (Kuhn 1950; n players: Szafron, Gibson, Sturtevant 2013).
 
-One card each from a deck of `players + 1` ranks, ante 1. In turn a player passes or bets 1; after
-the first bet every other player, in turn, folds (pass) or calls (bet). Highest card still in wins.
-Actions: 0 pass, 1 bet, as in OpenSpiel's `kuhn_poker`.
+Every player antes 1 and gets one card from a deck of `players + 1` ranks. In turn a player passes
+or bets 1; after the first bet every other player, in turn, folds (pass) or calls (bet). The highest
+card still in wins. Actions: 0 pass, 1 bet, as in OpenSpiel's `kuhn_poker`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTHING = -1  # no card dealt, or no action taken yet
 
 @record
 class KuhnState(State):
-    """Kuhn poker; `cards` are dealt in seat order."""
+    """The cards, dealt in seat order, and the actions."""
 
     cards: Array  # [P] int32, NOTHING before the deal
     history: Array  # [2P - 1] int32 actions, NOTHING where none was taken
@@ -32,7 +32,7 @@ class KuhnState(State):
 @register("kuhn_poker")
 @dataclasses.dataclass(frozen=True)
 class KuhnPoker(Game):
-    """Parameters: `players` (2 to 10)."""
+    """The parameter is `players` (2 to 10)."""
 
     players: int = 2
 
@@ -104,7 +104,7 @@ class KuhnPoker(Game):
         return jnp.concatenate([self._dealt(state)[None], state.history])
 
     def features(self, state: KuhnState, player: int) -> Float[Array, " F"]:
-        """One-hot own card, then per place of the history one-hot pass or bet."""
+        """One-hot own card, then for each place of the history one-hot pass or bet."""
         card = jnp.arange(self.players + 1, dtype=jnp.int32) == state.cards[player]
         actions = state.history[:, None] == jnp.arange(2, dtype=jnp.int32)[None, :]
         return jnp.concatenate([card, actions.ravel()]).astype(float)
@@ -122,14 +122,16 @@ class KuhnPoker(Game):
 
 
 def _progress(history, taken, players):
-    """Place of the first bet (len(history) if none) and whether the betting is over."""
+    """The place of the first bet (the length of the history if none), and whether betting is
+    over.
+    """
     is_bet = history == BET
     first_bet = jnp.where(jnp.any(is_bet), jnp.argmax(is_bet).astype(jnp.int32), history.shape[0])
     return first_bet, jnp.where(jnp.any(is_bet), taken == first_bet + players, taken == players)
 
 
 def _returns(cards, history, first_bet, players):
-    """Winnings of every player in a finished hand."""
+    """The winnings of every player in a finished hand."""
     seats = jnp.arange(players, dtype=jnp.int32)
     places = jnp.arange(2 * players - 1, dtype=jnp.int32)
     own = (places % players)[None, :] == seats[:, None]

@@ -1,9 +1,9 @@
 """Leduc hold'em for two or more players (Southey et al. 2005), as OpenSpiel's `leduc_poker`.
 
-One private card each, ante 1, a betting round, one public card, a second betting round. Raises are
-of a fixed size per round. A pair with the public card beats any other hand, then the higher rank
-wins; equal hands split the pot. Actions: 0 fold (only when facing a raise), 1 call or check,
-2 raise or bet. Chance outcomes are cards; card c has rank `c // suits`.
+Every player antes 1 and gets one private card; a betting round, one public card and a second
+betting round follow. Raises have a fixed size in each round. A pair with the public card beats any
+other hand, then the higher rank wins; equal hands split the pot. Actions: 0 fold (only when facing
+a raise), 1 call or check, 2 raise or bet. Chance outcomes are cards; card c has rank `c // suits`.
 """
 
 from __future__ import annotations
@@ -20,29 +20,34 @@ from jaxgames.registry import register
 
 FOLD, CALL, RAISE = 0, 1, 2
 NOTHING = -1  # no card dealt
-_PER_WORD = 15  # actions of two bits in one integer of the history
+_PER_WORD = 15  # actions, of two bits each, in one integer of the history
 
 
 @record
 class LeducState(State):
-    """Leduc poker; cards are chance outcomes, so ranks under suit isomorphism."""
+    """The cards (as chance outcomes), the chips and the betting."""
 
     private: Array  # [P] int32, dealt in seat order, NOTHING before the deal
     public: Array  # [] int32, NOTHING before the second round
     paid: Array  # [P] int32 chips each player has put into the pot
     folded: Array  # [P] bool
     num_raises: Array  # [] int32, in this round
-    num_calls: Array  # [] int32, in this round since the last raise
+    num_calls: Array  # [] int32, since the last raise of this round
     num_taken: Array  # [] int32 actions taken in both rounds
-    history: Array  # [W] int32: those actions, each as action + 1 in two bits
+    history: Array  # [W] int32: these actions, each as action + 1 in two bits
 
 
 @register("leduc_poker")
 @dataclasses.dataclass(frozen=True)
 class LeducPoker(Game):
-    """Parameters: `players` (2 to 10); `ranks` (0 stands for OpenSpiel's `players + 1`); `suits`;
-    `raise_sizes` of the two rounds; `max_raises` per round; `suit_isomorphism`: no one sees suits,
-    chance deals ranks.
+    """Parameters:
+
+    - `players`: 2 to 10.
+    - `ranks`: 0 stands for OpenSpiel's `players + 1`.
+    - `suits`: cards of each rank.
+    - `raise_sizes`: of the two rounds.
+    - `max_raises`: in each round.
+    - `suit_isomorphism`: nobody sees suits, and chance deals ranks.
     """
 
     players: int = 2
@@ -87,12 +92,14 @@ class LeducPoker(Game):
 
     @property
     def _max_taken(self) -> int:
-        """In each round everyone acts, and everyone else once more after each raise but one."""
+        """The most actions of a hand: in each round everyone acts, then everyone else after each
+        raise.
+        """
         return 2 * (self.players + self.max_raises * (self.players - 1))
 
     @property
     def _copies(self) -> int:
-        """How many cards in the deck are the same chance outcome."""
+        """How many cards of the deck are the same chance outcome."""
         return self.suits if self.suit_isomorphism else 1
 
     def init(self) -> LeducState:
@@ -115,7 +122,7 @@ class LeducPoker(Game):
     def step(self, state: LeducState, action: Int[Array, ""]) -> LeducState:
         dealing = state.actor == CHANCE
         dealt, bet = self._deal(state, action), self._bet(state, action)
-        after = jax.tree.map(lambda one, other: jnp.where(dealing, one, other), dealt, bet)
+        after = jax.tree.map(lambda x, y: jnp.where(dealing, x, y), dealt, bet)
         seats = jnp.arange(self.players, dtype=jnp.int32)
         own = jnp.sum(jnp.where(seats == after.actor, after.paid, 0), dtype=jnp.int32)
         acts = after.actor >= 0
@@ -128,7 +135,7 @@ class LeducPoker(Game):
         return absorb(state, after)
 
     def _deal(self, state: LeducState, card: Int[Array, ""]) -> LeducState:
-        """The next private card, or the public card once all have one."""
+        """Deals the next private card, or the public card once all players have one."""
         seats = jnp.arange(self.players, dtype=jnp.int32)
         dealt = self._dealt(state)
         all_dealt = dealt >= self.players - 1
@@ -139,7 +146,7 @@ class LeducPoker(Game):
         )
 
     def _bet(self, state: LeducState, action: Int[Array, ""]) -> LeducState:
-        """One action of the actor; ends the round when all others have called the last raise."""
+        """Plays one action; the round ends when all others have called the last raise."""
         acting = jnp.arange(self.players, dtype=jnp.int32) == state.actor
         second = state.public != NOTHING
         raising = action == RAISE
@@ -163,14 +170,14 @@ class LeducPoker(Game):
         )
 
     def _deck(self, state: LeducState) -> Float[Array, " C"]:
-        """Probability of each card to come next."""
+        """The probability of each card to be dealt next."""
         cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
         seen = jnp.append(state.private, state.public)
         left = self._copies - jnp.sum(cards[:, None] == seen[None, :], axis=1, dtype=jnp.int32)
         return left.astype(float) / jnp.maximum(jnp.sum(left, dtype=jnp.int32), 1).astype(float)
 
     def _returns(self, state: LeducState) -> Float[Array, " P"]:
-        """Share of the pot less the own chips, of every player in a finished hand."""
+        """Each player's share of the pot less its own chips, in a finished hand."""
         suits = self.suits // self._copies
         rank, public_rank = state.private // suits, state.public // suits
         strength = jnp.where(rank == public_rank, self.ranks + rank, rank)
@@ -189,7 +196,9 @@ class LeducPoker(Game):
         return jnp.concatenate([jnp.stack([self._dealt(state), state.public]), state.history])
 
     def features(self, state: LeducState, player: int) -> Float[Array, " F"]:
-        """One-hot own and public card, then per place of the history one-hot fold, call, raise."""
+        """One-hot own and public card, then for each place of the history one-hot fold, call,
+        raise.
+        """
         cards = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
         seen = jnp.stack([state.private[player], state.public])
         actions = self._actions(state)[:, None] == jnp.arange(3, dtype=jnp.int32)[None, :]
@@ -211,7 +220,9 @@ class LeducPoker(Game):
         return ("fold", "call", "raise")[action]
 
     def _card(self, card: int | Array | np.integer) -> str:
-        """Rank and suit, such as 2b; the rank only under suit isomorphism; ? if not dealt."""
+        """Names a card: rank and suit, as in 2b; only the rank under suit isomorphism; ? if not
+        dealt.
+        """
         if int(card) == NOTHING:
             return "?"
         rank, suit = divmod(int(card), self.suits // self._copies)
@@ -221,14 +232,14 @@ class LeducPoker(Game):
         return jnp.sum(state.private != NOTHING, dtype=jnp.int32)
 
     def _actions(self, state: LeducState) -> Int[Array, " H"]:
-        """The actions taken in order, NOTHING after the last."""
+        """The actions taken, in order; NOTHING after the last."""
         shifts = 2 * jnp.arange(_PER_WORD, dtype=jnp.int32)
         codes = (state.history[:, None] >> shifts[None, :]) & 3
         return codes.ravel()[: self._max_taken] - 1
 
 
 def _append(history: Int[Array, " W"], place: Int[Array, ""], action: Int[Array, ""]):
-    """The history with `action` at its `place`."""
+    """The history with `action` added at `place`."""
     word = jnp.arange(history.shape[0], dtype=jnp.int32) == place // _PER_WORD
     return jnp.where(word, history | ((action + 1) << (2 * (place % _PER_WORD))), history)
 

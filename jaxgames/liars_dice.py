@@ -2,9 +2,9 @@
 
 Every player rolls `dice` dice under a cup. In turn a player bids "at least q of all dice show face
 f", higher than the last bid (more dice, or as many of a higher face), or calls the last bidder a
-liar, which ends the game: the bidder wins 1 from the caller if the bid holds, else loses 1.
-Action `(q - 1) * sides + (f - 1)` is the bid q-f, the last action calls. Chance rolls one die at a
-time; a player looks at the own dice once they are all rolled, in no order.
+liar. A call ends the game: the bidder wins 1 from the caller if the bid holds, and else loses 1.
+Action `(q - 1) * sides + (f - 1)` is the bid q-f, the last action is the call. Chance rolls one die
+at a time; players see their own dice, without order, once these are all rolled.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, recor
 from jaxgames.registry import register
 
 NO_BID = -1
-_PER_WORD = 31  # actions marked in one integer of the set of bids
+_PER_WORD = 31  # actions in one integer of the set of bids
 
 
 @record
 class LiarsDiceState(State):
-    """Liar's dice; bids only rise, so their set tells their order."""
+    """The dice and the bids; bids only rise, so that their set determines their order."""
 
-    faces: Array  # [P, S] int32: how many dice of a player show a face
+    faces: Array  # [P, S] int32: how many dice of each player show each face
     num_rolled: Array  # [] int32
     bids: Array  # [W] int32: one bit per action taken so far
-    last_bid: Array  # [] int32, NO_BID at first
+    last_bid: Array  # [] int32, NO_BID before the first bid
 
 
 @register("liars_dice")
 @dataclasses.dataclass(frozen=True)
 class LiarsDice(Game):
-    """Parameters: `dice` per player, `sides` of a die, `players`."""
+    """Parameters: `dice` per player, `sides` of a die, `players` (2 to 10)."""
 
     dice: int = 1
     sides: int = 6
@@ -112,13 +112,13 @@ class LiarsDice(Game):
         return absorb(state, after)
 
     def _roll(self, state: LiarsDiceState, face: Int[Array, ""]) -> Int[Array, "P S"]:
-        """The dice after the next one showed `face`; players roll in seat order."""
+        """The dice after the next one shows `face`; players roll in seat order."""
         roller = jnp.arange(self.players, dtype=jnp.int32) == state.num_rolled // self.dice
         shown = jnp.arange(self.sides, dtype=jnp.int32) == face
         return state.faces + (roller[:, None] & shown[None, :]).astype(jnp.int32)
 
     def _returns(self, state: LiarsDiceState) -> Float[Array, " P"]:
-        """The actor calls the last bid: does it hold?"""
+        """The payoffs after the actor has called the last bid."""
         faces = jnp.arange(self.sides, dtype=jnp.int32)
         counts = (faces == state.last_bid % self.sides) | (faces == self.sides - 1)
         matches = jnp.sum(jnp.where(counts[None, :], state.faces, 0), dtype=jnp.int32)
@@ -129,7 +129,9 @@ class LiarsDice(Game):
         return jnp.where(holds, bidder - caller, caller - bidder)
 
     def information_state(self, state: LiarsDiceState, player: int) -> Int[Array, " L"]:
-        """Number of dice rolled, the own dice (none before the last of them), the actions."""
+        """Number of dice rolled, the own dice (none before the last of them is rolled), the
+        actions.
+        """
         weights = jnp.array([(self.dice + 1) ** face for face in range(self.sides)], jnp.int32)
         own = jnp.sum(self._seen(state, player) * weights, dtype=jnp.int32)
         return jnp.concatenate([jnp.stack([state.num_rolled, own]), state.bids])
@@ -139,7 +141,7 @@ class LiarsDice(Game):
         return jnp.concatenate([state.num_rolled[None], state.bids])
 
     def features(self, state: LiarsDiceState, player: int) -> Float[Array, " F"]:
-        """Fraction of the own dice that show each face, then a bit per action taken."""
+        """The fraction of the own dice that show each face, then a bit for each action taken."""
         own = self._seen(state, player).astype(float) / self.dice
         return jnp.concatenate([own, self._taken(state).astype(float)])
 
@@ -160,12 +162,12 @@ class LiarsDice(Game):
         return "liar" if action == self._liar else f"{quantity + 1}-{face + 1}"
 
     def _seen(self, state: LiarsDiceState, player: int) -> Int[Array, " S"]:
-        """The own dice by face, all zero until the last of them is rolled."""
+        """The own dice by face; all zero until the last of them is rolled."""
         looks = state.num_rolled >= (player + 1) * self.dice
         return jnp.where(looks, state.faces[player], 0)
 
     def _taken(self, state: LiarsDiceState) -> Int[Array, " A"]:
-        """1 for each action taken so far, else 0."""
+        """1 for each action that was taken, else 0."""
         places = jnp.arange(_PER_WORD, dtype=jnp.int32)
         return ((state.bids[:, None] >> places[None, :]) & 1).ravel()[: self.num_actions]
 
@@ -173,5 +175,5 @@ class LiarsDice(Game):
 def _add(bids: Int[Array, " W"], action: Int[Array, ""]) -> Int[Array, " W"]:
     """The set of bids with `action` added."""
     word = jnp.arange(bids.shape[0], dtype=jnp.int32) == action // _PER_WORD
-    one = jnp.int32(1) << (action % _PER_WORD)
-    return jnp.where(word, bids | one, bids)
+    bit = jnp.int32(1) << (action % _PER_WORD)
+    return jnp.where(word, bids | bit, bids)

@@ -1,7 +1,7 @@
 """Two-player zero-sum matrix games, played in turn: the second player does not see the first move.
 
 `MatrixGame` serves any payoff matrix. Matching pennies and rock-paper-scissors are OpenSpiel's
-`matrix_mp` and `matrix_rps` behind its turn-based wrapper; both moves are public at the end.
+`matrix_mp` and `matrix_rps` in its turn-based form; both moves become public at the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MatrixState(State):
 
 @dataclasses.dataclass(frozen=True)
 class MatrixGame(Game):
-    """Player 0 chooses the row, then player 1 the column; subclasses give the table."""
+    """Player 0 chooses a row, then player 1 a column; subclasses give the payoffs."""
 
     payoffs: ClassVar[tuple[tuple[float, ...], ...]]  # A rows of A payoffs to player 0
     action_names: ClassVar[tuple[str, ...]]  # A names

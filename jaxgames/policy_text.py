@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import Game
-from jaxgames.game_tree import GameTree
-from jaxgames.histories import states_at
+from jaxgames.game_tree import GameTree, states_at
 
 
 def policy_rows(

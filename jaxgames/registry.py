@@ -66,7 +66,11 @@ def register(name: str, *aliases: str) -> Callable[[T], T]:
 
 
 def registered() -> tuple[str, ...]:
-    """Returns the names of all registered games, sorted; aliases are left out."""
+    """Lists the registered games.
+
+    Returns:
+      Their names, sorted; aliases are left out.
+    """
     return tuple(sorted(_GAMES))
 
 

@@ -1,7 +1,7 @@
 """Tic-tac-toe: three in a row on a board of 3 x 3 cells.
 
 Player 0 draws crosses, player 1 noughts. Actions 0..8 are the cells, row by row, as in OpenSpiel's
-`tic_tac_toe`. Everything is public, so both players' information state is the list of moves.
+`tic_tac_toe`. Nothing is hidden, so both players' information state is the list of moves.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LINES = (
 class TicTacToeState(State):
     """The board, and the moves in order."""
 
-    board: Array  # [9] int32: the player who drew there, or EMPTY
-    moves: Array  # [9] int32 cells in the order they were taken, EMPTY where none was
+    board: Array  # [9] int32: the player whose mark is in the cell, or EMPTY
+    moves: Array  # [9] int32: the cells in the order of play, EMPTY after the last move
 
 
 @register("tic_tac_toe")
 @dataclasses.dataclass(frozen=True)
 class TicTacToe(Game):
-    """No parameters."""
+    """The game has no parameters."""
 
     @property
     def num_players(self) -> int:

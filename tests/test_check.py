@@ -249,10 +249,10 @@ BROKEN = {
     SinglePrecision: r"state.returns is float32\(2,\), not float64\(2,\)",
     GrowingState: r"step changes the type of state.moves: int32\(3,\) -> int32\(4,\)",
     WeaklyTyped: r"step changes the type of state.actor: int32\(\) -> weak int32\(\)",
-    ScalarKey: "information_state is no vector of type integer",
-    FloatKey: "information_state is no vector of type integer",
+    ScalarKey: "information_state is .*not a vector of type integer",
+    FloatKey: "information_state is .*not a vector of type integer",
     UnequalFeatures: "features differs in shape or dtype by player",
-    UnknownActor: r"actor is no player, CHANCE or TERMINAL after moves \[\d, 1\]",
+    UnknownActor: r"actor is not a player, CHANCE or TERMINAL after moves \[\d, 1\]",
     NoLegalAction: r"the player to act has no legal action after moves \[\d, 1\]",
     LegalAtTheEnd: r"legal is not all False though no player acts after moves \[",
     NegativeChance: r"chance_probs has a negative entry after moves \[\]",
@@ -274,8 +274,8 @@ BROKEN = {
     CountsItsCalls: "batched and single steps differ after moves",
     OtherUnderJit: "steps with and without jit differ after moves",
     DependsOnPrecision: "float64 and float32 differ: .states.returns",
-    EqualNames: r"equal names of moves \['move', 'move'\]",
-    NoPicture: "render or action_name gives no string",
+    EqualNames: r"different moves have equal names \['move', 'move'\]",
+    NoPicture: "render or action_name does not return a string",
 }
 
 

@@ -12,7 +12,7 @@ from sampling_cases import (
 )
 
 from jaxgames.core import TERMINAL
-from jaxgames.histories import states_at
+from jaxgames.game_tree import states_at
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling import episodes, uct

@@ -11,8 +11,7 @@ from holdem_reference import LEDUC, NO_LIMIT
 
 from jaxgames import enumerate_game
 from jaxgames.core import TERMINAL
-from jaxgames.game_tree import levels
-from jaxgames.histories import states_at
+from jaxgames.game_tree import levels, states_at
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING, limit_holdem
 from solvers import aivat

@@ -62,12 +62,12 @@ def test_checked_step_gives_the_step():
         (
             [],
             3,
-            r"3 is no legal outcome of chance \(legal: 0 \(deal 0\), 1 \(deal 1\), 2 \(deal 2\)",
+            r"3 is not a legal outcome of chance \(legal: 0 \(deal 0\), 1 \(deal 1\), 2 \(deal 2\)",
         ),
-        ([1], 1, r"1 is no legal outcome of chance \(legal: 0 \(deal 0\), 2 \(deal 2\)\)"),
-        ([1, 0], 2, r"2 is no legal action for player 0 \(legal: 0 \(pass\), 1 \(bet\)\)"),
-        ([1, 0], -1, "-1 is no legal action for player 0"),
-        ([1, 0, 1, 0], 1, "action 1 is illegal, the game is over"),
+        ([1], 1, r"1 is not a legal outcome of chance \(legal: 0 \(deal 0\), 2 \(deal 2\)\)"),
+        ([1, 0], 2, r"2 is not a legal action for player 0 \(legal: 0 \(pass\), 1 \(bet\)\)"),
+        ([1, 0], -1, "-1 is not a legal action for player 0"),
+        ([1, 0, 1, 0], 1, "action 1 is illegal: the game is over"),
     ],
 )
 def test_checked_step_refuses_an_illegal_move(moves, illegal, message):

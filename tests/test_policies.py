@@ -118,7 +118,9 @@ HIDDEN, OPEN = PENNIES.format('1 "first"'), PENNIES.format('2 "second"')
 def test_information_states_must_agree():
     ours, theirs = parse_efg(OPEN, name="open").tree, pyspiel.load_efg_game(HIDDEN)
     policies = random_policies(ours)
-    with pytest.raises(ValueError, match=r"open: OpenSpiel's information state '.*' is several"):
+    with pytest.raises(
+        ValueError, match=r"open: OpenSpiel's information state '.*' is more than one"
+    ):
         to_openspiel_policy(ours, policies, theirs)
     ours, theirs = parse_efg(HIDDEN, name="hidden").tree, pyspiel.load_efg_game(OPEN)
     copying = TabularPolicy(theirs)

@@ -11,7 +11,7 @@ from response_cases import beliefs_by_hand, best_values, solved, uniform, value
 from sampling_cases import compiled
 
 from jaxgames.core import TERMINAL, record
-from jaxgames.histories import states_at
+from jaxgames.game_tree import states_at
 from jaxgames.kuhn import BET, PASS
 from jaxgames.registry import make
 from solvers.approximate_best_response import opponents, posterior, response_matches

@@ -15,8 +15,7 @@ from sampling_cases import (
 )
 
 from jaxgames.core import TERMINAL
-from jaxgames.game_tree import enumerate_game
-from jaxgames.histories import states_at
+from jaxgames.game_tree import enumerate_game, states_at
 from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sampling.decision_tree import split_by_player

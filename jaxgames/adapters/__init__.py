@@ -1,12 +1,16 @@
 """Adapters: games of other libraries as games of this one, and policies back to them.
 
-    from jaxgames.adapters import from_efg, from_openspiel, from_pgx
-
 - `from_efg`: an extensive-form game in a Gambit file; also `jaxgames.make("efg:FILE")`.
 - `from_openspiel`: a game of OpenSpiel; also `jaxgames.make("openspiel:NAME")`.
 - `from_pgx`: a perfect-information game of pgx; also `jaxgames.make("pgx:NAME")`.
 
 Each function is imported on first use, so that none of the libraries need be installed.
+
+Example:
+
+    >>> from jaxgames.adapters import from_openspiel
+    >>> from_openspiel("kuhn_poker").tree.num_histories
+    58
 """
 
 from __future__ import annotations

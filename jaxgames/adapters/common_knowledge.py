@@ -1,8 +1,9 @@
-"""What players know at each history, where a game tells it only at decisions or only to players.
+"""Information states and public states of games from libraries that give only part of them.
 
-`complete` finds each player's information states at the histories where another player or chance
-acts; `common_knowledge` the public states, which no library but ours gives: the classes of
-histories that are linked by chains of "some player cannot tell these two apart".
+Some libraries tell what a player knows only where it acts. `complete_information_states` adds the
+player's information states at the other histories. No adapted library gives public states:
+`common_knowledge_classes` computes them as the classes of histories that are linked by chains of
+"some player cannot distinguish these two".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 
 from jaxgames.game_tree import GameTree, make_game_tree
 
-UNKNOWN = -1  # label of a history where a player's information is not given
+UNKNOWN = -1  # the label where a player's information is not given
 
 
 def complete_tree(
@@ -31,10 +32,24 @@ def complete_tree(
     labels: Int[np.ndarray, "H P"],
     game: str,
 ) -> GameTree:
-    """The tree of a table of histories, from what its players were told (`labels`).
+    """Builds a game tree from a table of histories and what the players were told at each.
 
-    As `make_game_tree`, with information states by `complete`, public states by
-    `common_knowledge`.
+    Args:
+      parent: as for `make_game_tree`.
+      parent_action: as for `make_game_tree`.
+      depth: number of moves before each history.
+      actor: as for `make_game_tree`.
+      legal: as for `make_game_tree`.
+      chance_prob: as for `make_game_tree`.
+      returns: as for `make_game_tree`.
+      labels: as for `complete_information_states`.
+      game: the name of the game, for messages.
+
+    Returns:
+      The tree.
+
+    Raises:
+      ValueError: as `make_game_tree`.
     """
     states = complete_information_states(
         parent=parent, parent_action=parent_action, depth=depth, actor=actor, labels=labels
@@ -60,14 +75,24 @@ def complete_information_states(
     actor: Int[np.ndarray, " H"],
     labels: Int[np.ndarray, "H P"],
 ) -> Int[np.ndarray, "H P"]:
-    """Information states of every player at every history, arbitrarily numbered.
+    """Numbers the information states of every player at every history.
 
-    The histories are in breadth-first order. `labels` numbers what each player was told, UNKNOWN
-    where that is not given; at the player's own decisions it is given and kept as it is (a label
-    may even span depths). Elsewhere a player knows what it knew before, its own last action, whose
-    turn it is and what it was told. Where that is unknown: at once, not later, what will tell
-    apart its next decisions; if it never acts again, the last action of a player. All this is
-    taken back as far as a later decision of the player shows that it was not known.
+    At its own decisions a player's information state is the label. Elsewhere it consists of what
+    the player knew before, its own last action, who acts, and the label. Where there is no label,
+    the player is taken to learn at once what will distinguish its next decisions; if it never acts
+    again, it sees the last action of a player. What a later decision of the player shows not to be
+    known is removed.
+
+    Args:
+      parent: histories in breadth-first order, as for `make_game_tree`.
+      parent_action: as for `make_game_tree`.
+      depth: number of moves before each history.
+      actor: as for `make_game_tree`.
+      labels: a number for what each player was told, UNKNOWN where it is not given. It must be
+        given at the player's own decisions, and may be the same at different depths.
+
+    Returns:
+      Numbers of information states, in no particular order.
     """
     levels = _levels(depth)
     by_player = (actor[parent] >= 0) & (parent >= 0)
@@ -75,10 +100,10 @@ def complete_information_states(
     columns = []
     for player in range(labels.shape[1]):
         label, own = labels[:, player], actor == player
-        told = _dense(label, actor, np.where(label == UNKNOWN, last, -1))
-        group = _groups(levels, parent, own, told, label != UNKNOWN)
+        observed = _dense(label, actor, np.where(label == UNKNOWN, last, -1))
+        group = _groups(levels, parent, own, observed, label != UNKNOWN)
         known = np.zeros(len(parent), np.int64)
-        known[own] = 2 * label[own]  # even: decisions; odd: the rest
+        known[own] = 2 * label[own]  # even numbers for decisions, odd ones for the rest
         count = 0
         for rows in levels:
             rest = np.arange(rows.start, rows.stop)[~own[rows]]
@@ -94,17 +119,30 @@ def complete_information_states(
 def common_knowledge_classes(
     depth: Int[np.ndarray, " H"], information_state: Int[np.ndarray, "H P"]
 ) -> Int[np.ndarray, " H"]:
-    """Public states: numbers of the finest classes, within one depth, that no player's
-    information state cuts."""
+    """Numbers the public states: histories among which it is common knowledge that the game is.
+
+    They are the finest classes of histories of one depth such that no information state of any
+    player has histories in two of them.
+
+    Args:
+      depth: number of moves before each history.
+      information_state: numbers of the information states by history and player.
+
+    Returns:
+      The number of each history's class.
+    """
     rows = np.arange(len(depth))
     edges = [(rows, _dense(depth, column)) for column in information_state.T]
     return _components(len(depth), edges)
 
 
-def _groups(levels, parent, own, told, known):
-    """Per level, from the last to the first, classes of histories which the player must not tell
-    apart: it was told the same, or children that matter are in one class."""
-    alive = own.copy()  # the player acts here or further down
+def _groups(levels, parent, own, observed, known):
+    """Classes of histories of each depth that a player must not distinguish.
+
+    Two histories are in one class if the player was told the same there, or if children at which it
+    still acts later are in one class. Computed from the last depth to the first.
+    """
+    alive = own.copy()  # whether the player acts here or later
     group = np.zeros(len(parent), np.int64)
     below = slice(0, 0)
     for rows in reversed(levels):
@@ -113,7 +151,7 @@ def _groups(levels, parent, own, told, known):
         alive[parent[deep]] = True
         sure = here[known[here] | ~alive[here]]
         edges = [
-            (sure - rows.start, _dense(told[sure])),
+            (sure - rows.start, _dense(observed[sure])),
             (parent[deep] - rows.start, group[deep]),
         ]
         group[rows] = _components(len(here), edges)
@@ -122,19 +160,21 @@ def _groups(levels, parent, own, told, known):
 
 
 def _components(count, edges):
-    """Connected components of `count` things; things with one key in one list are connected."""
+    """Connected components of `count` items; items that share a key in one of the lists are
+    connected.
+    """
     size, rows, columns = count, [], []
-    for things, keys in edges:
-        rows.append(things)
+    for items, keys in edges:
+        rows.append(items)
         columns.append(keys + size)
         size += 1 + int(keys.max(initial=-1))
-    things, keys = np.concatenate(rows), np.concatenate(columns)
-    graph = coo_array((np.ones(len(things), bool), (things, keys)), shape=(size, size))
+    items, keys = np.concatenate(rows), np.concatenate(columns)
+    graph = coo_array((np.ones(len(items), bool), (items, keys)), shape=(size, size))
     return connected_components(graph, directed=False)[1][:count].astype(np.int64)
 
 
 def _dense(*columns):
-    """Numbers from 0 of the distinct tuples `(columns[0][k], columns[1][k], ...)`."""
+    """Numbers, from 0, of the distinct tuples `(columns[0][k], columns[1][k], ...)`."""
     number = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         part = np.unique(column, return_inverse=True)[1]
@@ -144,6 +184,6 @@ def _dense(*columns):
 
 
 def _levels(depth):
-    """The slice of rows of each depth."""
+    """The rows of each depth, as slices."""
     starts = np.searchsorted(depth, np.arange(depth[-1] + 2))
     return [slice(int(a), int(b)) for a, b in itertools.pairwise(starts)]

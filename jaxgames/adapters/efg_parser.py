@@ -1,9 +1,8 @@
 """Parser of Gambit's extensive-form files (.efg).
 
-Source: Gambit's documentation, "The extensive game (.efg) file format", and its own reader.
-
-A file lists the nodes of the tree in prefix order. White space has no meaning outside quotes.
-Parsing is strict: what the documentation calls an error is one here, with the line and what was
+Source: Gambit's documentation, "The extensive game (.efg) file format", and Gambit's own reader. A
+file lists the nodes of the tree in prefix order; white space has no meaning outside of quotes. The
+parser is strict: it refuses what the documentation calls an error, with the line and what was
 expected.
 """
 
@@ -25,14 +24,16 @@ _NUMBER = re.compile(
 
 @dataclasses.dataclass
 class EfgNode:
-    parent: int  # place of the parent in the list of nodes
-    action: int  # the branch of the parent
+    """A node of the tree, as the file describes it."""
+
+    parent: int  # index of the parent in the list of nodes
+    action: int  # index of the parent's branch that leads here
     depth: int
-    payoffs: tuple[Fraction, ...]  # [P] sum of the outcomes on the way, this node's included
+    payoffs: tuple[Fraction, ...]  # [P] sum of the outcomes on the way, with this node's
     actor: int
     information_set: int = 0
     actions: tuple[str, ...] = ()
-    probabilities: tuple[Fraction, ...] = ()  # of chance
+    probabilities: tuple[Fraction, ...] = ()  # of the actions, at chance nodes
 
 
 class EfgParser:
@@ -46,7 +47,7 @@ class EfgParser:
         self._tokenize(text)
 
     def header(self):
-        """Title and names of the players."""
+        """Reads the title and the names of the players."""
         for word in ("EFG", "2"):
             if self.take("word", f"{word!r} (a file begins with: EFG 2 R)") != word:
                 self.fail(f"expected {word!r} (a file begins with: EFG 2 R)", back=1)
@@ -58,12 +59,12 @@ class EfgParser:
         while not self.at("mark", "}"):
             players.append(self.take("text", "the name of a player in quotes or '}'"))
         self.place += 1
-        if self.at("text"):  # the comment
+        if self.at("text"):  # an optional comment
             self.place += 1
         return title, tuple(players)
 
     def body(self, num_players):
-        """All nodes, in prefix order."""
+        """Reads all nodes, in prefix order."""
         nodes = []
         pending = [(NO_PARENT, -1, 0, (Fraction(0),) * num_players)]
         while pending:
@@ -82,6 +83,7 @@ class EfgParser:
         return nodes
 
     def node(self, parent, action, depth, payoffs):
+        """Reads one node."""
         kind = self.take("word", "a node: c, p or t")
         if kind not in ("c", "p", "t"):
             self.fail("expected a node: c, p or t", back=1)
@@ -99,7 +101,10 @@ class EfgParser:
         return node
 
     def information_set(self, key):
-        """Actions and, of chance, probabilities; told where the set first appears."""
+        """Reads the actions and, for chance, the probabilities of an information set.
+
+        A file gives them where the set first appears.
+        """
         chance = key[0] == CHANCE
         what = f"information set {key[1]} of {'chance' if chance else f'player {key[0] + 1}'}"
         if not self.at("text"):
@@ -122,7 +127,9 @@ class EfgParser:
         return self.sets[key][1:]
 
     def outcome(self, num_players):
-        """Payoffs of the node's own outcome; told where the outcome first appears."""
+        """Reads the payoffs of a node's own outcome; a file gives them where the outcome first
+        appears.
+        """
         number = self.integer("the number of an outcome", 0)
         what = f"outcome {number}"
         if not self.at("text"):
@@ -144,25 +151,30 @@ class EfgParser:
         return self.outcomes[number][1]
 
     def define(self, table, key, value, what, first):
+        """Records a definition; a repeated one must be equal."""
         if table.setdefault(key, value) != value:
             self.fail(f"expected {what} as it was defined before", back=self.place - first)
 
     def at(self, kind, value=None):
-        found = self.tokens[self.place]
-        return found[0] == kind and value in (None, found[1])
+        """Whether the next token is of this kind (and value)."""
+        token = self.tokens[self.place]
+        return token[0] == kind and value in (None, token[1])
 
     def take(self, kind, expected):
+        """Reads a token of this kind."""
         if not self.at(kind):
             self.fail(f"expected {expected}")
         self.place += 1
         return self.tokens[self.place - 1][1]
 
     def mark(self, value, expected):
+        """Reads a bracket or comma."""
         if not self.at("mark", value):
             self.fail(f"expected {value!r}, {expected}")
         self.place += 1
 
     def number(self, expected, least=None):
+        """Reads a number, exactly."""
         word = self.take("word", expected)
         try:
             value = Fraction(word) if _NUMBER.fullmatch(word) else None
@@ -174,6 +186,7 @@ class EfgParser:
         return value
 
     def integer(self, expected, least, most=None):
+        """Reads an integer in a range."""
         word = self.take("word", expected)
         if not re.fullmatch(r"\d{1,9}", word) or not least <= int(word) <= (most or int(word)):
             allowed = f"from {least} to {most}" if most else f"at least {least}"
@@ -181,12 +194,14 @@ class EfgParser:
         return int(word)
 
     def fail(self, message, back=0):
+        """Raises the error for the token at `place - back`."""
         kind, value, line = self.tokens[self.place - back]
         label = " ".join(value.split())[:60]  # a message is one line
-        found = {"end": "the end of the file", "text": f'"{label}"'}.get(kind, f"'{label}'")
-        raise ValueError(f"{self.name}, line {line}: {message}; found {found}")
+        actual = {"end": "the end of the file", "text": f'"{label}"'}.get(kind, f"'{label}'")
+        raise ValueError(f"{self.name}, line {line}: {message}; found {actual}")
 
     def _tokenize(self, text):
+        """Splits the text into tokens."""
         place, line = 0, 1
         while place < len(text):
             match = _TOKEN.match(text, place)

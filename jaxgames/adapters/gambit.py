@@ -16,7 +16,7 @@ from jaxgames.game_tree import MAX_HISTORIES, NO_PARENT, GameTree
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class GambitGame(TabularGame):
-    """A game read from a file; it knows its title and the names of players and actions."""
+    """A game that was read from a file, with its title and the names of players and actions."""
 
     title: str
     players: tuple[str, ...]  # [P]
@@ -24,16 +24,24 @@ class GambitGame(TabularGame):
 
     def _action_name(self, row: int, action: int) -> str:
         names = self.actions[row]
-        # labels may be empty or alike
+        # names may be empty or repeated
         return names[action] if names.count(names[action]) == 1 else f"{action} {names[action]}"
 
 
 def from_efg(path: str | pathlib.Path, *, max_histories: int = MAX_HISTORIES) -> GambitGame:
-    """The game in a Gambit file; actions and chance outcomes are numbered by position.
+    """Reads the game in a Gambit file.
 
-    See `parse_efg`.
+    Actions and chance outcomes are numbered by their position in the file; see `parse_efg`.
+
+    Args:
+      path: the file.
+      max_histories: the limit on the number of nodes.
+
+    Returns:
+      The game.
 
     Raises:
+      TreeTooLargeError: the file has more than `max_histories` nodes.
       ValueError: the file cannot be read, is not valid, or recall is imperfect.
     """
     try:
@@ -46,14 +54,23 @@ def from_efg(path: str | pathlib.Path, *, max_histories: int = MAX_HISTORIES) ->
 
 
 def parse_efg(text: str, *, name: str, max_histories: int = MAX_HISTORIES) -> GambitGame:
-    """The game in the text of a Gambit file; `name` stands for it in messages.
+    """Reads the game in the text of a Gambit file.
 
-    Payoffs at inner nodes are added to those further down. Branches of probability 0 are left out.
-    The format tells only what the player to act knows: see `knowledge.complete` for the others.
+    Payoffs at inner nodes are added to those further down, and branches of probability 0 are left
+    out. The format tells only what the player to act knows; `complete_information_states` adds the
+    rest.
+
+    Args:
+      text: the text.
+      name: the name of the game, for messages.
+      max_histories: the limit on the number of nodes.
+
+    Returns:
+      The game.
 
     Raises:
       TreeTooLargeError: more than `max_histories` nodes.
-      ValueError: the text is not valid (with the line), or recall is imperfect.
+      ValueError: the text is not valid (the message names the line), or recall is imperfect.
     """
     parser = EfgParser(text, name, max_histories)
     title, players = parser.header()
@@ -65,7 +82,7 @@ def parse_efg(text: str, *, name: str, max_histories: int = MAX_HISTORIES) -> Ga
 
 
 def _breadth_first(nodes):
-    """The nodes that can be reached, with parents numbered in the new order."""
+    """The nodes that can be reached, in breadth-first order, with parents renumbered."""
     reached = []
     for node in nodes:  # parents before children
         above = nodes[node.parent] if node.depth else None
@@ -78,6 +95,7 @@ def _breadth_first(nodes):
 
 
 def _tree(nodes: list[EfgNode], num_players: int, name: str) -> GameTree:
+    """The game tree of the nodes."""
     actor = np.array([node.actor for node in nodes])
     sizes = np.array([len(node.actions) if node.actor >= 0 else 0 for node in nodes])
     labels = np.full((len(nodes), num_players), UNKNOWN)

@@ -1,4 +1,4 @@
-"""Games of OpenSpiel (Lanctot et al. 2019), walked once through `pyspiel` into a table."""
+"""Games of OpenSpiel (Lanctot et al. 2019), read once through `pyspiel` into a table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError as error:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OpenSpielGame(TabularGame):
-    """A game of OpenSpiel as a table; rendering and names of actions are OpenSpiel's."""
+    """A game of OpenSpiel as a table; OpenSpiel draws its states and names its actions."""
 
     spiel: Any  # the sequential `pyspiel.Game`
 
@@ -35,7 +35,7 @@ class OpenSpielGame(TabularGame):
         return str(self.spiel_state(int(state.history)))
 
     def spiel_state(self, row: int) -> Any:
-        """OpenSpiel's state at a history."""
+        """Returns OpenSpiel's state at a history."""
         state = self.spiel.new_initial_state()
         for step in self.path(row):
             state.apply_action(int(self.tree.parent_action[step]))
@@ -47,34 +47,46 @@ class OpenSpielGame(TabularGame):
 
 
 def from_openspiel(game: Any, *, max_histories: int = MAX_HISTORIES) -> OpenSpielGame:
-    """A game of OpenSpiel, given as a `pyspiel.Game` or by name: `"leduc_poker(players=3)"`.
+    """Reads a game of OpenSpiel.
 
     Actions, chance outcomes and players keep their numbers; simultaneous games are played turn by
-    turn. Information states are OpenSpiel's strings; as these often do not tell whose turn it is,
-    and may be lacking where others act, they are completed by `knowledge.complete`. What they tell
-    after the end (the result, say) is left out: no play depends on it.
+    turn. Information states are OpenSpiel's strings, completed by `complete_information_states`:
+    the strings often do not tell whose turn it is, and may be missing where other players act. What
+    they tell after the end of the game (such as the result) is left out, as no play depends on it.
+
+    Args:
+      game: a `pyspiel.Game`, or its name: `"leduc_poker(players=3)"`.
+      max_histories: the limit on the size of the tree.
+
+    Returns:
+      The game.
 
     Raises:
       TreeTooLargeError: more than `max_histories` histories.
-      ValueError: unknown game, mean-field or sampled chance, no information states, or imperfect
-        recall.
+      ValueError: an unknown game, a mean-field game, sampled chance, no information states, or
+        imperfect recall.
     """
     spiel = sequential(load_spiel(game) if isinstance(game, str) else game)
     name = f"openspiel:{spiel}"
     estimate = _estimate(spiel)
     if estimate > 4 * max_histories:  # the estimate is noisy; near the limit count exactly
         raise too_large(name, estimate, max_histories)
-    walk = _HistoryTable(spiel, name)
+    table = _HistoryTable(spiel, name)
     states = [spiel.new_initial_state()]
     while states:
-        states = walk.level(states)
-        if len(walk.actor) + len(states) > max_histories:
-            raise too_large(name, max(estimate, len(walk.actor) + len(states)), max_histories)
-    return OpenSpielGame(tree=walk.tree(), spiel=spiel)
+        states = table.level(states)
+        count = len(table.actor) + len(states)
+        if count > max_histories:
+            raise too_large(name, max(estimate, count), max_histories)
+    return OpenSpielGame(tree=table.tree(), spiel=spiel)
 
 
 def load_spiel(name: str) -> Any:
-    """OpenSpiel's game of this name; `ValueError` if there is none."""
+    """Returns OpenSpiel's game of a name.
+
+    Raises:
+      ValueError: OpenSpiel has no such game, or refuses its parameters.
+    """
     known = pyspiel.registered_names()
     short = name.partition("(")[0].strip()
     if short not in known:
@@ -88,8 +100,11 @@ def load_spiel(name: str) -> Any:
 
 
 def sequential(spiel: Any) -> Any:
-    """`spiel`, or its turn-based form if moves are simultaneous; refuses what is no finite tree
-    of information states."""
+    """Returns a game of OpenSpiel, in turn-based form if its moves are simultaneous.
+
+    Raises:
+      ValueError: the game has no finite tree of information states.
+    """
     kind = spiel.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ValueError(f"openspiel:{spiel}: mean-field games have no game tree")
@@ -103,16 +118,16 @@ def sequential(spiel: Any) -> Any:
 
 
 class _HistoryTable:
-    """The histories found so far, in breadth-first order, one list per column."""
+    """The histories so far, in breadth-first order, one list per column."""
 
     def __init__(self, spiel, name):
         self.spiel, self.name = spiel, name
         self.parent, self.parent_action, self.chance_prob = [NO_PARENT], [-1], [1.0]
         self.depth, self.actor, self.legal, self.returns, self.labels = [], [], [], [], []
-        self.numbers = [{} for _ in range(spiel.num_players())]  # of the strings, per player
+        self.numbers = [{} for _ in range(spiel.num_players())]  # by player: string -> label
 
     def level(self, states):
-        """Records all histories of one depth; returns those of the next."""
+        """Records all histories of one depth, and returns those of the next."""
         depth = self.depth[-1] + 1 if self.depth else 0
         below = []
         for state in states:
@@ -122,9 +137,9 @@ class _HistoryTable:
             self.depth.append(depth)
             self.returns.append(state.returns() if actor == TERMINAL else None)
             self.labels.append([self._label(state, actor, p) for p in range(len(self.numbers))])
-            found = moves_of(state, actor)
-            self.legal.append([action for action, _ in found] if actor >= 0 else [])
-            for action, probability in found:
+            moves = moves_of(state, actor)
+            self.legal.append([action for action, _ in moves] if actor >= 0 else [])
+            for action, probability in moves:
                 self.parent.append(row)
                 self.parent_action.append(action)
                 self.chance_prob.append(probability)
@@ -132,6 +147,7 @@ class _HistoryTable:
         return below
 
     def tree(self) -> GameTree:
+        """The game tree of the recorded histories."""
         count, players = len(self.actor), len(self.numbers)
         legal = np.zeros((count, self.spiel.num_distinct_actions()), bool)
         rows = np.repeat(np.arange(count), [len(actions) for actions in self.legal])
@@ -144,12 +160,15 @@ class _HistoryTable:
             actor=np.array(self.actor),
             legal=legal,
             chance_prob=np.array(self.chance_prob),
-            returns=np.array([nothing if found is None else found for found in self.returns]),
+            returns=np.array([nothing if row is None else row for row in self.returns]),
             labels=np.array(self.labels),
             game=self.name,
         )
 
     def _label(self, state, actor, player):
+        """The number of what a player is told at a state; UNKNOWN where OpenSpiel does not tell
+        it.
+        """
         if actor == TERMINAL:
             return UNKNOWN
         try:
@@ -163,7 +182,7 @@ class _HistoryTable:
 
 
 def moves_of(state: Any, actor: int) -> list[tuple[int, float]]:
-    """The moves at a state of OpenSpiel with their probabilities, 1 for those of players."""
+    """Returns the moves at a state of OpenSpiel with their probabilities (1 for players' moves)."""
     if actor == TERMINAL:
         return []
     if actor == CHANCE:
@@ -172,20 +191,21 @@ def moves_of(state: Any, actor: int) -> list[tuple[int, float]]:
 
 
 def actor_of(state: Any) -> int:
-    """A player's number, CHANCE or TERMINAL."""
+    """Returns who acts at a state of OpenSpiel: a player's number, CHANCE or TERMINAL."""
     if state.is_terminal():
         return TERMINAL
     return CHANCE if state.is_chance_node() else state.current_player()
 
 
 def _estimate(spiel, num_probes=64):
-    """Unbiased estimate of the number of histories by random probes (Knuth 1975)."""
+    """Estimates the number of histories by random probes, without bias (Knuth 1975)."""
     generator = random.Random(0)
     total = sum(_probe(spiel, generator) for _ in range(num_probes))
     return min(total / num_probes, 1e300)
 
 
 def _probe(spiel, generator):
+    """One probe of `_estimate`."""
     state, width, total = spiel.new_initial_state(), 1.0, 1.0
     while not state.is_terminal():
         moves = state.legal_actions()

@@ -1,7 +1,8 @@
-"""Policies of game trees as tabular policies of OpenSpiel, and back.
+"""Policies of a game tree as tabular policies of OpenSpiel, and back.
 
-Both trees are walked in step, matched by the numbers of actions and chance outcomes: the tree may
-come from `from_openspiel`, or from a native game that numbers its moves as OpenSpiel does.
+The tree and OpenSpiel's game are walked in step, matched by the numbers of actions and chance
+outcomes. So the tree may come from `from_openspiel`, or from a native game that numbers its moves
+as OpenSpiel does.
 """
 
 from __future__ import annotations
@@ -20,44 +21,56 @@ from jaxgames.game_tree import GameTree, check_policies
 def to_openspiel_policy(
     tree: GameTree, policies: Sequence[Float[np.ndarray | Array, "_ _"]], pyspiel_game: Any
 ) -> Any:
-    """The `open_spiel.python.policy.TabularPolicy` that plays `policies[p]` for every player p.
+    """Converts policies of a tree into OpenSpiel's.
 
-    `policies[p]` is `[num_decisions[p], A]`, rows sum to 1. `pyspiel_game` is a game or its name;
-    of a simultaneous game, the policy is one for its turn-based form.
+    Args:
+      tree: the game tree.
+      policies: for each player p an array `[D_p, A]`, rows summing to 1.
+      pyspiel_game: the game or its name; for a simultaneous game, its turn-based form is used.
+
+    Returns:
+      The `open_spiel.python.policy.TabularPolicy` that plays `policies[p]` for every player p.
 
     Raises:
-      ValueError: a policy has the wrong shape or is none, or the games differ (and where).
+      ValueError: the policies are not policies of the tree, or the games differ (the message says
+        where).
     """
     from open_spiel.python.policy import TabularPolicy
 
     policies = [np.asarray(policy) for policy in policies]
     check_policies(tree, policies)
     spiel = _game(pyspiel_game)
-    found = TabularPolicy(spiel)
-    sets = {}  # OpenSpiel's information states: ours
+    result = TabularPolicy(spiel)
+    sets = {}  # OpenSpiel's information state -> ours
     for row, state in _walk(tree, spiel):
         player = int(tree.actor[row])
         ours = int(tree.information_state[row, player])
         key = state.information_state_string(player)
         if sets.setdefault(key, (player, ours)) != (player, ours):
             raise ValueError(
-                f"{tree.game}: OpenSpiel's information state {key!r} is several of the tree"
+                f"{tree.game}: OpenSpiel's information state {key!r} is more than one of the tree"
             )
         legal = np.flatnonzero(tree.legal[row])
-        found.policy_for_key(key)[legal] = policies[player][ours, legal]
-    return found
+        result.policy_for_key(key)[legal] = policies[player][ours, legal]
+    return result
 
 
 def from_openspiel_policy(
     tree: GameTree, openspiel_policy: Any, pyspiel_game: Any
 ) -> tuple[Float[np.ndarray, "_ A"], ...]:
-    """What a policy of OpenSpiel plays in the tree, `[num_decisions[p], A]` for every player p.
+    """Converts a policy of OpenSpiel into policies of a tree.
 
-    `openspiel_policy` is anything with `action_probabilities(state)`.
+    Args:
+      tree: the game tree.
+      openspiel_policy: anything with the method `action_probabilities(state)`.
+      pyspiel_game: the game or its name.
+
+    Returns:
+      Policies `[D_p, A]` for every player p.
 
     Raises:
-      ValueError: the games differ (and where), or the policy plays differently at two histories of
-        one information state of the tree, or its probabilities do not sum to 1.
+      ValueError: the games differ (the message says where), the policy differs between two
+        histories of one information state of the tree, or its probabilities do not sum to 1.
     """
     policies = tuple(np.zeros((count, tree.num_actions)) for count in tree.num_decisions)
     seen = [np.zeros(count, bool) for count in tree.num_decisions]
@@ -79,7 +92,7 @@ def from_openspiel_policy(
 
 
 def _walk(tree: GameTree, spiel: Any) -> Iterator[tuple[int, Any]]:
-    """Decision histories of the tree with OpenSpiel's states, depth first."""
+    """Yields the decision histories of the tree with OpenSpiel's states, depth first."""
     first = np.searchsorted(tree.parent, np.arange(tree.num_histories + 1))
     pending = [(0, spiel.new_initial_state())]
     while pending:
@@ -93,7 +106,7 @@ def _walk(tree: GameTree, spiel: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _check_same(tree, row, children, state) -> None:
-    """Actor, moves, their probabilities and returns agree."""
+    """Requires that actor, moves, their probabilities and returns agree."""
     actor = actor_of(state)
     if actor != tree.actor[row]:
         raise ValueError(_differ(tree, state, f"actor {tree.actor[row]}", actor))
@@ -109,6 +122,7 @@ def _check_same(tree, row, children, state) -> None:
 
 
 def _differ(tree, state, ours, theirs):
+    """The message for a difference between the games."""
     return (
         f"{tree.game} and OpenSpiel's {state.get_game()} differ after moves {state.history()}:"
         f" {ours} here, {theirs} there"

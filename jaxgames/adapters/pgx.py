@@ -1,7 +1,7 @@
 """Games of pgx (Koyamada et al. 2023, "Pgx: Hardware-Accelerated Parallel Game Simulators").
 
 Only two-player perfect-information games fit the contract of `Game`. Where pgx hides chance in its
-keys (cards dealt inside `init`, dice rolled inside `step`), see `adapters.simulator`.
+keys (cards dealt inside of `init`, dice rolled inside of `step`), use `adapters.pgx_simulator`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_DEPTH = {
     "connect_four": lambda num_actions: 42,
     "gardner_chess": lambda num_actions: 256,
     "go": lambda num_actions: 2 * (num_actions - 1),  # twice the number of points
-    "hex": lambda num_actions: num_actions,  # all fields and one swap
+    "hex": lambda num_actions: num_actions,  # all cells and one swap
     "othello": lambda num_actions: 120,  # 60 discs, a pass before each
     "shogi": lambda num_actions: 512,
     "tic_tac_toe": lambda num_actions: 9,
@@ -37,7 +37,7 @@ MAX_DEPTH = {
 
 @record
 class PgxState(State):
-    """A state of pgx and how it came about."""
+    """A state of pgx, and the moves that led to it."""
 
     pgx: Any  # pgx's own state
     score: Array  # [2] float: sum of the rewards so far, by seat
@@ -47,7 +47,7 @@ class PgxState(State):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PgxGame(Game):
-    """A two-player perfect-information game of pgx. Equal only to itself; see `from_pgx`."""
+    """A two-player perfect-information game of pgx; see `from_pgx`. Equal only to itself."""
 
     env: Any  # pgx.Env
     horizon: int  # episodes end after so many steps
@@ -87,7 +87,7 @@ class PgxGame(Game):
         num_steps = state.num_steps + 1
         done = after.terminated | after.truncated | (num_steps >= self.horizon)
         places = jnp.arange(self.horizon, dtype=jnp.int32)
-        found = PgxState(
+        next_state = PgxState(
             actor=jnp.where(done, TERMINAL, seat_of(after.current_player, first)),
             legal=after.legal_action_mask & ~done,
             chance_probs=jnp.zeros(1, float),
@@ -97,25 +97,27 @@ class PgxGame(Game):
             history=jnp.where(places == state.num_steps, action, state.history),
             num_steps=num_steps,
         )
-        return absorb(state, found)
+        return absorb(state, next_state)
 
     def information_state(self, state: PgxState, player: int) -> Int[Array, " L"]:
         """The public state: nothing is hidden."""
         return self.public_state(state)
 
     def public_state(self, state: PgxState) -> Int[Array, " M"]:
-        """The number of steps made, the actions."""
+        """The number of steps made, then the actions."""
         return jnp.concatenate([state.num_steps[None], state.history])
 
     def features(self, state: PgxState, player: int) -> Float[Array, " F"]:
-        """pgx's observation, flattened (shape: `env.observation_shape`), as the player to move
-        sees it, and whether that is `player`."""
+        """Encodes pgx's observation, flattened, and whether `player` is to act.
+
+        The observation is that of the player to act (its shape is `env.observation_shape`).
+        """
         turn = seat_of(state.pgx.current_player, self.root.current_player) == player
         seen = state.pgx.observation.astype(float).ravel()
         return jnp.concatenate([seen, turn.astype(float)[None]])
 
     def render(self, state: PgxState) -> str:
-        """The moves so far; pgx draws boards itself, by `state.pgx.save_svg(file)`."""
+        """Lists the moves so far; pgx itself draws boards, by `state.pgx.save_svg(file)`."""
         actions = np.asarray(state.history)[: int(state.num_steps)]
         return f"{self}: {' '.join(map(str, actions)) or 'no move yet'}"
 
@@ -127,14 +129,22 @@ class PgxGame(Game):
 
 
 def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
-    """A two-player perfect-information game of pgx, given as a `pgx.Env` or by name.
+    """Adapts a two-player perfect-information game of pgx.
 
     Player 0 moves first (pgx draws the seats at random). A game that is not over after `max_depth`
-    steps ends there with the rewards so far, in pgx's own games a draw; the default is the longest
-    possible episode of a pgx game, and must be given for environments that are not pgx's own.
+    steps ends there with the rewards so far, which in pgx's own games is a draw.
+
+    Args:
+      env: a `pgx.Env`, or its name.
+      max_depth: the largest number of steps; by default the longest possible episode, which is
+        known for pgx's own games only.
+
+    Returns:
+      The game.
 
     Raises:
-      ValueError: unknown name, not two players, hidden information, or chance.
+      ValueError: an unknown name, not two players, hidden information or chance, or an unknown
+        `max_depth`.
     """
     env = make_env(env)
     kind = kind_of(env)
@@ -145,7 +155,7 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
     if kind not in MAX_DEPTH:
         _check_no_chance(env, root)
         if max_depth is None:
-            raise ValueError(f"pgx:{env.id}: max_depth must be given, it is not known")
+            raise ValueError(f"pgx:{env.id}: max_depth must be given, as it is not known")
     if max_depth is None:
         max_depth = MAX_DEPTH[kind](root.legal_action_mask.shape[0])
     if max_depth < 1:
@@ -155,7 +165,7 @@ def from_pgx(env: Any, *, max_depth: int | None = None) -> PgxGame:
 
 @contextlib.contextmanager
 def lenient() -> Iterator[None]:
-    """Default promotion rules and 32 bits, for which pgx is written, whatever the caller's are."""
+    """Sets the default promotion rules and 32 bits, for which pgx is written, in a `with` block."""
     with (
         jax.numpy_rank_promotion("allow"),
         jax.numpy_dtype_promotion("standard"),
@@ -165,7 +175,7 @@ def lenient() -> Iterator[None]:
 
 
 def make_env(env: Any) -> Any:
-    """The environment of this name, or `env` itself if it is no name.
+    """Returns the environment of a name, or `env` itself if it is not a name.
 
     Raises:
       ValueError: no such environment.
@@ -184,19 +194,19 @@ def make_env(env: Any) -> Any:
 
 
 def kind_of(env: Any) -> str:
-    """What `MAX_DEPTH` calls this game."""
+    """Returns the key of `MAX_DEPTH` for an environment."""
     return "go" if env.id.startswith("go_") else env.id
 
 
 def seat_of(
     player: Int[ArrayLike, ""], first: Int[ArrayLike, ""], num_players: int = 2
 ) -> Int[Array, ""]:
-    """Seat of a player of pgx, counted from the one who moves first."""
+    """Returns the seat of a player of pgx, counted from the player who moves first."""
     return (jnp.asarray(player) - jnp.asarray(first)) % num_players
 
 
 def by_seat(values: Float[Array, " P"], first: Int[ArrayLike, ""]) -> Float[Array, " P"]:
-    """Entries by number of pgx's player, put in the order of the seats."""
+    """Reorders entries by pgx's players into entries by seat."""
     return jnp.roll(values, -first).astype(float)
 
 
@@ -210,13 +220,13 @@ def _check_no_chance(env, root) -> None:
         (deals.observation, root.observation),
         (deals.legal_action_mask, root.legal_action_mask),
     ]
-    if not all(bool((many == one[None]).all()) for many, one in seen):
+    if not all(bool((many == single[None]).all()) for many, single in seen):
         raise ValueError(
             f"pgx:{env.id} deals at random inside init(key), which hides chance from solvers;"
-            " jaxgames.adapters.pgx_simulator.Simulator samples it"
+            " jaxgames.adapters.pgx_simulator.PgxSimulator samples it"
         )
     if any(traced.invars[-1] is used for line in traced.eqns for used in line.invars):
         raise ValueError(
             f"pgx:{env.id} draws at random inside step, which hides chance from solvers;"
-            " jaxgames.adapters.pgx_simulator.Simulator samples it"
+            " jaxgames.adapters.pgx_simulator.PgxSimulator samples it"
         )

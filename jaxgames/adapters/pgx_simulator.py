@@ -1,8 +1,8 @@
-"""Playing games of pgx whose chance is hidden: kuhn_poker, leduc_holdem, backgammon and the like.
+"""Simulation of pgx's games with hidden chance: kuhn_poker, leduc_holdem, backgammon and the like.
 
-pgx deals cards inside `init(key)` and rolls dice inside `step`: chance can be sampled there, but
-not enumerated. Solvers need the native games (`kuhn_poker`, `leduc_poker`); a `Simulator` is for
-playing policies by sampling.
+pgx deals cards inside of `init(key)` and rolls dice inside of `step`: chance can be sampled there,
+but not enumerated. Solvers need the native games (`kuhn_poker`, `leduc_poker`); a `PgxSimulator` is
+for playing policies by sampling.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxgames.core import TERMINAL, record
 
 @record
 class SimulatorState:
-    """A state of pgx with players numbered by seat: player 0 made the first move."""
+    """A state of pgx with players numbered by seat: player 0 makes the first move."""
 
     actor: Array  # [] int32: 0..P-1 or TERMINAL
     legal: Array  # [A] bool, all False when finished
@@ -32,11 +32,11 @@ class SimulatorState:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PgxSimulator:
-    """Plays any turn-based game of pgx, chance hidden in the keys: for sampling, not for solving.
+    """Plays any turn-based game of pgx, by sampling.
 
-    Unlike a `Game`, it has no chance states, no keys of information states and no tree; an agent
-    sees `observation` and `legal` of the states where it acts. Both methods are pure, jittable
-    and made to be batched by `jax.vmap`; finished states stay as they are (pgx sees to it).
+    Unlike a `Game` it has no chance states, no keys of information states and no tree; an agent
+    sees `observation` and `legal` where it acts. Both methods are pure and jittable, and are
+    batched by `jax.vmap`; finished states stay as they are (pgx does so).
     """
 
     env: Any  # pgx.Env or its name
@@ -55,7 +55,7 @@ class PgxSimulator:
         return self.env.num_actions
 
     def init(self, key: Key[Array, ""]) -> SimulatorState:
-        """A fresh deal; `key` is consumed."""
+        """Returns the first state of a fresh deal; `key` is consumed."""
         with lenient():
             state = self.env.init(key)
         score = jnp.zeros(self.num_players, float)
@@ -64,7 +64,7 @@ class PgxSimulator:
     def step(
         self, state: SimulatorState, action: Int[Array, ""], key: Key[Array, ""]
     ) -> SimulatorState:
-        """The state after a legal action of the actor; `key` is consumed."""
+        """Returns the state after a legal action of the actor; `key` is consumed."""
         with lenient():
             after = self.env.step(state.pgx, action, key)
         score = state.score + by_seat(after.rewards, state.first)

@@ -1,4 +1,4 @@
-"""A game given as a table of its histories: what the adapters from other libraries return."""
+"""A game that is given as a game tree: what the adapters of other libraries return."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgames.core import CHANCE, Game, State, absorb, record
 from jaxgames.game_tree import GameTree
 
-_ONE_HOT = 1024  # features are one-hot up to so many information states, binary digits beyond
+_ONE_HOT = 1024  # up to this many information states, features are one-hot; else binary digits
 
 
 @record
 class TabularState(State):
-    """A history of the table."""
+    """A history of the tree."""
 
     history: Array  # [] int32 row of the tree
 
@@ -27,11 +27,11 @@ class TabularState(State):
 class TabularGame(Game):
     """The game whose histories are the rows of `tree`. Equal only to itself.
 
-    `jaxgames.game_tree.enumerate_game` returns `tree` as it is. The rules are look-ups by row, so
-    that a game costs memory in proportion to its tree. Information-state and public-state keys are
-    the tree's numbers; that of a public state begins with the number of steps made. In a tree
-    where an information state spans several depths (a player who cannot count the moves of the
-    others), it cannot tell the public state, as the contract of `Game` else demands.
+    `jaxgames.enumerate_game` returns `tree` as it is. The rules are look-ups by row, so that a game
+    needs memory in proportion to its tree. The keys of information states and public states are the
+    tree's numbers; that of a public state begins with the number of steps made. Where an
+    information state spans several depths (a player who cannot count the others' moves), it does
+    not determine the public state, contrary to the contract of `Game`.
     """
 
     tree: GameTree
@@ -68,12 +68,12 @@ class TabularGame(Game):
         return jnp.asarray(self.tree.information_state[:, player])[state.history][None]
 
     def public_state(self, state: TabularState) -> Int[Array, " M"]:
-        """The number of steps made and the number of the public state."""
+        """The number of steps made, and the number of the public state."""
         tables = (self.tree.depth, self.tree.public_state)
         return jnp.stack([jnp.asarray(table)[state.history] for table in tables])
 
     def features(self, state: TabularState, player: int) -> Float[Array, " F"]:
-        """One-hot player, then the number of the information state, one-hot or in binary."""
+        """One-hot player, then the number of the information state, one-hot or in binary digits."""
         count = max(self.tree.num_information_states)
         number = self.information_state(state, player)
         if count <= _ONE_HOT:
@@ -84,7 +84,7 @@ class TabularGame(Game):
         return jnp.concatenate([jnp.asarray(seat), code]).astype(float)
 
     def render(self, state: TabularState) -> str:
-        """The moves so far."""
+        """Lists the moves so far."""
         path = self.path(int(state.history))
         moves = [self._move_name(int(self.tree.parent[row]), row) for row in path]
         return f"{self}: {', '.join(moves) or 'no move yet'}"
@@ -93,7 +93,7 @@ class TabularGame(Game):
         return self._action_name(int(state.history), action)
 
     def path(self, row: int) -> tuple[int, ...]:
-        """The rows on the way from the root, itself excluded, to `row`."""
+        """Returns the rows on the way from the root (excluded) to `row`."""
         rows = []
         while row > 0:
             rows.append(row)
@@ -112,16 +112,17 @@ class TabularGame(Game):
         return f"{who} {self._action_name(parent, int(self.tree.parent_action[row]))}"
 
     def _action_name(self, row: int, action: int) -> str:
-        """The name of an action at a history, for subclasses that know one."""
+        """Names an action at a history; overridden where names are known."""
         return str(action)
 
     def _at(self, row: Int[Array, ""]) -> TabularState:
+        """The state at a row."""
         children, valid = self._children(row)
         actor = jnp.asarray(self.tree.actor)[row]
         chance = jnp.asarray(self.tree.chance_prob, float)[children]
         outcomes = jnp.asarray(self.tree.parent_action)[children]
         probs = jnp.where(valid & (actor == CHANCE), chance, 0.0)
-        # the actions of players may be out of range here: dropped, as their probability is 0
+        # players' actions may be out of range here; they have probability 0 and are dropped
         empty = jnp.zeros(self.num_chance_outcomes, float)
         return TabularState(
             actor=actor,
@@ -133,14 +134,16 @@ class TabularGame(Game):
 
     @functools.cached_property
     def _child_range(self) -> tuple[np.ndarray, np.ndarray]:
-        """[H] first child and number of children of each history."""
+        """[H] the first child and the number of children of each history."""
         rows = np.arange(self.tree.num_histories)
         first = np.searchsorted(self.tree.parent, rows).astype(np.int32)
         last = np.searchsorted(self.tree.parent, rows, side="right").astype(np.int32)
         return first, last - first
 
     def _children(self, row: Int[Array, ""]) -> tuple[Int[Array, " W"], Bool[Array, " W"]]:
-        """Rows of the children, padded to the largest number of children."""
+        """The rows of the children, padded to the largest number of children, and which are
+        valid.
+        """
         first, count = self._child_range
         places = jnp.arange(max(1, int(count.max())), dtype=jnp.int32)
         valid = places < jnp.asarray(count)[row]

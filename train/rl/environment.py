@@ -26,8 +26,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxgames.core import TERMINAL, Game, State, record
-from jaxgames.game_tree import MAX_HISTORIES, enumerate_game
-from jaxgames.histories import states_at
+from jaxgames.game_tree import MAX_HISTORIES, enumerate_game, states_at
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import build_decision_tree
 from solvers.sampling.episodes import Playable, Trajectory
