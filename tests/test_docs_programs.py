@@ -111,6 +111,12 @@ def test_programs_of_the_readme_begin_the_other_pages():
     assert [re.sub(r"  # .*", "", line) for line in started[0].splitlines()] == solve.splitlines()
 
 
+def test_concepts_show_the_message_of_debug_mode():
+    assert [printed(program) for program in blocks("docs/concepts.md")] == blocks(
+        "docs/concepts.md", "text"
+    )
+
+
 def test_getting_started_solves_a_batch():
     assert last_number(printed(blocks("docs/getting_started.md")[3])) < 0.01
 
