@@ -19,6 +19,11 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 GENERATED = {  # pages that the site makes: see docs/hooks.py
     DOCS / "api" / "index.md",
     *(DOCS / "notebooks" / f"{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")),
+    *(
+        DOCS / "api" / f"{'.'.join(path.parent.relative_to(ROOT).parts)}.md"
+        for package in PACKAGES[:-1]
+        for path in (ROOT / package).rglob("__init__.py")
+    ),
 }
 MAX_README_LINES = 150
 MAX_README_ROWS = 12
