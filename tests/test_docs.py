@@ -69,6 +69,22 @@ def test_dotted_names_exist(page):
     assert not missing, f"{page_id(page)} names what does not exist: {missing}"
 
 
+def test_new_names_in_the_changelog_exist():
+    """Of the table of moved modules; `.name` is a neighbour of the full name before it."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    table = re.search(r"^\| old \| new \|\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE).group(1)
+    for row in table.splitlines()[1:]:
+        neighbours = ""
+        for name in re.findall(r"`([\w.]+)`", row.split("|")[2]):
+            if name.split(".")[0] in PACKAGES:
+                neighbours = name.rpartition(".")[0]
+                assert resolves(name), f"{row}: {name}"
+            elif name.startswith("."):
+                assert resolves(neighbours + name), f"{row}: {name}"
+            else:
+                assert {*name.split(".")} <= words_of_the_code(), f"{row}: {name}"
+
+
 def resolves(name):
     """Whether a dotted name is a module, or something inside one."""
     parts = name.split(".")
