@@ -22,10 +22,10 @@ def test_policies_of_public_states_are_exploited_as_much_in_the_game(name):
     game, table = make(name), belief_table(make(name))
     listing, tree = list_public_states(table), enumerate_game(game)
     policy = uniform_and_random(table, listing)
-    found = by_information_state(game, tree, table, [np.asarray(policy)] * 2)
-    check_policies(tree, found)
+    rows = by_information_state(game, tree, table, [np.asarray(policy)] * 2)
+    check_policies(tree, rows)
     public = build_sequence_form(tree)
-    measured = evaluation.exploitability(public, tuple(map(jnp.asarray, found)))
+    measured = evaluation.exploitability(public, tuple(map(jnp.asarray, rows)))
     expected = jax.jit(exploitability)(table, listing, policy)
     assert float(jnp.ravel(measured)[0]) == pytest.approx(float(expected), abs=1e-5)
     assert float(measured) > 0.01

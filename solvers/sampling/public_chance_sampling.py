@@ -10,7 +10,7 @@ Example:
 
     >>> import jax
     >>> import jaxgames
-    >>> from jaxgames.beliefs.table import belief_table
+    >>> from jaxgames.beliefs import belief_table
     >>> from solvers.sampling import public_chance_sampling
     >>> table = belief_table(jaxgames.enumerate_game(jaxgames.make("kuhn_poker")))
     >>> tree = public_chance_sampling.build_chance_tree(table)
