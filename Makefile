@@ -29,7 +29,7 @@ tables: $(VENV)/installed  ## The tables of docs/results.md from the committed r
 	$(BIN)/python -m experiments tables
 
 docs: $(VENV)/installed-docs  ## The site, in out/site; any warning is an error.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 notebooks: $(VENV)/installed-docs  ## Runs the notebooks and keeps what they print and draw.
 	PYTHONPATH=. $(BIN)/python -m nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb

@@ -27,7 +27,7 @@ def console() -> int:
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
-    """Runs one command.
+    """Runs a command.
 
     Args:
       argv: the words of the command line after the program; None: this process's.
@@ -121,7 +121,7 @@ def one_line(error: Exception) -> str:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the error is told by our code about its input; anything else is a defect."""
+    """Whether our code has raised the error about its input; any other error is a defect."""
     if isinstance(error, OSError):
         return True
     frames = list(traceback.walk_tb(error.__traceback__))

@@ -146,9 +146,4 @@ COMMANDS = TOOLS | EXPERIMENTS
 
 def load(name: str) -> Command | Experiment:
     """Imports the module of a command of `COMMANDS`, and returns the command."""
-    from experiments.harness.experiment import Command  # until all modules have a COMMAND
-
-    module = importlib.import_module(f"experiments.{COMMANDS[name].module}")
-    if hasattr(module, "COMMAND"):
-        return module.COMMAND
-    return Command(getattr(module, "Arguments", None) or module.Config, module.main)
+    return importlib.import_module(f"experiments.{COMMANDS[name].module}").COMMAND

@@ -1,10 +1,16 @@
 """Networks (Flax NNX), and evaluators that let a search ask them.
 
-    import nets
-
-    graph, params = flax.nnx.split(nets.new_cvpn(game, seed=0))
-    evaluate = nets.CvpnEvaluator(graph)
-    values, prior = evaluate(params, game, game.root(), reach)
+    >>> import jax.numpy as jnp
+    >>> from flax import nnx
+    >>> import nets
+    >>> from jaxgames import make
+    >>> from jaxgames.beliefs import belief_table
+    >>> game = belief_table(make("kuhn_poker"))
+    >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=16, depth=1))
+    >>> evaluate = nets.CvpnEvaluator(graph)
+    >>> values, prior = evaluate(params, game, game.root(), jnp.ones((2, game.num_rows)))
+    >>> values.shape, prior.shape
+    ((2, 3), (2, 3))
 
 A network is made by `new_...` from a game's sizes; its evaluator is made from `nnx.split(network)`
 and called with the parameters, the game and a public state, so that one compiled search serves all
@@ -16,8 +22,7 @@ parameters.
   state (AlphaZero, learned best responses).
 - `LeafValues`, `leaf_features`: what leaves of a depth-limited hold'em subgame are worth.
 - `Mlp`, `ResidualMlp`, `Convolutional`, `new_torso`: their torsos.
-- `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player, side by
-  side.
+- `MlpHead`, `new_player_networks`, `apply_player_networks`: a network for each player.
 - `to_bytes` and `from_bytes`: parameters as the content of a file.
 """
 

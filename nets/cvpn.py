@@ -1,8 +1,9 @@
-"""Counterfactual value-and-policy networks (Student of Games; Schmid et al. 2023).
+"""Counterfactual value-and-policy networks (CVPN; Student of Games, Schmid et al. 2023).
 
-A network sees a public belief state: the public features and both players' ranges, normalised. It
-answers with a value for every row of both players, per unit of compatible opponent range, and with
-a policy for every row of the actor. `CvpnEvaluator` turns that into the evaluator of a search.
+The input is a public belief state: the features of the public state and both players' normalised
+ranges. The outputs are a value for every row (information state) of both players, per unit of
+compatible opponent reach, and logits of a policy for every row of the player who acts.
+`CvpnEvaluator` makes the evaluator of a search from a network.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from nets.torsos import new_torso
 
 
 class Cvpn(nnx.Module):
-    """Values `[2, N]` and policy logits `[A, N]` from features `[F]` and ranges `[2, N]`."""
+    """A torso and two linear heads: values `[2, N]` and policy logits `[A, N]`."""
 
     def __init__(
         self,
@@ -34,9 +35,26 @@ class Cvpn(nnx.Module):
         depth: int = 3,
         torso: str = "mlp",
         dtype: str = "float32",
-        board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
+        board: tuple[int, ...] | None = None,
         rngs: nnx.Rngs,
     ):
+        """Makes a network with random parameters.
+
+        Args:
+          num_features: F, of a public state.
+          num_rows: N, information states of either player in a public state.
+          num_actions: A.
+          width: of the hidden layers.
+          depth: hidden layers, or residual blocks.
+          torso: "mlp", "residual" or "convolutional".
+          dtype: precision of the torso, "float32" or "bfloat16"; the outputs are float32.
+          board: shape (H, W, C) of the board that the features begin with, for a convolutional
+            torso.
+          rngs: of the parameters.
+
+        Raises:
+          ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
+        """
         self.num_rows, self.num_actions = num_rows, num_actions
         self.torso = new_torso(
             torso,
@@ -53,6 +71,7 @@ class Cvpn(nnx.Module):
     def __call__(
         self, features: Float[Array, "*B F"], ranges: Float[Array, "*B 2 N"]
     ) -> tuple[Float[Array, "*B 2 N"], Float[Array, "*B A N"]]:
+        """Values per unit of compatible opponent reach, and logits of all actions."""
         batch = features.shape[:-1]
         inputs = jnp.concatenate([features, ranges.reshape(*batch, -1)], axis=-1)
         hidden = self.torso(inputs).astype(features.dtype)
@@ -69,7 +88,18 @@ def new_cvpn(
     torso: str = "mlp",
     dtype: str = "float32",
 ) -> Cvpn:
-    """A network of the shape that `game` asks for.
+    """Makes a network of the sizes that a game asks for.
+
+    Args:
+      game: the belief-level game.
+      seed: of the first parameters.
+      width: of the hidden layers.
+      depth: hidden layers, or residual blocks.
+      torso: "mlp", "residual" or "convolutional".
+      dtype: precision of the torso, "float32" or "bfloat16".
+
+    Returns:
+      The network.
 
     Raises:
       ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
@@ -90,12 +120,12 @@ def new_cvpn(
 
 @dataclasses.dataclass(frozen=True)
 class CvpnEvaluator:
-    """`evaluate(params, game, state, reach)` for `solvers.search`, from `nnx.split(network)`."""
+    """The evaluator of a search, `evaluate(params, game, state, reach)`, from a `Cvpn`."""
 
-    graph: nnx.GraphDef
-    zero_sum: bool = True  # takes half of what both players together would win from each
+    graph: nnx.GraphDef  # of `nnx.split(network)`
+    zero_sum: bool = True  # shift the values so that both players' expectations sum to 0
     temperature: float = 1.0  # of the prior
-    smoothing: float = 0.0  # share of uniform in the ranges that the network sees
+    smoothing: float = 0.0  # share of the uniform range in the ranges that the network sees
 
     def __post_init__(self):
         if not 0 <= self.smoothing <= 1:
@@ -108,6 +138,18 @@ class CvpnEvaluator:
         state: PublicState,
         reach: Float[Array, "2 N"],
     ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+        """Evaluates one public belief state.
+
+        Args:
+          params: of `nnx.split(network)`.
+          game: the game.
+          state: one of its public states.
+          reach: both players' own reaches there `[2, N]`.
+
+        Returns:
+          Counterfactual values `[2, N]`, 0 in absent rows, and the prior `[A, N]`, 0 at illegal
+          actions.
+        """
         network = nnx.merge(self.graph, params)
         seen = smoothed(game, state, reach, self.smoothing)
         values, logits = network(game.encode(state), normalised(seen))
@@ -123,10 +165,19 @@ def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
 def smoothed(
     game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"], share: float
 ) -> Float[Array, "2 N"]:
-    """Ranges of which a `share` is uniform over the rows that are there; 0: the reaches themselves.
+    """Mixes ranges with the uniform range over the rows that are present.
 
-    The values that a search asks for then change less from one iteration to the next, as its
-    policies do: `sog_glasses` measures what that is worth.
+    The network's inputs, and so its values, then change less from one iteration of a search to the
+    next. The experiment `sog_glasses` measures the effect.
+
+    Args:
+      game: the game.
+      state: one of its public states.
+      reach: both players' own reaches there `[2, N]`.
+      share: of the uniform range; at 0 the reaches are returned as they are.
+
+    Returns:
+      Normalised ranges `[2, N]`, unless `share` is 0.
     """
     if share == 0:
         return reach
@@ -142,22 +193,37 @@ def counterfactual(
     *,
     zero_sum: bool,
 ) -> Float[Array, "2 N"]:
-    """Counterfactual values from values per unit of compatible opponent reach.
+    """Turns values per unit of compatible opponent reach into counterfactual values.
 
-    `zero_sum` shifts both players' values by one number each, so that their beliefs expect
-    opposite payoffs.
+    Args:
+      game: the game.
+      state: one of its public states.
+      reach: both players' own reaches there `[2, N]`.
+      values: `[2, N]` per unit of compatible opponent reach.
+      zero_sum: whether to shift each player's values per unit by one number, so that the payoffs
+        which both players expect sum to 0.
+
+    Returns:
+      Counterfactual values `[2, N]`, 0 in absent rows.
     """
     mass = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
     mass = jnp.where(game.rows(state), mass, 0)
-    found = values * mass
+    weighted = values * mass
     if zero_sum:
-        excess, total = jnp.sum(reach * found), jnp.sum(reach[0] * mass[0])
-        found = found - mass * excess / jnp.where(total > 0, 2 * total, 1)
-    return found
+        excess, total = jnp.sum(reach * weighted), jnp.sum(reach[0] * mass[0])
+        weighted = weighted - mass * excess / jnp.where(total > 0, 2 * total, 1)
+    return weighted
 
 
 def to_bytes(params: PyTree) -> bytes:
-    """Parameters (`nnx.split`) as the content of an .npz file."""
+    """Serialises parameters.
+
+    Args:
+      params: of `nnx.split(network)`.
+
+    Returns:
+      The content of an .npz file.
+    """
     leaves = {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in _leaves(params)}
     content = io.BytesIO()
     np.savez_compressed(content, **leaves)
@@ -165,19 +231,26 @@ def to_bytes(params: PyTree) -> bytes:
 
 
 def from_bytes(content: bytes, like: PyTree) -> PyTree:
-    """Parameters from `to_bytes`, for a network whose parameters look `like` these.
+    """Reads parameters that `to_bytes` has written.
+
+    Args:
+      content: of an .npz file.
+      like: parameters of a network of the same sizes.
+
+    Returns:
+      The parameters, with the structure of `like`.
 
     Raises:
-      ValueError: they are of another network.
+      ValueError: they are of a network of other sizes.
     """
-    found = np.load(io.BytesIO(content))
+    arrays = np.load(io.BytesIO(content))
     leaves = []
     for path, leaf in _leaves(like):
         name = jax.tree_util.keystr(path)
-        if name not in found or found[name].shape != leaf.shape:
-            shape = found[name].shape if name in found else "nothing"
-            raise ValueError(f"parameter {name} must have shape {leaf.shape}; found {shape}")
-        leaves.append(jnp.asarray(found[name], leaf.dtype))
+        if name not in arrays or arrays[name].shape != leaf.shape:
+            shape = f"has shape {arrays[name].shape}" if name in arrays else "is missing"
+            raise ValueError(f"parameter {name} {shape}; it must have shape {leaf.shape}")
+        leaves.append(jnp.asarray(arrays[name], leaf.dtype))
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 

@@ -1,4 +1,4 @@
-"""Networks of a torso and one linear head, as many side by side as there are players."""
+"""One network for each player: a torso and a linear head, applied side by side."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ class MlpHead(nnx.Module):
     def __init__(
         self, num_inputs: int, num_outputs: int, *, width: int, depth: int, rngs: nnx.Rngs
     ):
+        """Makes a network with random parameters.
+
+        Args:
+          num_inputs: I.
+          num_outputs: O.
+          width: of the hidden layers.
+          depth: hidden layers.
+          rngs: of the parameters.
+
+        Raises:
+          ValueError: a size below 1.
+        """
         self.torso = Mlp(num_inputs, width=width, depth=depth, rngs=rngs)
         self.head = nnx.Linear(width, num_outputs, rngs=rngs)
 
@@ -31,7 +43,18 @@ def new_player_networks(
     width: int,
     depth: int,
 ) -> tuple[nnx.GraphDef, PyTree]:
-    """One graph, and parameters of their own for all players: leaves `[P, ...]`.
+    """Makes networks of the same sizes with parameters of their own.
+
+    Args:
+      key: consumed by the first parameters.
+      players: P.
+      num_inputs: I.
+      num_outputs: O.
+      width: of the hidden layers.
+      depth: hidden layers.
+
+    Returns:
+      The graph that the networks share, and their parameters, leaves `[P, ...]`.
 
     Raises:
       ValueError: a size below 1.
@@ -48,5 +71,14 @@ def new_player_networks(
 def apply_player_networks(
     graph: nnx.GraphDef, params: PyTree, inputs: Float[Array, "*B I"]
 ) -> Float[Array, "P *B O"]:
-    """What all players' networks make of the same inputs."""
+    """Applies every player's network to the same inputs.
+
+    Args:
+      graph: of `new_player_networks`.
+      params: of all players, leaves `[P, ...]`.
+      inputs: `[..., I]`.
+
+    Returns:
+      Outputs `[P, ..., O]`.
+    """
     return jax.vmap(lambda own: nnx.merge(graph, own)(inputs))(params)

@@ -1,4 +1,4 @@
-"""Torsos: features in, features out."""
+"""Torsos: the parts of networks between the features and the heads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
-_LAST = 4  # channels of what convolutions hand to the last layer
+_LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
 class Mlp(nnx.Module):
-    """`depth` hidden layers of one `width`, ReLU after each; float32 or bfloat16 by `dtype`."""
+    """`depth` hidden layers of `width` units with a ReLU after each, in precision `dtype`."""
 
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
@@ -35,7 +35,7 @@ class Mlp(nnx.Module):
 
 
 class ResidualMlp(nnx.Module):
-    """A linear layer, then `depth` blocks `x + W relu(norm(x))` of one `width`."""
+    """A linear layer to `width` units, then `depth` residual blocks `x + W relu(norm(x))`."""
 
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
@@ -58,9 +58,10 @@ class ResidualMlp(nnx.Module):
 
 
 class Convolutional(nnx.Module):
-    """Residual blocks of two 3x3 convolutions with `width` channels, `depth` blocks, on a board.
+    """`depth` residual blocks of two 3x3 convolutions with `width` channels each.
 
-    The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a plane.
+    The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a constant
+    plane.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Convolutional(nnx.Module):
         self.first = convolution(planes, width)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
         self.layers = nnx.List(convolution(width, width) for _ in range(2 * depth))
-        self.narrow = convolution(width, _LAST, size=1)
-        self.last = nnx.Linear(height * length * _LAST, width, rngs=rngs, dtype=dtype)
+        self.narrow = convolution(width, _LAST_CHANNELS, size=1)
+        self.last = nnx.Linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:

@@ -1,4 +1,4 @@
-"""Networks of value and prior: what an information state is worth to its player, what to do."""
+"""Networks with a value and a prior policy for one information state, as AlphaZero uses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nets.torsos import new_torso
 
 
 class ValuePrior(nnx.Module):
-    """A torso of a kind in `torsos.TORSOS`, and two linear heads."""
+    """A torso and two linear heads: a value, and logits of the prior `[A]`."""
 
     def __init__(
         self,
@@ -24,9 +24,24 @@ class ValuePrior(nnx.Module):
         width: int = 128,
         depth: int = 2,
         torso: str = "mlp",
-        board: tuple[int, ...] | None = None,  # what the features begin with, if it is a board
+        board: tuple[int, ...] | None = None,
         rngs: nnx.Rngs,
     ):
+        """Makes a network with random parameters.
+
+        Args:
+          num_features: F, of an information state.
+          num_actions: A.
+          width: of the hidden layers.
+          depth: hidden layers, or residual blocks.
+          torso: "mlp", "residual" or "convolutional".
+          board: shape (H, W, C) of the board that the features begin with, for a convolutional
+            torso.
+          rngs: of the parameters.
+
+        Raises:
+          ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
+        """
         self.torso = new_torso(
             torso, num_features, width=width, depth=depth, board=board, rngs=rngs
         )
@@ -51,7 +66,7 @@ def new_value_prior(
       seed: of the first parameters.
       width: of the hidden layers.
       depth: hidden layers, or residual blocks.
-      torso: a name of `TORSOS`.
+      torso: "mlp", "residual" or "convolutional".
 
     Returns:
       The network.

@@ -1,20 +1,20 @@
-"""AIVAT: what games were worth, with luck taken out (Burch, Schmid, Moravcik, Morrill, Bowling
-2018, "AIVAT: a new variance reduction technique for agent evaluation in imperfect information
-games").
+"""AIVAT: unbiased estimates of what a played game was worth, with less variance (Burch, Schmid,
+Moravcik, Morrill and Bowling 2018, "AIVAT: a new variance reduction technique for agent evaluation
+in imperfect information games").
 
-Some players' policies are known, and chance's. Histories that the other players cannot tell apart
-are then as likely as the known ones make them, whatever the others do: a *class*. A game is worth
-the mean payoff over the class it ended in and, for every move of chance or of a known player on the
-way, what was to be expected before it less what it led to, by values that are given for all
-histories. These corrections have mean 0 whatever the values; the better they are, the less luck is
-left.
+The policies of some players are known, and so is chance. Histories that the other players cannot
+tell apart form a *class*: their relative probabilities only depend on the known policies. The
+estimate of a game is the mean payoff over the class in which it ended, plus a correction for every
+move of chance or of a known player on the way: the expected value before the move, less the value
+of the class that it led to. Values of histories are given, and may be anything: the corrections
+have mean 0 in any case. The better the values, the smaller the variance.
 
-All is computed for every end of a game that enumerates: an estimate is then looked up, and its mean
-and variance are sums.
+Estimates are computed for all terminal histories of an enumerated game. The estimate of a played
+game is then looked up, and means and variances of estimates are sums.
 
-    values = history_values(tree, policies)  # of self-play, say
-    found = estimates(tree, values, (policies[0], None))  # player 0's is known
-    found[end, 0]  # of a game that ended in this history
+    values = history_values(tree, policies)  # for example, of self-play
+    estimate = estimates(tree, values, (policies[0], None))  # player 0's policy is known
+    estimate[history, 0]  # of a game that ended in this history, for player 0
 """
 
 from __future__ import annotations
@@ -35,14 +35,18 @@ def estimates(
     values: Float[np.ndarray, "H P"],
     policies: Sequence[PlayerPolicy | None],
 ) -> Float[np.ndarray, "H P"]:
-    """What a game that ended in each history was worth to the players; NaN where none ends, or
-    where the known players never let one end.
+    """The AIVAT estimate of each player's payoff, for a game that ended in each history.
 
-    `policies` are `[D_p, A]` of every player p, None where that is not known. `values` may be any
-    numbers; an estimate of player p takes column p.
+    Args:
+      tree: the game with H histories.
+      values: any value of each history for each player.
+      policies: probabilities `[D_p, A]` by player, None where they are not known.
+
+    Returns:
+      NaN at histories that are not terminal, and at those that the known players never reach.
 
     Raises:
-      ValueError: these are no policies, or no values, of the game.
+      ValueError: the values or policies do not fit the game.
     """
     if values.shape != tree.returns.shape:
         raise ValueError(f"values {values.shape} must be {tree.returns.shape} in {tree.game}")
@@ -55,12 +59,12 @@ def estimates(
     by_known = (tree.actor == CHANCE) | np.append(known, False)[tree.actor]
 
     def mean(classes, numbers):
+        """Means over the moves of each class, weighted by their reach."""
         columns = [np.bincount(classes, weight[moved] * row[moved], count) for row in numbers.T]
-        there = total > 0
-        return np.stack(columns, axis=1) / np.where(there, total, 1)[:, None]
+        return np.stack(columns, axis=1) / np.where(total > 0, total, 1)[:, None]
 
     after = mean(member[moved], values)  # by the class that a move leads to
-    before = mean(member[parent[moved]], values)  # by the class that it was made in
+    before = mean(member[parent[moved]], values)  # by the class in which it was made
     payoff = mean(member[moved], tree.returns)
     luck = np.zeros_like(values)
     for rows in levels(parent):
@@ -72,68 +76,81 @@ def estimates(
 
 
 def history_values(tree: GameTree, policies: Sequence[PlayerPolicy]) -> Float[np.ndarray, "H P"]:
-    """What the players win on average from every history on, if all play these policies `[D_p, A]`.
+    """Expected payoffs of all players from every history on, when all follow their policies.
+
+    Args:
+      tree: the game with H histories.
+      policies: probabilities `[D_p, A]` by player.
 
     Raises:
-      ValueError: these are no policies of the game.
+      ValueError: the policies do not fit the game.
     """
-    chance = _steps(tree, policies)
-    found = tree.returns.copy()
+    probability = _move_probabilities(tree, policies)
+    values = tree.returns.copy()
     for rows in reversed(list(levels(tree.parent))):
-        np.add.at(found, tree.parent[rows], chance[rows][:, None] * found[rows])
-    return found
+        np.add.at(values, tree.parent[rows], probability[rows][:, None] * values[rows])
+    return values
 
 
 def moments(
     tree: GameTree, policies: Sequence[PlayerPolicy], estimate: Float[np.ndarray, " H"]
 ) -> tuple[float, float]:
-    """Mean and standard deviation, over games by these policies, of an estimate of their ends.
+    """Mean and standard deviation of an estimate over games that are played by these policies.
+
+    Args:
+      tree: the game with H histories.
+      policies: probabilities `[D_p, A]` by player.
+      estimate: of a game that ended in each history, such as a column of `estimates`.
 
     Raises:
-      ValueError: these are no policies of the game, or they come where there is no estimate.
+      ValueError: the policies do not fit the game, or reach a history that has no estimate.
     """
-    chance = reach(tree, policies)
-    ends = (tree.actor == TERMINAL) & (chance > 0)
+    probability = reach(tree, policies)
+    ends = (tree.actor == TERMINAL) & (probability > 0)
     if not np.isfinite(estimate[ends]).all():
         end = int(np.flatnonzero(ends & ~np.isfinite(estimate))[0])
         raise ValueError(
-            f"{tree.game}: a game may end in history {end}, where there is no estimate: a known"
-            " player gives probability 0 to what it does there"
+            f"{tree.game}: a game may end in history {end}, which has no estimate: a known player"
+            " gives probability 0 to an action on the way there"
         )
-    mean = float(chance[ends] @ estimate[ends])
-    return mean, float(np.sqrt(chance[ends] @ (estimate[ends] - mean) ** 2))
+    mean = float(probability[ends] @ estimate[ends])
+    return mean, float(np.sqrt(probability[ends] @ (estimate[ends] - mean) ** 2))
 
 
-def _steps(tree, policies):
-    """The chance of the move that leads to each history; 1 for moves of unknown players."""
+def _move_probabilities(tree, policies):
+    """The probability of the move that leads to each history; 1 for moves of unknown players."""
     legal = map(tree.legal_actions, range(tree.num_players))
     uniform = [rows / rows.sum(axis=1, keepdims=True) for rows in legal]
     given = [None if policy is None else np.asarray(policy, np.float64) for policy in policies]
     check_policies(tree, [u if p is None else p for p, u in zip(given, uniform, strict=False)])
-    found = tree.chance_prob.copy()
+    probability = tree.chance_prob.copy()
     for player, table in enumerate(given):
         if table is None:
             continue
         rows = np.flatnonzero(tree.actor[tree.parent[1:]] == player) + 1
         state = tree.information_state[tree.parent[rows], player]
-        found[rows] = table[state, tree.parent_action[rows]]
-    return found
+        probability[rows] = table[state, tree.parent_action[rows]]
+    return probability
 
 
 def reach(tree: GameTree, policies: Sequence[PlayerPolicy | None]) -> Float[np.ndarray, " H"]:
-    """Of every history by chance and the known players.
+    """Reach of every history by chance and the known players.
+
+    Args:
+      tree: the game with H histories.
+      policies: probabilities `[D_p, A]` by player, None where they are not known.
 
     Raises:
-      ValueError: these are no policies of the game.
+      ValueError: the policies do not fit the game.
     """
-    found = _steps(tree, policies)
+    product = _move_probabilities(tree, policies)
     for rows in levels(tree.parent):
-        found[rows] *= found[tree.parent[rows]]
-    return found
+        product[rows] *= product[tree.parent[rows]]
+    return product
 
 
 def _classes(tree, unknown):
-    """Numbers of what unknown players know; all that is public, if there are none."""
+    """The class of each history: what the unknown players know; public states if there are none."""
     if not unknown.any():
         return tree.public_state.astype(np.int64)
     states = tree.information_state[:, unknown]

@@ -22,6 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import prepend_axes
 from jaxgames.core import record
+from jaxgames.debug import checked
 from jaxgames.registry import call
 from solvers.batching import batch_last
 from solvers.regret import (
@@ -45,6 +46,7 @@ from solvers.sequence_form import (
 from solvers.sequence_form.averaging import behaviour
 from solvers.sequence_form.sparse_sum import stored
 from solvers.sequence_form.storage import Compressed, check_storage, compress, decompress
+from solvers.value_checks import check_cfr_start, check_cfr_state
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +172,7 @@ class CfrState:
     storage: str = flax.struct.field(pytree_node=False, default="full")
 
 
+@checked(check_cfr_start)
 def init(
     form: SequenceForm,
     *,
@@ -219,6 +222,7 @@ def _initial_state(form, root_reach, policy, policy_weight) -> CfrState:
     )
 
 
+@checked(check_cfr_state)
 @functools.partial(jax.jit, static_argnames="solver")
 def run(
     form: SequenceForm, state: CfrState, *, solver: Solver, num_iterations: int | Int[Array, ""]
@@ -250,6 +254,7 @@ def _loop(solver: Solver):
     return batch_last(loop)
 
 
+@checked(check_cfr_state)
 @jax.jit
 def average_policy(form: SequenceForm, state: CfrState) -> Policy:
     """The average policies, which converge to an equilibrium in two-player zero-sum games.
@@ -262,6 +267,7 @@ def average_policy(form: SequenceForm, state: CfrState) -> Policy:
     return unpack(form, tuple(map(behaviour, form.treeplexes, reach)))
 
 
+@checked(check_cfr_state)
 @jax.jit
 def current_policy(form: SequenceForm, state: CfrState) -> Policy:
     """The policies of the next iteration: probabilities `[D_p, A]` by player."""

@@ -39,7 +39,7 @@ def save(path: Path | str, state: CfrState, *, form: SequenceForm, solver: Solve
     Raises:
       OSError: the folder cannot be written, or the disk is full.
     """
-    write(path, state, identity=_identity(form, solver, state.storage))
+    write(path, state, identity=solve_identity(form, solver, state.storage))
 
 
 def restore(
@@ -58,7 +58,7 @@ def restore(
       ValueError: it is damaged, or of another game, solver, precision or storage.
     """
     template = jax.eval_shape(functools.partial(cfr.init, storage=storage), form)
-    return read(path, template, identity=_identity(form, solver, storage))
+    return read(path, template, identity=solve_identity(form, solver, storage))
 
 
 def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
@@ -124,7 +124,17 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
     )
 
 
-def _identity(form: SequenceForm, solver: Solver, storage: str) -> dict[str, object]:
+def solve_identity(form: SequenceForm, solver: Any, storage: str = "full") -> dict[str, object]:
+    """What a checkpoint of a solve must agree with to be continued.
+
+    Args:
+      form: the game that is solved.
+      solver: its settings, of any kind, whose `repr` tells all of them.
+      storage: of the state between iterations (see `cfr.init`).
+
+    Returns:
+      The `identity` for `write` and `read`.
+    """
     return {
         "game": form.game,
         "solver": repr(solver),

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from jaxgames.core import record
+from jaxgames.debug import checked
 from solvers import evaluation
 from solvers.sequence_form import (
     Policy,
@@ -29,6 +30,7 @@ from solvers.sequence_form import (
     unpack,
 )
 from solvers.sequence_form.averaging import behaviour
+from solvers.value_checks import check_start
 
 
 @record
@@ -40,6 +42,7 @@ class FictitiousPlayState:
     root_reach: tuple[Array, ...]  # [R_p]
 
 
+@checked(check_start)
 @jax.jit
 def init(
     form: SequenceForm, *, root_reach: RootReach | None = None, policy: Policy | None = None

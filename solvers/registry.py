@@ -25,7 +25,7 @@ from solvers.sampling.decision_tree import build_decision_tree
 from solvers.sampling.external_sampling import ExternalSampling
 from solvers.sampling.outcome_sampling import OutcomeSampling
 from solvers.sampling.public_chance_sampling import PublicChanceSampling
-from solvers.sequence_form import Policy, SequenceForm
+from solvers.sequence_form import Policy, RootReach, SequenceForm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,21 +165,23 @@ class CompiledGame:
 class PreparedSolver:
     """A solver prepared for one game. States of iterating solvers count iterations in `step`."""
 
+    solver: TabularSolver
+    sequence_form: SequenceForm
+    root_reach: RootReach | None = None  # the players' ranges in a subgame
+    storage: str = "full"  # of the state between iterations
+    seed: int | None = None  # None if the solver draws nothing
     initial_state: PyTree  # before the first iteration
     run: Callable[[PyTree, int], PyTree]  # the state after so many more iterations, compiled
     average_policy: Callable[[PyTree], Policy]
 
 
-def prepare_solver(
-    solver: TabularSolver, game: CompiledGame, *, seed: int = 0, storage: str = "full"
-) -> PreparedSolver:
+def prepare_solver(solver: TabularSolver, game: CompiledGame, *, seed: int = 0) -> PreparedSolver:
     """Prepares a solver for a game.
 
     Args:
       solver: of `solver_by_name`.
       game: what to solve; sampling solvers need its tree.
       seed: of the sampling solvers; others draw nothing.
-      storage: of the state between iterations of the CFR family (see `cfr.init`).
 
     Returns:
       The state before the first iteration, and functions that advance it and read it out.
@@ -189,24 +191,56 @@ def prepare_solver(
     """
     form = game.sequence_form
     if isinstance(solver, cfr.Solver):
-        return PreparedSolver(
-            initial_state=cfr.init(form, storage=storage),
-            run=lambda state, count: cfr.run(form, state, solver=solver, num_iterations=count),
-            average_policy=functools.partial(cfr.average_policy, form),
-        )
+        return prepare_cfr(solver, form)
     if isinstance(solver, FictitiousPlay):
         return PreparedSolver(
+            solver=solver,
+            sequence_form=form,
             initial_state=fictitious_play.init(form),
             run=lambda state, count: fictitious_play.run(form, state, num_iterations=count),
             average_policy=functools.partial(fictitious_play.average_policy, form),
         )
     if isinstance(solver, LinearProgram):
         return PreparedSolver(
+            solver=solver,
+            sequence_form=form,
             initial_state=None,
             run=lambda _, count: _equilibrium(form),
             average_policy=lambda policy: policy,
         )
-    return _prepare_sampling(solver, game, jax.random.key(seed))
+    return _prepare_sampling(solver, game, seed)
+
+
+def prepare_cfr(
+    solver: cfr.Solver,
+    form: SequenceForm,
+    *,
+    root_reach: RootReach | None = None,
+    storage: str = "full",
+) -> PreparedSolver:
+    """Prepares a member of the CFR family, also for a subgame.
+
+    Args:
+      solver: of `solver_by_name` or `cfr.make_solver`.
+      form: the game or subgame.
+      root_reach: the players' ranges at the root, `[R_p]` each; None for 1 everywhere.
+      storage: of the state between iterations (see `cfr.init`).
+
+    Returns:
+      The state before the first iteration, and functions that advance it and read it out.
+
+    Raises:
+      ValueError: a root reach has the wrong shape, or there is no such storage.
+    """
+    return PreparedSolver(
+        solver=solver,
+        sequence_form=form,
+        root_reach=root_reach,
+        storage=storage,
+        initial_state=cfr.init(form, root_reach=root_reach, storage=storage),
+        run=lambda state, count: cfr.run(form, state, solver=solver, num_iterations=count),
+        average_policy=functools.partial(cfr.average_policy, form),
+    )
 
 
 def _equilibrium(form: SequenceForm) -> Policy:
@@ -215,8 +249,9 @@ def _equilibrium(form: SequenceForm) -> Policy:
     return tuple(jnp.asarray(rows, form.dtype) for rows in linear_program.solve(form)[1])
 
 
-def _prepare_sampling(solver, game, key) -> PreparedSolver:
+def _prepare_sampling(solver, game, seed) -> PreparedSolver:
     """The members of the MCCFR family, which walk histories or public states of the game."""
+    key = jax.random.key(seed)
     if game.tree is None:
         raise ValueError(
             f"solver={solver} samples play, for which a sequence form is not enough; allowed: a"
@@ -225,6 +260,9 @@ def _prepare_sampling(solver, game, key) -> PreparedSolver:
     if isinstance(solver, OutcomeSampling):
         tree = build_decision_tree(game.tree)
         return PreparedSolver(
+            solver=solver,
+            sequence_form=game.sequence_form,
+            seed=seed,
             initial_state=outcome_sampling.init(tree, solver),
             run=lambda state, count: outcome_sampling.run(
                 tree, state, key, settings=solver, num_episodes=count
@@ -238,6 +276,9 @@ def _prepare_sampling(solver, game, key) -> PreparedSolver:
         table = belief_table(game.tree, dtype=dtype)
         module, tree = public_chance_sampling, public_chance_sampling.build_chance_tree(table)
     return PreparedSolver(
+        solver=solver,
+        sequence_form=game.sequence_form,
+        seed=seed,
         initial_state=module.init(tree),
         run=lambda state, count: module.run(
             tree, state, key, settings=solver, num_iterations=count

@@ -82,17 +82,18 @@ def uniform_policies(tree: GameTree) -> Policies:
 
 def reach(tree: GameTree, policies: Sequence[np.ndarray]) -> np.ndarray:
     """[P + 1, H]: each player's own reach of the histories, last chance's."""
-    found = np.ones((tree.num_players + 1, tree.num_histories))
+    reaches = np.ones((tree.num_players + 1, tree.num_histories))
     for rows in levels(tree.parent):
         above, action = tree.parent[rows], tree.parent_action[rows]
-        found[:, rows] = found[:, above]
-        found[-1, rows] *= tree.chance_prob[rows]
+        reaches[:, rows] = reaches[:, above]
+        reaches[-1, rows] *= tree.chance_prob[rows]
         for player, policy in enumerate(policies):
             acted = tree.actor[above] == player
             state = np.where(acted, tree.information_state[above, player], 0)
             if acted.any():
-                found[player, rows] *= np.where(acted, policy[state, np.where(acted, action, 0)], 1)
-    return found
+                probability = policy[state, np.where(acted, action, 0)]
+                reaches[player, rows] *= np.where(acted, probability, 1)
+    return reaches
 
 
 def history_values(tree: GameTree, policies: Sequence[np.ndarray]) -> np.ndarray:

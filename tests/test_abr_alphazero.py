@@ -1,4 +1,4 @@
-"""The experiment `abr_alphazero`: its numbers, a run that is interrupted."""
+"""The experiment `abr_alphazero`: its numbers, and a run that is interrupted."""
 
 import itertools
 
@@ -7,22 +7,23 @@ import pytest
 
 from experiments import cli
 from experiments.best_response import abr_alphazero
-from experiments.best_response.abr_alphazero import (
+from experiments.best_response.abr_alphazero import PRESETS, Outcome
+from experiments.best_response.alphazero_responses import (
     AGENTS,
     HEAD_TO_HEAD,
-    PRESETS,
     RANDOM,
     WAYS,
     Rated,
     Response,
 )
 from experiments.harness import results
+from train import alphazero_training
 
 CONFIG = PRESETS["smoke"]
 
 
-def numbers():
-    """By name, for made-up responses that win 60 and draw 20 of 100 games."""
+def example_numbers():
+    """The numbers by name, for responses that win 60 and draw 20 of 100 games."""
     share = dict(games=100, won=0.6, drawn=0.2)
     steps = (CONFIG.responses_at[-1],)
     responses = [
@@ -34,23 +35,27 @@ def numbers():
         Rated(agent=RANDOM, step=0, simulations=0, points=[0.0, 10.0]),
         Rated(agent="TD", step=2, simulations=2, points=[30.0, 0.0]),
     ]
-    arrays = np.array([0.0, 190.0]), np.array([0.0, 50.0])
-    return {one.name: one for one in abr_alphazero._numbers(CONFIG, responses, players, *arrays)}
+    outcome = Outcome(responses, players, networks={})
+    numbers = abr_alphazero.numbers(CONFIG, outcome)
+    return {number.name: number for number in numbers}, outcome.ratings
 
 
 def test_numbers_and_their_errors():
-    found = numbers()
-    won = found["direct:TD"]
+    numbers, (strengths, errors) = example_numbers()
+    won = numbers["direct:TD"]
     assert (won.value, won.paper, won.unit) == (0.6, 0.4, "share of games won")
     np.testing.assert_allclose(won.high - won.value, 2 * (0.6 * 0.4 / 100) ** 0.5)
-    gained = found["curriculum:gained from returns"]
+    gained = numbers["curriculum:gained from returns"]
     samples = [1.0] * 60 + [0.0] * 20 + [-1.0] * 20
     np.testing.assert_allclose(gained.value, np.mean(samples))
     np.testing.assert_allclose(gained.high - gained.value, 2 * np.std(samples) / 10)
-    assert found["head to head:returns"].paper == 0.2325
-    rated = found["2 steps, 2 simulations:TD"]
-    assert (rated.low, rated.value, rated.high, rated.unit) == (90, 190, 290, "Elo")
-    assert not any(RANDOM in name for name in found)
+    assert numbers["head to head:returns"].paper == 0.2325
+    rated = numbers["2 steps, 2 simulations:TD"]
+    assert rated.unit == "Elo"
+    assert rated.value == strengths[1] > 0
+    np.testing.assert_allclose(rated.high - rated.value, 2 * errors[1])
+    np.testing.assert_allclose(rated.value - rated.low, 2 * errors[1])
+    assert not any(RANDOM in name for name in numbers)
 
 
 @pytest.mark.slow
@@ -58,7 +63,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert cli.main(["abr_alphazero", "--preset", "smoke", "--out", str(whole)]) == 0
     expected = results.read_result(whole / "result.json").numbers
-    step, steps = abr_alphazero.alphazero.train_step, 0
+    step, steps = alphazero_training.train_step, 0
 
     def interrupted(*args, **kwargs):
         nonlocal steps
@@ -69,7 +74,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch):
 
     arguments = ["abr_alphazero", "--preset", "smoke", "--out", str(parts)]
     with monkeypatch.context() as patch:
-        patch.setattr(abr_alphazero.alphazero, "train_step", interrupted)
+        patch.setattr(alphazero_training, "train_step", interrupted)
         assert cli.main(arguments) == 130
     assert cli.main([*arguments, "--resume"]) == 0
     assert results.read_result(parts / "result.json").numbers == expected

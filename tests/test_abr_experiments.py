@@ -1,4 +1,4 @@
-"""The commands `approximate_best_response`, `abr_uniform` and `abr_cfr`."""
+"""The command `approximate_best_response`, and the experiments `abr_uniform` and `abr_cfr`."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from experiments.harness import results
 def test_a_run_against_uniform_play(tmp_path, capsys):
     assert cli.main(["abr_uniform", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
-    found = {(number.name, number.unit): number for number in result.numbers}
+    numbers = {(number.name, number.unit): number for number in result.numbers}
     exact = {"kuhn_poker": 11 / 12, "goofspiel(cards=3,points=descending)": 4 / 3}
     for game in abr_uniform.PRESETS["smoke"].games:
-        assert found[f"exact:{game}", "NashConv"].value == pytest.approx(exact[game], abs=1e-5)
-        share = found[f"ISMCTS-BR:{game}", "% of exact"]
+        assert numbers[f"exact:{game}", "NashConv"].value == pytest.approx(exact[game], abs=1e-5)
+        share = numbers[f"ISMCTS-BR:{game}", "% of exact"]
         assert 90 < share.value < 100.001
-        games = found[f"by games:{game}", "% of exact"]
+        games = numbers[f"by games:{game}", "% of exact"]
         assert games.low < share.value + 5
         assert games.high > share.value - 5
     rows = (tmp_path / "curve.csv").read_text().splitlines()
@@ -29,19 +29,19 @@ def test_a_run_against_uniform_play(tmp_path, capsys):
 def test_a_run_against_cfr(tmp_path):
     assert cli.main(["abr_cfr", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
-    found = {(number.name, number.unit): number for number in result.numbers}
-    # twice OpenSpiel's exploitability of CFR+ after ten iterations
-    assert found["exact:kuhn_poker", "NashConv"].value == pytest.approx(2 * 0.0326871, abs=1e-5)
+    numbers = {(number.name, number.unit): number for number in result.numbers}
+    # Twice OpenSpiel's exploitability of CFR+ after ten iterations.
+    assert numbers["exact:kuhn_poker", "NashConv"].value == pytest.approx(2 * 0.0326871, abs=1e-5)
     config = abr_cfr.PRESETS["smoke"]
     for agent in config.curve_agents:
         name = f"ISMCTS-BR:{agent.replace(':', ' ')} in {config.curve_game}"
-        assert 60 < found[name, "% of exact"].value < 100.001
+        assert 60 < numbers[name, "% of exact"].value < 100.001
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
-def test_one_table_for_one_agent(tmp_path, capsys):
-    """And a policy that `solve` wrote."""
+def test_responses_to_a_policy_that_was_solved(tmp_path, capsys):
+    """The agent is a file that `solve` wrote."""
     solved = ["solve", "kuhn_poker", "--iterations", "10", "--out", str(tmp_path / "solved")]
     assert cli.main(solved) == 0
     agent = str(tmp_path / "solved" / "policy.npz")

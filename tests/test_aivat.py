@@ -26,7 +26,7 @@ def explicit(name):
 def random_policies(tree, seed):
     """Of all players; some actions are never taken."""
     generator = np.random.default_rng(seed)
-    found = []
+    policies = []
     for player in range(tree.num_players):
         weight = tree.legal_actions(player) * generator.exponential(
             size=(tree.num_decisions[player], tree.num_actions)
@@ -34,8 +34,8 @@ def random_policies(tree, seed):
         weight *= (generator.random(weight.shape) < 0.8) | (
             weight == weight.max(axis=1, keepdims=True)
         )
-        found.append(weight / weight.sum(axis=1, keepdims=True))
-    return found
+        policies.append(weight / weight.sum(axis=1, keepdims=True))
+    return policies
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -46,32 +46,32 @@ def test_unbiased_whatever_the_values_and_whoever_is_known(name):
     expected = aivat.history_values(tree, policies)[0]
     for known in np.ndindex(*(2,) * tree.num_players):
         given = [policy if k else None for policy, k in zip(policies, known, strict=True)]
-        found = aivat.estimates(tree, values, given)
-        assert np.isnan(found[tree.actor != TERMINAL]).all()
+        estimate = aivat.estimates(tree, values, given)
+        assert np.isnan(estimate[tree.actor != TERMINAL]).all()
         for player in range(tree.num_players):
-            mean, _ = aivat.moments(tree, policies, found[:, player])
+            mean, _ = aivat.moments(tree, policies, estimate[:, player])
             assert mean == pytest.approx(expected[player], abs=1e-10)
         # others may play anything
         others = [
             mine if k else theirs
             for mine, theirs, k in zip(policies, random_policies(tree, 2), known, strict=True)
         ]
-        mean, _ = aivat.moments(tree, others, found[:, 0])
+        mean, _ = aivat.moments(tree, others, estimate[:, 0])
         assert mean == pytest.approx(aivat.history_values(tree, others)[0, 0], abs=1e-10)
 
 
 def test_nothing_known_and_no_values_is_the_payoff():
     tree = explicit("leduc_poker(ranks=2,max_raises=1)")
-    found = aivat.estimates(tree, np.zeros_like(tree.returns), (None, None))
+    estimate = aivat.estimates(tree, np.zeros_like(tree.returns), (None, None))
     ends = tree.actor == TERMINAL
-    np.testing.assert_allclose(found[ends], tree.returns[ends], atol=1e-12)
+    np.testing.assert_allclose(estimate[ends], tree.returns[ends], atol=1e-12)
 
 
 def test_all_known_and_true_values_leave_no_luck():
     tree = explicit("leduc_poker(ranks=2,max_raises=1)")
     policies = random_policies(tree, 0)
-    found = aivat.estimates(tree, aivat.history_values(tree, policies), policies)
-    mean, deviation = aivat.moments(tree, policies, found[:, 0])
+    estimate = aivat.estimates(tree, aivat.history_values(tree, policies), policies)
+    mean, deviation = aivat.moments(tree, policies, estimate[:, 0])
     assert deviation < 1e-9
     raw_mean, raw = aivat.moments(tree, policies, tree.returns[:, 0])
     assert raw > 1
@@ -88,8 +88,8 @@ def test_deviations_in_leduc_are_as_published():
     _, raw = aivat.moments(tree, policies, tree.returns[:, 0])
     assert raw == pytest.approx(3.513, abs=0.05)
     values = aivat.history_values(tree, policies)
-    one = aivat.estimates(tree, values, (policies[0], None))[:, 0]
-    assert aivat.moments(tree, policies, one)[1] < 0.05
+    estimate = aivat.estimates(tree, values, (policies[0], None))[:, 0]
+    assert aivat.moments(tree, policies, estimate)[1] < 0.05
     chance = aivat.estimates(tree, values, (None, None))[:, 0]
     assert 1 < aivat.moments(tree, policies, chance)[1] < 2.4
 
@@ -105,6 +105,6 @@ def test_bad_input():
         aivat.estimates(tree, tree.returns, (None, policies[1][:2]))
     never = np.zeros_like(policies[0])
     never[:, 0] = 1
-    found = aivat.estimates(tree, tree.returns, (never, None))
-    with pytest.raises(ValueError, match="where there is no estimate: a known player gives"):
-        aivat.moments(tree, policies, found[:, 0])
+    estimate = aivat.estimates(tree, tree.returns, (never, None))
+    with pytest.raises(ValueError, match="which has no estimate: a known player gives"):
+        aivat.moments(tree, policies, estimate[:, 0])

@@ -118,8 +118,8 @@ def test_exploitability_by_iteration(name, solver):
 def test_leduc_after_many_iterations():
     """In exact arithmetic (decimals of 200 digits) exploitability is .004950 after 200 iterations
     and .000263 after 1000; OpenSpiel has .004963 and .000257."""
-    found = averages(public_tree("leduc_poker"), cfr.cfr_plus(), (200, 1000))
-    for average, expected in zip(found, (0.004950, 0.000263), strict=True):
+    policies = averages(public_tree("leduc_poker"), cfr.cfr_plus(), (200, 1000))
+    for average, expected in zip(policies, (0.004950, 0.000263), strict=True):
         *_, nash_conv = gains(public_tree("leduc_poker"), average)
         np.testing.assert_allclose(nash_conv / 2, expected, rtol=0.1)
 
@@ -153,9 +153,9 @@ def test_kuhn_converges_to_its_equilibria():
 def test_known_equilibria(name, policies):
     tree = public_tree(name)
     average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 20_000))
-    for found, expected in zip(average, policies, strict=True):
+    for rows, expected in zip(average, policies, strict=True):
         if expected is not None:
-            np.testing.assert_allclose(found, expected, atol=2e-3)
+            np.testing.assert_allclose(rows, expected, atol=2e-3)
 
 
 # Laws
@@ -165,8 +165,8 @@ def test_known_equilibria(name, policies):
 @pytest.mark.parametrize("name", ["kuhn_poker", "untimed"])
 def test_convergence_is_at_least_of_order_one_half(name, solver):
     counts = 2 ** np.arange(3, 12)
-    found = averages(public_tree(name), cfr.make_solver(solver), counts.tolist())
-    nash_conv = [float(gains(public_tree(name), average)[2]) for average in found]
+    policies = averages(public_tree(name), cfr.make_solver(solver), counts.tolist())
+    nash_conv = [float(gains(public_tree(name), average)[2]) for average in policies]
     slope = np.polyfit(np.log(counts), np.log(nash_conv), 1)[0]
     assert slope < -0.5
     # CFR's bound: the range of payoffs, times decisions, times sqrt(A / T), for both players
@@ -273,16 +273,16 @@ def test_players_may_be_swapped():
     """Updated simultaneously, players are alike."""
     name, solver = "untimed", cfr.cfr_plus(alternating=False)
     tree = build_sequence_form(swapped(game_tree(name)), dtype="float64")
-    found = cfr.average_policy(tree, solve(tree, solver, 9))
+    policies = cfr.average_policy(tree, solve(tree, solver, 9))
     expected = cfr.average_policy(public_tree(name), solve(public_tree(name), solver, 9))
-    assert_policies_close(found[::-1], expected, atol=1e-10)
+    assert_policies_close(policies[::-1], expected, atol=1e-10)
 
 
 # One loop, any number of solves
 
 
-def assert_states_equal(found, expected, atol=0.0):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), found, expected)
+def assert_states_equal(actual, expected, atol=0.0):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), actual, expected)
 
 
 def test_iterations_may_be_run_in_parts():
@@ -320,10 +320,10 @@ def stack(*trees):
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
-def assert_batch_is_loop(one, *arguments, atol=1e-12):
-    """`one`, mapped over the stacked arguments, gives what a loop over them gives."""
-    batch = jax.jit(jax.vmap(one))(*(stack(*each) for each in arguments))
-    loop = [jax.jit(one)(*each) for each in zip(*arguments, strict=True)]
+def assert_batch_is_loop(solve_one_case, *arguments, atol=1e-12):
+    """`solve_one_case`, mapped over the stacked arguments, gives what a loop over them gives."""
+    batch = jax.jit(jax.vmap(solve_one_case))(*(stack(*each) for each in arguments))
+    loop = [jax.jit(solve_one_case)(*each) for each in zip(*arguments, strict=True)]
     assert_states_equal(batch, stack(*loop), atol)
 
 
@@ -337,11 +337,11 @@ def kuhn_ranges(count):
 
 
 def test_batch_over_ranges(after_deal):
-    def one(reach):
+    def of_ranges(reach):
         state = solve(after_deal, cfr.dcfr(), 6, root_reach=reach)
         return cfr.average_policy(after_deal, state), state
 
-    assert_batch_is_loop(one, kuhn_ranges(3))
+    assert_batch_is_loop(of_ranges, kuhn_ranges(3))
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3])
@@ -349,7 +349,7 @@ def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
     """In two parts, the last is not full."""
     explicit, tree = game_tree("random(seed=12)"), public_tree("random(seed=12)")
 
-    def one(returns, policy):
+    def of_payoffs(returns, policy):
         state = cfr.init(tree, policy=policy, policy_weight=0.1)
         other = with_returns(tree, returns)
         return cfr.run(other, state, solver=cfr.cfr_plus(), num_iterations=5)
@@ -359,7 +359,8 @@ def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
     if num_parts > 1:
         size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(tree), tree.histories.payoffs)))
         monkeypatch.setattr(batching, "_CPU_BYTES", size / (num_parts - 0.5))
-    assert_batch_is_loop(one, returns, [random_policies(explicit, seed) for seed in range(3)])
+    policies = [random_policies(explicit, seed) for seed in range(3)]
+    assert_batch_is_loop(of_payoffs, returns, policies)
 
 
 @pytest.mark.parametrize(
@@ -372,18 +373,19 @@ def test_batch_of_batches(after_deal, payoffs_first, in_parts, monkeypatch):
     explicit = game_tree("kuhn_poker")
     over = explicit.actor == TERMINAL
 
-    def one(returns, reach):
+    def of_both(returns, reach):
         return solve(with_returns(after_deal, returns), cfr.linear_cfr(), 5, root_reach=reach)
 
     others = [with_other_returns(explicit, seed) for seed in range(2)]
     returns, reaches = stack(*[each.returns[over] for each in others]), kuhn_ranges(2)
     inner, outer = ((None, 0), (0, None)) if payoffs_first else ((0, None), (None, 0))
-    batch = jax.jit(jax.vmap(jax.vmap(one, in_axes=inner), in_axes=outer))(returns, stack(*reaches))
+    nested = jax.vmap(jax.vmap(of_both, in_axes=inner), in_axes=outer)
+    batch = jax.jit(nested)(returns, stack(*reaches))
     for i, payoffs in enumerate(returns):
         for j, reach in enumerate(reaches):
             place = (i, j) if payoffs_first else (j, i)
-            found = jax.tree.map(lambda x, place=place: x[place], batch)
-            assert_states_equal(found, jax.jit(one)(payoffs, reach), atol=1e-12)
+            element = jax.tree.map(lambda x, place=place: x[place], batch)
+            assert_states_equal(element, jax.jit(of_both)(payoffs, reach), atol=1e-12)
 
 
 def test_batch_of_different_games():
@@ -397,11 +399,11 @@ def test_batch_of_different_games():
 def test_one_number_of_iterations_for_all():
     tree = public_tree("kuhn_poker")
 
-    def one(count):
+    def of_count(count):
         return solve(tree, cfr.cfr(), count)
 
     with pytest.raises(ValueError, match="num_iterations must be the same for all solves"):
-        jax.vmap(one)(jnp.arange(3, dtype=jnp.int32))
+        jax.vmap(of_count)(jnp.arange(3, dtype=jnp.int32))
 
 
 # Starting points, precision
@@ -455,10 +457,10 @@ def test_float32_is_close_to_float64():
     with jax.enable_x64(False):
         tree = build_sequence_form(explicit)
         state = solve(tree, cfr.cfr_plus(), 50)
-        found = cfr.average_policy(tree, state)
-    leaves = jax.tree.leaves((state, found))
+        policies = cfr.average_policy(tree, state)
+    leaves = jax.tree.leaves((state, policies))
     assert {leaf.dtype for leaf in leaves} == {np.dtype("float32"), np.dtype("int32")}
-    assert_policies_close(found, expected, atol=1e-4)
+    assert_policies_close(policies, expected, atol=1e-4)
 
 
 # Bad input

@@ -35,9 +35,9 @@ def saved(tmp_path, tree):
     return tmp_path
 
 
-def assert_same(found, expected):
-    jax.tree.map(np.testing.assert_array_equal, found, expected)
-    assert jax.tree.map(lambda x: x.dtype, found) == jax.tree.map(lambda x: x.dtype, expected)
+def assert_same(actual, expected):
+    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    assert jax.tree.map(lambda x: x.dtype, actual) == jax.tree.map(lambda x: x.dtype, expected)
 
 
 def test_a_resumed_solve_is_an_uninterrupted_one(saved, tree):
@@ -126,10 +126,10 @@ def test_there_must_be_a_checkpoint(tmp_path, tree):
 
 def files(folder):
     """The files that the state is read from; the others are Orbax's notes to itself."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
+    files = [path for path in folder.rglob("*") if path.is_file()]
     read = ("_METADATA", "manifest.ocdbt", "metadata")
-    found = [path for path in found if path.name in read or path.parent.name == "d"]
-    return [path for path in found if "ocdbt.process_0" not in path.parts]
+    files = [path for path in files if path.name in read or path.parent.name == "d"]
+    return [path for path in files if "ocdbt.process_0" not in path.parts]
 
 
 # threads of Orbax outlive the first error and complain

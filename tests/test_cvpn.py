@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,8 +36,7 @@ def random_reach(seed=0):
 def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
     graph, params = evaluator(**options)
     evaluate = cvpn.CvpnEvaluator(graph, zero_sum=zero_sum, smoothing=smoothing)
-    one = lambda state, reach: evaluate(params, table(), state, reach)  # noqa: E731
-    return jax.jit(jax.vmap(one))(STATES, reach)
+    return jax.jit(jax.vmap(functools.partial(evaluate, params, table())))(STATES, reach)
 
 
 def test_beliefs_expect_opposite_payoffs():
@@ -79,7 +79,7 @@ def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
         cvpn.CvpnEvaluator(evaluator()[0], smoothing=1.5)
 
 
-def test_rows_that_are_not_there_are_worth_nothing():
+def test_absent_rows_have_value_0():
     values, prior = evaluated(random_reach())
     rows = np.asarray(jax.vmap(table().rows)(STATES))
     assert not np.asarray(values)[~rows].any()
@@ -90,8 +90,7 @@ def test_rows_that_are_not_there_are_worth_nothing():
 
 def test_nothing_reached_is_finite():
     values, prior = evaluated(jnp.zeros((len(STATES), 2, 6)))
-    assert np.isfinite(values).all()
-    assert np.isfinite(prior).all()
+    chex.assert_tree_all_finite((values, prior))
 
 
 @pytest.mark.parametrize("torso", ["mlp", "residual"])
@@ -118,15 +117,15 @@ def test_a_search_takes_it():
     settings = growing_tree_cfr.GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=5, max_path=1)
     problem = continual_resolving.first_problem(table(), max_path=1)
     search = jax.jit(growing_tree_cfr.search, static_argnames="settings")
-    found = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
-    assert int(found.iterations) == 5
-    assert np.isfinite(growing_tree_cfr.average_policy(found)).all()
+    result = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
+    assert int(result.iterations) == 5
+    chex.assert_tree_all_finite(growing_tree_cfr.average_policy(result))
 
 
 def test_networks_come_back_from_files():
     _, params = evaluator()
     back = cvpn.from_bytes(cvpn.to_bytes(params), params)
-    jax.tree.map(np.testing.assert_array_equal, back, params)
+    chex.assert_trees_all_equal(back, params)
     _, other = nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=2))
-    with pytest.raises(ValueError, match=r"must have shape \(.*\); found \("):
+    with pytest.raises(ValueError, match=r"has shape \(.*\); it must have shape \("):
         cvpn.from_bytes(cvpn.to_bytes(params), other)

@@ -21,7 +21,7 @@ from solvers.subgames.depth_limited_subgame import (
     build_subgame,
     embed,
     ends_of_rounds,
-    with_values,
+    with_leaf_values,
 )
 
 TINY_LEDUC = "leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)"
@@ -50,10 +50,10 @@ def all_pure(tree, player):
 
 
 def offers(tree, blueprint, own_choices, player):
-    """The blueprint for one player, and something else for the opponent, as continuations."""
-    found = [rows[None] for rows in blueprint]
-    found[1 - player] = own_choices
-    return tuple(found)
+    """Continuations: the blueprint for one player, other strategies for its opponent."""
+    strategies = [rows[None] for rows in blueprint]
+    strategies[1 - player] = own_choices
+    return tuple(strategies)
 
 
 def value_below(tree, policy, row):
@@ -85,8 +85,8 @@ def test_all_pure_strategies_at_the_leaves_make_an_equilibrium(name, player):
     tree, _, value, blueprint = game(name)
     offered = offers(tree, blueprint, all_pure(tree, 1 - player), player)
     subgame = build_subgame(tree, cut_at(name), choices=tuple(map(len, offered)))
-    found = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-    depth_limited, policy = linear_program.solve(with_values(subgame, found))
+    values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), offered)
+    depth_limited, policy = linear_program.solve(with_leaf_values(subgame, values))
     assert depth_limited == pytest.approx(value, abs=1e-5)
     composed = embed(subgame, policy, blueprint)
     assert guaranteed(tree, list(map(np.asarray, composed)))[player] == pytest.approx(
@@ -98,8 +98,9 @@ def test_both_players_with_all_pure_strategies_play_the_game():
     tree, _, value, _ = game("kuhn_poker")
     offered = tuple(all_pure(tree, player) for player in range(2))
     subgame = build_subgame(tree, after_decisions(tree, 1), choices=tuple(map(len, offered)))
-    found = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-    assert linear_program.solve(with_values(subgame, found))[0] == pytest.approx(value, abs=1e-5)
+    values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), offered)
+    solved = linear_program.solve(with_leaf_values(subgame, values))[0]
+    assert solved == pytest.approx(value, abs=1e-5)
 
 
 def test_one_value_is_not_enough():
@@ -107,13 +108,13 @@ def test_one_value_is_not_enough():
     tree, public, _, blueprint = game("rps_plus")
     np.testing.assert_allclose(blueprint, [[[0.4, 0.4, 0.2]]] * 2, atol=1e-6)
     subgame = build_subgame(tree, [1])
-    found = leaf_values.values(
-        leaf_values.from_leaves(tree, subgame), tuple(rows[None] for rows in blueprint)
+    values = leaf_values.values(
+        leaf_values.paths_from_leaves(tree, subgame), tuple(rows[None] for rows in blueprint)
     )
-    np.testing.assert_allclose(found, 0.0, atol=1e-6)
+    np.testing.assert_allclose(values, 0.0, atol=1e-6)
     rock = (jnp.array([[1.0, 0.0, 0.0]]), jnp.zeros((0, 3)))
-    tree_of_one = with_values(subgame, found)
-    assert evaluation.nash_conv(tree_of_one, rock) == pytest.approx(0.0, abs=1e-6)
+    without_choice = with_leaf_values(subgame, values)
+    assert evaluation.nash_conv(without_choice, rock) == pytest.approx(0.0, abs=1e-6)
     composed = embed(subgame, rock, blueprint)
     assert evaluation.best_response_value(public, composed)[1] == pytest.approx(1.0)
 
@@ -125,13 +126,13 @@ def test_another_value_is_never_better_for_the_player_without_choice(name, playe
     blueprint = tuple(random_strategies(tree, p, 1, seed=p)[0] for p in range(2))
     others = random_strategies(tree, 1 - player, 4, seed=3)
     leaves = after_decisions(tree, 1 + player) if name == "kuhn_poker" else ends_of_rounds(tree)
-    found = []
+    game_values = []
     for count in range(1, 5):
         offered = offers(tree, blueprint, others[:count], player)
         subgame = build_subgame(tree, leaves, choices=tuple(map(len, offered)))
-        values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-        found.append(linear_program.solve(with_values(subgame, values))[0])
-    own = np.array(found) * (1 if player == 0 else -1)
+        values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), offered)
+        game_values.append(linear_program.solve(with_leaf_values(subgame, values))[0])
+    own = np.array(game_values) * (1 if player == 0 else -1)
     assert (np.diff(own) <= 1e-6).all()
     assert own[-1] < own[0] - 1e-3
 
@@ -141,12 +142,12 @@ def test_values_of_leaves_by_recursion(name):
     tree, *_ = game(name)
     offered = (random_strategies(tree, 0, 2, seed=0), random_strategies(tree, 1, 3, seed=1))
     subgame = build_subgame(tree, cut_at(name), choices=(2, 3))
-    found = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
+    values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), offered)
     for leaf in (0, 3, len(subgame.leaf_history) - 1):
         for pair in np.ndindex(2, 3):
             policy = [rows[k] for rows, k in zip(offered, pair, strict=True)]
             expected = value_below(tree, policy, int(subgame.leaf_history[leaf]))
-            assert found[(leaf, *pair)] == pytest.approx(expected, abs=1e-5)
+            assert values[(leaf, *pair)] == pytest.approx(expected, abs=1e-5)
 
 
 def test_biased_strategies():
@@ -155,18 +156,18 @@ def test_biased_strategies():
     folds = continuations.biased(strategy, FOLD)
     np.testing.assert_allclose(folds, [[10 / 11, 0.5 / 11, 0.5 / 11], *strategy[1:]], atol=1e-6)
     where = jnp.zeros((3, 3), bool).at[1].set(jnp.asarray(RAISE))
-    there = continuations.biased(strategy, where, 3.0)
-    np.testing.assert_allclose(there, [strategy[0], [0, 0.25, 0.75], strategy[2]], atol=1e-6)
+    some_states = continuations.biased(strategy, where, 3.0)
+    np.testing.assert_allclose(some_states, [strategy[0], [0, 0.25, 0.75], strategy[2]], atol=1e-6)
     tree, *_ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, player, 1, seed=player)[0] for player in range(2))
     four = continuations.bias_set(policy[1], jnp.stack([FOLD, CALL, RAISE]))
     assert four.shape == (4, *policy[1].shape)
     subgame = build_subgame(tree, cut_at(TINY_LEDUC), choices=(1, 4))
-    paths = leaf_values.from_leaves(tree, subgame)
-    found = leaf_values.values(paths, (policy[0][None], four))
+    paths = leaf_values.paths_from_leaves(tree, subgame)
+    values = leaf_values.values(paths, (policy[0][None], four))
     row = int(subgame.leaf_history[2])
     expected = [value_below(tree, (policy[0], other), row) for other in four]
-    np.testing.assert_allclose(found[2, 0], expected, atol=1e-5)
+    np.testing.assert_allclose(values[2, 0], expected, atol=1e-5)
     assert len(set(np.round(expected, 3))) == 4
 
 
@@ -183,8 +184,8 @@ def generate(name, choices, *, weaken=False, blueprint=None):
     tree, public, _, equilibrium = game(name)
     blueprint = equilibrium if blueprint is None else blueprint
     subgame = build_subgame(tree, cut_at(name), choices=choices)
-    paths = leaf_values.to_leaves(tree, subgame), leaf_values.from_leaves(tree, subgame)
-    found = continuations.self_generated(
+    paths = leaf_values.paths_to_leaves(tree, subgame), leaf_values.paths_from_leaves(tree, subgame)
+    strategies = continuations.self_generated(
         public,
         subgame,
         paths,
@@ -193,19 +194,20 @@ def generate(name, choices, *, weaken=False, blueprint=None):
         num_iterations=300,
         weaken=weaken,
     )
-    values = continuations.offered(subgame, paths, blueprint, found, weaken=weaken)
+    values = continuations.values_of(subgame, paths, blueprint, strategies, weaken=weaken)
     policy = continuations.solve(subgame, values, solver=cfr.pcfr_plus(), num_iterations=1000)
-    return subgame, paths, found, values, embed(subgame, policy, blueprint)
+    return subgame, paths, strategies, values, embed(subgame, policy, blueprint)
 
 
 def test_self_generated_strategies_recover_the_equilibrium_of_rps_plus():
-    subgame, _, found, values, composed = generate("rps_plus", (1, 6))
+    subgame, _, strategies, values, composed = generate("rps_plus", (1, 6))
     np.testing.assert_allclose(composed[0], [[0.4, 0.4, 0.2]], atol=0.003)
-    np.testing.assert_allclose(found[1][0, 0], [0.4, 0.4, 0.2], atol=1e-6)  # the blueprint first
-    assert set(map(tuple, found[1][1:, 0].tolist())) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+    first = strategies[1][0, 0]  # the blueprint
+    np.testing.assert_allclose(first, [0.4, 0.4, 0.2], atol=1e-6)
+    assert set(map(tuple, strategies[1][1:, 0].tolist())) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
     assert values.shape == (3, 1, 6)
     fewer = generate("rps_plus", (1, 3))[2]
-    np.testing.assert_array_equal(fewer[1], found[1][:3])
+    np.testing.assert_array_equal(fewer[1], strategies[1][:3])
     assert subgame.leaf_choice[0].tolist() == [NOT_OF_GAME] * 3
 
 
@@ -227,10 +229,10 @@ def test_weakened_strategies_do_no_better_than_the_blueprint():
     keep their values."""
     tree = game(TINY_LEDUC)[0]
     blueprint = tuple(random_strategies(tree, p, 1, seed=5 + p)[0] for p in range(2))
-    subgame, paths, found, values, _ = generate(
+    subgame, paths, strategies, values, _ = generate(
         TINY_LEDUC, (1, 4), weaken=True, blueprint=blueprint
     )
-    plain = continuations.offered(subgame, paths, blueprint, found)
+    plain = continuations.values_of(subgame, paths, blueprint, strategies)
     belief = paths[0].chance * leaf_values.own_reach(paths[0], blueprint[0][None], 0)[0]
     better = 0
     for state in np.unique(subgame.leaf_choice[1]):
@@ -248,7 +250,7 @@ def test_subgames_below_the_root():
     for root in map(int, ends_of_rounds(tree)):
         known = build_sequence_form(tree, root=root)
         subgame = build_subgame(tree, [], root=root)
-        inside = with_values(subgame, jnp.zeros((0, 1, 1)))
+        inside = with_leaf_values(subgame, jnp.zeros((0, 1, 1)))
         rows = tuple(jnp.asarray(p)[n] for p, n in zip(policy, subgame.decisions, strict=True))
         reach = tuple(random_reach(len(states)) for states in subgame.root_states)
         for measure in (evaluation.expected_value, evaluation.best_response_value):
@@ -265,28 +267,28 @@ def best_response_values(tree, policy, root, player, states):
     """Counterfactual best-response values of `player` at a public state, one state at a time."""
     known = build_sequence_form(tree, root=root)
     reach = nested_solving.ranges(
-        nested_solving.to_root(tree, build_subgame(tree, [], root=root)), policy
+        nested_solving.paths_to_root(tree, build_subgame(tree, [], root=root)), policy
     )
-    found = []
-    for one in jnp.eye(len(states)):
-        ranges = tuple(one if p == player else reach[p] for p in range(2))
-        found.append(evaluation.best_response_value(known, policy, ranges)[player])
-    return jnp.stack(found)
+    values = []
+    for range_of_one in jnp.eye(len(states)):
+        ranges = tuple(range_of_one if p == player else reach[p] for p in range(2))
+        values.append(evaluation.best_response_value(known, policy, ranges)[player])
+    return jnp.stack(values)
 
 
-def resolved_below(tree, subgame, policy, promises, player, constraint):
+def resolved_below(tree, subgame, policy, opt_out, player, constraint):
     """The policy with that of a subgame without leaves in its place."""
-    found = nested_solving.resolve(
+    solution = nested_solving.resolve(
         subgame,
         jnp.zeros((0, 1, 1)),
-        nested_solving.ranges(nested_solving.to_root(tree, subgame), policy),
-        promises,
+        nested_solving.ranges(nested_solving.paths_to_root(tree, subgame), policy),
+        opt_out,
         resolver=player,
         constraint=constraint,
         solver=cfr.pcfr_plus(),
         num_iterations=2000,
     )
-    return embed(subgame, found, policy)
+    return embed(subgame, solution, policy)
 
 
 def resolved(tree, policy, player, *, constraint):
@@ -294,8 +296,8 @@ def resolved(tree, policy, player, *, constraint):
     for root in map(int, ends_of_rounds(tree)):
         subgame = build_subgame(tree, [], root=root)
         states = subgame.root_states[1 - player]
-        promises = best_response_values(tree, policy, root, 1 - player, states)
-        inner = resolved_below(tree, subgame, policy, promises, player, constraint)
+        opt_out = best_response_values(tree, policy, root, 1 - player, states)
+        inner = resolved_below(tree, subgame, policy, opt_out, player, constraint)
         policy = tuple(inner[p] if p == player else policy[p] for p in range(2))
     return policy
 
@@ -321,52 +323,52 @@ def test_safe_resolving_keeps_what_it_has(player, constraint):
 
 
 @pytest.mark.parametrize("player", [0, 1])
-def test_promises_at_leaves_are_best_response_values(player):
+def test_opt_out_values_at_leaves_are_best_response_values(player):
     """If all pure strategies are offered; so after depth-limited solving, safe re-solving makes an
     equilibrium."""
     tree, public, value, blueprint = game("kuhn_poker")
     leaves = after_decisions(tree, 1)
     offered = offers(tree, blueprint, all_pure(tree, 1 - player), player)
     subgame = build_subgame(tree, leaves, choices=tuple(map(len, offered)))
-    paths = leaf_values.to_leaves(tree, subgame), leaf_values.from_leaves(tree, subgame)
-    values = continuations.offered(subgame, paths, blueprint, offered)
+    paths = leaf_values.paths_to_leaves(tree, subgame), leaf_values.paths_from_leaves(tree, subgame)
+    values = continuations.values_of(subgame, paths, blueprint, offered)
     solution = continuations.solve(subgame, values, solver=cfr.pcfr_plus(), num_iterations=2000)
     policy = embed(subgame, solution, blueprint)
     for root in map(int, leaves):
         below = build_subgame(tree, [], root=root)
         states = below.root_states[1 - player]
-        promises = nested_solving.promised(
+        opt_out = nested_solving.opt_out_values_at_leaves(
             subgame, paths[0], values, solution, policy, player=1 - player, states=states
         )
         expected = best_response_values(tree, policy, root, 1 - player, states)
-        np.testing.assert_allclose(promises, expected, atol=1e-5)
-        policy = resolved_below(tree, below, policy, promises, player, "resolve")
+        np.testing.assert_allclose(opt_out, expected, atol=1e-5)
+        policy = resolved_below(tree, below, policy, opt_out, player, "resolve")
     assert least(public, policy, player) == pytest.approx(
         value if player == 0 else -value, abs=1e-3
     )
 
 
 @pytest.mark.parametrize("player", [0, 1])
-def test_promises_inside_a_subgame_are_best_response_values(player):
+def test_opt_out_values_inside_a_subgame_are_best_response_values(player):
     """In the whole game, if the rest of it is played as at the leaves."""
     tree, public, _, blueprint = game("leduc_poker(suit_isomorphism=true)")
     subgame = build_subgame(tree, ends_of_rounds(tree))
     offered = tuple(rows[None] for rows in blueprint)
-    values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-    even = unpack(subgame.tree, uniform(subgame.tree))
+    values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), offered)
+    even = unpack(subgame.form, uniform(subgame.form))
     composed = embed(subgame, even, blueprint)
     response = embed(
-        subgame, evaluation.best_response(with_values(subgame, values), even), blueprint
+        subgame, evaluation.best_response(with_leaf_values(subgame, values), even), blueprint
     )
     pair = tuple(response[p] if p == player else composed[p] for p in range(2))
     _, known = evaluation.counterfactual_values(public, pair)
     states = subgame.decisions[player][::-1]
     ones = tuple(jnp.ones(len(roots)) for roots in subgame.root_states)
-    found = nested_solving.promised_inside(
+    opt_out = nested_solving.opt_out_values_inside(
         subgame, values, even, ones, player=player, states=states
     )
-    np.testing.assert_allclose(found, known[player][states], atol=1e-5)
-    assert float(jnp.abs(found).max()) > 0.1
+    np.testing.assert_allclose(opt_out, known[player][states], atol=1e-5)
+    assert float(jnp.abs(opt_out).max()) > 0.1
 
 
 def test_subgames_without_some_actions():
@@ -377,16 +379,16 @@ def test_subgames_without_some_actions():
     raised[1:] &= whole.actor[above] >= 0
     second = np.unique(whole.public_state[1:][raised[1:] & raised[above]])
     subgame = build_subgame(whole, [], without=second)
-    assert subgame.tree.num_actions == tree.num_actions
-    found, policy = linear_program.solve(subgame.tree)
-    assert found == pytest.approx(value, abs=1e-6)
+    assert subgame.form.num_actions == tree.num_actions
+    subgame_value, policy = linear_program.solve(subgame.form)
+    assert subgame_value == pytest.approx(value, abs=1e-6)
     for decisions, rows in zip(subgame.decisions, policy, strict=True):
         assert len(decisions) == len(rows)
-    with pytest.raises(ValueError, match="without: 0 must be what a player's action leads to"):
+    with pytest.raises(ValueError, match="without: public state 0 must be below the root"):
         build_subgame(whole, [], without=[0])
     first = int(whole.public_state[np.argmax(whole.actor >= 0)])
     children = np.unique(whole.public_state[1:][whole.public_state[whole.parent[1:]] == first])
-    with pytest.raises(ValueError, match=f"without leaves no action at public state {first}"):
+    with pytest.raises(ValueError, match=f"without: no action is left at public state {first}"):
         build_subgame(whole, [], without=children)
     with pytest.raises(ValueError, match="without: 10000000 must be a public state"):
         build_subgame(whole, [], without=[10_000_000])
@@ -395,7 +397,7 @@ def test_subgames_without_some_actions():
 def test_values_may_be_batched():
     tree, _, _, blueprint = game("kuhn_poker")
     subgame = build_subgame(tree, after_decisions(tree, 1), choices=(1, 2))
-    paths = leaf_values.from_leaves(tree, subgame)
+    paths = leaf_values.paths_from_leaves(tree, subgame)
     others = jnp.stack([random_strategies(tree, 1, 2, seed) for seed in range(3)])
 
     def solved(others):
@@ -403,8 +405,8 @@ def test_values_may_be_batched():
         return continuations.solve(subgame, values, solver=cfr.cfr_plus(), num_iterations=50)
 
     together = jax.vmap(solved)(others)
-    for number, one in enumerate(others):
-        for rows, alone in zip(together, solved(one), strict=True):
+    for number, leaf_values_alone in enumerate(others):
+        for rows, alone in zip(together, solved(leaf_values_alone), strict=True):
             np.testing.assert_allclose(rows[number], alone, atol=1e-5)
 
 
@@ -414,19 +416,19 @@ def test_errors():
         build_subgame(tree, [0])
     with pytest.raises(ValueError, match="leaves: 99 must be a public state, 0 to"):
         build_subgame(tree, [99])
-    with pytest.raises(ValueError, match=r"choices=\(0, 1\) must be a number of at least 1"):
+    with pytest.raises(ValueError, match=r"choices=\(0, 1\) must be two numbers of at least 1"):
         build_subgame(tree, [], choices=(0, 1))
     with pytest.raises(ValueError, match="two-player zero-sum"):
         build_subgame(enumerate_game(make("kuhn_poker(players=3)")), [])
     subgame = build_subgame(tree, after_decisions(tree, 1), choices=(1, 2))
     with pytest.raises(ValueError, match=r"leaf_values have shape \(12, 1, 1\), must be"):
-        with_values(subgame, jnp.zeros((12, 1, 1)))
+        with_leaf_values(subgame, jnp.zeros((12, 1, 1)))
 
 
 def test_uniform_policies_embed_as_they_are():
     tree, public, _, _ = game(TINY_LEDUC)
     outer = unpack(public, uniform(public))
     subgame = build_subgame(tree, cut_at(TINY_LEDUC), choices=(3, 4))
-    inner = unpack(subgame.tree, uniform(subgame.tree))
+    inner = unpack(subgame.form, uniform(subgame.form))
     for rows, expected in zip(embed(subgame, inner, outer), outer, strict=True):
         np.testing.assert_allclose(rows, expected, atol=1e-6)

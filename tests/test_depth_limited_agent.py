@@ -1,4 +1,4 @@
-"""The agent that solves one depth-limited subgame after the other."""
+"""The agent that plays by nested depth-limited solving."""
 
 import functools
 
@@ -15,7 +15,7 @@ from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
 from solvers.sequence_form import build_sequence_form
 from solvers.subgames import continuations, depth_limited_agent
-from solvers.subgames.depth_limited_agent import Nested
+from solvers.subgames.depth_limited_agent import DepthLimitedAgent
 from solvers.subgames.depth_limited_subgame import after_decisions, ends_of_rounds
 from solvers.translated_strategy import translated
 
@@ -27,12 +27,12 @@ def two_more(tree, root):
 @functools.cache
 def kuhn():
     tree = enumerate_game(make("kuhn_poker"))
-    public = build_sequence_form(tree)
-    value, policy = linear_program.solve(public)
+    form = build_sequence_form(tree)
+    value, policy = linear_program.solve(form)
     blueprint = tuple(jnp.asarray(rows, jnp.float32) for rows in policy)
     pure = tuple(continuations.bias_set(rows, np.eye(2, dtype=bool)) for rows in blueprint)
     pure = tuple(jnp.concatenate([rows, _always(tree, p)]) for p, rows in enumerate(pure))
-    return public, value, Nested(tree, blueprint, pure, two_more)
+    return form, value, DepthLimitedAgent(tree, blueprint, pure, two_more)
 
 
 def _always(tree, player):
@@ -41,45 +41,45 @@ def _always(tree, player):
 
 @pytest.mark.slow
 def test_agents_play_near_equilibrium():
-    public, value, nested = kuhn()
+    form, value, agent = kuhn()
     policy = tuple(
-        depth_limited_agent.composed_policy(nested, player)[player] for player in range(2)
+        depth_limited_agent.composed_policy(agent, player)[player] for player in range(2)
     )
-    assert float(evaluation.exploitability(public, policy)) < 0.005
-    assert float(evaluation.expected_value(public, policy)[0]) == pytest.approx(value, abs=0.01)
+    assert float(evaluation.exploitability(form, policy)) < 0.005
+    assert float(evaluation.expected_value(form, policy)[0]) == pytest.approx(value, abs=0.01)
 
 
 @pytest.mark.parametrize("player", [0, 1])
-def test_an_agent_does_what_its_composition_says(player):
+def test_an_agent_plays_its_composed_policy(player):
     """Along every path of public states, thinking wherever somebody is to act."""
-    _, _, nested = kuhn()
-    composed = depth_limited_agent.composed_policy(nested, player)
-    tree, visited = nested.tree, 0
-    waiting = [depth_limited_agent.init(nested, player)]
-    while waiting:
-        state = waiting.pop()
+    _, _, agent = kuhn()
+    composed = depth_limited_agent.composed_policy(agent, player)
+    tree, visited = agent.tree, 0
+    pending = [depth_limited_agent.init(agent, player)]
+    while pending:
+        state = pending.pop()
         rows = np.flatnonzero(tree.public_state == state.public)
         actor = int(tree.actor[rows[0]])
         if actor >= 0:
-            state, policy = depth_limited_agent.think(nested, state)
+            state, policy = depth_limited_agent.think(agent, state)
             numbers = np.unique(tree.information_state[rows, actor])
             np.testing.assert_allclose(policy, np.asarray(composed[actor])[numbers], atol=1e-5)
             visited += 1
         inner = tree.public_state[tree.parent[1:]] == state.public
         for child in np.unique(tree.public_state[1:][inner]):
-            waiting.append(depth_limited_agent.observe(nested, state, int(child)))
+            pending.append(depth_limited_agent.observe(agent, state, int(child)))
     assert visited == 4
 
 
 def test_acting_and_errors():
-    _, _, nested = kuhn()
-    state = depth_limited_agent.init(nested, 0)
-    with pytest.raises(ValueError, match="public=9 is not next"):
-        depth_limited_agent.observe(nested, state, 9)
+    _, _, agent = kuhn()
+    state = depth_limited_agent.init(agent, 0)
+    with pytest.raises(ValueError, match="public=9 does not follow 0"):
+        depth_limited_agent.observe(agent, state, 9)
     with pytest.raises(ValueError, match="no player is to act at public state 0"):
-        depth_limited_agent.think(nested, state)
-    state = depth_limited_agent.observe(nested, depth_limited_agent.observe(nested, state, 1), 2)
-    state, action, policy = depth_limited_agent.act(nested, jax.random.key(0), state, 0)
+        depth_limited_agent.think(agent, state)
+    state = depth_limited_agent.observe(agent, depth_limited_agent.observe(agent, state, 1), 2)
+    state, action, policy = depth_limited_agent.act(agent, jax.random.key(0), state, 0)
     assert policy[int(action)] > 0
     assert policy.sum() == pytest.approx(1.0, abs=1e-5)
 
@@ -98,14 +98,14 @@ def off_tree(betting, to, **cards):
 
 def lost_by_second(game, policy):
     """To a best response, beyond the value of the game."""
-    public = build_sequence_form(game.tree)
-    value, _ = linear_program.solve(public)
-    return float(evaluation.best_response_value(public, policy)[0]) - value
+    form = build_sequence_form(game.tree)
+    value, _ = linear_program.solve(form)
+    return float(evaluation.best_response_value(form, policy)[0]) - value
 
 
 @functools.cache
 def kuhn_with_a_bet():
-    """The pot of ten chips is bet at by four chips, or all thirty; eleven are not known."""
+    """Into a pot of ten the abstraction bets four, or all thirty; the game also has a bet of 11."""
     sizes = Sizes.parse("40%, allin", ""), Sizes.parse("", "")
     return off_tree(build_betting_tree(pot=10, stack=30, streets=1, sizes=(sizes,)), 11, ranks=3)
 
@@ -115,52 +115,54 @@ def to_the_end(tree, root):
 
 
 @pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
-def test_a_bet_that_is_not_known_is_answered_by_solving_again(constraint):
+def test_a_bet_outside_of_the_abstraction_is_answered_by_solving_again(constraint):
     game, blueprint, known = kuhn_with_a_bet()
     offered = tuple(rows[None] for rows in blueprint)
-    nested = Nested(game.tree, blueprint, offered, to_the_end, constraint=constraint, known=known)
-    (public,) = nested.off_tree
+    agent = DepthLimitedAgent(
+        game.tree, blueprint, offered, to_the_end, constraint=constraint, abstraction=known
+    )
+    (public,) = agent.off_tree
     assert lost_by_second(game, blueprint) > 0.09
-    policy = depth_limited_agent.composed_policy(nested, 1)
+    policy = depth_limited_agent.composed_policy(agent, 1)
     assert lost_by_second(game, (blueprint[0], policy[1])) < 0.002
-    state = depth_limited_agent.observe(nested, depth_limited_agent.init(nested, 1), 1)
-    before, _ = depth_limited_agent.think(nested, state)
+    state = depth_limited_agent.observe(agent, depth_limited_agent.init(agent, 1), 1)
+    before, _ = depth_limited_agent.think(agent, state)
     after, rows = depth_limited_agent.think(
-        nested, depth_limited_agent.observe(nested, before, public)
+        agent, depth_limited_agent.observe(agent, before, public)
     )
     assert (before.taken, after.taken) == (frozenset(), {public})
     assert after.root == before.public  # where the bet was made
-    found = np.flatnonzero(game.tree.public_state == public)
-    numbers = np.unique(game.tree.information_state[found, 1])
+    histories = np.flatnonzero(game.tree.public_state == public)
+    numbers = np.unique(game.tree.information_state[histories, 1])
     np.testing.assert_allclose(rows, policy[1][numbers], atol=1e-5)
 
 
 @pytest.mark.slow
-def test_bets_that_are_not_known_in_a_game_of_two_streets():
+def test_bets_outside_of_the_abstraction_in_a_game_of_two_streets():
     """No-limit Leduc: the next subgame begins at the board, and goes on from what was solved."""
     sizes = Sizes.parse("50%, allin", "allin")
     betting = build_betting_tree(pot=2, stack=8, streets=2, sizes=((sizes, sizes),) * 2)
     game, blueprint, known = off_tree(betting, 3, ranks=3, suits=2)
     kinds = np.eye(game.tree.num_actions, dtype=bool)
     offered = tuple(continuations.bias_set(rows, kinds, factors=(10.0, 1e4)) for rows in blueprint)
-    nested = Nested(
-        game.tree, blueprint, offered, lambda tree, _: ends_of_rounds(tree), known=known
+    agent = DepthLimitedAgent(
+        game.tree, blueprint, offered, lambda tree, _: ends_of_rounds(tree), abstraction=known
     )
-    policy = depth_limited_agent.composed_policy(nested, 1)
+    policy = depth_limited_agent.composed_policy(agent, 1)
     assert lost_by_second(game, blueprint) > 0.1
     assert lost_by_second(game, (blueprint[0], policy[1])) < 0.02
 
 
-def test_what_is_known_must_be_seen_by_both():
+def test_the_opponent_must_see_which_actions_are_outside_of_the_abstraction():
     game, blueprint, (first, second) = kuhn_with_a_bet()
     first = first.copy()
     first[0, 1] = False  # of one card only
-    nested = Nested(
+    agent = DepthLimitedAgent(
         game.tree,
         blueprint,
         tuple(rows[None] for rows in blueprint),
         to_the_end,
-        known=(first, second),
+        abstraction=(first, second),
     )
-    with pytest.raises(ValueError, match="does not see what is known"):
-        depth_limited_agent.composed_policy(nested, 1)
+    with pytest.raises(ValueError, match="actions outside of it must lead"):
+        depth_limited_agent.composed_policy(agent, 1)

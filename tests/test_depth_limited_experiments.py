@@ -1,5 +1,4 @@
-"""The experiments `rps_plus`, `depth_limited_leduc`, `resolving_leduc` and
-`translation_no_limit_leduc`."""
+"""The experiments with subgames of small games: RPS+, Leduc, and games with a single bet."""
 
 import numpy as np
 import pytest
@@ -14,17 +13,17 @@ from solvers.sequence_form import build_sequence_form
 
 @pytest.mark.slow
 def test_a_run_of_rps_plus(tmp_path):
-    """One value leaves the first player without a clue; four recover the equilibrium."""
+    """With a single value the first player plays uniformly; with four it plays the equilibrium."""
     assert cli.main(["rps_plus", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
     for method in rps_plus.METHODS:
-        found = {
+        numbers = {
             count: [result.number(f"{name}:{method}, values={count}") for name in rps_plus.ACTIONS]
             for count in (1, 4)
         }
-        np.testing.assert_allclose([n.value for n in found[1]], 1 / 3, atol=0.01)
+        np.testing.assert_allclose([n.value for n in numbers[1]], 1 / 3, atol=0.01)
         np.testing.assert_allclose(
-            [n.value for n in found[4]], [n.paper for n in found[4]], atol=0.02
+            [n.value for n in numbers[4]], [n.paper for n in numbers[4]], atol=0.02
         )
         won = result.number(f"exploitability:{method}, values=1").value
         assert won == pytest.approx(1 / 3, abs=0.01)
@@ -34,14 +33,14 @@ def test_a_run_of_rps_plus(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_in_leduc(tmp_path):
-    """More values are better, and then the second round may be solved again."""
+    """More values per leaf are better, and safe re-solving keeps the policy near equilibrium."""
     assert cli.main(["depth_limited_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
     for offer in depth_limited_leduc.PRESETS["smoke"].offers:
         for below in depth_limited_leduc.BELOW:
             row = f"equilibrium, {offer}, then {below}"
-            one, four = (result.number(f"values={count}:{row}").value for count in (1, 4))
-            assert 0 <= four < one + 1
+            single, four = (result.number(f"values={count}:{row}").value for count in (1, 4))
+            assert 0 <= four < single + 1
         safe = result.number(f"values=4:equilibrium, {offer}, then safe").value
         assert safe < 40
     assert result.number("histories:round one").value < result.number("histories:the game").value
@@ -51,7 +50,7 @@ def test_a_run_in_leduc(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_of_resolving(tmp_path):
-    """What is safe makes no blueprint worse, and the bad one better."""
+    """Safe re-solving makes no blueprint worse, and a bad one better."""
     assert cli.main(["resolving_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
     for count, gained in ((1, 100), (100, -1)):
@@ -63,8 +62,7 @@ def test_a_run_of_resolving(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_of_translation(tmp_path):
-    """Published numbers of the randomised mappings in games of one bet; the strategy that is
-    translated is an equilibrium of its abstraction."""
+    """The randomised mappings have the published numbers in games with a single bet."""
     assert (
         cli.main(["translation_no_limit_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     )

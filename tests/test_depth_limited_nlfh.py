@@ -13,7 +13,7 @@ from experiments.harness import results
 
 @pytest.mark.slow
 def test_a_run(tmp_path):
-    """No answer to the bet loses less than the blueprint does without it."""
+    """All answers lose something, and the paper's numbers stand beside them."""
     out = str(tmp_path)
     assert cli.main(["depth_limited_nlfh", "--preset", "smoke", "--out", out]) == 0
     result = results.read_result(tmp_path / "result.json")
@@ -38,7 +38,7 @@ def test_a_run(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_on_two_devices(tmp_path):
-    """The large solves are spread over them; in so small a deck rounding decides between hands."""
+    """The large solves are spread over both; rounding may choose other equilibria."""
     out = tmp_path / "out"
     run = "-m experiments depth_limited_nlfh --preset smoke --out"
     subprocess.run(
@@ -56,7 +56,7 @@ def test_a_run_on_two_devices(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_with_learned_values(tmp_path):
-    """More examples teach more."""
+    """The loss falls with the number of examples."""
     out = str(tmp_path)
     assert cli.main(["leaf_values_dnn", "--preset", "smoke", "--out", out]) == 0
     result = results.read_result(tmp_path / "result.json")

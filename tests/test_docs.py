@@ -1,143 +1,213 @@
-"""The guide to a game of one's own shows the example in full, and what it says is so."""
+"""What the documentation names exists: files, modules, functions, links, commands and numbers."""
 
-import contextlib
+import functools
 import importlib
-import io
+import json
+import keyword
 import pathlib
 import re
 
-import numpy as np
 import pytest
-from normal_form import guaranteed, moves_before
 
-from jaxgames import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
-from jaxgames.holdem.cards import parse_cards
-from jaxgames.holdem.ranges import parse_range
-from solvers.holdem.solution import Solution
-from solvers.holdem.subgame_tree import holdem_tree
-from solvers.sequence_form import uniform, unpack
+from experiments.benchmarks import BENCHMARKS
+from experiments.registry import COMMANDS
 
-DOCS = pathlib.Path(__file__).parent.parent / "docs"
-GUIDE = (DOCS / "add_a_game.md").read_text()
-QUEEN, KING, ACE = 0, 1, 2
-
-
-@pytest.fixture(scope="module")
-def example():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS / "examples"))
-        yield importlib.import_module("one_card_poker")
+ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PACKAGES = ("jaxgames", "solvers", "nets", "train", "experiments")
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+GENERATED = {  # pages that the site makes: see docs/hooks.py
+    DOCS / "api" / "index.md",
+    *(DOCS / "notebooks" / f"{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")),
+}
+MAX_README_LINES = 150
+MAX_README_ROWS = 12
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", GUIDE, re.DOTALL)
+def page_id(path):
+    return path.relative_to(ROOT).as_posix()
 
 
-def test_guide_shows_the_whole_example():
-    assert blocks("python")[0] == (DOCS / "examples" / "one_card_poker.py").read_text()
+def prose(path):
+    """The text of a page without its programs."""
+    return re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.usefixtures("example")
-def test_guide_prints_what_it_says():
-    """Runs the guide's own lines: `check_game` passes, and the counts are those it shows."""
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(blocks("python")[1], {})
-    assert output.getvalue() == blocks("text")[0]
+def code_spans(path):
+    return re.findall(r"`([^`\n]+)`", prose(path))
 
 
-def test_example_has_the_published_equilibrium(example):
-    """Bet the ace, bluff one queen in three; call with the ace and one king in three: 1/18."""
-    tree = enumerate_game(example.OneCardPoker())
-    second_actions = [{QUEEN: 1 / 3, KING: 0, ACE: 1}, {QUEEN: 0, KING: 1 / 3, ACE: 1}]
-    deals = example.OneCardPoker()._deals()
-    policies = []
-    for player, probability in enumerate(second_actions):
-        rows = tree.representative(player)[: tree.num_decisions[player]]
-        cards = [deals[moves_before(tree, row)[0]][player] for row in rows]
-        chosen = np.array([probability[card] for card in cards])
-        policies.append(np.stack([1 - chosen, chosen], axis=1))
-    assert guaranteed(tree, policies) == pytest.approx((1 / 18, 1 / 18), abs=1e-12)
+@functools.cache
+def words_of_the_code():
+    paths = [path for package in (*PACKAGES, "tests") for path in (ROOT / package).rglob("*.py")]
+    names = {part for path in paths for part in path.with_suffix("").relative_to(ROOT).parts}
+    results = {path.name for path in (ROOT / "experiments" / "results").rglob("*")}
+    return names | results | set(re.findall(r"\w+", " ".join(p.read_text() for p in paths)))
 
 
-@pytest.mark.parametrize("ranks", [2, 5])
-def test_example_counts_with_other_parameters(example, ranks):
-    tree = enumerate_game(example.OneCardPoker(ranks=ranks))
-    assert tree.num_histories == 1 + 5 * ranks * (ranks - 1)
-    assert tree.num_decisions == (ranks, ranks)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_paths_exist(page):
+    spans = [span for span in code_spans(page) if re.fullmatch(r"[\w.-]+(/[\w.-]+)*/?", span)]
+    tops = {path.name for path in ROOT.iterdir()}
+    paths = [span for span in spans if "/" in span and span.split("/")[0] in tops - {"out"}]
+    missing = [span for span in paths if not (ROOT / span).exists()]
+    assert not missing, f"{page_id(page)} names paths that do not exist: {missing}"
 
 
-def test_example_refuses_an_illegal_parameter(example):
-    with pytest.raises(ValueError, match="one_card_poker: ranks=1 must be between 2 and 50"):
-        example.OneCardPoker(ranks=1)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_dotted_names_exist(page):
+    pattern = rf"\b(?:{'|'.join(PACKAGES)})(?:\.[A-Za-z_]\w*)+"
+    found = {name for span in code_spans(page) for name in re.findall(pattern, span)}
+    files = (".md", ".py", ".json", ".npz", ".csv", ".png")
+    names = sorted(name for name in found if not name.endswith(files))
+    missing = [name for name in names if not resolves(name)]
+    assert not missing, f"{page_id(page)} names what does not exist: {missing}"
 
 
-def test_readme_program_runs_in_twelve_lines(capsys):
-    readme = (DOCS.parent / "README.md").read_text()
-    program = re.search(r"```python\n(.*?)```", readme, re.DOTALL).group(1)
-    assert len([line for line in program.splitlines() if line]) <= 12
-    exec(compile(program, "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert float(printed.split()[1]) == pytest.approx(2 * 0.000257, abs=1e-4)
-    assert float(printed.split()[-1]) == pytest.approx(-0.0856064, abs=1e-4)
+def resolves(name):
+    """Whether a dotted name is a module, or something inside one."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:length]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[length:]:
+            fields = getattr(found, "__dataclass_fields__", {})
+            if not hasattr(found, part) and part not in fields:
+                return False
+            found = getattr(found, part, None)
+        return True
+    return False
 
 
-def test_program_of_student_of_games_runs():
-    text = (DOCS / "student_of_games.md").read_text()
-    (program,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(program, {})
-    assert output.getvalue().count("[") == 4  # three actions
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_identifiers_are_words_of_the_code(page):
+    """Names in `snake_case` and `CamelCase`: a renamed function must not stay in the prose."""
+    spans = [
+        span for span in code_spans(page) if not re.match(r"(python|pip|make|jaxgames) ", span)
+    ]
+    identifiers = {
+        word
+        for span in spans
+        for word in re.findall(r"(?<![\w/\"'.-])[A-Za-z_]\w+", span)
+        if re.search(r"[a-z]_[a-z]|[a-z][A-Z]", word) and not keyword.iskeyword(word)
+    }
+    known = words_of_the_code() | OTHER_NAMES
+    missing = sorted(identifiers - known)
+    assert not missing, f"{page_id(page)} names what the code does not: {missing}"
 
 
-@pytest.mark.slow
-def test_programs_of_depth_limited_solving_run(capsys):
-    """The first player guarantees almost the value of Leduc hold'em; values of hold'em's leaves."""
-    leduc, holdem = re.findall(
-        r"```python\n(.*?)```", (DOCS / "depth_limited.md").read_text(), re.DOTALL
-    )
-    exec(leduc, {})
-    assert float(capsys.readouterr().out.split()[-1]) == pytest.approx(-0.0856, abs=0.005)
-    found: dict = {}
-    exec(holdem, found)
-    assert found["values"].shape == (len(found["cut"].leaves), 1, 4, 4, 4)
+# Names of other libraries and of environment variables, which our code does not use.
+OTHER_NAMES = {"optimization_barrier", "my_game"}
 
 
-@pytest.mark.slow
-def test_programs_of_holdem_run(capsys, monkeypatch, tmp_path):
-    """One reads the solution of the worked spot: here a rough one, of fewer hands."""
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("out/turn").mkdir(parents=True)
-    sizes = Sizes.parse("100%", "")
-    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
-    ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
-    tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
-    Solution(tree, unpack(tree.public, uniform(tree.public))).save("out/turn/solution.npz")
-    programs = re.findall(r"```python\n(.*?)```", (DOCS / "holdem.md").read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_resolve(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if re.match(r"https?:|data:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        assert path.exists() or path in GENERATED, f"{page_id(page)}: {target}"
+        if anchor and path.exists():
+            headings = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
+            assert anchor in map(slug, headings), f"{page_id(page)}: {target}"
+
+
+def slug(heading):
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+def test_every_command_is_listed():
+    text = (DOCS / "experiments.md").read_text()
+    listed = set(re.findall(r"\| `python -m experiments (\w+)", text))
+    assert listed == set(COMMANDS)
+    assert set(re.findall(r"`python -m experiments benchmark (\w+)", text)) == set(BENCHMARKS)
+
+
+def test_every_page_is_in_the_site():
+    site = (ROOT / "mkdocs.yml").read_text()
+    for page in [*sorted(DOCS.rglob("*.md")), *GENERATED]:
+        assert f": {page.relative_to(DOCS).as_posix()}\n" in site
+
+
+def test_readme_is_one_page():
+    readme = (ROOT / "README.md").read_text()
+    assert len(readme.splitlines()) <= MAX_README_LINES
+    programs = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert len(programs) == 3
     for program in programs:
-        exec(program, {})
-    walked, asked, exploitability, known, taken, put_in, equity, rivers, spread = (
-        capsys.readouterr().out.strip().split("\n")
-    )
-    assert walked.startswith("('check', 'bet 600')")
-    assert asked.startswith("{'check': 0.5, 'bet 600': 0.5}")
-    assert float(exploitability) < 0.2
-    assert known == "('fold', 'call', 'raise 200', 'raise 300', 'allin')"
-    assert taken.startswith("[0.")
-    assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
-    assert equity.startswith("0.627")
-    assert rivers == "(8,)"
-    assert float(spread.strip("[]")) >= 0
+        assert len([line for line in program.splitlines() if line]) <= 12
 
 
-@pytest.mark.slow  # its parts are tested in `test_alphazero`
-def test_program_of_alphazero_runs(capsys):
-    text = (DOCS / "approximate_best_response.md").read_text()
-    program = next(
-        one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "duel" in one
-    )
-    exec(program, {})
-    assert -1 <= float(capsys.readouterr().out.split()[-1]) <= 1
+# README's rows: what they begin with; result; our number; theirs (None: the published one of ours)
+HEADLINES = [
+    ("CFR+ in Leduc, 1,000", "cfr_convergence/cpu", "cfr_plus:leduc_poker", None),
+    ("CFR+ in Leduc: it", "benchmark_cfr/cpu", "ours:leduc_poker", "openspiel_jax:leduc_poker"),
+    (
+        "CFR+ in liar's dice",
+        "benchmark_cfr/cpu",
+        "ours:liars_dice(dice=1,sides=6)",
+        "gpugt:liars_dice(dice=1,sides=6)",
+    ),
+    (
+        "outcome sampling",
+        "benchmark_sampling/cpu",
+        "ours:outcome sampling, Leduc",
+        "OpenSpiel C++:outcome sampling, Leduc",
+    ),
+    ("hold'em turn", "benchmark_holdem/cpu", "ms:turn", None),
+    (
+        "800 simulations in Connect Four",
+        "benchmark_search/cpu",
+        "ours:Connect Four (800,1), 6x512",
+        "AlphaZero (mctx):Connect Four (800,1), 6x512",
+    ),
+    ("Student of Games in Leduc, 100", "sog_leduc/cpu", "SoG(100,1)", None),
+    ("Student of Games in Leduc, 1,000", "sog_leduc/cpu", "SoG(1000,1)", None),
+    (
+        "Student of Games in Scotland",
+        "sog_glasses/cpu",
+        "SoG(1000,1), without smoothing",
+        None,
+    ),
+    (
+        "information-set MCTS",
+        "ismcts_leduc/cpu",
+        "sims=10000,C=10,visit_distribution",
+        None,
+    ),
+    ("off-tree bet", "depth_limited_nlfh/cpu", "values=16:capped", None),
+    ("exact best response", "abr_chumps/cpu", "exact:always raise, limit", None),
+]
+
+
+def test_readme_headline_numbers_are_the_committed_ones():
+    readme = (ROOT / "README.md").read_text()
+    table = re.search(r"\| what \| ours .*?\n\n", readme, re.DOTALL).group(0).splitlines()[2:]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in table if line]
+    assert len(rows) == len(HEADLINES) <= MAX_README_ROWS
+    for (what, ours, theirs), (begin, folder, name, other) in zip(rows, HEADLINES, strict=True):
+        assert what.startswith(begin)
+        path = ROOT / "experiments" / "results" / folder / "result.json"
+        numbers = {n["name"]: n for n in json.loads(path.read_text())["numbers"]}
+        compared = numbers[name]["paper"] if other is None else numbers[other]["value"]
+        assert number(ours) == pytest.approx(numbers[name]["value"], rel=5e-3)
+        assert number(theirs) == pytest.approx(compared, rel=5e-3)
+
+
+def number(text):
+    return float(text.replace(",", ""))
+
+
+def test_other_programs_in_the_readme_are_the_fastest():
+    """OpenSpiel in JAX in Leduc, gpugt in liar's dice: no other peer makes more iterations."""
+    path = ROOT / "experiments" / "results" / "benchmark_cfr" / "cpu" / "result.json"
+    peers = ("openspiel_cpp", "openspiel_jax", "liteefg", "gpugt", "noregret")
+    numbers = {n["name"]: n["value"] for n in json.loads(path.read_text())["numbers"]}
+    for game, fastest in (
+        ("leduc_poker", "openspiel_jax"),
+        ("liars_dice(dice=1,sides=6)", "gpugt"),
+    ):
+        assert max(peers, key=lambda peer: numbers[f"{peer}:{game}"]) == fastest

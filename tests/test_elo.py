@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.student_of_games import elo
+from experiments.harness import elo
 
 
 def test_two_players_by_the_formula():

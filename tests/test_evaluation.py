@@ -51,8 +51,8 @@ def test_an_exported_policy_has_our_nash_conv():
     policies = random_policies(game_tree("kuhn_poker"), 0)
     exported = to_openspiel_policy(game_tree("kuhn_poker"), policies, "kuhn_poker")
     expected = openspiel_nash_conv(pyspiel.load_game("kuhn_poker"), exported)
-    *_, found = gains(public_tree("kuhn_poker"), policies)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    *_, nash_conv = gains(public_tree("kuhn_poker"), policies)
+    np.testing.assert_allclose(nash_conv, expected, atol=1e-12)
 
 
 # the first five from OpenSpiel's nash_conv, the last by hand: rock gains 1/3 on the uniform policy
@@ -68,8 +68,8 @@ UNIFORM_NASH_CONV = {
 
 @pytest.mark.parametrize(("name", "expected"), UNIFORM_NASH_CONV.items())
 def test_nash_conv_of_the_uniform_policy(name, expected):
-    *_, found = gains(public_tree(name), uniform_policies(game_tree(name)))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    *_, nash_conv = gains(public_tree(name), uniform_policies(game_tree(name)))
+    np.testing.assert_allclose(nash_conv, expected, atol=1e-6)
 
 
 # from OpenSpiel's nash_conv
@@ -84,8 +84,8 @@ def test_nash_conv_of_simple_policies_of_leduc(preferred, expected):
     for player in range(2):
         legal = game_tree("leduc_poker").legal_actions(player)[:, list(preferred)]
         policies.append(np.eye(3)[np.array(preferred)[legal.argmax(axis=1)]])
-    *_, found = gains(public_tree("leduc_poker"), tuple(policies))
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    *_, nash_conv = gains(public_tree("leduc_poker"), tuple(policies))
+    np.testing.assert_allclose(nash_conv, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2, 1 / 3])
@@ -128,14 +128,15 @@ def test_values_and_responses_agree_with_plain_code(name):
     explicit = game_tree(name)
     for num_pure in (0.0, 0.6):
         policies = random_policies(explicit, 3, num_pure=num_pure)
-        (value, best, nash_conv), found, response, cut = evaluate(public_tree(name), policies)
+        evaluated = evaluate(public_tree(name), policies)
+        (value, best, nash_conv), counterfactual, response, cut = evaluated
         np.testing.assert_allclose(
             value, reference.history_values(explicit, policies)[0], atol=1e-12
         )
         for player in range(explicit.num_players):
             expected = reference.counterfactual_values(explicit, policies, player)
-            np.testing.assert_allclose(found[0][player], expected[0], atol=1e-12)
-            np.testing.assert_allclose(found[1][player], expected[1], atol=1e-12)
+            np.testing.assert_allclose(counterfactual[0][player], expected[0], atol=1e-12)
+            np.testing.assert_allclose(counterfactual[1][player], expected[1], atol=1e-12)
             expected = reference.best_response_value(explicit, policies, player)
             np.testing.assert_allclose(best[player], expected, atol=1e-12)
             mixed = [*policies]
@@ -151,11 +152,11 @@ def test_a_game_whose_moves_have_no_order_in_time():
     explicit, tree = game_tree("untimed"), public_tree("untimed")
     assert explicit.num_decisions == (1, 1)
     policies = random_policies(explicit, 0)
-    (value, best, _), found, _, _ = evaluate(tree, policies)
+    (value, best, _), counterfactual, _, _ = evaluate(tree, policies)
     np.testing.assert_allclose(value, reference.history_values(explicit, policies)[0], atol=1e-12)
     for player in range(2):
         expected = reference.counterfactual_values(explicit, policies, player)
-        np.testing.assert_allclose(found[0][player], expected[0], atol=1e-12)
+        np.testing.assert_allclose(counterfactual[0][player], expected[0], atol=1e-12)
         values = []
         for (action,) in pure_strategies(explicit, player):
             mixed = [*policies]
@@ -168,9 +169,9 @@ def test_many_policies_at_once():
     name = "kuhn_poker"
     each = [random_policies(game_tree(name), seed) for seed in range(4)]
     batch = jax.tree.map(lambda *rows: np.stack(rows), *each)
-    found = jax.vmap(gains, in_axes=(None, 0))(public_tree(name), batch)
+    actual = jax.vmap(gains, in_axes=(None, 0))(public_tree(name), batch)
     expected = [gains(public_tree(name), policies) for policies in each]
-    for values, others in zip(found, zip(*expected, strict=True), strict=True):
+    for values, others in zip(actual, zip(*expected, strict=True), strict=True):
         np.testing.assert_allclose(values, np.stack(others), atol=1e-12)
 
 
@@ -190,9 +191,9 @@ def test_values_are_differentiable_in_the_policy():
 def test_float32_is_close():
     name = "goofspiel(cards=4,points=descending)"
     policies = random_policies(game_tree(name), 0)
-    found = gains(public_tree(name, dtype="float32"), policies)
+    single = gains(public_tree(name, dtype="float32"), policies)
     exact = gains(public_tree(name), policies)
-    for value, expected in zip(found, exact, strict=True):
+    for value, expected in zip(single, exact, strict=True):
         assert value.dtype == np.float32
         np.testing.assert_allclose(value, expected, atol=1e-5)
 

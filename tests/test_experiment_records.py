@@ -63,3 +63,29 @@ def test_every_command_of_a_module_is_registered():
             continue
         if hasattr(importlib.import_module(module.name), "COMMAND"):
             assert module.name in modules
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"preset_docs": {"smoke": "seconds"}}, "must describe the presets"),
+        ({"default_preset": "big"}, "default_preset='big' must be one of"),
+    ],
+)
+def test_presets_and_their_descriptions_must_match(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(registry.load("cfr_convergence"), **changes)
+
+
+def test_help_is_made_from_the_record():
+    arguments = registry.load("sog_leduc").arguments
+    assert inspect.getdoc(arguments).startswith("Train a Student of Games agent in Leduc hold'em")
+    assert "curve.csv and curve.png, and network.npz, log and result.json" in arguments.__doc__
+    assert [field.name for field in dataclasses.fields(arguments)] == [
+        "out",
+        "resume",
+        "overwrite",
+        "seed",
+        "preset",
+    ]
+    assert arguments(out="x").preset == "quick"

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from collections import namedtuple
 
 import jax
@@ -19,12 +20,13 @@ import pytest
 from experiments import benchmarks, cli, registry
 from experiments.commands import solve
 from experiments.harness import plots, results, tables
+from experiments.harness.experiment import Command
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
 from solvers import checkpoint
-from solvers.cfr import SOLVERS
+from solvers.registry import SOLVERS
 
-SCHEMA = {  # of the design: one for every result
+SCHEMA = {  # of every result
     "experiment": str,
     "preset": str,
     "config": dict,
@@ -65,15 +67,15 @@ def kuhn(tmp_path_factory):
 
 
 def test_result_follows_the_schema(kuhn):
-    found = json.loads((kuhn / "result.json").read_text())
-    assert {key: type(value) for key, value in found.items()} == SCHEMA
-    assert all(set(number) == NUMBER for number in found["numbers"])
-    assert found["experiment"] == "solve"
-    assert found["config"]["game"] == "kuhn_poker"
+    result = json.loads((kuhn / "result.json").read_text())
+    assert {key: type(value) for key, value in result.items()} == SCHEMA
+    assert all(set(number) == NUMBER for number in result["numbers"])
+    assert result["experiment"] == "solve"
+    assert result["config"]["game"] == "kuhn_poker"
     assert (
-        found["command"] == f"python -m experiments solve kuhn_poker --iterations 500 --out {kuhn}"
+        result["command"] == f"python -m experiments solve kuhn_poker --iterations 500 --out {kuhn}"
     )
-    assert found["versions"]["jax"] == jax.__version__
+    assert result["versions"]["jax"] == jax.__version__
 
 
 def test_solve_measures_what_it_says(kuhn):
@@ -254,6 +256,30 @@ def test_help_names_all_commands_and_the_program(program, capsys):
     text = capsys.readouterr().out
     assert text.startswith(f"usage: {program} COMMAND")
     assert all(f"\n {name} " in text for name in registry.COMMANDS)
+
+
+def test_the_console_command_is_the_command_line(monkeypatch, capsys):
+    with open(results.ROOT / "pyproject.toml", "rb") as file:
+        (entry,) = tomllib.load(file)["project"]["scripts"].items()
+    assert entry == ("jaxgames", "experiments.cli:console")
+    monkeypatch.setattr(sys, "argv", ["/somewhere/jaxgames", "solve", "--help"])
+    with pytest.raises(SystemExit) as stop:
+        cli.console()
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: jaxgames solve ")
+
+
+def test_records_name_the_module_and_messages_the_program(tmp_path, monkeypatch, capfd):
+    def interrupted(arguments, *, command):
+        assert command == f"python -m experiments solve kuhn_poker --out {tmp_path}"
+        raise KeyboardInterrupt
+
+    solve_command = Command(registry.load("solve").arguments, interrupted)
+    monkeypatch.setattr(cli, "load", lambda name: solve_command)
+    words = ["solve", "kuhn_poker", "--out", str(tmp_path)]
+    assert cli.main(words, program="jaxgames") == 130
+    said = capfd.readouterr().err.splitlines()
+    assert said[-1] == f"resume with: jaxgames solve kuhn_poker --out {tmp_path} --resume"
 
 
 def test_list_names_everything(capsys):

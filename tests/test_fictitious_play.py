@@ -22,9 +22,9 @@ def test_matching_pennies_by_hand():
             first + (mine - first) / (count + 1),
             second + (theirs - second) / (count + 1),
         )
-        found = fictitious_play.average_policy(public, state)
-        np.testing.assert_allclose(found[1], second[None], atol=1e-6)
-        np.testing.assert_allclose(found[0], first[None], atol=1e-6)
+        policy = fictitious_play.average_policy(public, state)
+        np.testing.assert_allclose(policy[1], second[None], atol=1e-6)
+        np.testing.assert_allclose(policy[0], first[None], atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "value"), [("kuhn_poker", -1 / 18), ("matrix_rps", 0.0)])
@@ -42,5 +42,5 @@ def test_pieces_make_the_whole():
     whole = fictitious_play.run(public, start, num_iterations=30)
     half = fictitious_play.run(public, start, num_iterations=13)
     both = fictitious_play.run(public, half, num_iterations=17)
-    for one, other in zip(whole.average_reach, both.average_reach, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for together, in_parts in zip(whole.average_reach, both.average_reach, strict=True):
+        np.testing.assert_array_equal(together, in_parts)

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+import shlex
 import subprocess
 import sys
 
@@ -14,6 +15,8 @@ import pytest
 import jaxgames
 import solvers
 import train
+from experiments import cli
+from experiments.harness import results
 from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
@@ -38,9 +41,9 @@ EXPORTS = {
         " new_player_networks new_torso new_value_prior to_bytes"
     ),
     "train": (
-        "AgentConfig LearnerSettings MetricsWriter SelfPlaySettings StudentOfGamesSettings"
-        " TrainedAgent load_agent new_student_of_games_training paper_settings require_finite"
-        " student_of_games"
+        "AgentConfig AlphaZeroSettings LearnerSettings MetricsWriter ResponseSettings"
+        " SelfPlaySettings StudentOfGamesSettings TrainedAgent load_agent paper_settings"
+        " require_finite student_of_games"
     ),
 }
 SMALL = train.AgentConfig(
@@ -84,8 +87,9 @@ def test_exported_names_are_documented(package, name):
         document = inspect.getdoc(thing)
         assert not parameters or "Args:" in document
         assert "Returns:" in document
-        for parameter in parameters:
-            assert re.search(rf"^ +\**{parameter}: ", document, re.MULTILINE), parameter
+        lists = re.findall(r"^ +([\w*, ]+): ", document, re.MULTILINE)
+        described = {name.strip(" *") for names in lists for name in names.split(",")}
+        assert {*parameters} <= described
 
 
 def test_importing_solvers_is_cheap():
@@ -110,7 +114,7 @@ def iterations(name):
 def test_every_solver_solves_kuhn_poker(name):
     """Value: Kuhn (1950), -1/18 to the first player."""
     solution = solvers.solve("kuhn_poker", name, num_iterations=iterations(name))
-    assert solution.exploitability < 0.1 if "sampling" in name else 0.02
+    assert solution.exploitability < (0.1 if "sampling" in name else 0.02)
     assert solution.values[0] == pytest.approx(-1 / 18, abs=0.1 if "sampling" in name else 0.01)
     assert solution.nash_conv == pytest.approx(2 * solution.exploitability)
     for rows in solution.policy:
@@ -238,3 +242,52 @@ def test_steps_are_checked():
 
 def test_games_can_be_made_from_the_front_door():
     assert "leduc_poker" in jaxgames.registered()
+
+
+def command_line(arguments, folder):
+    return cli.main(["solve", *shlex.split(arguments), "--out", str(folder)])
+
+
+def numbers(folder):
+    return {n.name: n.value for n in results.read_result(folder / "result.json").numbers}
+
+
+@pytest.mark.parametrize("name", set(SOLVERS) - {"linear_program"})
+def test_the_command_line_knows_every_solver_and_resumes_it(name, tmp_path):
+    """In pieces the same as at once, and the same as `solvers.solve`."""
+    arguments = f"kuhn_poker --solver {name} --every 20"
+    assert command_line(f"{arguments} --iterations 40", tmp_path / "once") == 0
+    assert command_line(f"{arguments} --iterations 20", tmp_path / "pieces") == 0
+    assert command_line(f"{arguments} --iterations 40 --resume", tmp_path / "pieces") == 0
+    once, pieces = numbers(tmp_path / "once"), numbers(tmp_path / "pieces")
+    assert once["nash_conv"] == pieces["nash_conv"]
+    solution = solvers.solve("kuhn_poker", name, num_iterations=40)
+    assert once["nash_conv"] == pytest.approx(solution.nash_conv, rel=1e-4)
+
+
+def test_the_command_line_solves_the_linear_program(tmp_path):
+    assert command_line("kuhn_poker --solver linear_program", tmp_path) == 0
+    found = numbers(tmp_path)
+    assert found["value"] == pytest.approx(-1 / 18, abs=1e-6)
+    assert "iterations" not in found
+    assert {path.name for path in tmp_path.iterdir()} == {"result.json", "policy.npz", "policy.csv"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--solver linear_program --iterations 5", "iterations=5 does not apply to linear_program"),
+        ("--solver linear_program --resume", "resume=True does not apply to linear_program"),
+        ("--solver cfr --seed 1", "seed=1 does not apply to cfr, which draws nothing"),
+    ],
+)
+def test_options_that_do_not_apply_are_told(arguments, message, tmp_path, capsys):
+    assert command_line(f"kuhn_poker {arguments}", tmp_path) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_checkpoints_of_another_seed_are_refused(tmp_path, capsys):
+    arguments = "kuhn_poker --solver external_sampling --iterations 5"
+    assert command_line(arguments, tmp_path) == 0
+    assert command_line(f"{arguments} --seed 3 --resume", tmp_path) == 2
+    assert "has seed=0, not 3" in capsys.readouterr().err

@@ -39,8 +39,8 @@ SLOW = {"liars_dice(sides=3)", "liars_dice(sides=5)"}
     [pytest.param(*item, marks=[pytest.mark.slow] * (item[0] in SLOW)) for item in VALUES.items()],
 )
 def test_values_and_equilibria(name, value):
-    found, policies = linear_program.solve(public_tree(name))
-    np.testing.assert_allclose(found, value, atol=1e-9)
+    solved, policies = linear_program.solve(public_tree(name))
+    np.testing.assert_allclose(solved, value, atol=1e-9)
     values, _, nash_conv = gains(public_tree(name), policies)
     np.testing.assert_allclose(values, [value, -value], atol=1e-9)
     np.testing.assert_allclose(nash_conv, 0, atol=1e-9)
@@ -67,7 +67,7 @@ def test_unique_equilibria(name, player, expected):
 def value_of_matrix(table):
     """max over mixed rows x of the least column of x @ table."""
     rows, columns = table.shape
-    found = scipy.optimize.linprog(
+    optimum = scipy.optimize.linprog(
         np.append(np.zeros(rows), -1),
         A_ub=np.hstack([-table.T, np.ones((columns, 1))]),
         b_ub=np.zeros(columns),
@@ -75,7 +75,7 @@ def value_of_matrix(table):
         b_eq=[1.0],
         bounds=[(0, None)] * rows + [(None, None)],
     )
-    return -found.fun
+    return -optimum.fun
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ def value_of_matrix(table):
 def test_agrees_with_the_table_of_pure_strategies(name):
     """Actions that depend on the information state, private and public chance and signals."""
     explicit = game_tree(name)
-    found, policies = linear_program.solve(public_tree(name))
-    np.testing.assert_allclose(found, value_of_matrix(payoff_table(explicit)), atol=1e-8)
+    value, policies = linear_program.solve(public_tree(name))
+    np.testing.assert_allclose(value, value_of_matrix(payoff_table(explicit)), atol=1e-8)
     if min(explicit.num_decisions) > 0:
-        np.testing.assert_allclose(guaranteed(explicit, list(policies)), found, atol=1e-8)
+        np.testing.assert_allclose(guaranteed(explicit, list(policies)), value, atol=1e-8)
 
 
 def test_swapped_players_have_the_opposite_value():

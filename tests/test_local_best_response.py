@@ -57,9 +57,7 @@ def table_of(name, policy, player):
     hands = lbr.all_hands(game)
     hidden = [s.replace(hole=np.full_like(s.hole, NOTHING)) for s in states]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *hidden)
-    probabilities = np.asarray(
-        jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64
-    )
+    rows = np.asarray(jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64)
     held = [int(np.flatnonzero((hands == np.sort(s.hole[player])).all(axis=1))[0]) for s in states]
     return rows[np.arange(len(states)), held]
 

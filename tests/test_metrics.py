@@ -11,17 +11,17 @@ from train.metrics import MetricsWriter
 
 
 def events(folder):
-    """(step, name, value) of all scalars, by the published format of event files: records of length
-    (8 bytes), its checksum (4), content and its checksum (4)."""
-    found = []
+    """Reads (step, name, value) of all scalars. An event file is a sequence of records: the length
+    (8 bytes), its checksum (4), the content, and the content's checksum (4)."""
+    scalars = []
     for path in sorted(folder.glob("events*")):
         content = path.read_bytes()
         while content:
             (length,) = struct.unpack("<Q", content[:8])
             event = Event.FromString(content[12 : 12 + length])
-            found += [(event.step, v.tag, v.simple_value) for v in event.summary.value]
+            scalars += [(event.step, v.tag, v.simple_value) for v in event.summary.value]
             content = content[16 + length :]
-    return found
+    return scalars
 
 
 def lines(folder):
@@ -34,13 +34,13 @@ def test_every_step_is_on_disk_at_once(tmp_path):
         assert lines(tmp_path / "run") == [{"step": 0, "loss": 0.5, "queue": 3.0}]
         writer.write(7, {"loss": float("nan")})
     assert lines(tmp_path / "run")[1:] == [{"step": 7, "loss": None}]
-    found = events(tmp_path / "run")
-    assert found[:2] == [(0, "loss", 0.5), (0, "queue", 3.0)]
-    assert found[2][:2] == (7, "loss")
+    scalars = events(tmp_path / "run")
+    assert scalars[:2] == [(0, "loss", 0.5), (0, "queue", 3.0)]
+    assert scalars[2][:2] == (7, "loss")
 
 
-def test_a_resumed_run_goes_on_where_it_resumes(tmp_path):
-    """Steps after the checkpoint, and a line that a kill cut off, are written once in the end."""
+def test_a_resumed_run_continues_from_its_step(tmp_path):
+    """Steps after the checkpoint and an incomplete last line are dropped and written anew."""
     with MetricsWriter(tmp_path) as writer:
         for step in range(4):
             writer.write(step, {"loss": float(step)})

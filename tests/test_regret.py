@@ -54,8 +54,8 @@ def policies(states):
 
 
 def test_matching_normalises_positive_parts():
-    found = match(table([[1, 3, 0], [2, -5, 2], [7, -1, -1]]), table([[1 / 3] * 3] * 3))
-    np.testing.assert_allclose(found.T, [[0.25, 0.75, 0], [0.5, 0, 0.5], [1, 0, 0]])
+    policy = match(table([[1, 3, 0], [2, -5, 2], [7, -1, -1]]), table([[1 / 3] * 3] * 3))
+    np.testing.assert_allclose(policy.T, [[0.25, 0.75, 0], [0.5, 0, 0.5], [1, 0, 0]])
 
 
 @pytest.mark.parametrize("regret", [[0, 0, 0], [-1, -2, 0], [-1, -1, 99]])
@@ -67,9 +67,9 @@ def test_matching_is_uniform_over_legal_actions_where_none_is_regretted(regret):
 
 @pytest.mark.parametrize("size", [1e-40, 1e-30, 1e30])
 def test_matching_is_finite_for_tiny_and_huge_regrets(size):
-    found = match(jnp.float32([[size], [0]]), jnp.float32([[0.5], [0.5]]))
-    assert found.dtype == jnp.float32
-    np.testing.assert_allclose(found.sum(axis=0), 1, rtol=1e-6)
+    policy = match(jnp.float32([[size], [0]]), jnp.float32([[0.5], [0.5]]))
+    assert policy.dtype == jnp.float32
+    np.testing.assert_allclose(policy.sum(axis=0), 1, rtol=1e-6)
 
 
 def test_regret_matching_by_hand():
@@ -127,8 +127,8 @@ def test_infinite_discounts():
 def test_equal_discounts_are_linear_regrets():
     """DCFR(1, 1) is linear CFR up to scale, so plays the same (Brown and Sandholm 2019)."""
     instants = np.random.default_rng(0).normal(size=(20, 4))
-    found = policies(observe(DiscountedRegretMatching(1.0, 1.0), instants))
-    np.testing.assert_allclose(found, policies(observe(RegretMatching(power=1.0), instants)))
+    played = policies(observe(DiscountedRegretMatching(1.0, 1.0), instants))
+    np.testing.assert_allclose(played, policies(observe(RegretMatching(power=1.0), instants)))
 
 
 def test_predictions_by_hand():
@@ -161,8 +161,8 @@ def test_many_decisions_with_illegal_actions_agree_with_plain_code(name):
 @pytest.mark.parametrize("name", RULES)
 def test_regret_is_scale_free(name):
     instants = np.random.default_rng(0).normal(size=(10, 3))
-    found = policies(observe(SOLVERS[name].minimizer, 1000 * instants))
-    np.testing.assert_allclose(found, policies(observe(SOLVERS[name].minimizer, instants)))
+    played = policies(observe(SOLVERS[name].minimizer, 1000 * instants))
+    np.testing.assert_allclose(played, policies(observe(SOLVERS[name].minimizer, instants)))
 
 
 @pytest.mark.parametrize("name", RULES)

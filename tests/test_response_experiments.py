@@ -8,14 +8,14 @@ from experiments.harness import results
 
 
 def test_a_run_of_aivat(tmp_path):
-    """The estimates agree; the more is known, the less luck is left."""
+    """The estimates agree, and knowing both policies leaves the least deviation."""
     assert cli.main(["aivat_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
     for opponent in aivat_leduc.OPPONENTS:
         values = [result.number(f"won from {opponent}:{name}") for name in aivat_leduc.ESTIMATES]
-        for one in values:
-            assert one.low < values[-1].value + 0.5
-            assert one.high > values[-1].value - 0.5
+        for value in values:
+            assert value.low < values[-1].value + 0.5
+            assert value.high > values[-1].value - 0.5
         raw, *_, both = (
             result.number(f"deviation against {opponent}:{name}").value
             for name in aivat_leduc.ESTIMATES
@@ -26,7 +26,7 @@ def test_a_run_of_aivat(tmp_path):
 
 @pytest.mark.slow  # a minute of compilation
 def test_a_run_against_chumps(tmp_path):
-    """Local best response finds all there is to win from one that always calls."""
+    """LBR wins its exact value in hands, and no more than an exact best response."""
     assert cli.main(["abr_chumps", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")
     (game,) = abr_chumps.PRESETS["smoke"].games

@@ -47,14 +47,14 @@ def guessed(tree, policy):
     return float(policy[1][np.asarray(tree.treeplexes[1].groups[0].decision).ravel()[0]][HEADS])
 
 
-def prepared(tree, alternative, kind):
+def prepared(tree, opt_out, kind):
     if kind == "resolve":
-        return with_gadget(tree, alternative, resolver=1)
-    return with_margins(tree, alternative, root_weights(tree, player=0), resolver=1)
+        return with_gadget(tree, opt_out, resolver=1)
+    return with_margins(tree, opt_out, root_weights(tree, player=0), resolver=1)
 
 
-def solved(tree, alternative, kind):
-    safe = prepared(tree, alternative, kind)
+def solved(tree, opt_out, kind):
+    safe = prepared(tree, opt_out, kind)
     return guessed(tree, solve(safe, None, 2000))
 
 
@@ -83,16 +83,16 @@ def test_reach_spends_what_was_given():
     spent in it alone (Brown and Sandholm 2017, section 5): 3/4, as in equilibrium."""
     whole, tree, played = coin_toss("coin_toss(swapped=true)")
     before = guessing(whole, 5 / 8)
-    alternative = evaluation.root_best_response_values(tree, before)[0]
-    np.testing.assert_allclose(alternative, [-1 / 8, 1 / 8], atol=1e-6)
-    assert solved(tree, alternative, "maxmargin") == pytest.approx(5 / 8, abs=0.005)
+    opt_out = evaluation.root_best_response_values(tree, before)[0]
+    np.testing.assert_allclose(opt_out, [-1 / 8, 1 / 8], atol=1e-6)
+    assert solved(tree, opt_out, "maxmargin") == pytest.approx(5 / 8, abs=0.005)
     sequences = whole.histories.public_states.sequences[0][played]
     given = gifts(whole, before, player=0)[sequences]
     np.testing.assert_allclose(given, [0, 1 / 4], atol=1e-6)
     weights = root_weights(tree, player=0)
     np.testing.assert_allclose(weights, [1 / 2, 1 / 2], atol=1e-6)
     for share, heads in ((1, 11 / 16), (2, 3 / 4)):
-        raised = alternative + share * weights * given
+        raised = opt_out + share * weights * given
         assert solved(tree, raised, "maxmargin") == pytest.approx(heads, abs=0.005)
 
 
@@ -119,23 +119,23 @@ def leduc():
 
 def random_policy(seed):
     whole, _ = leduc()
-    random, found = np.random.default_rng(seed), []
+    random, policies = np.random.default_rng(seed), []
     for rows in unpack(whole, uniform(whole)):
         weight = random.exponential(size=rows.shape) * np.asarray(rows > 0)
-        found.append(jnp.asarray(weight / weight.sum(axis=1, keepdims=True), jnp.float32))
-    return tuple(found)
+        policies.append(jnp.asarray(weight / weight.sum(axis=1, keepdims=True), jnp.float32))
+    return tuple(policies)
 
 
 def subgame_reach(policy, root):
     """Both players' own reach of a subgame, in order of its root sequences."""
     whole, _ = leduc()
-    places, found = whole.histories.public_states, []
+    places, reaches = whole.histories.public_states, []
     for p, (player, table) in enumerate(zip(whole.treeplexes, pack(whole, policy), strict=True)):
         states = np.asarray(places.information_states[p][root])
         order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
         reach = sweeps.reach(player, table, jnp.ones(1))
-        found.append(reach[places.sequences[p][root][order]])
-    return tuple(found)
+        reaches.append(reach[places.sequences[p][root][order]])
+    return tuple(reaches)
 
 
 @pytest.mark.parametrize("resolver", [0, 1])
@@ -159,14 +159,14 @@ def test_maxmargin_is_the_best_of_least_margins(resolver):
             elif kind == "resolve":
                 inside = with_gadget(tree, before, resolver=resolver)
                 ranges[other] = jnp.ones_like(reach[other])
-            found = solve(inside, tuple(ranges), 3000)
-            after = without_gadget(tree, found, resolver=resolver)
+            solution = solve(inside, tuple(ranges), 3000)
+            after = without_gadget(tree, solution, resolver=resolver)
             now = evaluation.root_best_response_values(tree, after, reach)[other]
             least[kind] = float(jnp.min((before - now) / weights))
             if kind == "maxmargin":
-                best = evaluation.best_response_value(inside, found, tuple(ranges))
+                best = evaluation.best_response_value(inside, solution, tuple(ranges))
                 assert float(best[other]) == pytest.approx(-least[kind], abs=1e-4)
-                chosen = found[other][-1, : len(before)]  # no margin is larger against this
+                chosen = solution[other][-1, : len(before)]  # no margin is larger against this
                 most = best[resolver] + chosen @ (before / weights)
                 assert float(most) == pytest.approx(least[kind], abs=2e-3)
         assert least["maxmargin"] > 0.01
@@ -184,12 +184,12 @@ def test_margins_and_gifts_are_safe(resolver):
         changed = list(policy)
         for root, tree in subgames.items():
             reach = subgame_reach(policy, root)
-            alternative = evaluation.root_best_response_values(tree, policy, reach)[other]
+            opt_out = evaluation.root_best_response_values(tree, policy, reach)[other]
             weights = root_weights(tree, reach, player=other)
             states = np.asarray(whole.histories.public_states.information_states[other][root])
             order = np.argsort(np.where(states < 0, 10**6, states))[: (states >= 0).sum()]
             sequences = whole.histories.public_states.sequences[other][root][order]
-            raised = alternative + spent * weights * given[sequences]
+            raised = opt_out + spent * weights * given[sequences]
             ranges = list(reach)
             ranges[other] = jnp.ones(1)
             safe = with_margins(tree, raised, weights, resolver=resolver)
@@ -245,13 +245,13 @@ class Rivers:
         self.whole, ones = turn(), np.ones(len(HANDS))
         self.trees = [built((*BOARD, card), (ones, ones), 1) for card in RIVERS]
         self.public = stack([tree.public for tree in self.trees])
-        self.there = [
+        self.possible = [
             [possible(hands, np.array([[*BOARD, card]]))[0] for hands in self.whole.tree.hands]
             for card in RIVERS
         ]
         nodes = [self.whole.play("check", "check", card=cards_name((card,))) for card in RIVERS]
         reach = [
-            tuple(held[there] for held, there in zip(node.ranges, self.there[i], strict=True))
+            tuple(r[hands] for r, hands in zip(node.ranges, self.possible[i], strict=True))
             for i, node in enumerate(nodes)
         ]
         self.reach = stack([jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), r) for r in reach])
@@ -261,39 +261,39 @@ class Rivers:
     def _pairs(self, start):
         """Nodes of the river's betting, and which they are in the turn's."""
         small, large = self.trees[0].betting, self.whole.tree.betting
-        found, waiting = [], [(0, start)]
-        while waiting:
-            here, there = waiting.pop()
-            assert small.actor[here] == large.actor[there] != CHANCE
-            if small.actor[here] >= 0:
-                found.append((here, there))
-                waiting += zip(small.child[here], large.child[there], strict=False)
-                waiting = [pair for pair in waiting if min(pair) >= 0]
-        return found
+        pairs, pending = [], [(0, start)]
+        while pending:
+            small_node, large_node = pending.pop()
+            assert small.actor[small_node] == large.actor[large_node] != CHANCE
+            if small.actor[small_node] >= 0:
+                pairs.append((small_node, large_node))
+                pending += zip(small.child[small_node], large.child[large_node], strict=False)
+                pending = [pair for pair in pending if min(pair) >= 0]
+        return pairs
 
     def places(self, river, player):
         """Rows of the river's decisions, and which rows they are of the turn's."""
         small, large = self.trees[river].layouts[player], self.whole.tree.layouts[player]
-        (hands,) = np.nonzero(self.there[river][player])
+        (hands,) = np.nonzero(self.possible[river][player])
         mine, theirs = [], []
-        for here, there in self.pairs:
-            if self.whole.tree.betting.actor[there] == player:
+        for small_node, large_node in self.pairs:
+            if self.whole.tree.betting.actor[large_node] == player:
                 count = small.num_hands
-                mine += range(
-                    small.first_decision[here] * count, (small.first_decision[here] + 1) * count
-                )
-                theirs += ((large.first_decision[there] + river) * large.num_hands + hands).tolist()
+                first = small.first_decision[small_node]
+                mine += range(first * count, (first + 1) * count)
+                first = large.first_decision[large_node] + river
+                theirs += (first * large.num_hands + hands).tolist()
         return np.array(mine), np.array(theirs)
 
     def rows(self, river):
         """What the turn's solution does here."""
-        found = []
+        tables = []
         for player, layout in enumerate(self.trees[river].layouts):
             mine, theirs = self.places(river, player)
             table = np.zeros((layout.player.num_decisions, self.public.num_actions), np.float32)
             table[mine] = self.whole.policy[player][theirs, : table.shape[1]]
-            found.append(jnp.asarray(table))
-        return tuple(found)
+            tables.append(jnp.asarray(table))
+        return tuple(tables)
 
     def exploited(self, policies, resolver):
         """What the opponent gets at most when the resolver plays so on all rivers."""
@@ -334,24 +334,24 @@ def resolved(tree, reach, before, *, resolver, safe):
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
     """All rivers after two checks at once: a gadget does not trust the opponent's range."""
-    spot, found = rivers(), {}
+    spot, exploited = rivers(), {}
     before = spot.exploited(spot.before, resolver)
     for safe in (True, False):
-        one = functools.partial(resolved, resolver=resolver, safe=safe)
-        policies = jax.vmap(one)(spot.public, spot.reach, spot.before)
-        found[safe] = spot.exploited(policies, resolver)
-    assert found[True] < before + 1e-3
-    assert found[False] > before + 5e-3
+        resolve_one_river = functools.partial(resolved, resolver=resolver, safe=safe)
+        policies = jax.vmap(resolve_one_river)(spot.public, spot.reach, spot.before)
+        exploited[safe] = spot.exploited(policies, resolver)
+    assert exploited[True] < before + 1e-3
+    assert exploited[False] > before + 5e-3
 
 
 def test_boards_of_one_shape_are_solved_side_by_side():
     spot = rivers()
-    together = jax.vmap(lambda *one: solve(*one, 30))(spot.public, spot.reach)
+    together = jax.vmap(lambda *problem: solve(*problem, 30))(spot.public, spot.reach)
     for river in (0, 5):
         tree = spot.trees[river].public
         alone = solve(tree, tuple(r[river] for r in spot.reach), 30)
-        for some, one in zip(together, alone, strict=True):
-            np.testing.assert_allclose(some[river], one, atol=1e-4)
+        for batch, single in zip(together, alone, strict=True):
+            np.testing.assert_allclose(batch[river], single, atol=1e-4)
 
 
 def test_bad_gadgets():
@@ -360,7 +360,7 @@ def test_bad_gadgets():
         with_gadget(tree, jnp.zeros(1), resolver=2)
     with pytest.raises(ValueError, match=r"opt_out of kuhn.* has shape \(3,\), must be \(1,\)"):
         with_gadget(tree, jnp.zeros(3), resolver=0)
-    with pytest.raises(ValueError, match=r"alternative of kuhn.* has shape \(2,\), must be"):
+    with pytest.raises(ValueError, match=r"opt_out of kuhn.* has shape \(2,\), must be"):
         with_margins(tree, jnp.zeros(2), jnp.zeros(2), resolver=0)
     hands = turn().tree.public
     zeros = jnp.zeros(hands.treeplexes[1].num_roots)

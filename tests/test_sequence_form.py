@@ -123,8 +123,8 @@ def test_the_layout_of_groups_changes_nothing(monkeypatch):
         levels = [level for player in each.treeplexes for level in player.levels]
         assert max(len(level.groups) for level in levels) == expected
     policies = random_policies(explicit, 0)
-    for found, expected in zip(gains(tree, policies), gains(padded, policies), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+    for actual, expected in zip(gains(tree, policies), gains(padded, policies), strict=True):
+        np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 def test_players_may_be_swapped():
@@ -144,11 +144,11 @@ def test_players_may_be_swapped():
 def ranges(name, policies, root):
     """Every player's own reach of its information states at a public state."""
     states = tree_of(name).histories.public_states
-    found = []
+    reaches = []
     for player, reach in enumerate(map(np.asarray, own_reach(tree_of(name), policies))):
         here = np.asarray(states.information_states[player][root]) >= 0
-        found.append(reach[np.asarray(states.sequences[player][root])[here]])
-    return tuple(found)
+        reaches.append(reach[np.asarray(states.sequences[player][root])[here]])
+    return tuple(reaches)
 
 
 def subgames(name, depth):
@@ -166,7 +166,7 @@ def test_values_of_a_subgame_are_those_of_the_whole_game(name, depth):
     policies = random_policies(explicit, 0)
     root = subgames(name, depth)[-1]
     tree = build_sequence_form(explicit, root=root, dtype="float64")
-    found = counterfactual_values(tree, policies, ranges(name, policies, root))
+    values = counterfactual_values(tree, policies, ranges(name, policies, root))
     inside = explicit.public_state == root
     for rows in levels(explicit.parent):
         inside[rows] |= inside[explicit.parent[rows]]
@@ -174,10 +174,10 @@ def test_values_of_a_subgame_are_those_of_the_whole_game(name, depth):
         expected = reference.counterfactual_values(explicit, policies, player)
         decides = inside & (explicit.actor == player)
         states = np.unique(explicit.information_state[decides, player])
-        for here, there in zip(found, expected, strict=True):
-            rest = np.delete(np.asarray(here[player]), states, axis=0)
+        for actual, wanted in zip(values, expected, strict=True):
+            rest = np.delete(np.asarray(actual[player]), states, axis=0)
             np.testing.assert_array_equal(rest, 0)
-            np.testing.assert_allclose(here[player][states], there[states], atol=1e-12)
+            np.testing.assert_allclose(actual[player][states], wanted[states], atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "depth"), [("leduc_poker", 3), ("random(seed=6,players=3)", 2)])
@@ -243,8 +243,8 @@ def test_other_payoffs_are_another_game():
     returns = jnp.stack([other.returns[other.actor == TERMINAL] for other in others])
     change = jax.jit(jax.vmap(lambda r: gains(with_returns(tree_of(name), r), policies)))
     single = [gains(build_sequence_form(other, dtype="float64"), policies) for other in others]
-    for found, expected in zip(change(returns), zip(*single, strict=True), strict=True):
-        np.testing.assert_allclose(found, np.stack(expected), atol=1e-12)
+    for actual, expected in zip(change(returns), zip(*single, strict=True), strict=True):
+        np.testing.assert_allclose(actual, np.stack(expected), atol=1e-12)
 
 
 def test_a_payoff_counts_as_often_as_it_is_reached():
@@ -256,10 +256,10 @@ def test_a_payoff_counts_as_often_as_it_is_reached():
     def value(returns):
         return evaluation.expected_value(with_returns(tree_of(name), returns), policies)[0]
 
-    found = jax.jit(jax.grad(value))(jnp.asarray(explicit.returns[over]))
+    gradient = jax.jit(jax.grad(value))(jnp.asarray(explicit.returns[over]))
     expected = reference.reach(explicit, policies).prod(axis=0)[over]
-    np.testing.assert_allclose(found[:, 0], expected, atol=1e-15)
-    np.testing.assert_array_equal(found[:, 1], 0)
+    np.testing.assert_allclose(gradient[:, 0], expected, atol=1e-15)
+    np.testing.assert_array_equal(gradient[:, 1], 0)
 
 
 # Bad input

@@ -9,10 +9,10 @@ from experiments.harness import results
 @pytest.mark.slow
 def test_training_on_a_small_map(tmp_path):
     assert cli.main(["sog_glasses", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    found = results.read_result(tmp_path / "result.json")
-    assert [number.name for number in found.numbers] == [
+    result = results.read_result(tmp_path / "result.json")
+    assert [number.name for number in result.numbers] == [
         "untrained SoG(4,1)",
         "SoG(4,1)",
         "SoG(4,1), without smoothing",
     ]
-    assert all(number.unit == "utility" and 0 <= number.value <= 2 for number in found.numbers)
+    assert all(number.unit == "utility" and 0 <= number.value <= 2 for number in result.numbers)

@@ -47,7 +47,7 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
     ]
 
 
-def test_training_stops_at_what_is_not_finite(tmp_path, monkeypatch, capfd):
+def test_training_stops_at_numbers_that_are_not_finite(tmp_path, monkeypatch, capfd):
     def broken(game, graph, state, *, settings):
         fine, wrong = dict.fromkeys(learner.CHECKED, jnp.float32(0)), jnp.float32(jnp.nan)
         return state, fine | {"total": wrong, "values": wrong}

@@ -28,15 +28,15 @@ def small(monkeypatch):
 
 @pytest.mark.slow
 def test_an_interrupted_run_is_resumed(tmp_path, small, monkeypatch, capfd):
-    measure = sog_search._Bench.measure
+    measure = sog_search._PartLaboratory.measure
 
-    def interrupted(bench, name, simulations):
+    def interrupted(laboratory, name, simulations):
         if simulations == 40:
             raise KeyboardInterrupt
-        return measure(bench, name, simulations)
+        return measure(laboratory, name, simulations)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sog_search._Bench, "measure", interrupted)
+        patch.setattr(sog_search._PartLaboratory, "measure", interrupted)
         assert run("--preset smoke", tmp_path) == 130
     assert capfd.readouterr().err.splitlines()[-1].endswith("--resume")
     assert not (tmp_path / "result.json").exists()
@@ -67,7 +67,7 @@ def test_leaves_of_policies_where_rows_are_merged(leaves):
         simulations=(50,),
         seeds=1,
     )
-    (cell,) = sog_search._Bench("glasses", part, 16).measure(leaves, 50)
+    (cell,) = sog_search._PartLaboratory("glasses", part, 16).measure(leaves, 50)
     (exploitability,) = cell.exploitability
     assert 0 <= exploitability < 0.05
 

@@ -78,8 +78,8 @@ def test_many_plans_of_one_shape():
     )
     matrix = scipy.sparse.coo_array((np.ones(len(row)), (row, column)), (12, NUM_COLUMNS))
     x = np.random.default_rng(1).normal(size=(NUM_COLUMNS, 2))
-    found = jax.vmap(lambda plan, x: plan(x), in_axes=(0, None))(plans, jnp.asarray(x))
-    np.testing.assert_allclose(found.reshape(12, 2), matrix @ x, atol=1e-12)
+    sums = jax.vmap(lambda plan, x: plan(x), in_axes=(0, None))(plans, jnp.asarray(x))
+    np.testing.assert_allclose(sums.reshape(12, 2), matrix @ x, atol=1e-12)
 
 
 def test_a_hundred_rows_of_every_length():
@@ -100,10 +100,8 @@ def test_products_of_several_factors(num_factors, trailing, weighted):
     weight = weight if weighted else np.ones(len(row))
     generator = np.random.default_rng(1)
     factors = [generator.normal(size=(NUM_COLUMNS, *trailing)) for _ in range(num_factors)]
-    found = apply(
-        plan_of(row, columns, 4, weight if weighted else None), *map(jnp.asarray, factors)
-    )
-    np.testing.assert_allclose(found, expected(row, columns, weight, 4, factors), atol=1e-12)
+    sums = apply(plan_of(row, columns, 4, weight if weighted else None), *map(jnp.asarray, factors))
+    np.testing.assert_allclose(sums, expected(row, columns, weight, 4, factors), atol=1e-12)
 
 
 def test_no_factors_sum_the_weights():
@@ -116,10 +114,10 @@ def test_padding_reads_nothing_that_matters():
     """Unweighted padding must not pick up a real column, nor weighted padding a wrong weight."""
     row, columns, weight = entries([1, 2, 40, 0, 5])
     huge = jnp.full(NUM_COLUMNS, 1e300)
-    found = apply(plan_of(row, columns, 5), huge)
-    np.testing.assert_allclose(found, np.array([1, 2, 40, 0, 5]) * 1e300)
-    found = apply(plan_of(row, columns, 5, np.sign(weight)), huge)
-    np.testing.assert_allclose(found, np.bincount(row, np.sign(weight), 5) * 1e300)
+    sums = apply(plan_of(row, columns, 5), huge)
+    np.testing.assert_allclose(sums, np.array([1, 2, 40, 0, 5]) * 1e300)
+    sums = apply(plan_of(row, columns, 5, np.sign(weight)), huge)
+    np.testing.assert_allclose(sums, np.bincount(row, np.sign(weight), 5) * 1e300)
 
 
 def tiled_entries(*, num_tiles=300, shape=(5, 6), num_factors=2, seed=0):
@@ -156,9 +154,9 @@ class TestTiles:
     @pytest.mark.parametrize("trailing", [(), (2, 3)])
     def test_have_the_same_sums(self, trailing):
         factors = np.random.default_rng(1).normal(size=(2, NUM_COLUMNS, *trailing))
-        found = apply(self.plan, *map(jnp.asarray, factors))
+        sums = apply(self.plan, *map(jnp.asarray, factors))
         anew = expected(self.row, self.columns, self.weight, self.num_rows, factors)
-        np.testing.assert_allclose(found, anew, atol=1e-12)
+        np.testing.assert_allclose(sums, anew, atol=1e-12)
 
     def test_stand_beside_loose_entries(self):
         generator = np.random.default_rng(2)
@@ -168,9 +166,9 @@ class TestTiles:
         plan = plan_of(row, tuple(columns), self.num_rows + 2, weight)
         assert tiles_of(plan)
         assert len(plan.stages[0]) > len(tiles_of(plan))
-        found = apply(plan, *map(jnp.asarray, self.factors))
+        sums = apply(plan, *map(jnp.asarray, self.factors))
         anew = expected(row, columns, weight, self.num_rows + 2, self.factors)
-        np.testing.assert_allclose(found, anew, atol=1e-12)
+        np.testing.assert_allclose(sums, anew, atol=1e-12)
 
     def test_are_reweighed_in_batches_with_gradients(self):
         def sums(weight):
@@ -178,8 +176,8 @@ class TestTiles:
             return plan(*map(jnp.asarray, self.factors))
 
         other = np.random.default_rng(2).normal(size=(2, len(self.weight)))
-        found = jax.vmap(sums)(jnp.asarray(other))
-        for got, weight in zip(found, other, strict=True):
+        batch = jax.vmap(sums)(jnp.asarray(other))
+        for got, weight in zip(batch, other, strict=True):
             anew = expected(self.row, self.columns, weight, self.num_rows, self.factors)
             np.testing.assert_allclose(got, anew, atol=1e-12)
         slope = jax.grad(lambda weight: sums(weight).sum())(jnp.asarray(other[0]))
@@ -206,16 +204,16 @@ class TestReweigh:
         return sparse_sum.reweigh(self.plan, weight)(*factors)
 
     def test_is_building_anew(self):
-        found = self.sums(jnp.asarray(self.other), *map(jnp.asarray, self.factors))
+        sums = self.sums(jnp.asarray(self.other), *map(jnp.asarray, self.factors))
         anew = expected(self.row, self.columns, self.other, len(self.lengths), self.factors)
-        np.testing.assert_allclose(found, anew, atol=1e-12)
+        np.testing.assert_allclose(sums, anew, atol=1e-12)
 
     def test_batches(self):
         weights = jnp.stack([jnp.asarray(self.weight), jnp.asarray(self.other)])
-        found = jax.vmap(self.sums, in_axes=(0, None, None))(
+        batch = jax.vmap(self.sums, in_axes=(0, None, None))(
             weights, *map(jnp.asarray, self.factors)
         )
-        for sums, weight in zip(found, (self.weight, self.other), strict=True):
+        for sums, weight in zip(batch, (self.weight, self.other), strict=True):
             anew = expected(self.row, self.columns, weight, len(self.lengths), self.factors)
             np.testing.assert_allclose(sums, anew, atol=1e-12)
 
@@ -227,20 +225,20 @@ class TestReweigh:
         first, second = (x[c] for x, c in zip(self.factors, self.columns, strict=True))
         along = slope[self.row]
         np.testing.assert_allclose(by_weight, along * first * second, atol=1e-12)
-        for found, column, rest in (
+        for actual, column, rest in (
             (by_first, self.columns[0], second),
             (by_second, self.columns[1], first),
         ):
             expected_sum = np.bincount(column, along * self.other * rest, NUM_COLUMNS)
-            np.testing.assert_allclose(found, expected_sum, atol=1e-12)
+            np.testing.assert_allclose(actual, expected_sum, atol=1e-12)
 
 
 @pytest.mark.parametrize("lengths", ROWS.values(), ids=ROWS)
 def test_padding_stays_small(lengths):
     """Work grows with the entries, not with the longest row times the number of rows."""
     row, columns, weight = entries(lengths)
-    found = sparse_sum.num_gathers(plan_of(row, columns, len(lengths), weight))
-    assert len(row) <= found <= 1.6 * len(row) + 2 * len(lengths)
+    count = sparse_sum.num_gathers(plan_of(row, columns, len(lengths), weight))
+    assert len(row) <= count <= 1.6 * len(row) + 2 * len(lengths)
 
 
 def test_precision_is_that_of_the_factors():

@@ -39,34 +39,34 @@ def test_numbers_that_have_no_units():
     """Rows of zeros, and of numbers so small that they have no reciprocal; what is not finite is
     not hidden."""
     rows = jnp.array([[0.0, 0.0], [1e-42, -1e-42], [np.nan, 1.0], [0.0, 1e30]], jnp.float32)
-    found = decompress(compress(rows, axis=1, step=jnp.int32(1)))
-    np.testing.assert_array_equal(found[:2], 0)
-    assert np.isnan(found[2]).any()
-    np.testing.assert_allclose(found[3], rows[3], rtol=1e-4)
+    again = decompress(compress(rows, axis=1, step=jnp.int32(1)))
+    np.testing.assert_array_equal(again[:2], 0)
+    assert np.isnan(again[2]).any()
+    np.testing.assert_allclose(again[3], rows[3], rtol=1e-4)
 
 
 # what full precision reaches in as many iterations, and twice that or one thousandth of a chip
 @pytest.mark.parametrize("solver", cfr.SOLVERS)
 def test_leduc_is_solved_as_in_full_precision(solver):
     tree, solver = public_tree("leduc_poker", dtype="float32"), cfr.make_solver(solver)
-    found = {}
+    measured = {}
     for storage in ("full", "int16"):
         state = cfr.run(tree, cfr.init(tree, storage=storage), solver=solver, num_iterations=400)
-        found[storage] = float(evaluation.exploitability(tree, cfr.average_policy(tree, state)))
-    assert found["int16"] < max(2 * found["full"], found["full"] + 0.001)
+        measured[storage] = float(evaluation.exploitability(tree, cfr.average_policy(tree, state)))
+    assert measured["int16"] < max(2 * measured["full"], measured["full"] + 0.001)
 
 
 @pytest.mark.slow
 def test_a_river_is_solved_in_half_the_bytes():
-    tree, solver, found, size = river(), cfr.dcfr(gamma=3.0), {}, {}
+    tree, solver, gains, size = river(), cfr.dcfr(gamma=3.0), {}, {}
     for storage in ("full", "int16"):
         state = cfr.init(tree.public, root_reach=tree.root_reach, storage=storage)
         state = cfr.run(tree.public, state, solver=solver, num_iterations=100)
         policy = cfr.average_policy(tree.public, state)
         gain = evaluation.exploitability(tree.public, policy, tree.root_reach)
-        found[storage], size[storage] = float(gain) / tree.total, num_bytes(state)
+        gains[storage], size[storage] = float(gain) / tree.total, num_bytes(state)
     assert size["int16"] < 0.52 * size["full"]
-    assert found["int16"] < 1.25 * found["full"] < 1  # chips, of 200
+    assert gains["int16"] < 1.25 * gains["full"] < 1  # chips, of 200
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
@@ -82,8 +82,8 @@ def test_solves_side_by_side_are_solves_one_by_one():
     for number in range(4):
         alone = solve(*(reach[number] for reach in reaches))
         jax.tree.map(
-            lambda some, one, number=number: np.testing.assert_allclose(
-                some[number], one, atol=1e-3
+            lambda batch, alone, number=number: np.testing.assert_allclose(
+                batch[number], alone, atol=1e-3
             ),
             together,
             alone,

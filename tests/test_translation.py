@@ -16,10 +16,10 @@ KNOWN = np.array([0.5, 1.0, 3.0])
 def test_known_bets_stay_and_others_go_between_their_neighbours(mapping):
     np.testing.assert_allclose(translate(KNOWN, KNOWN, mapping=mapping), np.eye(3), atol=1e-6)
     bets = jnp.linspace(1.0, 3.0, 50)
-    found = np.asarray(translate(KNOWN, bets, mapping=mapping))
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
-    assert (found[:, 0] == 0).all()
-    assert (np.diff(found[:, 1]) <= 1e-6).all()  # the larger the bet, the less likely
+    probabilities = np.asarray(translate(KNOWN, bets, mapping=mapping))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert (probabilities[:, 0] == 0).all()
+    assert (np.diff(probabilities[:, 1]) <= 1e-6).all()  # the larger the bet, the less likely
     checks = translate(np.array([0.0, 1.0]), np.array([0.0, 1.0]), mapping=mapping)
     np.testing.assert_allclose(checks, np.eye(2), atol=1e-6)
     beyond = translate(KNOWN, np.array([0.1, 7.0]), mapping=mapping)

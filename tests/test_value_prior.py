@@ -1,4 +1,4 @@
-"""Networks of value and prior, and torsos of convolutions."""
+"""Networks with a value and a prior, and convolutional torsos."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from nets.torsos import Convolutional
 from nets.value_prior import ValuePrior
 
 BOARD = (4, 5, 2)
-SIZE = 4 * 5 * 2 + 1  # and one number more
+SIZE = 4 * 5 * 2 + 1  # and one more feature
 
 
 def network(**options):
@@ -20,19 +20,19 @@ def network(**options):
 
 def test_batches_of_any_shape():
     features = jax.random.normal(jax.random.key(0), (2, 3, SIZE))
-    asked = jax.jit(network())
-    values, logits = asked(features)
+    apply = jax.jit(network())
+    values, logits = apply(features)
     assert (values.shape, logits.shape) == ((2, 3), (2, 3, 3))
-    value, row = asked(features[1, 2])
+    value, row = apply(features[1, 2])
     np.testing.assert_allclose(value, values[1, 2], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(row, logits[1, 2], rtol=1e-4, atol=1e-6)
-    other = asked(features.at[..., -1].add(1.0))[0]  # the number that is no part of the board
+    other = apply(features.at[..., -1].add(1.0))[0]  # the feature beyond the board
     assert np.abs(other - values).min() > 1e-6
 
 
-def test_convolutions_see_neighbours_on_the_board():
-    """What a cell changes in front of the last layer is at most three cells away: by the first
-    convolution and the two of a block."""
+def test_convolutions_reach_neighbours_on_the_board():
+    """Before the last layer a cell influences cells at most three steps away, through the first
+    convolution and the two of the block."""
     torso, seen = Convolutional(SIZE, width=8, depth=1, board=BOARD, rngs=nnx.Rngs(0)), []
     last = torso.last
     torso.last = lambda hidden: seen.append(hidden) or last(hidden)

@@ -1,11 +1,8 @@
 """Trained search agents: train one in one call, measure it, play it, save it and load it.
 
-    agent = student_of_games("leduc_poker", steps=1000, seed=0)
-    print(agent.exploitability())
-    agent.save("my_agent")
-
-A saved agent is a folder with its network (`network.npz`) and how it was made (`result.json`), as
-the training experiments leave it too.
+`student_of_games("leduc_poker", steps=1000, seed=0)` trains a `TrainedAgent`, which has the methods
+`exploitability`, `play` and `save`; `load_agent` reads it again. A saved agent is a folder with its
+network (`network.npz`) and how it was made (`result.json`), as the training experiments leave it.
 """
 
 from __future__ import annotations

@@ -27,10 +27,12 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
+from jaxgames.debug import checked
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import Agent, AlphaZero
 from solvers.perfect_information.duels import Games
 from solvers.perfect_information.positions import legal_actions, require_perfect_information
+from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
 from train.data_sharding import DATA
@@ -122,6 +124,7 @@ def init(
     return jax.jit(start, out_shardings=layout)(game, params, key)
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
     game: BeliefGame,

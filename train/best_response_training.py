@@ -54,6 +54,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.core import TERMINAL, record
+from jaxgames.debug import checked
 from nets.value_prior import ValuePrior
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, evaluate_node, search
 from solvers.approximate_best_response.response_game import (
@@ -63,6 +64,7 @@ from solvers.approximate_best_response.response_game import (
     begin,
 )
 from solvers.sampling import episodes
+from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_learner
@@ -246,6 +248,7 @@ def _new_training(environment, response, params, key, *, settings):
     )
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
     environment: Environment,

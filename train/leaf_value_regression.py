@@ -1,8 +1,18 @@
-"""Training of networks of leaf values (Brown, Sandholm and Amos 2018, appendix): Huber loss, Adam.
+"""Regression of leaf values by a network (Brown, Sandholm and Amos 2018, appendix).
 
-graph, state = new_leaf_value_training(features.shape[1], targets.shape[1], key)
-state = train(graph, state, features, targets, key, num_steps=1000, batch=256)
-print(huber(graph, state.params, features, targets))
+The Huber loss is minimised by Adam:
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from train import leaf_value_regression
+    >>> features = jax.random.normal(jax.random.key(0), (512, 5))
+    >>> targets = jnp.abs(features[:, :2])
+    >>> graph, state = leaf_value_regression.init(5, 2, jax.random.key(1), widths=(32, 32))
+    >>> state = leaf_value_regression.train_steps(
+    ...     graph, state, features, targets, jax.random.key(2), num_steps=500, batch=64
+    ... )
+    >>> bool(leaf_value_regression.huber_loss(graph, state.params, features, targets) < 0.1)
+    True
 """
 
 from __future__ import annotations
@@ -21,13 +31,13 @@ from nets.leaf_value_network import WIDTHS, LeafValues
 
 @record
 class LeafValueTraining:
-    """Parameters, and what the optimiser remembers."""
+    """The state of a regression."""
 
-    params: PyTree
-    optimizer: PyTree
+    params: PyTree  # of the network
+    optimizer: PyTree  # Adam's moments
 
 
-def new_leaf_value_training(
+def init(
     num_features: int,
     num_values: int,
     key: Key[Array, ""],
@@ -35,7 +45,17 @@ def new_leaf_value_training(
     widths: tuple[int, ...] = WIDTHS,
     learning_rate: float = 1e-3,
 ) -> tuple[nnx.GraphDef, LeafValueTraining]:
-    """A network before its first step.
+    """Makes a network and the state before the first step.
+
+    Args:
+      num_features: F.
+      num_values: K.
+      key: consumed by the first parameters.
+      widths: of the hidden layers.
+      learning_rate: the same one must be given to `train_steps`.
+
+    Returns:
+      The network's graph, which is static under `jit`, and the state.
 
     Raises:
       ValueError: the learning rate is not positive.
@@ -48,7 +68,7 @@ def new_leaf_value_training(
 
 
 @functools.partial(jax.jit, static_argnames=("graph", "num_steps", "batch", "learning_rate"))
-def train(
+def train_steps(
     graph: nnx.GraphDef,
     state: LeafValueTraining,
     features: Float[Array, "E F"],
@@ -59,11 +79,25 @@ def train(
     batch: int,
     learning_rate: float = 1e-3,
 ) -> LeafValueTraining:
-    """The state after so many steps, each on a batch of examples drawn at random."""
+    """Makes gradient steps, each on a batch of examples drawn at random with replacement.
+
+    Args:
+      graph: of `init`.
+      state: of `init` or an earlier call.
+      features: of E examples.
+      targets: the values to learn.
+      key: consumed.
+      num_steps: how many steps to make.
+      batch: examples in a step.
+      learning_rate: of Adam.
+
+    Returns:
+      The state after these steps.
+    """
 
     def step(state, key):
         rows = jax.random.randint(key, (batch,), 0, len(features))
-        gradient = jax.grad(lambda params: huber(graph, params, features[rows], targets[rows]))
+        gradient = jax.grad(lambda params: huber_loss(graph, params, features[rows], targets[rows]))
         with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
             updates, optimizer = _adam(learning_rate).update(
                 gradient(state.params), state.optimizer, state.params
@@ -74,10 +108,20 @@ def train(
     return jax.lax.scan(step, state, jax.random.split(key, num_steps))[0]
 
 
-def huber(
+def huber_loss(
     graph: nnx.GraphDef, params: PyTree, features: Float[Array, "E F"], targets: Float[Array, "E K"]
 ) -> Float[Array, ""]:
-    """Mean Huber loss of the values of these examples."""
+    """Computes the mean Huber loss over examples.
+
+    Args:
+      graph: of `init`.
+      params: of the network.
+      features: of E examples.
+      targets: their values.
+
+    Returns:
+      The loss.
+    """
     return jnp.mean(optax.huber_loss(nnx.merge(graph, params)(features), targets))
 
 

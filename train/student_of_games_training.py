@@ -19,8 +19,10 @@ from jaxtyping import Array, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
+from jaxgames.debug import checked
 from solvers.search import continual_resolving, growing_tree_cfr
 from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.value_checks import check_training
 from train import data_sharding, queries, replay, self_play
 from train.data_sharding import DATA
 from train.examples import Example, blank_example
@@ -121,6 +123,7 @@ def _start(game, params, key, *, settings):
     )
 
 
+@checked(check_training)
 @functools.partial(jax.jit, static_argnames=("graph", "settings", "mesh"), donate_argnames="state")
 def train_step(
     game: BeliefGame,

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from experiments.benchmarks.measurements import Clock, sample_searches
-from experiments.best_response.learned_responses import arena
-from experiments.best_response.named_agents import policies_of
+from experiments.best_response.enumerable_responses import enumerated_game
+from experiments.best_response.named_agents import agent_policies
 from jaxgames.registry import make
 from solvers.approximate_best_response import holdem_opponents, response_matches
 from solvers.approximate_best_response.holdem_chumps import chumps
@@ -90,10 +90,10 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 def build(task: Task) -> tuple[ResponseGame, PyTree, IsmctsBr]:
     """The game with its opponent, the network's parameters and the settings of the searches."""
     if task.chump is None:
-        place = arena(task.game)
-        environment = place.environment
-        response, _ = place.against(policies_of("uniform", place.source, place.public))
-        scale = place.scale
+        enumerated = enumerated_game(task.game)
+        environment, scale = enumerated.environment, enumerated.scale
+        uniform = agent_policies("uniform", enumerated.tree, enumerated.sequence_form)
+        response, _ = enumerated.response_games(uniform)
     else:
         poker = holdem_opponents.StrengthPoker(**make(task.game).parameters())
         response = holdem_opponents.build_chump_game(poker, chumps(poker)[task.chump], responder=0)

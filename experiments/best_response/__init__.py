@@ -1,1 +1,1 @@
-"""experiments/best_response."""
+"""Experiments with best responses: exact, local and learned; and AIVAT."""

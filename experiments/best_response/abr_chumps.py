@@ -1,9 +1,10 @@
-"""Best responses to simple players of hold'em, exact, local and learned (Timbers et al. 2020,
-Tables 2 and 3): always fold, always call, always raise, calls or raises at random, all at random.
+"""Best responses to chumps of hold'em: exact, local and learned (Timbers et al. 2020, Tables 2, 3).
 
-Chumps do not look at their cards, so exact values can be computed, and that of local best response
-too (`solvers.approximate_best_response.holdem_chumps`); what it wins in hands that are played, each
-deal in both seats, is measured besides. ISMCTS-BR learns in both seats.
+Chumps do not look at their cards: they always fold, always call, always raise, call or raise at
+random, or do everything at random. The exact values of a best response and of local best response
+can therefore be computed (`solvers.approximate_best_response.holdem_chumps`). What local best
+response wins in hands that are played, each deal in both seats, is measured, too. ISMCTS-BR learns
+in both seats.
 """
 
 from __future__ import annotations
@@ -11,29 +12,25 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
 
+from rich.table import Table
+
+from experiments.best_response import holdem_response_tables
+from experiments.best_response.holdem_response_tables import PUBLISHED, last_cells, title
 from experiments.best_response.holdem_responses import (
-    DEVIATIONS,
     LEARNING,
     LIMIT,
-    MEASURE,
     NO_LIMIT,
-    PUBLISHED,
     Cell,
     HoldemLearning,
     computed,
-    last,
     learned,
-    numbers,
     played,
-    print_table,
-    row,
-    title,
 )
-from experiments.harness import plots, results
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness import plots
+from experiments.harness.experiment import Experiment
+from experiments.harness.runs import Run
 from jaxgames.registry import make
 from solvers.approximate_best_response.holdem_chumps import chumps
 
@@ -43,14 +40,13 @@ class Config:
     """What is computed."""
 
     games: tuple[str, ...] = (LIMIT, NO_LIMIT)
-    played: tuple[str, ...] = ("call or raise",)  # by local best response, in the first game
-    deals: int
-    # By ISMCTS-BR, by game: steps of training against one chump after another.
-    learned: dict[str, dict[str, int]]
+    played: tuple[str, ...] = ("call or raise",)  # chumps of the first game, by LBR
+    deals: int  # that LBR plays, each in both seats
+    learned: dict[str, dict[str, int]]  # by game and chump, in turn, steps of ISMCTS-BR's training
     learning: HoldemLearning
 
 
-# Those who never fold come first: what is folded teaches nothing of later rounds.
+# Chumps that never fold come first: a folded hand teaches nothing about later rounds.
 _LIMIT = ("always call", "call or raise", "always raise", "uniform", "always fold")
 _NO_LIMIT = (
     "always call",
@@ -109,52 +105,24 @@ PRESETS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Compute and learn best responses to simple players of hold'em.
-
-    Writes what responders win as curve.csv and curve.png, and result.json, into --out. Ctrl-C keeps
-    what is finished there, from which --resume continues to the same numbers.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke: a game with a board of one card; cpu: most of an hour; paper: for an accelerator."""
-
-
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-      FloatingPointError: a number in training is not finite.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="abr_chumps", command=command)
+def compute(run: Run) -> list[Cell]:
+    """Exact values, hands that are played, and what ISMCTS-BR learns to win."""
+    config = run.config
     cells: list[Cell] = []
     for game in config.games:
         for name in chumps(make(game)):
-            compute = functools.partial(computed, game, name)
-            cells += run.kept(f"computed-{game}-{name}", Cell, compute)
+            compute_exact = functools.partial(computed, game, name)
+            cells += run.kept(f"computed-{game}-{name}", Cell, compute_exact)
     for name in config.played:
-        compute = functools.partial(
+        play = functools.partial(
             played, config.games[0], name, deals=config.deals, seed=config.learning.seed
         )
-        cells += run.kept(f"played-{name}", Cell, compute)
+        cells += run.kept(f"played-{name}", Cell, play)
     for game, steps in config.learned.items():
         lessons = {name: (count,) for name, count in steps.items()}
         learn = functools.partial(learned, run, game, lessons, config.learning)
         cells += run.kept(f"learned-{game}", Cell, learn)
-    results.write_csv(run.out / "curve.csv", list(map(row, cells)))
-    draw(run.out / "curve.png", config, cells)
-    run.finish(
-        [number for cell in cells for number in numbers(cells, cell)],
-        measure=MEASURE,
-        deviations=DEVIATIONS,
-    )
-    for game in config.games:
-        print_table(f"best responses in {title(game)}: mb/h", game, cells)
+    return cells
 
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
@@ -162,12 +130,12 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     columns = len(config.games)
     with plots.figure(path, rows=1, columns=columns, size=(5.2 * columns, 4.2)) as axes:
         for place, game in zip(axes[0], config.games, strict=True):
-            here = [cell for cell in last(cells) if cell.game == game]
-            names = list(dict.fromkeys(cell.chump for cell in here))
-            kinds = list(dict.fromkeys(cell.responder for cell in here))
+            panel = [cell for cell in last_cells(cells) if cell.game == game]
+            names = list(dict.fromkeys(cell.chump for cell in panel))
+            kinds = list(dict.fromkeys(cell.responder for cell in panel))
             colours = dict(zip(kinds, plots.COLOURS.values(), strict=False))
             height, known = 0.8 / len(kinds), []
-            for cell in here:
+            for cell in panel:
                 row = names.index(cell.chump) + height * (kinds.index(cell.responder) + 0.5) - 0.4
                 place.barh(
                     row,
@@ -190,3 +158,29 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             place.set(xlabel="won, mb/h (mean over seats)", title=title(game))
             below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
             place.legend(frameon=False, fontsize=7, columnspacing=1, **below)
+
+
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A table per game."""
+    for game in config.games:
+        heading = f"best responses in {title(game)}: mb/h"
+        yield holdem_response_tables.table(heading, game, cells)
+
+
+COMMAND = Experiment(
+    name="abr_chumps",
+    shown="what responders win",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a game with a board of one card",
+        "cpu": "most of an hour",
+        "paper": "for an accelerator",
+    },
+    compute=compute,
+    rows=holdem_response_tables.rows,
+    draw=draw,
+    numbers=holdem_response_tables.numbers,
+    tables=tables,
+    measure=holdem_response_tables.MEASURE,
+    deviations=holdem_response_tables.DEVIATIONS,
+)

@@ -1,8 +1,8 @@
-"""How much luck AIVAT takes out of Leduc hold'em (Burch et al. 2018).
+"""AIVAT in Leduc hold'em: the standard deviation of its estimates (Burch et al. 2018).
 
-An equilibrium plays itself, and a player that calls or raises at random, in both seats. Values are
-those of the equilibrium's self-play. The deviations of the estimates are exact, over all hands; a
-sample of hands is played besides.
+An equilibrium plays itself, and a player that calls or raises at random, in both seats. AIVAT's
+values are those of the equilibrium's self-play. The deviations of the estimates are exact, over all
+hands; in addition a sample of hands is played.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, results
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.rules import FOLD
@@ -27,7 +26,7 @@ from solvers import aivat, cfr
 from solvers.sequence_form import build_sequence_form
 
 OPPONENTS = ("itself", "call or raise")
-# whose policies are known, of the equilibrium and of its opponent; None: the payoff as it is
+# Whether the policies of the equilibrium and of its opponent are known; None: the payoff itself.
 ESTIMATES = {
     "payoff": None,
     "chance alone": (False, False),
@@ -35,7 +34,7 @@ ESTIMATES = {
     "AIVAT, the opponent's": (False, True),
     "AIVAT, both": (True, True),
 }
-# of 100,000 hands, in chips
+# Standard deviations over 100,000 hands, in chips.
 PUBLISHED = {
     ("payoff", "itself"): 3.513,
     ("AIVAT, own policy", "itself"): 0.00643,
@@ -43,7 +42,7 @@ PUBLISHED = {
     ("payoff", "call or raise"): 5.761,
 }
 
-_LEAST = 1e-4  # that is drawn: 0 has no place on the axis
+_LEAST = 1e-4  # deviation that is drawn, as the axis is logarithmic
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +50,7 @@ class Config:
     """What is computed."""
 
     iterations: int  # of CFR+
-    hands: int  # played in either seat
+    hands: int  # that are played in each seat
     game: str = "leduc_poker"
     seed: int = 0
 
@@ -64,69 +63,40 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments(RunArguments):
-    """Measure the standard deviation of AIVAT's estimates in Leduc hold'em.
-
-    Writes deviations by opponent and by what is known as curve.csv and curve.png, and result.json,
-    into --out. Ctrl-C keeps what is finished there, from which --resume continues.
-    """
-
-    preset: Literal["smoke", "cpu", "paper"] = "cpu"
-    """smoke and cpu: seconds; paper: more iterations and hands."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One estimate, in chips: means over both seats, of which the one taken is no luck."""
+    """One estimate, in chips: means over both seats; which seat is taken is no luck."""
 
     opponent: str
     estimate: str
     value: float  # exact mean
-    deviation: float  # exact, within a seat
+    deviation: float  # exact standard deviation within a seat
     mean: float  # of the hands that were played
-    error: float  # standard error of that
+    error: float  # standard error of that mean
 
 
-def main(arguments: Arguments, *, command: str) -> None:
-    """Runs the experiment.
-
-    Raises:
-      ValueError: `out` holds another run.
-      OSError: the results cannot be written.
-      KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
-    """
-    config = PRESETS[arguments.preset]
-    run = Run(arguments, config, experiment="aivat_leduc", command=command)
-    cells = run.kept("cells", Cell, lambda: compute(config))
-    results.write_csv(run.out / "curve.csv", [dataclasses.asdict(cell) for cell in cells])
-    draw(run.out / "curve.png", cells)
-    run.finish(
-        [number for cell in cells for number in _numbers(config, cell)],
-        measure="what an equilibrium wins per hand in Leduc, both seats in turn: the exact standard"
-        " deviation of estimates within a seat, and their mean over the same hands (low and high:"
-        " two standard errors)",
-    )
-    _print(cells)
-
-
-def compute(config: Config) -> Iterator[Cell]:
+def compute(run: Run) -> list[Cell]:
     """All cells."""
+    return run.kept("cells", Cell, lambda: _cells(run.config))
+
+
+def _cells(config: Config) -> Iterator[Cell]:
+    """Every estimate against every opponent."""
     tree = enumerate_game(make(config.game))
-    public = build_sequence_form(tree)
-    state = cfr.init(public)
-    state = cfr.run(public, state, solver=cfr.cfr_plus(), num_iterations=config.iterations)
-    equilibrium = [_rows(policy) for policy in cfr.average_policy(public, state)]
+    game = build_sequence_form(tree)
+    state = cfr.init(game)
+    state = cfr.run(game, state, solver=cfr.cfr_plus(), num_iterations=config.iterations)
+    equilibrium = [_normalised(policy) for policy in cfr.average_policy(game, state)]
     values = aivat.history_values(tree, equilibrium)
     random = [
-        _rows(tree.legal_actions(p) * (np.arange(tree.num_actions) != FOLD)) for p in range(2)
+        _normalised(tree.legal_actions(p) * (np.arange(tree.num_actions) != FOLD)) for p in range(2)
     ]
     for opponent, theirs in zip(OPPONENTS, (equilibrium, random), strict=True):
         matches = [_Match(tree, equilibrium, theirs, seat) for seat in range(2)]
         ends = [match.ends(config.hands, config.seed + match.seat) for match in matches]
         for name, known in ESTIMATES.items():
-            found = [match.estimate(values, known) for match in matches]
-            exact = [match.moments(one) for match, one in zip(matches, found, strict=True)]
-            played = [one[rows] for one, rows in zip(found, ends, strict=True)]
+            estimates = [match.estimate(values, known) for match in matches]
+            exact = [match.moments(each) for match, each in zip(matches, estimates, strict=True)]
+            played = [each[rows] for each, rows in zip(estimates, ends, strict=True)]
             errors = [hands.std(ddof=1) / len(hands) ** 0.5 for hands in played]
             yield Cell(
                 opponent=opponent,
@@ -138,68 +108,80 @@ def compute(config: Config) -> Iterator[Cell]:
             )
 
 
-def _rows(policy) -> np.ndarray:
-    """Probabilities of actions that sum to 1 in float64."""
+def _normalised(policy) -> np.ndarray:
+    """Probabilities of actions that sum to 1 in float64, `[D, A]`."""
     rows = np.asarray(policy, np.float64)
     return rows / rows.sum(axis=1, keepdims=True)
 
 
 class _Match:
-    """The equilibrium in one seat."""
+    """A match of the equilibrium, in one seat, against an opponent."""
 
-    def __init__(self, tree, mine, theirs, seat):
+    def __init__(self, tree, own, theirs, seat):
         self.tree, self.seat = tree, seat
-        self.policies = [mine[p] if p == seat else theirs[p] for p in range(2)]
+        self.policies = [own[p] if p == seat else theirs[p] for p in range(2)]
 
     def estimate(self, values, known) -> np.ndarray:
-        """Of what the equilibrium won, by the end of a hand `[H]`."""
+        """The estimate of what the equilibrium won, by the history that ends a hand: `[H]`."""
         if known is None:
             return self.tree.returns[:, self.seat]
-        mine, theirs = known
-        keep = [mine if p == self.seat else theirs for p in range(2)]
+        own, theirs = known
+        keep = [own if p == self.seat else theirs for p in range(2)]
         given = [policy if k else None for policy, k in zip(self.policies, keep, strict=True)]
         return aivat.estimates(self.tree, values, given)[:, self.seat]
 
     def moments(self, estimate) -> tuple[float, float]:
-        """Exact mean and deviation."""
+        """The exact mean and standard deviation of an estimate."""
         return aivat.moments(self.tree, self.policies, estimate)
 
     @functools.cached_property
     def chances(self) -> np.ndarray:
-        """Of all histories; 0 where no hand ends."""
+        """The probabilities of the histories that end a hand; 0 for all others."""
         reach = aivat.reach(self.tree, self.policies)
         return np.where(self.tree.actor == TERMINAL, reach, 0)
 
     def ends(self, hands: int, seed: int) -> np.ndarray:
-        """Histories that so many hands end with."""
+        """The histories that `hands` random hands end with."""
         chances = self.chances / self.chances.sum()
         return np.random.default_rng(seed).choice(len(chances), hands, p=chances)
 
 
-def draw(path: pathlib.Path, cells: Sequence[Cell]) -> None:
-    """Deviations by what is known, a panel per opponent."""
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """Standard deviations by estimate, a panel per opponent."""
     with plots.figure(path, rows=1, columns=len(OPPONENTS), size=(9.0, 2.6)) as axes:
         for place, opponent in zip(axes[0], OPPONENTS, strict=True):
-            here = [cell for cell in cells if cell.opponent == opponent]
-            rows = np.arange(len(here))
-            shown = [max(cell.deviation, _LEAST) for cell in here]
-            place.barh(rows, shown, height=0.55, color=list(plots.COLOURS.values()))
-            for row, cell in zip(rows, here, strict=True):
+            panel = [cell for cell in cells if cell.opponent == opponent]
+            lines = np.arange(len(panel))
+            shown = [max(cell.deviation, _LEAST) for cell in panel]
+            place.barh(lines, shown, height=0.55, color=list(plots.COLOURS.values()))
+            for line, cell in zip(lines, panel, strict=True):
                 text = f"{cell.deviation:.3g}" if cell.deviation > _LEAST else "0"
-                end = (max(cell.deviation, _LEAST), row)
+                end = (max(cell.deviation, _LEAST), line)
                 place.annotate(text, end, (10, -3), fontsize=8, textcoords="offset points")
             known = [
-                (PUBLISHED[cell.estimate, opponent], row)
-                for row, cell in zip(rows, here, strict=True)
+                (PUBLISHED[cell.estimate, opponent], line)
+                for line, cell in zip(lines, panel, strict=True)
                 if (cell.estimate, opponent) in PUBLISHED
             ]
             place.plot(*zip(*known, strict=True), color="black", label="published", **plots.HOLLOW)
             place.set(xscale="log", xlim=(_LEAST, 60), title=f"against {opponent}")
             place.set_xlabel("standard deviation (chips)")
-            place.set_yticks(rows, [cell.estimate for cell in here] if place is axes[0, 0] else [])
+            names = [cell.estimate for cell in panel] if place is axes[0, 0] else []
+            place.set_yticks(lines, names)
             place.invert_yaxis()
             place.set_axisbelow(True)
         axes[0, 0].legend(frameon=False, fontsize=8, loc="lower right")
+
+
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    return map(dataclasses.asdict, cells)
+
+
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """The deviation and the winnings of every cell."""
+    for cell in cells:
+        yield from _numbers(config, cell)
 
 
 def _numbers(config: Config, cell: Cell) -> Iterator[results.Number]:
@@ -220,11 +202,28 @@ def _numbers(config: Config, cell: Cell) -> Iterator[results.Number]:
     )
 
 
-def _print(cells: Sequence[Cell]) -> None:
-    table = Table(title="aivat_leduc: what an equilibrium wins, chips per hand")
-    for heading in ("against", "estimate", "value", "deviation", "played", "two errors"):
-        table.add_column(heading)
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """A line for every cell."""
+    lines = []
     for cell in cells:
-        numbers = (cell.value, cell.deviation, cell.mean, 2 * cell.error)
-        table.add_row(cell.opponent, cell.estimate, *(f"{number:.5f}" for number in numbers))
-    Console().print(table)
+        values = (cell.value, cell.deviation, cell.mean, 2 * cell.error)
+        lines.append((cell.opponent, cell.estimate, *(f"{value:.5f}" for value in values)))
+    headings = ("against", "estimate", "value", "deviation", "played", "two errors")
+    title = "aivat_leduc: what an equilibrium wins, chips per hand"
+    yield text_table(title, headings, lines, labels=2)
+
+
+COMMAND = Experiment(
+    name="aivat_leduc",
+    shown="deviations by opponent and by what is known",
+    presets=PRESETS,
+    preset_docs={"smoke": "seconds", "cpu": "seconds", "paper": "more iterations and hands"},
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure="what an equilibrium wins per hand in Leduc, both seats in turn: the exact standard"
+    " deviation of estimates within a seat, and their mean over the same hands (low and high:"
+    " two standard errors)",
+)

@@ -1,7 +1,7 @@
-"""How exploitable an agent is, by exact, local and learned best responses, in one table.
+"""The command `approximate_best_response`: exact, local and learned best responses to an agent.
 
-In games that enumerate, agents of any kind; in hold'em, agents that do not look at their cards,
-to which exact best responses and the value of local best response can be computed.
+In enumerable games, agents may be of any kind. In hold'em they are chumps, which do not look at
+their cards, so that the exact values of a best response and of local best response can be computed.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ from typing import Annotated, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
 
-from experiments.best_response import abr_uniform, holdem_responses
-from experiments.best_response.holdem_responses import Cell
-from experiments.best_response.learned_responses import (
-    Learning,
+from experiments.best_response import (
+    holdem_response_tables,
+    holdem_responses,
+    response_curves,
+)
+from experiments.best_response.enumerable_responses import (
     Point,
-    arena,
-    by_games,
-    last,
+    enumerated_game,
+    games_interval,
+    last_point,
     points,
-    row,
     search_alone,
 )
-from experiments.best_response.model_free_responses import model_free
+from experiments.best_response.holdem_responses import Cell
+from experiments.best_response.model_free_responses import model_free_response
+from experiments.best_response.response_learning import Learning
 from experiments.harness import results
+from experiments.harness.experiment import CURVE, PLOT, Command, text_table
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.rules import Poker
@@ -52,7 +55,7 @@ class Arguments(RunArguments):
     """Learn best responses to an agent of an enumerable two-player zero-sum game, or of hold'em.
 
     Prints what an exact best response, local best response (in hold'em) and ISMCTS-BR win against
-    it, and writes the learning curve as curve.csv (and curve.png, in games that enumerate), and
+    it, and writes the learning curve as curve.csv (in enumerable games curve.png, too), and
     result.json, into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to the
     same numbers.
     """
@@ -64,19 +67,19 @@ class Arguments(RunArguments):
     FOLDER:SIMULATIONS of a trained search agent; in Leduc and hold'em also always_fold,
     always_call, always_raise; in hold'em call_or_raise."""
     steps: int | None = None
-    """Of training (else 400; in hold'em 2,000)."""
+    """Steps of training (default 400; in hold'em 2,000)."""
     simulations: int | None = None
-    """Of each search in training (else 32; in hold'em 16)."""
+    """Simulations of a search in training (default 32; in hold'em 16)."""
     measured_simulations: int | None = None
-    """Of each search when the responder is measured (else 1,000; in hold'em 1)."""
+    """Simulations of a search when the responder is measured (default 1,000; in hold'em 1)."""
     without_search: tuple[Literal["dqn", "a2c"], ...] = ()
-    """Let these learn, too: responders that do not search, in games that enumerate."""
+    """Measure these learners without search, too, in enumerable games."""
     seed: int = 0
-    """Of everything that is drawn at random."""
+    """Seed of everything that is random."""
 
     @property
     def preset(self) -> str:
-        """What the result is filed under."""
+        """The name of the preset on record."""
         return "custom"
 
 
@@ -92,36 +95,40 @@ def main(arguments: Arguments, *, command: str) -> None:
     if _in_holdem(config.game):
         _respond_in_holdem(arguments, config, command)
         return
-    arena(config.game)  # bad names are refused before anything is written
+    enumerated_game(config.game)  # refuses a bad name before anything is written
     run = Run(arguments, config, experiment="approximate_best_response", command=command)
     alone = search_alone(config.game, config.agent, config.learning)
     curve = points(run, config.game, config.agent, config.learning)
-    results.write_csv(run.out / "curve.csv", list(map(row, curve)))
-    abr_uniform.draw(run.out / "curve.png", {f"{config.agent} in {config.game}": curve})
-    name = f"{config.agent.replace(':', ' ')} in {config.game}"
-    found = list(abr_uniform.numbers(name, curve))
+    name = f"{config.agent} in {config.game}"
+    curves = {name: curve}
+    results.write_csv(run.out / CURVE, list(response_curves.rows(config, curves)))
+    response_curves.draw(run.out / PLOT, config, curves)
+    numbers = list(response_curves.numbers(config, curves))
     others = {f"search alone ({config.learning.measured_simulations} simulations)": alone}
     for algorithm in config.without_search:
         learn = functools.partial(
-            model_free, config.game, config.agent, algorithm, seed=arguments.seed
+            model_free_response, config.game, config.agent, algorithm, seed=arguments.seed
         )
         (others[algorithm.upper()],) = run.kept(algorithm, Point, lambda learn=learn: [learn()])
-    found += [
-        results.Number(name=f"{other}:{name}", value=sum(point.won), unit="NashConv")
+    numbers += [
+        results.Number(
+            name=f"{other}:{name.replace(':', ' ')}", value=sum(point.won), unit="NashConv"
+        )
         for other, point in others.items()
     ]
-    run.finish(found, measure=abr_uniform.MEASURE)
-    _print(config, others, last(curve))
+    run.finish(numbers, measure=response_curves.MEASURE)
+    _print(config, others, last_point(curve))
 
 
 def _config(arguments: Arguments) -> Config:
-    usual = holdem_responses.LEARNING if _in_holdem(arguments.game) else _DEFAULT
-    steps = usual.measured_at[-1] if arguments.steps is None else arguments.steps
+    """The config that the options ask for."""
+    default = holdem_responses.LEARNING if _in_holdem(arguments.game) else _DEFAULT
+    steps = default.measured_at[-1] if arguments.steps is None else arguments.steps
     if steps < 1:
         raise ValueError(f"steps={steps} must be at least 1")
     given = {name: getattr(arguments, name) for name in ("simulations", "measured_simulations")}
     learning = dataclasses.replace(
-        usual,
+        default,
         measured_at=tuple(sorted({0, steps // 4, steps // 2, steps})),
         seed=arguments.seed,
         **{name: number for name, number in given.items() if number is not None},
@@ -135,19 +142,20 @@ def _config(arguments: Arguments) -> Config:
 
 
 def _in_holdem(name: str) -> bool:
-    """Whether the game is poker with cards that are too many to enumerate."""
+    """Whether the game is poker with a full deck, which is too large to enumerate."""
     game = make(name)
     return isinstance(game, Poker) and game.ranks * game.suits == NUM_CARDS
 
 
 def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> None:
+    """Runs the command for a chump of hold'em."""
     agents = {name.replace(" ", "_").replace("-", "_"): name for name in chumps(make(config.game))}
     if config.agent not in agents:
         raise ValueError(unknown(f"agent of {config.game}", config.agent, agents))
     if config.without_search:
         raise ValueError(
-            f"without_search={config.without_search}: these learn in games that enumerate, which"
-            f" {config.game} does not"
+            f"without_search={config.without_search} must be empty in {config.game}: only games"
+            " that enumerate have learners without search"
         )
     chump = agents[config.agent]
     run = Run(arguments, config, experiment="approximate_best_response", command=command)
@@ -162,33 +170,34 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
         return holdem_responses.learned(run, config.game, lessons, config.learning)
 
     cells += [cell for cell in run.kept("learned", Cell, learn) if cell.chump == chump]
-    results.write_csv(run.out / "curve.csv", list(map(holdem_responses.row, cells)))
+    results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
     run.finish(
-        [number for cell in cells for number in holdem_responses.numbers(cells, cell)],
-        measure=holdem_responses.MEASURE,
-        deviations=holdem_responses.DEVIATIONS,
+        holdem_response_tables.numbers(config, cells),
+        measure=holdem_response_tables.MEASURE,
+        deviations=holdem_response_tables.DEVIATIONS,
     )
     heading = f"best responses to {config.agent} in {config.game}: mb/h"
-    holdem_responses.print_table(heading, config.game, cells)
+    Console().print(holdem_response_tables.table(heading, config.game, cells))
 
 
 def _print(config: Config, others: dict[str, Point], end: Point) -> None:
-    table = Table(title=f"best responses to {config.agent} in {config.game}")
-    table.add_column("")
-    for heading in ("player 0", "player 1", "sum (NashConv)", "% of exact"):
-        table.add_column(heading, justify="right")
-
-    def add(name, seats):
-        total = sum(seats)
-        share = 100 * total / sum(end.exact)
-        table.add_row(name, *map(results.text, (*seats, total, share)))
-
-    add("exact best response", end.exact)
-    for name, point in others.items():
-        add(name, point.won)
-    add(f"ISMCTS-BR after {end.step} steps", end.won)
-    add(f"ISMCTS-BR, {config.learning.games} games in each seat", end.mean)
+    """Prints what every responder wins, by seat and in all."""
+    winnings = {
+        "exact best response": end.exact,
+        **{name: point.won for name, point in others.items()},
+        f"ISMCTS-BR after {end.step} steps": end.won,
+        f"ISMCTS-BR, {config.learning.games} games in each seat": end.mean,
+    }
+    lines = [
+        (name, *map(results.text, (*seats, sum(seats), 100 * sum(seats) / sum(end.exact))))
+        for name, seats in winnings.items()
+    ]
+    title = f"best responses to {config.agent} in {config.game}"
+    headings = ("", "player 0", "player 1", "sum (NashConv)", "% of exact")
     console = Console()
-    console.print(table)
-    _, low, high = by_games(end)
+    console.print(text_table(title, headings, lines))
+    _, low, high = games_interval(end)
     console.print(f"NashConv by games, 95 % confidence: {low:.4g} to {high:.4g}")
+
+
+COMMAND = Command(Arguments, main)

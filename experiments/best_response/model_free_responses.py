@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.best_response.learned_responses import Point, arena
-from experiments.best_response.named_agents import policies_of
+from experiments.best_response.enumerable_responses import Point, enumerated_game, with_policy
+from experiments.best_response.named_agents import agent_policies
 from experiments.harness.policy_file import TabularPolicy
 from jaxgames.registry import unknown
 from solvers.approximate_best_response.opponents import tabular_opponent
@@ -20,60 +20,67 @@ from train.rl.dqn import Dqn
 
 ROUNDS = 10_000  # of 32 games each, twice as many for the critic of A2C
 _SIZES = {"width": 128, "depth": 2, "batch": 32}
+# What a key and the fixed policies `[N, A]` of all decisions (0 where the learner acts) lead to.
+Learn = Callable[[jax.Array, jax.Array], TabularPolicy]
 
 
-def model_free(
+def model_free_response(
     game: str, agent: str, algorithm: str, *, rounds: int = ROUNDS, seed: int = 0
 ) -> Point:
-    """What a learner wins against an agent, by the exact value of its likeliest actions.
+    """What a learner wins against an agent: the exact value of its likeliest actions.
+
+    Args:
+      game: the name of an enumerable game.
+      agent: as in `agent_policies`.
+      algorithm: "dqn" or "a2c".
+      rounds: of training.
+      seed: of training.
 
     Raises:
-      ValueError: no such game, agent or algorithm.
+      ValueError: there is no such game, agent or algorithm.
     """
     if algorithm not in _ALGORITHMS:
         raise ValueError(unknown("algorithm", algorithm, _ALGORITHMS))
-    here = arena(game)
-    policies = policies_of(agent, here.source, here.public)
-    learn = _ALGORITHMS[algorithm](here, rounds)
-    table = tabular_opponent(here.source, policies).table
-    actor = np.repeat(np.arange(2), here.source.num_decisions)
-    pairs = []
+    enumerated = enumerated_game(game)
+    policies = agent_policies(agent, enumerated.tree, enumerated.sequence_form)
+    learn = _ALGORITHMS[algorithm](enumerated, rounds)
+    table = tabular_opponent(enumerated.tree, policies).table
+    actor = np.repeat(np.arange(2), enumerated.tree.num_decisions)
+    profiles = []
     for player in range(2):
-        theirs = jnp.asarray(np.append(actor != player, False)[:, None] * np.asarray(table))
+        fixed = jnp.asarray(np.append(actor != player, False)[:, None] * np.asarray(table))
         key = jax.random.fold_in(jax.random.key(seed), 20 + player)
-        mine = np.asarray(learn(key, theirs)[player])
-        likeliest = np.eye(mine.shape[1])[mine.argmax(axis=1)]
-        pairs.append(tuple(likeliest if p == player else rows for p, rows in enumerate(policies)))
-    exact, won = here.best(policies), here.won(pairs)
+        learned = np.asarray(learn(key, fixed)[player])
+        likeliest = np.eye(learned.shape[1])[learned.argmax(axis=1)]
+        profiles.append(with_policy(policies, player, likeliest))
+    exact, won = enumerated.exact_values(policies), enumerated.responder_values(profiles)
     return Point(game=game, agent=agent, step=rounds, exact=exact, won=won)
 
 
-Learn = Callable[[jax.Array, jax.Array], TabularPolicy]  # of a key and the fixed policies
-
-
-def _dqn(here, rounds) -> Learn:
+def _dqn(enumerated, rounds) -> Learn:
     settings = Dqn(**_SIZES, exploration_rounds=rounds)
+    environment, rate = enumerated.environment, 0.05 / enumerated.scale
 
     def learn(key, fixed):
         start, key = jax.random.split(key)
-        learner = dqn.init(here.environment, start, settings=settings, rate=0.05 / here.scale)
+        learner = dqn.init(environment, start, settings=settings, rate=rate)
         run = functools.partial(dqn.run, settings=settings, num_rounds=rounds, fixed=fixed)
-        learner = run(here.environment, learner, key)
-        return dqn.greedy_policy(here.environment, learner, settings=settings)
+        learner = run(environment, learner, key)
+        return dqn.greedy_policy(environment, learner, settings=settings)
 
     return learn
 
 
-def _a2c(here, rounds) -> Learn:
+def _a2c(enumerated, rounds) -> Learn:
     settings = A2c(**_SIZES, critic_updates=2)
+    environment, rate = enumerated.environment, 0.05 / enumerated.scale
 
     def learn(key, fixed):
         start, key = jax.random.split(key)
-        rates = {"actor_rate": 0.05 / here.scale, "critic_rate": 0.05 / here.scale}
-        learner = a2c.init(here.environment, start, settings=settings, **rates)
+        learner = a2c.init(environment, start, settings=settings, actor_rate=rate, critic_rate=rate)
         run = functools.partial(a2c.run, settings=settings, num_rounds=rounds, fixed=fixed)
-        learner = run(here.environment, learner, key)
-        return a2c.current_policy(here.environment, learner, settings=settings)
+        learner = run(environment, learner, key)
+        return a2c.current_policy(environment, learner, settings=settings)
 
     return learn
 

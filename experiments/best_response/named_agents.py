@@ -1,4 +1,4 @@
-"""Agents of enumerable games by name, as the policies that they play."""
+"""Agents of enumerable games by name, as tabular policies."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from solvers.search.agent_exploitability import agents, composed_policy, longest
 from solvers.sequence_form import SequenceForm
 from train.agent import game_tree, load_agent
 
-# the first legal one of these actions, in games of betting with the actions fold, call and raise
+# Agents that take the first legal action of a list; the actions are fold, call and raise.
 _PREFERENCES = {
     "always_fold": (0, 1, 2),
     "always_call": (1, 0, 2),
@@ -34,58 +34,70 @@ _PREFERENCES = {
 }
 
 
-def policies_of(agent: str, source: GameTree, public: SequenceForm) -> TabularPolicy:
-    """What an agent plays, `[D_p, A]` for every player p.
+def agent_policies(agent: str, tree: GameTree, sequence_form: SequenceForm) -> TabularPolicy:
+    """The policies of an agent in both seats.
 
-    `agent` is uniform, SOLVER:ITERATIONS (the average policy; `cfr_plus:10`), in Leduc always_fold,
-    always_call or always_raise, a file `policy.npz` that `solve` wrote, or FOLDER:SIMULATIONS, the
-    folder of a trained search agent, which then searches wherever it may have to act.
+    Args:
+      agent: uniform; SOLVER:ITERATIONS, the average policy (such as `cfr_plus:10`); in Leduc
+        always_fold, always_call or always_raise; a file `policy.npz` that `solve` wrote; or
+        FOLDER:SIMULATIONS, the folder of a trained search agent, which then searches wherever it
+        may have to act.
+      tree: the histories of the game.
+      sequence_form: of the same game.
+
+    Returns:
+      `[D_p, A]` for every player p.
 
     Raises:
       ValueError: there is no such agent, or it plays another game.
     """
     name, colon, count = agent.partition(":")
     if agent == "uniform":
-        legal = [source.legal_actions(player) for player in range(source.num_players)]
+        legal = [tree.legal_actions(player) for player in range(tree.num_players)]
         policies = tuple(rows / rows.sum(axis=1, keepdims=True) for rows in legal)
     elif agent in _PREFERENCES:
-        policies = _first_legal(source, _PREFERENCES[agent])
+        policies = _first_legal(tree, _PREFERENCES[agent])
     elif colon and name in SOLVERS:
-        policies = _solved(public, name, count)
+        policies = _solved(sequence_form, name, count)
     elif colon and pathlib.Path(name).is_dir():
-        policies = _searched(name, _count(agent, count), source.game)
+        policies = _searched(name, _count(agent, count), tree.game)
     elif pathlib.Path(agent).suffix == ".npz":
         policies = read_policy(pathlib.Path(agent))
     else:
         solvers = [f"{solver}:ITERATIONS" for solver in SOLVERS]
         allowed = ["uniform", *_PREFERENCES, *solvers, "FILE.npz", "FOLDER:SIMULATIONS"]
         raise ValueError(unknown("agent", agent, allowed))
-    check_policies(source, policies)
+    check_policies(tree, policies)
     return policies
 
 
-def _first_legal(source, preference):
-    if not source.game.startswith("leduc_poker"):
+def _first_legal(tree, preference) -> TabularPolicy:
+    """Policies that take the first legal action of a list."""
+    if not tree.game.startswith("leduc_poker"):
         raise ValueError(
-            f"always folding, calling and raising are for leduc_poker, not {source.game}"
+            f"always folding, calling and raising are for leduc_poker, not {tree.game}"
         )
-    found = []
-    for player in range(source.num_players):
-        legal = source.legal_actions(player)[:, preference]
-        found.append(np.eye(source.num_actions)[np.array(preference)[legal.argmax(axis=1)]])
-    return tuple(found)
+    policies = []
+    for player in range(tree.num_players):
+        legal = tree.legal_actions(player)[:, preference]
+        policies.append(np.eye(tree.num_actions)[np.array(preference)[legal.argmax(axis=1)]])
+    return tuple(policies)
 
 
-def _solved(public, solver, count):
-    iterations = _count(f"{solver}:{count}", count)
+def _solved(sequence_form, solver, count) -> TabularPolicy:
+    """The average policies of a solver after `count` iterations, a number as text."""
     state = cfr.run(
-        public, cfr.init(public), solver=cfr.make_solver(solver), num_iterations=iterations
+        sequence_form,
+        cfr.init(sequence_form),
+        solver=cfr.make_solver(solver),
+        num_iterations=_count(f"{solver}:{count}", count),
     )
-    average = cfr.average_policy(public, state)
+    average = cfr.average_policy(sequence_form, state)
     return tuple(np.asarray(rows, np.float64) for rows in average)
 
 
 def _count(agent, count) -> int:
+    """The number at the end of an agent's name."""
     if not count.isdecimal() or int(count) < 1:
         raise ValueError(f"agent {agent} must end with a number of at least 1")
     return int(count)
@@ -93,7 +105,7 @@ def _count(agent, count) -> int:
 
 @functools.cache
 def _searched(folder, simulations, game) -> TabularPolicy:
-    """What a search agent does in either seat, from its searches at all public states."""
+    """The policies of a search agent in either seat, from its searches at all public states."""
     agent = load_agent(pathlib.Path(folder), game=game, simulations=simulations)
     table, tree = agent.table, game_tree(str(agent.game))
     listing = list_public_states(table)
@@ -104,40 +116,48 @@ def _searched(folder, simulations, game) -> TabularPolicy:
     with progress("search agent", searches) as report:
         count = counter(report)
         for player, chain in enumerate(chains):
-            keys = jax.random.split(jax.random.key(player), 1)
-            found = composed_policy(
+            composed = composed_policy(
                 table,
                 listing,
                 agent.params,
-                keys,
+                jax.random.split(jax.random.key(player), 1),
                 settings=settings,
                 chain=chain,
                 report=count,
             )
-            policies.append(found[0])
-    return by_information_state(agent.game, tree, table, policies)
+            policies.append(composed[0])
+    return information_state_policies(agent.game, tree, table, policies)
 
 
-def by_information_state(
+def information_state_policies(
     game: Game, tree: GameTree, table: BeliefTable, policies: Sequence[Float[np.ndarray, "S A N"]]
 ) -> TabularPolicy:
-    """What is played in `table`, of every player at public states and rows, by information states
-    `[D_p, A]` of the game's histories; uniform where nothing is played."""
+    """Policies by information state, from policies by public state and row.
+
+    Args:
+      game: the game.
+      tree: its histories.
+      table: its belief table.
+      policies: of every player at all public states of the table's listing.
+
+    Returns:
+      `[D_p, A]` for every player p; uniform where the policies at public states have no actions.
+    """
     listing = list_public_states(table)
     state, rows = history_places(game, tree, table)
     listed = np.asarray(listing.state)
     number = np.zeros(len(table.actors), int)  # in the listing, of every state of the table
     number[listed] = np.arange(len(listed))
-    found = []
+    tabular = []
     for player, policy in enumerate(policies):
-        here = tree.representative(player)[: tree.num_decisions[player]]
+        history = tree.representative(player)[: tree.num_decisions[player]]
         legal = tree.legal_actions(player)
-        weights = np.where(legal, policy[number[state[here]], :, rows[here, player]], 0)
+        weights = np.where(legal, policy[number[state[history]], :, rows[history, player]], 0)
         weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
-        found.append(weights / weights.sum(axis=1, keepdims=True))
-    return tuple(found)
+        tabular.append(weights / weights.sum(axis=1, keepdims=True))
+    return tuple(tabular)
 
 
 def to_jax(policies: TabularPolicy) -> tuple[jnp.ndarray, ...]:
-    """The same in the precision of solvers."""
+    """The policies as arrays of JAX, in the precision of solvers."""
     return tuple(jnp.asarray(rows, jnp.float32) for rows in policies)

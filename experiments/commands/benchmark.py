@@ -19,11 +19,11 @@ class Arguments:
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """A benchmark of `list`."""
     out: pathlib.Path
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
     preset: Literal["smoke", "cpu"] = "cpu"
     """smoke: seconds; cpu: minutes."""
     overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    """Start again, and delete an earlier run in --out."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:

@@ -11,7 +11,7 @@ from rich.table import Column, Table
 from experiments import benchmarks
 from experiments.harness.experiment import Command
 from jaxgames.registry import described, registered
-from solvers.cfr import SOLVERS
+from solvers.registry import SOLVERS
 
 _FROM_ELSEWHERE = {
     "openspiel:NAME": "any game of OpenSpiel with information states",

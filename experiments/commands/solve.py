@@ -1,6 +1,7 @@
-"""Solves one game and measures the solution: `python -m experiments solve`.
+"""Solves one game by any tabular solver and measures the solution: `python -m experiments solve`.
 
-Writes `result.json`, the convergence as `curve.csv` and `curve.png`, and the average policy.
+Writes `result.json`, the average policy, and, of solvers that iterate, the convergence as
+`curve.csv` and `curve.png`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,22 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.harness import plots, policy_file, published, results
+from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
-from jaxgames import make
-from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game
-from solvers import cfr, evaluation
-from solvers.sequence_form import SequenceForm, build_sequence_form
+from jaxgames.game_tree import MAX_HISTORIES, GameTree
+from solvers import evaluation
+from solvers.registry import (
+    LinearProgram,
+    PreparedSolver,
+    TabularSolver,
+    prepare_solver,
+    solver_by_name,
+)
+from solvers.sampling.mccfr import Mccfr
+from solvers.sequence_form import Policy, SequenceForm
+from solvers.solution import DEFAULT_ITERATIONS, compile_game
 
 _FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "policy.npz", "policy.csv")
 
@@ -34,18 +44,24 @@ _FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "policy.npz", "policy.c
 class Config(RunArguments):
     """Solve a game to a measured equilibrium.
 
-    Computes the average policy of a solver of the CFR family, its exploitability and the value of
-    the game, and writes result.json, curve.csv, curve.png and the policy (policy.npz, policy.csv)
-    into --out. Ctrl-C leaves a checkpoint there, from which --resume continues to exactly the same
-    numbers. Exit codes: 0 solved, 1 --target not reached, 2 bad input, 130 interrupted.
+    Computes the average policy of a solver, its exploitability and the value of the game, and
+    writes result.json, curve.csv, curve.png and the policy (policy.npz, policy.csv) into --out.
+    Ctrl-C leaves a checkpoint there, from which --resume continues to exactly the same numbers.
+    linear_program does not iterate: it has no curve and no checkpoint. Exit codes: 0 solved,
+    1 --target not reached, 2 bad input, 130 interrupted.
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """A name of `list`, such as "leduc_poker(players=3)", or openspiel:NAME, efg:FILE, pgx:NAME."""
     solver: str = "cfr_plus"
     """A name of `list`, perhaps with parameters: "dcfr(alpha=1.5,beta=0,gamma=2)"."""
-    iterations: int = 1000
-    """Iterations, each of which updates every player; at most so many if there is a target."""
+    iterations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Iterations; None: 1000. At most so many if there is a target. Of the CFR family an iteration
+    updates every player, of fictitious_play it is a best response of every player, of
+    outcome_sampling an episode, of external_sampling a traversal for every player, of
+    public_chance_sampling a walk over public states."""
+    seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """Of solvers that sample; None: 0."""
     target: Annotated[float | None, tyro.conf.arg(metavar="FLOAT")] = None
     """Stop when exploitability (NashConv / players), in the game's unit, is below."""
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
@@ -74,25 +90,35 @@ def main(config: Config, *, command: str) -> int:
 
 def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
     begin = time.perf_counter()
-    solver = cfr.make_solver(config.solver)
-    schedule = measured_solve.Schedule(
-        iterations=config.iterations, every=config.every, target=config.target
-    )
+    solver = solver_by_name(config.solver)
+    config = _completed(config, solver)
+    schedule = None
+    if config.iterations is not None:
+        schedule = measured_solve.Schedule(
+            iterations=config.iterations, every=config.every, target=config.target
+        )
     with status(f"building the tree of {config.game}"):
-        game = make(config.game, max_histories=config.max_histories)
-        game_tree = enumerate_game(game, max_histories=config.max_histories)
-        tree = build_sequence_form(game_tree, dtype=config.dtype)
+        compiled = compile_game(config.game, dtype=config.dtype, max_histories=config.max_histories)
+        prepared = prepare_solver(solver, compiled, seed=config.seed or 0)
     build_seconds = time.perf_counter() - begin
     prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
-    with progress(config.game, config.iterations) as report:
-        run = measured_solve.run(
-            tree, solver, schedule, folder=config.out, resume=config.resume, report=report
-        )
-    speed = measured_solve.iterations_per_second(tree, run.state, solver)
-    (config.out / results.RESULT_FILE).unlink(missing_ok=True)  # it no longer fits the files below
-    _write_curve(config, game_tree.game, run.points)
-    policy = cfr.average_policy(tree, run.state)
-    policy_file.write_policy(config.out, game, game_tree, tuple(map(np.asarray, policy)))
+    if schedule is None:
+        points, speeds = [], []
+        policy = prepared.average_policy(prepared.run(prepared.initial_state, 0))
+        (config.out / results.RESULT_FILE).unlink(missing_ok=True)
+    else:
+        with progress(config.game, config.iterations) as report:
+            run = measured_solve.run(
+                prepared, schedule, folder=config.out, resume=config.resume, report=report
+            )
+        points, speeds = run.points, _speeds(prepared, run)
+        policy = prepared.average_policy(run.state)
+        # an earlier result no longer fits the files below
+        (config.out / results.RESULT_FILE).unlink(missing_ok=True)
+        _write_curve(config, prepared.sequence_form.game, points)
+    policy_file.write_policy(
+        config.out, compiled.game, compiled.tree, tuple(map(np.asarray, policy))
+    )
     result = results.make_result(
         experiment="solve",
         preset="custom",
@@ -100,28 +126,69 @@ def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
         command=command,
         wall_seconds=time.perf_counter() - begin,
         numbers=[
-            *_solution(tree, run, config.solver),
-            *_sizes(game_tree, tree),
-            results.Number(name="iterations_per_second", value=speed, unit="iterations/s"),
-            results.Number(name="compile_seconds", value=run.compile_seconds, unit="s"),
+            *_solution(prepared.sequence_form, policy, config.solver, points),
+            *_sizes(compiled.tree, prepared.sequence_form),
+            *speeds,
             results.Number(name="build_seconds", value=build_seconds, unit="s"),
         ],
     )
     results.write_result(config.out, result)
-    return result, config.target is None or schedule.reached(run.points)
+    return result, config.target is None or schedule.reached(points)
 
 
-def _solution(tree: SequenceForm, run: measured_solve.Run, solver: str) -> list[results.Number]:
-    unit, last = published.unit(tree.game), run.points[-1]
-    value = float(evaluation.expected_value(tree, cfr.average_policy(tree, run.state))[0])
-    theirs = published.exploitability(tree.game, solver).get(last.iteration)
+def _completed(config: Config, solver: TabularSolver) -> Config:
+    """The config with the defaults of its kind of solver.
+
+    Raises:
+      ValueError: an option does not apply to the solver.
+    """
+    if isinstance(solver, LinearProgram):
+        for name in ("iterations", "target", "every", "resume"):
+            if getattr(config, name):
+                raise ValueError(
+                    f"{name}={getattr(config, name)} does not apply to {config.solver}, which does"
+                    " not iterate; leave it out"
+                )
+    elif config.iterations is None:
+        config = dataclasses.replace(config, iterations=DEFAULT_ITERATIONS)
+    if isinstance(solver, Mccfr):
+        return config if config.seed is not None else dataclasses.replace(config, seed=0)
+    if config.seed is not None:
+        raise ValueError(
+            f"seed={config.seed} does not apply to {config.solver}, which draws nothing; leave it"
+            " out"
+        )
+    return config
+
+
+def _speeds(prepared: PreparedSolver, run: measured_solve.Run) -> list[results.Number]:
+    speed = measured_solve.iterations_per_second(prepared, run.state)
+    return [
+        results.Number(name="iterations_per_second", value=speed, unit="iterations/s"),
+        results.Number(name="compile_seconds", value=run.compile_seconds, unit="s"),
+    ]
+
+
+def _solution(
+    tree: SequenceForm, policy: Policy, solver: str, points: list[measured_solve.Point]
+) -> list[results.Number]:
+    """How good the policy is, and how many iterations made it if the solver iterates."""
+    unit = published.unit(tree.game)
+    value = float(evaluation.expected_value(tree, policy)[0])
+    nash_conv = points[-1].nash_conv if points else float(evaluation.nash_conv(tree, policy))
+    theirs, iterations = None, []
+    if points:
+        theirs = published.exploitability(tree.game, solver).get(points[-1].iteration)
+        count = float(points[-1].iteration)
+        iterations = [results.Number(name="iterations", value=count, unit="iterations")]
     both = None if theirs is None else theirs * tree.num_players
     known = published.value(tree.game)
+    mean = nash_conv / tree.num_players
     return [
-        results.Number(name="exploitability", value=last.exploitability, unit=unit, paper=theirs),
-        results.Number(name="nash_conv", value=last.nash_conv, unit=unit, paper=both),
+        results.Number(name="exploitability", value=mean, unit=unit, paper=theirs),
+        results.Number(name="nash_conv", value=nash_conv, unit=unit, paper=both),
         results.Number(name="value", value=value, unit=unit, paper=known),
-        results.Number(name="iterations", value=float(last.iteration), unit="iterations"),
+        *iterations,
     ]
 
 
@@ -173,3 +240,6 @@ def _print(result: results.Result, out: pathlib.Path) -> None:
     if exploitability.unit == "chips":
         console.print(f"exploitability: {1000 * exploitability.value:.3g} mbb/h")
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
+
+
+COMMAND = Command(Config, main)

@@ -40,6 +40,7 @@ from jaxgames.holdem.ranges import (
 from solvers import cfr
 from solvers.holdem.solution import Node, Solution
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
+from solvers.registry import prepare_cfr
 
 _FILES = (
     results.RESULT_FILE,
@@ -88,9 +89,9 @@ class Arguments(RunArguments):
     least_bet: int = 1
     """The smallest bet: the big blind."""
     target: str = "0.1%"
-    """Stop when exploitability (NashConv / 2) is below this share of the pot, or these chips."""
+    """Stop when exploitability (NashConv / 2) is below this share of the pot or number of chips."""
     iterations: int = 2000
-    """The most iterations; each updates both players."""
+    """How many iterations at most; each updates both players."""
     solver: str = "dcfr(gamma=3)"
     """A name of `list`, with or without parameters."""
     storage: Literal["full", "int16"] = "full"
@@ -98,7 +99,7 @@ class Arguments(RunArguments):
     every: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Iterations from one evaluation to the next. None: ten evaluations per decade."""
     out: pathlib.Path = pathlib.Path("out/solve_holdem")
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
 
 
 def main(arguments: Arguments, *, command: str) -> int:
@@ -125,24 +126,24 @@ def main(arguments: Arguments, *, command: str) -> int:
         iterations=arguments.iterations, every=arguments.every, target=target
     )
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    prepared = prepare_cfr(
+        solver, tree.public, root_reach=tree.root_reach, storage=arguments.storage
+    )
     with progress(cards_name(tree.board), arguments.iterations) as report:
         run = measured_solve.run(
-            tree.public,
-            solver,
+            prepared,
             schedule,
             folder=arguments.out,
             resume=arguments.resume,
             report=report,
-            root_reach=tree.root_reach,
             weight=tree.total,
-            storage=arguments.storage,
         )
     (arguments.out / results.RESULT_FILE).unlink(
         missing_ok=True
     )  # it no longer fits the files below
     solution = Solution(tree, cfr.average_policy(tree.public, run.state))
     with status("writing the solution"):
-        speed = measured_solve.iterations_per_second(tree.public, run.state, solver)
+        speed = measured_solve.iterations_per_second(prepared, run.state)
         _write(arguments, solution, run.points, target)
         result = results.make_result(
             experiment="solve_holdem",

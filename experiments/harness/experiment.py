@@ -148,7 +148,7 @@ class Experiment(Generic[Config, Outcome]):
             **{name: value(config, outcome) for name, value in self.extras.items()},
         )
         for table in self.tables(config, outcome):
-            Console().print(table)
+            _print(table)
 
 
 def text_table(
@@ -174,25 +174,13 @@ def text_table(
     return table
 
 
-def rows_by_seed(
-    columns: Mapping[str, object],
-    samples: Iterable[Any],
-    *,
-    name: str = "exploitability",
-    more: Mapping[str, object] | None = None,
-) -> list[dict[str, object]]:
-    """Rows of a CSV for one number measured with several seeds.
-
-    Args:
-      columns: the columns before the seed's, the same in all rows.
-      samples: the number by seed.
-      name: the number's column.
-      more: the columns after it, the same in all rows.
-    """
-    return [
-        {**columns, "seed": seed, name: f"{value:.6g}", **(more or {})}
-        for seed, value in enumerate(samples)
-    ]
+def _print(table: Table | str) -> None:
+    """Prints on the terminal; a title is a line of its own, as it may be wider than its table."""
+    console = Console()
+    if isinstance(table, Table) and table.title:
+        console.print(table.title, style="italic", highlight=False)
+        table.title = None
+    console.print(table)
 
 
 def _of_config(value: Any, config: Any) -> Any:

@@ -26,11 +26,11 @@ class RunArguments:
     """The options of every experiment."""
 
     out: pathlib.Path
-    """Folder for the results; made if need be."""
+    """Folder for the results, which is made if it does not exist."""
     resume: bool = False
     """Continue from the checkpoint in --out, if there is one."""
     overwrite: bool = False
-    """Start again although --out holds an earlier run, which is deleted."""
+    """Start again, and delete an earlier run in --out."""
 
 
 class Run:

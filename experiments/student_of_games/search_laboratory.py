@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import jax
-import numpy as np
 from jaxtyping import PyTree
 
-from experiments.harness import published, results
 from experiments.harness.progress import counter, progress, status
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
@@ -72,41 +69,3 @@ class Laboratory:
                 report=counter(report),
             )
         return exploitability.tolist()
-
-
-def measure(game: str, seeds: int) -> str:
-    """What the numbers of `number` measure, in words."""
-    unit, _ = published.measured_in(game)
-    return (
-        f"exploitability (NashConv / 2) in {game}, in {unit}: mean of {seeds} seeds of search; low"
-        " and high are the least and the most exploitable"
-    )
-
-
-def number(
-    name: str, game: str, exploitability: Sequence[float], *, paper: float | None = None
-) -> results.Number:
-    """Exploitability by seed as a number of a result: mean, least and most.
-
-    Args:
-      name: of the number.
-      game: that it was measured in.
-      exploitability: by seed, in the game's payoffs.
-      paper: the published one, in the game's payoffs; None if there is none.
-    """
-    unit, scale = published.measured_in(game)
-    values = scale * np.asarray(exploitability)
-    return results.Number(
-        name=name,
-        value=float(values.mean()),
-        unit=unit,
-        low=float(values.min()),
-        high=float(values.max()),
-        paper=None if paper is None else scale * paper,
-        seeds=len(values),
-    )
-
-
-def text(game: str, exploitability: Sequence[float]) -> str:
-    """The mean of exploitability by seed, in the unit that is reported, for people."""
-    return f"{published.measured_in(game)[1] * np.mean(exploitability):.3g}"

@@ -1,7 +1,7 @@
-"""Student of Games in Scotland Yard on the map `glasses`.
+"""Student of Games in Scotland Yard on the map `glasses` (Schmid et al. 2023, Fig. 3B).
 
-Training by sound self-play, and exact exploitability (Schmid et al. 2023, Fig. 3B), searching
-whenever the agent is to act. The map has no reveal rounds: with any, Mr X loses for certain.
+An agent is trained by sound self-play, and its exploitability is exact when it searches whenever it
+is to act. The map has no reveal rounds: with any, Mr X loses for certain.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Student of Games in Leduc hold'em: training by sound self-play, and exact exploitability.
 
-Schmid et al. 2023, Fig. 3A.
+The experiment is that of Schmid et al. 2023, Fig. 3A.
 """
 
 from __future__ import annotations

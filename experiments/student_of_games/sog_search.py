@@ -21,10 +21,9 @@ import numpy as np
 import scipy.stats
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.experiment import Experiment, rows_by_seed, text_table
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
 from solvers.search import leaf_evaluators
 from solvers.search.agent_exploitability import Chain, agents
@@ -179,14 +178,14 @@ def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
     cells = []
     for name, part in run.config.parts.items():
-        bench = _Bench(name, part, run.config.batch)
+        laboratory = _PartLaboratory(name, part, run.config.batch)
         for agent, simulations in itertools.product(part.agents, part.simulations):
-            compute_cell = functools.partial(bench.measure, agent, simulations)
+            compute_cell = functools.partial(laboratory.measure, agent, simulations)
             cells += run.kept(f"{name}-{agent}-{simulations}", Cell, compute_cell)
     return cells
 
 
-class _Bench:
+class _PartLaboratory:
     """A game, in which agents are measured."""
 
     def __init__(self, name: str, part: Part, batch: int):
@@ -254,7 +253,7 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
             "agent": cell.agent,
             "simulations": cell.simulations,
         }
-        yield from rows_by_seed(columns, cell.exploitability)
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
 _MEASURE = (
@@ -269,7 +268,7 @@ def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
     for cell in cells:
         game = config.parts[cell.part].game
         search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
-        yield search_laboratory.number(f"{search}:{row}", game, cell.exploitability)
+        yield by_seed.number(f"{search}:{row}", game, cell.exploitability)
         known = REFERENCE.get(game, {}).get(cell.agent, {})
         if cell.simulations in known:
             unit, scale = published.measured_in(game)
@@ -322,7 +321,7 @@ def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
         lines: dict[str, list[str]] = {agent: [agent] for agent in part.agents}
         for cell in cells:
             if cell.part == name:
-                text = search_laboratory.text(part.game, cell.exploitability)
+                text = by_seed.text(part.game, cell.exploitability)
                 lines[cell.agent].append(text)
         title = f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}"
         yield text_table(title, ("leaves", *map(str, part.simulations)), lines.values())

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import plots, results
-from experiments.harness.experiment import Experiment, rows_by_seed, text_table
+from experiments.harness import by_seed, plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import status
 from experiments.harness.runs import Run
 from experiments.student_of_games.search_laboratory import Laboratory
@@ -35,7 +35,7 @@ from solvers.search.growing_tree_cfr import GrowingTreeCfr
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """One panel of the figure."""
+    """A game with its leaves: a panel of the figure."""
 
     game: str
     leaves: Literal["oracle", "equilibrium"]
@@ -138,14 +138,14 @@ def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
     cells = []
     for name, part in run.config.parts.items():
-        bench = _Bench(name, part, run.config.oracle_iterations)
+        laboratory = _PartLaboratory(name, part, run.config.oracle_iterations)
         for iterations, error in itertools.product(part.iterations, part.errors):
-            compute_cell = functools.partial(bench.measure, iterations, error)
+            compute_cell = functools.partial(laboratory.measure, iterations, error)
             cells += run.kept(f"{name}-{iterations}-{error}", Cell, compute_cell)
     return cells
 
 
-class _Bench:
+class _PartLaboratory:
     """A game, and the evaluator of its leaves."""
 
     def __init__(self, name: str, part: Part, oracle_iterations: int):
@@ -273,7 +273,7 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
             "iterations": cell.iterations,
             "error": f"{cell.error:g}",
         }
-        yield from rows_by_seed(columns, cell.exploitability, more={"bound": f"{cell.bound:.6g}"})
+        yield from by_seed.rows(columns, cell.exploitability, more={"bound": f"{cell.bound:.6g}"})
 
 
 def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:

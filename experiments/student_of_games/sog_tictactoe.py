@@ -40,11 +40,14 @@ _SEATS = ("first", "second")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained and measured. A step plays `episodes` moves and solves `solves` queries."""
+    """The training and its measurements.
 
-    simulations: tuple[int, ...]  # measured
-    seeds: int
-    measured_at: tuple[int, ...]  # steps of training, the last of which ends it
+    A step of training plays `episodes` moves of self-play and solves `solves` queries.
+    """
+
+    simulations: tuple[int, ...]  # of the searches that are measured
+    seeds: int  # of the measurements
+    measured_at: tuple[int, ...]  # steps of training, which ends at the last
     training_simulations: int = 32
     expand: int = 1  # how many children a new node starts with
     width: int = 64

@@ -19,10 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import plots, results
-from experiments.harness.experiment import Experiment, rows_by_seed, text_table
+from experiments.harness import by_seed, plots, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import continual_resolving, growing_tree_cfr
@@ -211,14 +210,14 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
             "simulations": cell.simulations,
             "calls": f"{cell.calls:.0f}",
         }
-        yield from rows_by_seed(columns, cell.exploitability)
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """The exploitability of every variant, and how often it calls the network."""
     for cell in outcome.cells:
         name = f"SoG({cell.simulations}):{cell.variant}"
-        yield search_laboratory.number(name, outcome.game, cell.exploitability)
+        yield by_seed.number(name, outcome.game, cell.exploitability)
         yield results.Number(name=f"calls, {name}", value=cell.calls, unit="calls")
 
 
@@ -235,9 +234,9 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
     """Mean exploitability by variant and simulations."""
     lines: dict[str, list[str]] = {name: [name] for name in config.variants}
     for cell in outcome.cells:
-        text = search_laboratory.text(outcome.game, cell.exploitability)
+        text = by_seed.text(outcome.game, cell.exploitability)
         lines[cell.variant].append(text)
-    title = f"sog_variants: {search_laboratory.measure(outcome.game, config.seeds)}"
+    title = f"sog_variants: {by_seed.measure(outcome.game, config.seeds)}"
     yield text_table(title, ("search", *map(str, config.simulations)), lines.values())
 
 

@@ -17,10 +17,9 @@ from flax import nnx
 from jaxtyping import PyTree
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.experiment import Experiment, rows_by_seed, text_table
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games import search_laboratory
 from experiments.student_of_games.search_laboratory import Laboratory
 from experiments.student_of_games.training_run import LOG, student, training_settings
 from nets import cvpn
@@ -225,7 +224,7 @@ def _agent(config: Config, simulations: int, smoothing: float) -> str:
 def measure(config: Config) -> str:
     """What the numbers are."""
     where = "; the agent searches at its own decisions only" * config.own_decisions_only
-    return search_laboratory.measure(config.game, config.seeds) + where
+    return by_seed.measure(config.game, config.seeds) + where
 
 
 def deviations(config: Config) -> list[str]:
@@ -242,7 +241,7 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
             "simulations": cell.simulations,
             "smoothing": cell.smoothing,
         }
-        yield from rows_by_seed(columns, cell.exploitability)
+        yield from by_seed.rows(columns, cell.exploitability)
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
@@ -252,7 +251,7 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
         kinds = list(published.searched_exploitability(config.game).values())
         known = kinds[0 if cell.step else 1] if kinds else {}
         agent = _agent(config, cell.simulations, cell.smoothing)
-        yield search_laboratory.number(
+        yield by_seed.number(
             f"{'' if cell.step else 'untrained '}{agent}",
             config.game,
             cell.exploitability,
@@ -264,11 +263,11 @@ def tables(name: str, config: Config, outcome: Outcome) -> Iterator[Table]:
     """Exploitability by training steps and simulations."""
     lines: dict[tuple[int, float], list[str]] = {}
     for cell in outcome.cells + outcome.unsmoothed:
-        text = search_laboratory.text(config.game, cell.exploitability)
+        text = by_seed.text(config.game, cell.exploitability)
         lines.setdefault((cell.step, cell.smoothing), []).append(text)
     texts = [
         (f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}", *means)
         for (step, smoothing), means in lines.items()
     ]
     headings = ("step", *(f"SoG({simulations},1)" for simulations in config.simulations))
-    yield text_table(f"{name}: {measure(config)}", headings, texts)
+    yield text_table(f"{name}: {measure(config)}", headings, texts, labels=0)

@@ -182,7 +182,7 @@ class _Laboratory:
 
         def solve_trunk(rows):
             chosen = tuple(each if len(each) == 1 else each[rows] for each in offered)
-            values = continuations.offered(subgame, paths, blueprint, chosen, weaken=offer.weaken)
+            values = continuations.values_of(subgame, paths, blueprint, chosen, weaken=offer.weaken)
             solution = continuations.solve(
                 subgame, values, solver=self.solver, num_iterations=self.config.iterations
             )
@@ -206,7 +206,9 @@ class _Laboratory:
             if constraint != "unsafe":
                 other = 1 - player
                 promised = functools.partial(
-                    nested_solving.promised, player=other, states=inner.root_states[other]
+                    nested_solving.opt_out_values_at_leaves,
+                    player=other,
+                    states=inner.root_states[other],
                 )
                 promises = jax.vmap(promised, (None, None, 0, 0, 0))(
                     subgame, to_leaves, values, solution, policy
@@ -247,15 +249,15 @@ class _Laboratory:
         """The first round as a subgame with so many choices at its leaves, and the paths there."""
         subgame = build_subgame(self.tree, self.leaves, choices=choices)
         return subgame, (
-            leaf_values.to_leaves(self.tree, subgame),
-            leaf_values.from_leaves(self.tree, subgame),
+            leaf_values.paths_to_leaves(self.tree, subgame),
+            leaf_values.paths_from_leaves(self.tree, subgame),
         )
 
     @functools.cache  # noqa: B019
     def _second_round(self, root):
         """The subgame at a public state that begins the second round, and the paths there."""
         subgame = build_subgame(self.tree, [], root=root)
-        return subgame, nested_solving.to_root(self.tree, subgame)
+        return subgame, nested_solving.paths_to_root(self.tree, subgame)
 
     def sizes(self) -> Sizes:
         """The time of the first player's solution with ten values, and the sizes of the trees."""
@@ -265,7 +267,7 @@ class _Laboratory:
             self._offered, blueprint, OFFERS["self-generative"], subgame, paths
         )
         offered = generate()
-        values = continuations.offered(subgame, paths, blueprint, offered)
+        values = continuations.values_of(subgame, paths, blueprint, offered)
         solve = jax.jit(continuations.solve, static_argnames="solver")
         return Sizes(
             blueprints={
@@ -303,7 +305,7 @@ def _solve_second_round(inner: Subgame, to_root, policies, composed, promises, *
     def solve_subgame(policy, before, promised):
         solution = nested_solving.resolve(
             inner,
-            jnp.zeros((0, 1, 1), inner.tree.dtype),
+            jnp.zeros((0, 1, 1), inner.form.dtype),
             nested_solving.ranges(to_root, policy),
             promised,
             **how,

@@ -32,7 +32,7 @@ from nets.leaf_value_network import leaf_features
 from solvers.holdem import nested_streets, street_leaf_values
 from solvers.holdem.boards import apart
 from solvers.holdem.depth_limited_street import pair_sums
-from train.leaf_value_regression import huber, new_leaf_value_training, train
+from train import leaf_value_regression
 
 _STRATEGIES = 4
 _HELD_OUT = 10  # one of ten examples is held out for the test
@@ -156,13 +156,13 @@ class _Lesson:
         test, seen = order[: len(order) // _HELD_OUT], order[len(order) // _HELD_OUT :]
         features, targets = jnp.asarray(features), jnp.asarray(targets, jnp.float32)
         start, key = jax.random.split(jax.random.key(config.seed))
-        graph, state = new_leaf_value_training(
+        graph, state = leaf_value_regression.init(
             features.shape[1], _STRATEGIES, start, learning_rate=config.learning_rate
         )
         points, done = [], 0
         for count in config.examples:
             steps = count // config.batch - done
-            state = train(
+            state = leaf_value_regression.train_steps(
                 graph,
                 state,
                 features[seen],
@@ -173,7 +173,9 @@ class _Lesson:
                 learning_rate=config.learning_rate,
             )
             done += steps
-            loss = huber(graph, state.params, features[test], targets[test])
+            loss = leaf_value_regression.huber_loss(
+                graph, state.params, features[test], targets[test]
+            )
             points.append(Point(examples=count, loss=float(loss)))
         return points, (graph, state)
 

@@ -74,13 +74,16 @@ def _cells(config: Config) -> Iterator[Cell]:
     for method in METHODS:
         for count in config.values:
             subgame = build_subgame(tree, after_decisions(tree, 1), choices=(1, count))
-            paths = leaf_values.to_leaves(tree, subgame), leaf_values.from_leaves(tree, subgame)
+            paths = (
+                leaf_values.paths_to_leaves(tree, subgame),
+                leaf_values.paths_from_leaves(tree, subgame),
+            )
             if method == "bias":
                 offered = continuations.bias_set(blueprint[1], np.eye(3, dtype=bool))[:count]
                 offered = blueprint[0][None], offered
             else:
                 offered = continuations.self_generated(game, subgame, paths, blueprint, **solving)
-            values = continuations.offered(subgame, paths, blueprint, offered)
+            values = continuations.values_of(subgame, paths, blueprint, offered)
             policy = embed(subgame, continuations.solve(subgame, values, **solving), blueprint)
             yield Cell(
                 method=method,

@@ -28,6 +28,7 @@ from experiments.harness.runs import Run
 from experiments.tabular import measured_solve
 from jaxgames.registry import make
 from solvers import cfr
+from solvers.registry import prepare_cfr
 from solvers.sequence_form import SequenceForm, build_sequence_form
 
 _LINE = "line.json"  # a finished line, in its folder of the checkpoint
@@ -35,13 +36,13 @@ _LINE = "line.json"  # a finished line, in its folder of the checkpoint
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is computed; `result.json` tells the exploitabilities after `compared_at` iterations."""
+    """The games and the solvers."""
 
-    games: dict[str, str]  # title of the panel: the game
+    games: dict[str, str]  # by the title of their panels
     iterations: int
-    compared_at: int
+    compared_at: int  # iterations after which result.json has the exploitability
     dtype: Literal["float32", "float64"]
-    timing_seconds: float = 0.2  # that speed is measured for
+    timing_seconds: float = 0.2  # how long the speed is measured
     solvers: tuple[str, ...] = ("cfr", "linear_cfr", "cfr_plus", "dcfr", "pcfr_plus")
 
 
@@ -79,21 +80,21 @@ PRESETS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Line:
-    """One solver on one game."""
+    """The convergence of a solver on a game."""
 
     solver: str
     title: str  # of the game's panel
-    spec: str  # the game, as in the config
-    game: str  # the game, by its full name
+    spec: str  # the name of the game in the config
+    game: str  # the full name of the game
     points: list[measured_solve.Point]
     iterations_per_second: float
 
     def seconds(self) -> list[float]:
-        """Time to each point at steady state: compilation and evaluation apart."""
+        """The time to each point at steady state, without compilation and evaluation."""
         return [point.iteration / self.iterations_per_second for point in self.points]
 
     def exploitability(self, iteration: int) -> float:
-        """Exploitability after `iteration` iterations, one of those evaluated."""
+        """Exploitability after `iteration` iterations, at which there must be a point."""
         return next(p.exploitability for p in self.points if p.iteration == iteration)
 
 
@@ -110,7 +111,7 @@ def compute(run: Run) -> list[Line]:
 
 
 def draw(path: pathlib.Path, config: Config, lines: Sequence[Line]) -> None:
-    """One column per game: exploitability against iterations above, against seconds below."""
+    """A column per game: exploitability against iterations above, against seconds below."""
     titles = list(dict.fromkeys(line.title for line in lines))
     size = (2.9 * len(titles) + 0.4, 5.6)
     with plots.figure(path, rows=2, columns=len(titles), size=size) as axes:
@@ -142,8 +143,9 @@ def _compute_line(title: str, spec: str, name: str, config: Config, folder: path
     schedule = measured_solve.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
         tree = _tree(spec, config.dtype)
+    prepared = prepare_cfr(solver, tree)
     with progress(f"{spec.partition('(')[0]}, {name}", config.iterations) as report:
-        run = measured_solve.run(tree, solver, schedule, folder=folder, resume=True, report=report)
+        run = measured_solve.run(prepared, schedule, folder=folder, resume=True, report=report)
     line = Line(
         solver=name,
         title=title,
@@ -151,7 +153,7 @@ def _compute_line(title: str, spec: str, name: str, config: Config, folder: path
         game=tree.game,
         points=run.points,
         iterations_per_second=measured_solve.iterations_per_second(
-            tree, run.state, solver, seconds=config.timing_seconds
+            prepared, run.state, seconds=config.timing_seconds
         ),
     )
     results.write_file(folder / _LINE, json.dumps(dataclasses.asdict(line)))

@@ -17,11 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import plots, published, results
-from experiments.harness.experiment import Experiment, rows_by_seed, text_table
+from experiments.harness import by_seed, plots, published, results
+from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
-from experiments.student_of_games import search_laboratory
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
@@ -150,14 +149,14 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
                 "constant": cell.constant,
                 "read_out": read_out,
             }
-            yield from rows_by_seed(columns, values)
+            yield from by_seed.rows(columns, values)
 
 
 def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
     """Exploitability by setting and read-out, beside the paper's."""
     for cell in cells:
         for read_out, values in cell.exploitability.items():
-            yield search_laboratory.number(
+            yield by_seed.number(
                 f"sims={cell.simulations},C={cell.constant:g},{read_out}",
                 config.game,
                 values,

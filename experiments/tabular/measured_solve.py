@@ -1,8 +1,8 @@
-"""Runs a CFR solver while measuring it: curve, speed, checkpoints, Ctrl-C, resuming.
+"""Runs an iterative solver while measuring it: curve, speed, checkpoints, Ctrl-C, resuming.
 
-The schedule of evaluations depends on iterations only, never on time, and `solvers.cfr.run` gives
-the same state whether iterations are made at once or in pieces: a run that was interrupted and
-resumed ends with exactly the numbers of one that was not.
+The schedule of evaluations depends on iterations only, never on time, and a solver gives the same
+state whether its iterations are made at once or in pieces: a run that was interrupted and resumed
+ends with exactly the numbers of one that was not.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import time
 from collections.abc import Callable, Iterator
 
 import jax
-from jaxtyping import Array, Float
+from jaxtyping import PyTree
 
 from experiments.harness import results
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
-from solvers import cfr, evaluation
-from solvers.cfr import CfrState, Solver
-from solvers.sequence_form import RootReach, SequenceForm
+from solvers import evaluation
+from solvers.registry import PreparedSolver
 
 CHECKPOINT_SECONDS = 5.0  # between checkpoints
 _PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
@@ -79,7 +78,7 @@ class Schedule:
 class Run:
     """A finished run."""
 
-    state: CfrState
+    state: PyTree  # of the solver
     points: list[Point]
     compile_seconds: float
 
@@ -91,21 +90,26 @@ def next_log_spaced(iteration: int) -> int:
 
 
 def run(
-    tree: SequenceForm,
-    solver: Solver,
+    prepared: PreparedSolver,
     schedule: Schedule,
     *,
     folder: pathlib.Path,
     resume: bool,
     report: Report,
-    root_reach: RootReach | None = None,
     weight: float = 1.0,
-    storage: str = "full",
 ) -> Run:
-    """Solves on schedule, from the checkpoint in `folder` if `resume` and there is one.
+    """Solves on schedule, with checkpoints.
 
-    In subgames `root_reach` are the players' ranges, and exploitability is divided by `weight`.
-    `storage` is that of the state (see `cfr.init`).
+    Args:
+      prepared: an iterative solver, prepared for a game.
+      schedule: when to evaluate and when to stop.
+      folder: where checkpoints are kept.
+      resume: whether to continue from the checkpoint in `folder`, if there is one.
+      report: called with the iterations made, the last exploitability, and iterations per second.
+      weight: exploitability is divided by it; in a subgame, the probability of its root.
+
+    Returns:
+      The solver's last state, and the curve.
 
     Raises:
       KeyboardInterrupt: Ctrl-C; a checkpoint has been left in `folder`.
@@ -113,26 +117,25 @@ def run(
         exploitability is not finite.
       OSError: the checkpoint cannot be written.
     """
-    start = cfr.init(tree, root_reach=root_reach, storage=storage)
-    state, points = restore(folder, tree, solver, start) if resume else (start, [])
+    state, points = restore(folder, prepared) if resume else (prepared.initial_state, [])
     if int(state.step) > schedule.iterations:
         raise ValueError(
             f"iterations={schedule.iterations} is less than the {int(state.step)} iterations of"
             f" the checkpoint in {folder}"
         )
-    compile_seconds = _compile(tree, state, solver)
-    store = _Store(folder, tree, solver, saved=int(state.step))
+    compile_seconds = _compile(prepared, state)
+    store = _Store(folder, prepared, saved=int(state.step))
     pace, seconds = 1, points[-1].seconds if points else 0.0
     report(int(state.step), latest(points), 0.0)
     with ctrl_c_waits() as pressed:
         while not schedule.done(iteration := int(state.step), points):
             stop = schedule.next_evaluation(iteration)
             count = min(pace, stop - iteration)
-            state, elapsed = _advance(tree, state, solver, count)
+            state, elapsed = _advance(prepared, state, count)
             seconds += elapsed
             pace = _new_pace(pace, elapsed, stop - iteration)
             if int(state.step) == stop:
-                points.append(_evaluate(tree, state, seconds, weight))
+                points.append(_evaluate(prepared, state, seconds, weight))
             report(int(state.step), latest(points), count / elapsed)
             if pressed() or store.is_due():
                 store.save(state, points)
@@ -148,28 +151,29 @@ def latest(points: list[Point]) -> float | None:
 
 
 def iterations_per_second(
-    tree: SequenceForm, state: CfrState, solver: Solver, *, seconds: float = 0.2
+    prepared: PreparedSolver, state: PyTree, *, seconds: float = 0.2
 ) -> float:
     """Steady-state speed of the compiled loop, run three times for `seconds` or more: the best."""
     count = 1
-    while (elapsed := _advance(tree, state, solver, count)[1]) < seconds:
+    while (elapsed := _advance(prepared, state, count)[1]) < seconds:
         count *= 2 if elapsed > seconds / 4 else 4
-    again = (_advance(tree, state, solver, count)[1] for _ in range(2))
+    again = (_advance(prepared, state, count)[1] for _ in range(2))
     return count / min(elapsed, *again)
 
 
-def restore(
-    folder: pathlib.Path, tree: SequenceForm, solver: Solver, start: CfrState
-) -> tuple[CfrState, list[Point]]:
-    """State and curve of the checkpoint in `folder`; `start` if there is none."""
+def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, list[Point]]:
+    """State and curve of the checkpoint in `folder`; those of the start if there is none.
+
+    Raises:
+      ValueError: the checkpoint is damaged, or of another solve.
+    """
     from solvers import checkpoint  # imports Orbax
 
+    template = jax.eval_shape(lambda: prepared.initial_state)
     try:
-        state = checkpoint.restore(
-            _state_folder(folder), form=tree, solver=solver, storage=start.storage
-        )
+        state = checkpoint.read(_state_folder(folder), template, identity=_identity(prepared))
     except FileNotFoundError:
-        return start, []
+        return prepared.initial_state, []
     path = _curve_file(folder)
     try:
         points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
@@ -177,6 +181,13 @@ def restore(
         raise ValueError(f"the checkpoint at {folder} is damaged: {error}") from None
     # the curve is written before the state, so it may be ahead of it
     return state, [point for point in points if point.iteration <= int(state.step)]
+
+
+def _identity(prepared):
+    from solvers import checkpoint  # imports Orbax
+
+    identity = checkpoint.solve_identity(prepared.sequence_form, prepared.solver, prepared.storage)
+    return identity if prepared.seed is None else identity | {"seed": prepared.seed}
 
 
 def _state_folder(folder):
@@ -190,8 +201,8 @@ def _curve_file(folder):
 class _Store:
     """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
 
-    def __init__(self, folder, tree, solver, saved):
-        self.folder, self.tree, self.solver = folder, tree, solver
+    def __init__(self, folder, prepared, saved):
+        self.folder, self.prepared = folder, prepared
         self.saved, self.due = saved, time.monotonic() + CHECKPOINT_SECONDS
 
     def is_due(self) -> bool:
@@ -205,7 +216,7 @@ class _Store:
             results.write_file(_curve_file(self.folder), curve)
             from solvers import checkpoint  # imports Orbax
 
-            checkpoint.save(_state_folder(self.folder), state, form=self.tree, solver=self.solver)
+            checkpoint.write(_state_folder(self.folder), state, identity=_identity(self.prepared))
             self.saved = int(state.step)
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
@@ -230,17 +241,18 @@ def ctrl_c_waits() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGINT, before)
 
 
-def _compile(tree, state, solver) -> float:
+def _compile(prepared, state) -> float:
     """Seconds to compile the loop and the evaluation."""
     begin = time.perf_counter()
-    jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=0))
-    jax.block_until_ready(_nash_conv(tree, state))
+    jax.block_until_ready(prepared.run(state, 0))
+    _nash_conv(prepared, state)
     return time.perf_counter() - begin
 
 
-def _advance(tree, state, solver, count) -> tuple[CfrState, float]:
+def _advance(prepared, state, count) -> tuple[PyTree, float]:
+    """The state after `count` more iterations, and the seconds that they took."""
     begin = time.perf_counter()
-    state = jax.block_until_ready(cfr.run(tree, state, solver=solver, num_iterations=count))
+    state = jax.block_until_ready(prepared.run(state, count))
     return state, time.perf_counter() - begin
 
 
@@ -251,18 +263,20 @@ def _new_pace(pace, elapsed, wanted) -> int:
     return pace * 2 if pace < wanted else pace
 
 
-def _evaluate(tree, state, seconds, weight) -> Point:
-    value, iteration = float(_nash_conv(tree, state)) / weight, int(state.step)
+def _evaluate(prepared, state, seconds, weight) -> Point:
+    """The point of the curve after the state's iterations."""
+    form, iteration = prepared.sequence_form, int(state.step)
+    value = _nash_conv(prepared, state) / weight
     if not math.isfinite(value):
-        raise ValueError(f"{tree.game}: NashConv is {value} after {iteration} iterations")
+        raise ValueError(f"{form.game}: NashConv is {value} after {iteration} iterations")
     return Point(
         iteration=iteration,
         seconds=seconds,
-        exploitability=value / tree.num_players,
+        exploitability=value / form.num_players,
         nash_conv=value,
     )
 
 
-@jax.jit
-def _nash_conv(tree: SequenceForm, state: CfrState) -> Float[Array, ""]:
-    return evaluation.nash_conv(tree, cfr.average_policy(tree, state), state.root_reach)
+def _nash_conv(prepared, state) -> float:
+    policy = prepared.average_policy(state)
+    return float(evaluation.nash_conv(prepared.sequence_form, policy, prepared.root_reach))

@@ -38,9 +38,11 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import sum_actions
 from jaxgames.core import TERMINAL, record
+from jaxgames.debug import checked
 from solvers.approximate_best_response.response_game import ResponseGame, ResponseState
 from solvers.sampling import episodes
 from solvers.sampling.information_set_mcts import IsmctsResult
+from solvers.value_checks import check_response_search
 
 # (params, node) -> value of the responder's information state there, in units of the settings'
 # `scale`, and logits of its actions [A]
@@ -87,6 +89,7 @@ class ResponseTree:
     total: Array  # [M, A] sum of the values that followed each action
 
 
+@checked(check_response_search)
 def search(
     response: ResponseGame,
     params: PyTree,

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import append_axes
+from jaxgames.debug import checked
 from solvers.evaluation.policy_sweeps import expectation, own_reaches, root_values_by
 from solvers.sequence_form import Policy, RootReach, SequenceForm, sweeps, unpack
+from solvers.value_checks import check_policy
 
 
+@checked(check_policy)
 @jax.jit
 def best_response(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
@@ -39,6 +42,7 @@ def best_response(
     return unpack(form, tuple(responses))
 
 
+@checked(check_policy)
 @jax.jit
 def best_response_value(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
@@ -55,6 +59,7 @@ def best_response_value(
     return expectation(form, values, root_reach)
 
 
+@checked(check_policy)
 @jax.jit
 def root_best_response_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None

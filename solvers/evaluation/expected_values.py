@@ -11,10 +11,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import append_axes
+from jaxgames.debug import checked
 from solvers.evaluation.policy_sweeps import expectation, own_reaches, root_values_by
 from solvers.sequence_form import Policy, RootReach, SequenceForm, pack, sweeps, unpack
+from solvers.value_checks import check_policy
 
 
+@checked(check_policy)
 @jax.jit
 def expected_value(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
@@ -33,6 +36,7 @@ def expected_value(
     return expectation(form, values, root_reach)
 
 
+@checked(check_policy)
 @jax.jit
 def root_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None
@@ -48,6 +52,7 @@ def root_values(
     return root_values_by(form, policy, root_reach, sweeps.mean)
 
 
+@checked(check_policy)
 @jax.jit
 def counterfactual_values(
     form: SequenceForm, policy: Policy, root_reach: RootReach | None = None

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.debug import checked
 from solvers.batching import widest
 from solvers.search.expansion_phase import asked, sample, sample_pair, simulate
 from solvers.search.regret_phase import iterate
@@ -27,6 +28,7 @@ from solvers.search.search_state import (
     Search,
 )
 from solvers.search.search_tree import columns, expand, new_tree, node_policy, with_columns
+from solvers.value_checks import check_search
 
 __all__ = [
     "NO_RESOLVER",
@@ -48,6 +50,7 @@ __all__ = [
 ]
 
 
+@checked(check_search)
 def search(
     game: BeliefGame,
     params: PyTree,

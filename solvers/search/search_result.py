@@ -13,11 +13,13 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs import BeliefGame, belief_table
 from jaxgames.core import Game
+from jaxgames.debug import checked
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import make
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
 from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.search.problem_checks import check_problem
+from solvers.value_checks import check_search
 
 _SHOWN = 12  # rows that are printed
 
@@ -116,6 +118,7 @@ def growing_tree_search(
     )
 
 
+@checked(check_search)
 @functools.partial(jax.jit, static_argnames="settings")
 def _search(game, params, key, problem, *, settings):
     return growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)

@@ -1,12 +1,12 @@
-"""The public tree: all that solvers need of a game, as arrays.
+"""The sequence form of a game: what exact solvers need of it, as arrays.
 
-Compiled from an explicit tree: both players' sequences (see `sequences`), what they earn where they
-meet, and the public states with the information states and ranges that belong to them.
+`build_sequence_form` compiles it from an explicit tree: every player's sequences (see `treeplex`),
+what they earn where a terminal history joins them, and the public states with their information
+states.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Protocol
 
 import flax.struct
@@ -15,21 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxgames.arrays import append_axes
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.sequence_form import sparse_sum
 from solvers.sequence_form.sparse_sum import SparseSum, materialize
 from solvers.sequence_form.treeplex import Blocks, Layout, Treeplex, first_inside, split
 
-# A policy for every player: probabilities [D_p, A], rows by number of the information state.
-Policy = tuple[Float[Array | np.ndarray, "_ A"], ...]
-# Every player's own reach of its root sequences [R_p]: in a subgame, the players' ranges.
-RootReach = tuple[Float[Array | np.ndarray, " _"], ...]
-
 
 class Terminals(Protocol):
-    """What one player earns where the game ends: linear in the others' reach."""
+    """What one player earns where the game ends, as an operator on the others' own reach.
+
+    Implementations are records: pytrees with this one method.
+    """
 
     def __call__(self, *others: Float[Array, "_ ..."]) -> tuple[Float[Array, "..."], ...]:
         """Counterfactual payoffs of the terminals right below each of the player's sequences.
@@ -56,9 +53,9 @@ class TerminalSums:
 
 @record
 class PublicStates:
-    """S public states in breadth-first order, and who may be where.
+    """S public states in breadth-first order, with each player's information states there.
 
-    Information states of player p at a public state are its rows `[S, N_p]`, padded with -1.
+    Row s of a table lists the up to N_p information states of player p at public state s.
     """
 
     parent: Array  # [S] int32, -1 at the root
@@ -70,10 +67,10 @@ class PublicStates:
 
 @record
 class Histories:
-    """What is known of a sequence form that was compiled from an explicit tree of histories.
+    """What only the sequence form of an explicit tree has: terminal histories and public states.
 
-    Z terminal histories; those at which all players' sequences are the same make one of E terminal
-    entries.
+    There are Z terminal histories. Those at which all players' sequences are the same share one of
+    E terminal entries.
     """
 
     payoffs: Array  # [E, P] chance-weighted payoffs of the terminal entries
@@ -85,14 +82,19 @@ class Histories:
 
 @record
 class SequenceForm:
-    """A game compiled for exact solving; a pytree, so an argument of jitted functions."""
+    """A game compiled for exact solving; a pytree, so an argument of jitted functions.
+
+    Solvers need the players' treeplexes and terminals only. `build_sequence_form` makes one from an
+    explicit tree, `solvers.holdem` from betting and boards, `solvers.subgames.safe_resolving` by
+    putting a gadget before another.
+    """
 
     treeplexes: tuple[Treeplex, ...]  # by player
     terminals: tuple[Terminals, ...]  # by player
     num_actions: int = flax.struct.field(pytree_node=False)
     game: str = flax.struct.field(pytree_node=False)  # full name of the game
     dtype: np.dtype = flax.struct.field(pytree_node=False)  # of payoffs, and so of every solver
-    histories: Histories | None = None  # of explicit trees only
+    histories: Histories | None = None  # None: not compiled from an explicit tree
 
     @property
     def num_players(self) -> int:
@@ -107,17 +109,24 @@ def build_sequence_form(
     dtype: str = "float32",
     max_histories: int = MAX_HISTORIES,
 ) -> SequenceForm:
-    """Compiles a game, or its explicit tree, into a `SequenceForm` of precision `dtype`.
+    """Compiles a game, or its explicit tree, into a sequence form.
 
-    `root` is a public state; other than 0 it makes a subgame, in which every player has one root
-    sequence for each of its information states there, and payoffs are weighted by chance's
-    probability from the start of the game. Numbers of information and public states stay those
-    of the whole game.
+    Args:
+      game: the rules, which are enumerated, or the tree.
+      root: the public state to start from. Other than 0 it makes a subgame, in which every player
+        has one root sequence for each of its information states there, and payoffs are weighted by
+        chance's probability from the start of the game. Information states and public states keep
+        their numbers of the whole game.
+      dtype: "float32" or "float64", the precision of everything that is solved.
+      max_histories: the largest tree to enumerate.
+
+    Returns:
+      The sequence form, with `histories`.
 
     Raises:
       TreeTooLargeError: more than `max_histories` histories, with an estimate of how many.
-      ValueError: no public state `root`, `dtype` neither float32 nor float64, or float64 without
-        JAX's x64 mode.
+      ValueError: there is no public state `root`, `dtype` is neither float32 nor float64, or it is
+        float64 without JAX's x64 mode.
     """
     dtype = _checked_dtype(dtype)
     tree = game if isinstance(game, GameTree) else enumerate_game(game, max_histories=max_histories)
@@ -132,9 +141,9 @@ def build_sequence_form(
     payoffs = np.zeros((sequences.shape[1], tree.num_players))
     np.add.at(payoffs, entry, chance[:, None] * tree.returns[terminal])
     return SequenceForm(
-        treeplexes=tuple(layout.player for layout in layouts),
+        treeplexes=tuple(layout.treeplex for layout in layouts),
         terminals=tuple(
-            _terminal_sum(p, sequences, payoffs[:, p].astype(dtype), layouts)
+            _terminal_sums(p, sequences, payoffs[:, p].astype(dtype), layouts)
             for p in range(tree.num_players)
         ),
         num_actions=tree.num_actions,
@@ -150,116 +159,42 @@ def build_sequence_form(
     )
 
 
-def with_returns(tree: SequenceForm, returns: Float[Array, "Z P"]) -> SequenceForm:
-    """The same tree with other payoffs at its terminal histories; pure, batched by `vmap`.
+def with_returns(form: SequenceForm, returns: Float[Array, "Z P"]) -> SequenceForm:
+    """The same sequence form with other payoffs; pure, differentiable, batched by `jax.vmap`.
+
+    Args:
+      form: the sequence form of an explicit tree.
+      returns: payoffs of every player at the Z terminal histories, in order of history.
 
     Raises:
-      ValueError: the shape of `returns` is not `[Z, P]`, or `tree` has no histories.
+      ValueError: the shape of `returns` is not `[Z, P]`, or `form` has no histories.
     """
-    histories = checked_histories(tree, "with_returns")
-    shape = (len(histories.terminal_chance), tree.num_players)
+    histories = checked_histories(form, "with_returns")
+    shape = (len(histories.terminal_chance), form.num_players)
     if returns.shape != shape:
-        raise ValueError(f"returns of {tree.game} have shape {returns.shape}, must be {shape}")
-    weighted = returns.astype(tree.dtype) * histories.terminal_chance[:, None]
+        raise ValueError(f"returns of {form.game} have shape {returns.shape}, must be {shape}")
+    weighted = returns.astype(form.dtype) * histories.terminal_chance[:, None]
     num_entries = histories.payoffs.shape[0]
     payoffs = jax.ops.segment_sum(weighted, histories.terminal_entry, num_entries)
     terminals = tuple(
         each.replace(sums=sparse_sum.reweigh(each.sums, payoffs[:, p]))
-        for p, each in enumerate(tree.terminals)
+        for p, each in enumerate(form.terminals)
     )
-    return tree.replace(terminals=terminals, histories=histories.replace(payoffs=payoffs))
+    return form.replace(terminals=terminals, histories=histories.replace(payoffs=payoffs))
 
 
-def checked_histories(tree: SequenceForm, purpose: str) -> Histories:
-    """The histories of an explicit tree, for a function called `purpose`.
+def checked_histories(form: SequenceForm, purpose: str) -> Histories:
+    """The histories of a sequence form, which the function called `purpose` needs.
 
     Raises:
-      ValueError: `tree` was not compiled from an explicit tree.
+      ValueError: `form` was not compiled from an explicit tree.
     """
-    if tree.histories is None:
+    if form.histories is None:
         raise ValueError(
-            f"{tree.game} has no histories; {purpose} needs a sequence form of an explicit tree,"
+            f"{form.game} has no histories; {purpose} needs a sequence form of an explicit tree,"
             " as build_sequence_form makes it"
         )
-    return tree.histories
-
-
-def checked_root_reach(tree: SequenceForm, root_reach: RootReach | None) -> tuple[Array, ...]:
-    """`root_reach` in the precision of the tree, or 1 everywhere if it is None.
-
-    Raises:
-      ValueError: the shape of a player's root reach is not `[R_p]`.
-    """
-    shapes = [(player.num_roots,) for player in tree.treeplexes]
-    if root_reach is None:
-        return tuple(jnp.ones(shape, tree.dtype) for shape in shapes)
-    given = [tuple(np.shape(reach)) for reach in root_reach]
-    if given != shapes:
-        raise ValueError(f"root_reach of {tree.game} has shapes {given}, must be {shapes}")
-    return tuple(jnp.asarray(reach, tree.dtype) for reach in root_reach)
-
-
-def uniform(tree: SequenceForm) -> tuple[tuple[Array, ...], ...]:
-    """The uniform policies as tables, by player and group."""
-    return tuple(
-        tuple(_whole_uniform(group, player.row) for group in player.groups)
-        for player in tree.treeplexes
-    )
-
-
-def pack(tree: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
-    """Policies as tables by player and group, `[A_g, n_g, *row]`, zero at padding.
-
-    Raises:
-      ValueError: the shape of a player's policy is not `[D_p, A]`.
-    """
-    shapes = [(player.num_decisions, tree.num_actions) for player in tree.treeplexes]
-    given = [tuple(np.shape(rows)) for rows in policy]
-    if given != shapes:
-        raise ValueError(f"policy of {tree.game} has shapes {given}, must be {shapes}")
-    packed = []
-    for player, rows in zip(tree.treeplexes, policy, strict=True):
-        rows = jnp.asarray(rows, tree.dtype)
-        tables = (_read(rows, group, player.row) for group in player.groups)
-        packed.append(
-            tuple(
-                jnp.where(append_axes(group.uniform > 0, table), table, 0)
-                for group, table in zip(player.groups, tables, strict=True)
-            )
-        )
-    return tuple(packed)
-
-
-def unpack(tree: SequenceForm, tables: tuple[tuple[Array, ...], ...]) -> Policy:
-    """The inverse of `pack`: rows by information state, zero at illegal actions."""
-    policy = []
-    for player, groups in zip(tree.treeplexes, tables, strict=True):
-        rows = jnp.zeros((player.num_decisions, tree.num_actions + 1), tree.dtype)
-        for group, table in zip(player.groups, groups, strict=True):
-            rows = _written(rows, group, table)
-        policy.append(rows[:, :-1])
-    return tuple(policy)
-
-
-def _whole_uniform(group, row):
-    shape = group.num_actions, group.num_decisions, *row
-    return jnp.broadcast_to(group.uniform.reshape(*group.uniform.shape, *(1 for _ in row)), shape)
-
-
-def _read(rows, group, row):
-    if group.decision.ndim:
-        return rows[group.decision[None, :], group.action]
-    size = group.num_decisions * math.prod(row), group.num_actions
-    table = jax.lax.dynamic_slice(rows, (group.decision, jnp.int32(0)), size).T
-    return table.reshape(group.num_actions, group.num_decisions, *row)
-
-
-def _written(rows, group, table):
-    """Rows by information state `[D, A + 1]`; padding, with action -1, goes into the last."""
-    if group.decision.ndim:
-        return rows.at[group.decision[None, :], group.action].set(table)
-    table = table.reshape(group.num_actions, -1).T
-    return jax.lax.dynamic_update_slice(rows, table, (group.decision, jnp.int32(0)))
+    return form.histories
 
 
 def _checked_dtype(dtype):
@@ -271,23 +206,24 @@ def _checked_dtype(dtype):
 
 
 def _descendants(tree, root):
-    """Histories [H] bool at or below a public state."""
+    """Which histories [H] are at or below a public state."""
     inside = tree.public_state == root
     for rows in levels(tree.parent):
         inside[rows] |= inside[tree.parent[rows]]
     return inside
 
 
-def _terminal_sum(player, sequences, payoff, layouts):
+def _terminal_sums(player, sequences, payoff, layouts):
+    """A player's terminals: payoffs [E] where players' sequences [P, E] meet."""
     others = [q for q in range(len(layouts)) if q != player]
     sums = sparse_sum.build(
         row=sequences[player],
         columns=tuple(sequences[q] for q in others),
-        num_rows=layouts[player].player.num_sequences,
+        num_rows=layouts[player].treeplex.num_sequences,
         num_columns=0,
         weight=payoff,
     )
-    return TerminalSums(sums=sums, blocks=layouts[player].player.blocks)
+    return TerminalSums(sums=sums, blocks=layouts[player].treeplex.blocks)
 
 
 def _public_states(tree, inside, layouts) -> PublicStates:
@@ -297,7 +233,7 @@ def _public_states(tree, inside, layouts) -> PublicStates:
     for player, layout in enumerate(layouts):
         states = np.unique(tree.information_state[inside, player])
         history = first_inside(tree.information_state[:, player], inside, states)
-        table = _pad_by(tree.public_state[history], len(first))
+        table = _members_by_owner(tree.public_state[history], len(first))
         tables.append(jnp.asarray(np.where(table < 0, -1, states[table]), jnp.int32))
         rows = layout.rows[layout.last[history]]
         sequences.append(jnp.asarray(np.where(table < 0, 0, rows[table]), jnp.int32))
@@ -310,8 +246,8 @@ def _public_states(tree, inside, layouts) -> PublicStates:
     )
 
 
-def _pad_by(owner: Int[np.ndarray, " I"], num_owners: int) -> Int[np.ndarray, "S N"]:
-    """Members `0..I-1` listed by owner, one row each, padded with -1."""
+def _members_by_owner(owner: Int[np.ndarray, " I"], num_owners: int) -> Int[np.ndarray, "S N"]:
+    """The members 0..I-1 of each owner, one row for each owner, padded with -1."""
     order = np.argsort(owner, kind="stable")
     count = np.bincount(owner, minlength=num_owners)
     rank = np.arange(len(owner)) - (np.cumsum(count) - count)[owner[order]]

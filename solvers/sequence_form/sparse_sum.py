@@ -1,11 +1,11 @@
 """Sums over ragged rows without scatter: the one sparse kernel under every sweep.
 
-`y[r] = sum_e weight[e] * prod_f x_f[column_f[e]]` over the entries `e` of row `r`. Rows of similar
-length are stored together as padded blocks `[K, R]` and summed by `K` unrolled gathers, which XLA
-fuses into one vectorised loop; a reduction over an axis of a few elements, or a scatter, is many
-times slower on CPU. Long rows are cut into pieces that a further stage adds up. Rows that read the
-same columns, as a player's hands do at a terminal public state, form a dense tile, which reads
-those columns once.
+It computes `y[r] = sum_e weight[e] * prod_f x_f[column_f[e]]` over the entries `e` of row `r`. Rows
+of similar length are stored together as padded blocks `[K, R]` and summed by `K` unrolled gathers,
+which XLA fuses into one vectorised loop; a reduction over an axis of a few elements, or a scatter,
+is many times slower on CPU. Long rows are cut into pieces, which a further stage adds up. Rows that
+read the same columns, as a player's hands do at a terminal public state, form a dense tile, which
+reads those columns once.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from jaxgames.core import record
 
 _LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # row lengths of blocks
 _LONGEST = 16  # longer rows are cut, unless told otherwise
-# What tiles cost, in gathers: a term of a dense sum, a kernel. Terms are computed in vectors.
-_TERM_COST = 0.15
-_KERNEL_COST = 500
-_VECTOR = 16
-_MOST_COLUMNS = 64  # of a tile: its sums are unrolled
+# What tiles cost, in units of one gather.
+_TERM_COST = 0.15  # of one term of a dense sum; terms are computed in vectors
+_KERNEL_COST = 500  # of one more kernel
+_VECTOR = 16  # terms in a vector
+_MOST_COLUMNS = 64  # of a tile, whose sums are unrolled
 
 
 @record
 class Block:
     """R rows of at most K entries, as K separate columns: slices of one table would be copied.
 
-    Without weights, padding points at a zero behind the input.
+    Without weights, padding reads a zero that is appended to the input.
     """
 
     columns: tuple[tuple[Array, ...], ...]  # for each factor, K times [R] int32
-    weights: tuple[Array, ...] | None  # K times [R] float, 0 at padding; None where all are 1
-    entries: tuple[Array, ...] | None  # K times [R] int32: whose weight it is, -1 at padding
+    weights: tuple[Array, ...] | None  # K times [R] float, 0 at padding; None: all weights are 1
+    entries: tuple[Array, ...] | None  # K times [R] int32 entry of each weight, -1 at padding
 
 
 @record
@@ -51,12 +51,12 @@ class Tiles:
 
     columns: tuple[Array, ...]  # for each factor, [C, T] int32
     weights: tuple[Array, ...]  # C times [R, T] float, 0 where there is no entry
-    entries: tuple[Array, ...]  # C times [R, T] int32: whose weight it is, -1 where none
+    entries: tuple[Array, ...]  # C times [R, T] int32 entry of each weight, -1 if there is none
 
 
 @record
 class SparseSum:
-    """Stages of blocks; a stage reads what the one before it wrote. Made by `build`."""
+    """A plan of sums, made by `build`: stages of blocks, each reading what the last one wrote."""
 
     stages: tuple[tuple[Block | Tiles, ...], ...]
     opaque_one: Array  # [] int32 1, which the compiler must not know; see `materialize`
@@ -70,7 +70,7 @@ class SparseSum:
 
 @record
 class Gather:
-    """Rows by index: what a sum of one row each, with weight 1, comes to."""
+    """The sparse sum whose rows have one entry of weight 1 each: rows by index."""
 
     index: Array  # [n] int32
 
@@ -80,14 +80,19 @@ class Gather:
 
 
 def parts(plan: SparseSum, *factors: Float[Array, "_ ..."]) -> list[Float[Array, "_ ..."]]:
-    """The same for each block of the last stage; factors without weights end with a zero."""
+    """The sums, apart for each block of the last stage.
+
+    Args:
+      plan: the sums.
+      factors: as in a call of the plan; if it has no weights, each with a zero appended.
+    """
     for stage in plan.stages[:-1]:
         factors = (_written(stage, factors, plan.opaque_one),)
     return [_sum_block(block, factors) for block in plan.stages[-1]]
 
 
 def reweigh(plan: SparseSum, weight: Float[Array, " E"]) -> SparseSum:
-    """The same sums with the entries' weights replaced (differentiable, batched by `vmap`)."""
+    """The same sums with the weights of all E entries replaced; batched by `jax.vmap`."""
     padded = _concatenate([weight], padding=True)  # entry -1 is padding
     first = tuple(
         block.replace(weights=tuple(padded[entry] for entry in block.entries))
@@ -105,10 +110,16 @@ def build(
     weight: Float[np.ndarray, " E"] | None = None,
     longest_piece: int = _LONGEST,
 ) -> SparseSum:
-    """Plans the sums on the host. Entries come in any order; `weight=None` means all 1.
+    """Plans sums, on the host.
 
-    Rows of more than `longest_piece` entries are cut and summed in several stages: what makes it
-    small keeps the kernels short, what makes it large keeps the stages few.
+    Args:
+      row: the row of each of E entries, in any order.
+      columns: for each factor, which of its elements each entry reads.
+      num_rows: R, how many sums there are.
+      num_columns: length of the factors; only matters without weights.
+      weight: of each entry; None: all are 1.
+      longest_piece: rows of more entries are cut and summed in several stages. A small number keeps
+        the kernels short, a large one the stages few.
     """
     opaque_one = jnp.int32(1)
     tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
@@ -155,9 +166,16 @@ def build_many(
     num_columns: int,
     longest_piece: int,
 ) -> SparseSum:
-    """Plans of one shape, with an axis in front, for `jax.vmap` and `jax.lax.map`; weights are 1.
+    """Several plans of one shape, with a leading axis, for `jax.vmap` and `jax.lax.map`.
 
-    Two stages each: pieces of rows by length, as many of each in every plan, and the rows.
+    Each has two stages: pieces of rows by length, as many of each length in every plan, and the
+    rows. All weights are 1.
+
+    Args:
+      plan: the plan of each of E entries.
+      row, column: its row, and which element of the factor it reads.
+      num_plans: how many plans.
+      num_rows, num_columns, longest_piece: as for `build`, of each plan.
     """
     combined = plan * num_rows + row
     entry = np.argsort(combined, kind="stable")
@@ -189,37 +207,42 @@ def build_many(
 
 
 def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array, "..."]:
-    """Rows by index, which is trusted: neither checked nor wrapped."""
+    """Rows by index, which must be in range: it is neither checked nor wrapped."""
     return values.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 def materialize(values: Array, opaque_one: Int[Array, "..."]) -> Array:
-    """`values`, computed once; `opaque_one` is 1, which the compiler must not know.
+    """The same values, computed once and stored.
 
     XLA copies cheap producers into every consumer, here long sums into dozens of them. It never
-    copies a division (`optimization_barrier` is dropped before fusion on CPU).
+    copies a division, so the values are divided by a 1 that the compiler does not know to be 1.
+    (`optimization_barrier` is dropped before fusion on CPU.)
+
+    Args:
+      values: what to compute once.
+      opaque_one: an argument of the compiled program that is always 1.
     """
     return values / opaque_one.astype(values.dtype)
 
 
 def num_gathers(plan: SparseSum) -> int:
-    """Elements read through an index, padding included: the work of one call."""
+    """How many elements one call reads through an index, padding included: its work."""
     blocks = [block for stage in plan.stages for block in stage]
     return sum(column.size for block in blocks for column in jax.tree.leaves(block.columns))
 
 
 def _concatenate(parts, *, padding=False):
-    """The parts in a row, and a zero for padding to point at."""
+    """The parts in a row, with `padding` followed by a zero that padding reads."""
     if padding:
         parts = [*parts, jnp.zeros((1, *parts[0].shape[1:]), parts[0].dtype)]
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
 def _written(stage, factors, opaque_one):
-    """The sums of a stage and a zero, in memory before the next stage reads them.
+    """The sums of a stage followed by a zero, stored before the next stage reads them.
 
-    Otherwise XLA:CPU fuses the sums into the gathers of the next stage, where they are no longer
-    vectorised, whatever divisions stand between. It leaves the branches of a conditional alone.
+    XLA:CPU would fuse the sums into the gathers of the next stage, where they are no longer
+    vectorised, even through a division. It does not fuse across a conditional (see `stored`).
     """
     blocks = [block for block in stage if isinstance(block, Block)]
     tiles = [block for block in stage if isinstance(block, Tiles)]
@@ -236,10 +259,15 @@ def _written(stage, factors, opaque_one):
 def stored(
     compute: Callable[..., PyTree], opaque_one: Int[Array, ""], *arguments: PyTree
 ) -> PyTree:
-    """`compute(*arguments)`, in memory before anything reads it.
+    """`compute(*arguments)`, stored before anything reads it.
 
-    XLA:CPU leaves the branches of a conditional alone, whatever it would rather fuse. `opaque_one`
-    is 1, unknown to the compiler, and the same for a whole batch.
+    It is computed in a branch of a conditional that is always taken: XLA:CPU fuses nothing across
+    the border of a conditional.
+
+    Args:
+      compute: a pure function.
+      opaque_one: as for `materialize`; the same for a whole batch.
+      arguments: of `compute`.
     """
 
     def unreachable(*arguments):
@@ -261,7 +289,7 @@ def _sum_block(block: Block, factors):
 
 
 def _sum_tiles(tiles: Tiles, factors, opaque_one):
-    """[R, T, ...]; kept in two axes, for in one flat axis XLA:CPU does not vectorise them."""
+    """The sums of tiles `[R, T, ...]`, in two axes: XLA:CPU does not vectorise one flat axis."""
     read = [take(x, column) for x, column in zip(factors, tiles.columns, strict=True)]
     read = materialize(functools.reduce(operator.mul, read), opaque_one)  # [C, T, ...]
     deepest = max(read, tiles.weights[0], key=jnp.ndim)
@@ -271,10 +299,14 @@ def _sum_tiles(tiles: Tiles, factors, opaque_one):
 
 
 def _cut_tiles(row, columns, weight):
-    """Tiles, the rows that their partial sums belong to, and the entries that are in none.
+    """Finds dense tiles among the entries, where they are cheaper than to gather every entry.
 
-    A tile is made of rows and columns that entries connect, of all those, where that is cheaper
-    than to gather every entry. Tiles of one shape are cut together or not at all.
+    The entries connect rows and columns to components; each component may be a tile, with all its
+    rows and columns. Components of one shape become tiles together or not at all.
+
+    Returns:
+      The tiles, by shape; the rows `[_]` that their partial sums belong to; and the entries that
+      are in no tile.
     """
     loose = np.ones(len(row), bool)
     if weight is None or not columns:
@@ -284,7 +316,7 @@ def _cut_tiles(row, columns, weight):
     local_row, num_rows = _rank_within(tile, row)
     local_column, num_columns = _rank_within(tile, column)
     shapes = np.stack([num_rows, num_columns])
-    found, found_rows = [], [np.zeros(0, np.int64)]
+    tiles, tile_rows = [], [np.zeros(0, np.int64)]
     for r, c in np.unique(shapes, axis=1).T:
         chosen = (shapes == [[r], [c]]).all(axis=0)
         inside = np.flatnonzero(chosen[tile])
@@ -297,24 +329,24 @@ def _cut_tiles(row, columns, weight):
         number = (np.cumsum(chosen) - 1)[tile[inside]]
         rows = np.zeros((r, count), np.int64)
         rows[local_row[inside], number] = row[inside]
-        found_rows.append(rows.reshape(-1))
+        tile_rows.append(rows.reshape(-1))
         which = np.zeros((c, count), np.int64)
         which[local_column[inside], number] = column[inside]
         entries = np.full((c, r, count), -1, np.int32)
         entries[local_column[inside], local_row[inside], number] = inside
         weights = np.where(entries < 0, 0, weight[entries]).astype(weight.dtype)
-        found.append(
+        tiles.append(
             Tiles(
                 columns=tuple(jnp.asarray(name[which], jnp.int32) for name in names),
                 weights=tuple(map(jnp.asarray, weights)),
                 entries=tuple(map(jnp.asarray, entries)),
             )
         )
-    return found, np.concatenate(found_rows), np.flatnonzero(loose)
+    return tiles, np.concatenate(tile_rows), np.flatnonzero(loose)
 
 
 def _components(row, column):
-    """Number of the connected component of rows and columns that each entry belongs to."""
+    """The connected component of rows and columns that each entry belongs to, by number."""
     num_rows, num_columns = row.max(initial=-1) + 1, column.max(initial=-1) + 1
     size = num_rows + num_columns
     edges = coo_array((np.ones(len(row), bool), (row, num_rows + column)), shape=(size, size))
@@ -323,14 +355,19 @@ def _components(row, column):
 
 
 def _rank_within(group, value):
-    """Rank of each entry's value among the distinct ones of its group, and how many those are."""
+    """Each entry's rank among the distinct values of its group, and how many those are by group."""
     pairs, place = np.unique(np.stack([group, value]), axis=1, return_inverse=True)
     count = np.bincount(pairs[0])
     return place - (np.cumsum(count) - count)[group], count
 
 
 def _pieces(lengths, longest):
-    """Cuts rows into pieces of at most `longest` entries, and pads those to a block's length."""
+    """Cuts rows of these lengths into pieces of at most `longest` entries.
+
+    Returns:
+      By piece: its `row` and its `padded` length, that of the block it goes into. By row: the
+      number of its first piece, `first_of_row`.
+    """
     count = -(-lengths // longest)
     row = np.repeat(np.arange(len(lengths)), count)
     first_of_row = np.cumsum(count) - count
@@ -340,6 +377,7 @@ def _pieces(lengths, longest):
 
 
 def _block(entry, rank, place, shape, *, columns, weight, padding):
+    """A block [K, R] with each `entry` as number `rank` of the row in `place`."""
     filled = []
     for column in columns:
         table = np.full(shape, padding if weight is None else 0, np.int32)

@@ -1,8 +1,9 @@
 """Sweeps over one player's sequences: reach downwards, counterfactual values upwards.
 
-Everything exact is one of these two with another rule at the decisions: the policy's mean for
-values, a maximum for best responses. A `table` is a tuple over the player's groups of arrays
-`[A_g, n_g]` (see `sequences.Group`); trailing axes are carried along, those of a row first.
+All exact solvers and measures are made of these two, with different rules at the decisions: the
+mean under a policy for values, a maximum for best responses. A `Table` is a tuple over the player's
+groups of arrays `[A_g, n_g]` (see `treeplex.Group`); trailing axes are carried along, those of a
+row first.
 """
 
 from __future__ import annotations
@@ -23,16 +24,35 @@ Reduction = Callable[[Group, Array, Array | None], Array]
 
 
 def reach(player: Treeplex, policy: Table, root_reach: Float[Array, "R ..."]) -> Array:
-    """Own reach of every sequence: the product of the player's own probabilities."""
+    """A player's own reach of every sequence: the product of its own probabilities.
+
+    Args:
+      player: its sequences.
+      policy: its probabilities, a table.
+      root_reach: own reach of its root sequences `[R, ...]`.
+
+    Returns:
+      Own reach of all sequences, in rows `[Q, ...]`.
+    """
     return _downwards(player, policy, root_reach, operator.mul)
 
 
-def total(player: Treeplex, table: Table, start: Float[Array, "R ..."]) -> Array:
-    """Of every sequence, the sum of a table's numbers on the way there."""
+def path_sums(player: Treeplex, table: Table, start: Float[Array, "R ..."]) -> Array:
+    """The sum of a table's numbers on the way to every sequence.
+
+    Args:
+      player: its sequences.
+      table: a number for every action of its decisions.
+      start: the sums at its root sequences `[R, ...]`.
+
+    Returns:
+      Sums at all sequences, in rows `[Q, ...]`.
+    """
     return _downwards(player, table, start, operator.add)
 
 
 def _downwards(player, table, start, combine):
+    """Rows of all sequences: `start`, then each one's number combined with its parent's."""
     rows, tables = [start.reshape(-1, *player.row, *start.shape[1:])], iter(table)
     for level in player.levels:
         above = rows[-1]
@@ -44,33 +64,45 @@ def _downwards(player, table, start, combine):
     return _concatenate(rows)
 
 
-def terminal_values(tree: SequenceForm, reaches: tuple[Array, ...], player: int) -> Table:
+def terminal_values(form: SequenceForm, reaches: tuple[Array, ...], player: int) -> Table:
     """Counterfactual payoffs of the terminals right below each sequence of `player`.
 
-    Of the root's rows `[r, ...]`, then of each group's `[A_g, n_g, ...]` (see `Terminals`).
+    Args:
+      form: the game.
+      reaches: every player's own reach of its sequences; that of `player` does not matter.
+      player: whose payoffs.
+
+    Returns:
+      Those of the root's rows `[r, ...]`, then those of each group `[A_g, n_g, ...]`.
     """
-    return tree.terminals[player](*(x for p, x in enumerate(reaches) if p != player))
+    return form.terminals[player](*(x for p, x in enumerate(reaches) if p != player))
 
 
 def values(
     player: Treeplex, terminal: Table, table: Table | None, reduction: Reduction
 ) -> tuple[Table, Table, Array]:
-    """Counterfactual values, from the last decisions to the root.
+    """A player's counterfactual values, from the last decisions up to the root.
 
-    `reduction(group, action_values, table entry)` turns `[A_g, n_g]` into `[n_g]`. Returns the
-    values of all actions `[A_g, n_g]` and of all decisions `[n_g]` by group, and of the root
-    sequences `[R]`.
+    Args:
+      player: its sequences.
+      terminal: payoffs of terminals, as `terminal_values` returns them.
+      table: what the reduction reads at each decision, such as a policy; or None.
+      reduction: `reduction(group, action_values, table entry)` turns `[A_g, n_g]` into `[n_g]`.
+
+    Returns:
+      Values of all actions `[A_g, n_g]` by group, of all decisions `[n_g]` by group, and of the
+      root sequences `[R]`.
     """
     action_values, decision_values = [], []
     root, *ends = terminal
     below = None
     tables = list(table) if table is not None else [None] * player.num_groups
     for level in reversed(player.levels):
-        here = slice(level.first_group, level.first_group + len(level.groups))
-        actions = ends[here]
+        groups = slice(level.first_group, level.first_group + len(level.groups))
+        actions = ends[groups]
         if below is not None:
-            actions = list(map(operator.add, actions, _cut(level, below)))
-        decisions = list(map(reduction, level.groups, actions, tables[here]))
+            actions = list(map(operator.add, actions, _blocks(level, below)))
+        decisions = list(map(reduction, level.groups, actions, tables[groups]))
         action_values[:0], decision_values[:0] = actions, decisions
         below = level.children(_joined(decisions, player.opaque_one))
     return tuple(action_values), tuple(decision_values), root if below is None else root + below
@@ -87,8 +119,8 @@ def best(group: Group, action_values: Array, _: Array | None) -> Array:
     return max_actions(jnp.where(legal, action_values, -jnp.inf))
 
 
-def _cut(level, rows):
-    """Rows of a level's sequences as blocks `[A_g, n_g, ...]`."""
+def _blocks(level, rows):
+    """The rows of a level's sequences `[_, ...]` as blocks by group `[A_g, n_g, ...]`."""
     blocks, begin = [], 0
     for group in level.groups:
         end = begin + group.num_actions * group.num_decisions
@@ -99,6 +131,7 @@ def _cut(level, rows):
 
 
 def _joined(parts, opaque_one):
+    """The parts in a row, each computed and stored first if `opaque_one` asks for that."""
     if opaque_one is not None and len(parts) > 1:
         parts = stored(lambda *parts: parts, opaque_one, *parts)
     return _concatenate(parts)

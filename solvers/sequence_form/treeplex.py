@@ -1,10 +1,11 @@
-"""One player's sequences: how a player's decisions are laid out for the sweeps.
+"""Treeplexes: one player's sequences, laid out for the sweeps.
 
-A *sequence* of player p is p's last own action together with the information state it was taken in
-(or a root sequence, before any own action); perfect recall makes it determine all of p's past, so
-p's own reach is one number per sequence, at whatever public state. The sequences are laid out by
-own depth, and within a depth by the number of legal actions, so that both sweeps of CFR are a
-short fixed list of vectorised steps. `docs/performance.md` says why this layout was chosen.
+A *sequence* of a player is its last own action together with the information state in which it was
+taken; before any own action it is a root sequence. With perfect recall it determines the player's
+whole past, so the player's own reach is one number per sequence, in whichever public state.
+Sequences are laid out by own depth (the number of own actions before), and within a depth by the
+number of legal actions, so that both sweeps of CFR are a short fixed list of vectorised steps.
+`docs/performance.md` says why this layout was chosen.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ from solvers.sequence_form.sparse_sum import Gather
 NO_ACTION = -1
 # First row, number of actions A and of decisions n: of the root (A = 1), then of each group.
 Blocks = tuple[tuple[int, int, int], ...]
-_GROUP_COST = 1000  # a further group of decisions costs as much as this many padded slots
+_GROUP_COST = 1000  # one more group of decisions costs as much as this many padded slots
 
 
 @record
 class Group:
     """n rows of decisions of one player at one own depth, with A slots for their legal actions.
 
-    A row is one decision, or those with each of H hands (see `Treeplex.row`).
+    A row is one decision; or H decisions, one for each hand (see `Treeplex.row`).
     """
 
-    # sequences of the depth above -> of each row's parent sequence
+    # rows of sequences of the depth above -> rows of the parent sequences `[n, *row, ...]`
     parent: Callable[[Array], Array]
-    decision: Array  # [n] int32 number of the information state; [] of the first, if in order
+    # [n] int32 number of each row's information state; [] number of the first, if they are in order
+    decision: Array
     action: Array  # [A, n] or [A, 1] int32 action of each slot, NO_ACTION at padding
     uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
     num_actions: int = flax.struct.field(pytree_node=False)  # A
@@ -49,7 +51,8 @@ class Level:
     """The decisions of one own depth; their sequences are the rows `begin:end`."""
 
     groups: tuple[Group, ...]
-    # decisions of this depth -> sequences of the depth above
+    # rows of decisions of this depth -> for each sequence of the depth above, the sum of the
+    # decisions that follow it
     children: Callable[[Array], Array]
     begin: int = flax.struct.field(pytree_node=False)
     end: int = flax.struct.field(pytree_node=False)
@@ -60,18 +63,18 @@ class Level:
 class Treeplex:
     """One player's sequences: the R root sequences first, then depth by depth, Q in all.
 
-    Arrays of sequences and of decisions have a row for each, or for each H of them that differ in
-    the hand only. Groups and levels count rows.
+    Arrays of sequences and of decisions have one row for each; or, in hold'em, one row for each H
+    that differ in the hand only. Groups and levels count rows.
     """
 
     levels: tuple[Level, ...]
-    # [] int32 1, unknown to the compiler, if groups are so large that it pays to write what is
-    # computed for each before they are joined (see `sparse_sum.stored`); or None
+    # [] int32 1, which the compiler must not know, if groups are so large that it pays to store
+    # what is computed for each before they are joined (see `sparse_sum.stored`); None: they are not
     opaque_one: Array | None
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
-    row: tuple[int, ...] = flax.struct.field(pytree_node=False, default=())  # shape: (), or (H,)
+    row: tuple[int, ...] = flax.struct.field(pytree_node=False, default=())  # its shape: () or (H,)
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -110,13 +113,19 @@ def split(rows: Num[Array, "_ ..."], blocks: Blocks) -> tuple[Num[Array, "..."],
 
 
 class Layout:
-    """Numbers the sequences of one player.
+    """Lays out the sequences of one player of an explicit tree with H histories.
 
-    Raw numbers are the root sequences 0..R-1, then R + decision * A + action: `last` [H] is the
-    raw last sequence of each history, and `rows` translates raw numbers to rows.
+    Sequences have two numberings. The raw number of a root sequence is 0 to R - 1, and of an action
+    of a decision R + decision * A + action. Rows are the places of the layout.
+
+    Attributes:
+      last: [H] raw number of the player's last sequence at each history.
+      rows: row of each raw number.
+      treeplex: the result.
     """
 
     def __init__(self, tree: GameTree, player: int, root: int, inside: np.ndarray, dtype: np.dtype):
+        """`inside` are the histories [H] bool at or below public state `root`."""
         states = tree.information_state[:, player]
         self.root_states = np.unique(states[tree.public_state == root])
         self.num_roots = len(self.root_states)
@@ -129,9 +138,10 @@ class Layout:
         depth = self._own_depth(parent, decides, tree.num_actions)
         self.rows = np.zeros(self.num_roots + decides.size * tree.num_actions, np.int64)
         self.rows[: self.num_roots] = np.arange(self.num_roots)
-        self.player = self._player(depth, tree.legal_actions(player), parent, dtype)
+        self.treeplex = self._treeplex(depth, tree.legal_actions(player), parent, dtype)
 
     def _last_sequences(self, tree, player, root, decides):
+        """See `last`; `decides` [D] are the decisions of the player below the root."""
         states = tree.information_state[:, player]
         last = np.zeros(tree.num_histories, np.int64)
         at_root = tree.public_state == root
@@ -139,19 +149,19 @@ class Layout:
         own = self.num_roots + states.astype(np.int64) * tree.num_actions
         for rows in levels(tree.parent):
             above = tree.parent[rows]
-            acted = (tree.actor[above] == player) & np.append(decides, False)[
-                np.minimum(states[above], len(decides))
-            ]
+            is_decision = np.append(decides, False)[np.minimum(states[above], len(decides))]
+            acted = (tree.actor[above] == player) & is_decision
             inherited = np.where(acted, own[above] + tree.parent_action[rows], last[above])
             last[rows] = np.where(at_root[rows], last[rows], inherited)
         return last
 
-    def _player(self, depth, legal, parent, dtype):
-        found, begin, first_group = [], self.num_roots, 0
+    def _treeplex(self, depth, legal, parent, dtype):
+        """The treeplex, of decisions [D] with own depths, legal actions and raw parents."""
+        levels, begin, first_group = [], self.num_roots, 0
         above = (0, self.num_roots)
         for d in range(depth.max(initial=-1) + 1):
-            here = np.flatnonzero(depth == d)
-            members = _group_by_num_actions(here, legal[here].sum(axis=1))
+            at_depth = np.flatnonzero(depth == d)
+            members = _group_by_num_actions(at_depth, legal[at_depth].sum(axis=1))
             groups, end = [], begin
             for decisions in members:
                 groups.append(self._group(decisions, legal, parent, above[0], end, dtype))
@@ -163,7 +173,7 @@ class Layout:
                 num_rows=above[1] - above[0],
                 num_columns=len(parents),
             )
-            found.append(
+            levels.append(
                 Level(
                     groups=tuple(groups),
                     children=children,
@@ -174,7 +184,7 @@ class Layout:
             )
             above, begin, first_group = (begin, end), end, first_group + len(groups)
         return Treeplex(
-            levels=tuple(found),
+            levels=tuple(levels),
             opaque_one=None,
             num_roots=self.num_roots,
             num_sequences=begin,
@@ -182,7 +192,7 @@ class Layout:
         )
 
     def _own_depth(self, parent, decides, num_actions):
-        """Own decisions above each decision, -1 outside; parents have smaller numbers."""
+        """How many own decisions come before each decision [D]; -1 for those outside."""
         depth = np.where(decides, 0, -1)
         above = (parent - self.num_roots) // num_actions
         deeper = decides & (parent >= self.num_roots)
@@ -193,6 +203,7 @@ class Layout:
             depth = updated
 
     def _group(self, decisions, legal, parent, above, first, dtype):
+        """Decisions as a group; rows begin at `first`, those of the level above at `above`."""
         width = int(legal[decisions].sum(axis=1).max())
         slots = np.argsort(~legal[decisions], axis=1, kind="stable")[:, :width].T  # [A, n]
         allowed = np.take_along_axis(legal[decisions], slots.T, axis=1).T
@@ -210,10 +221,10 @@ class Layout:
 
 
 def _group_by_num_actions(decisions, num_actions):
-    """Splits decisions by their number of actions into few groups with little padding.
+    """Splits decisions by their numbers of actions into few groups with little padding.
 
-    Dynamic programming over the distinct numbers, largest first: a group costs its padded slots
-    plus `_GROUP_COST`.
+    A group costs its slots, padding included, plus `_GROUP_COST`. The cheapest split is found by
+    dynamic programming over the distinct numbers of actions, largest first.
     """
     counts, sizes = np.unique(num_actions, return_counts=True)
     counts, sizes = counts[::-1], sizes[::-1]
@@ -237,8 +248,14 @@ def _group_by_num_actions(decisions, num_actions):
 def first_inside(
     states: Int[np.ndarray, " H"], inside: Bool[np.ndarray, " H"], wanted: Int[np.ndarray, " W"]
 ) -> Int[np.ndarray, " W"]:
-    """The first history of each wanted information state among those inside."""
+    """The first history inside of each wanted information state.
+
+    Args:
+      states: a player's information state at each history.
+      inside: which histories count.
+      wanted: information states, each with a history inside.
+    """
     histories = np.flatnonzero(inside)[::-1]
-    found = np.zeros(states.max() + 1, np.int64)
-    found[states[histories]] = histories
-    return found[wanted]
+    first = np.zeros(states.max() + 1, np.int64)
+    first[states[histories]] = histories
+    return first[wanted]

@@ -1,10 +1,11 @@
-"""An agent that plays by depth-limited solutions, one after the other (Brown, Sandholm and Amos
-2018, section 5), in games small enough for explicit trees.
+"""An agent that plays by agent depth-limited solving (Brown, Sandholm and Amos 2018, section 5),
+in games small enough for explicit trees.
 
-It solves a subgame from the start of the game to a limit, and plays by that; where the game goes
-on beyond a leaf, or the opponent acts outside of an abstraction, it solves the next subgame. The
-functions are those of `solvers.search.search_agent`: an agent hears which public state was entered,
-thinks, and draws an action. `composed_policy` is all that it would do, to be measured exactly.
+The agent solves a subgame from the start of the game to a depth limit, and plays its solution.
+Where the game goes on beyond a leaf, or the opponent takes an action outside of the agent's
+abstraction, it solves the next subgame. The functions are those of `solvers.search.search_agent`:
+an agent observes which public state was entered, thinks, and draws an action. `composed_policy` is
+its policy in the whole game, to be measured exactly.
 """
 
 from __future__ import annotations
@@ -31,183 +32,220 @@ from solvers.subgames.nested_solving import Constraint
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Nested:
-    """What agents know, and how they solve.
+class DepthLimitedAgent:
+    """What agents know of the game, and how they solve subgames.
 
-    `limit` tells the public states to which a subgame from a public state goes, such as
-    `ends_of_rounds`; states that are not below it do not count. Of the actions, subgames have those
-    that the abstraction knows. When the opponent has taken another one, the agent goes back to
-    where it did, and solves a subgame in which that action is known, too.
+    Subgames only have the actions of the abstraction. When the opponent has taken another action,
+    the agent goes back to where that happened, and solves a subgame in which the action is legal.
+
+    Attributes:
+      tree: the game.
+      blueprint: policies `[D_p, A]` of the game by player.
+      continuations: strategies to choose from at leaves; each player's first is the blueprint.
+      limit: `limit(tree, root)` gives the public states at which a subgame from `root` ends, such
+        as `ends_of_rounds`; states that are not below the root do not count.
+      both_choose: whether both players choose at leaves; by default only the agent's opponent.
+      constraint: at the roots of all subgames but the first.
+      solver, num_iterations: how subgames are solved (see `cfr.run`).
+      abstraction: for each player, which actions [D_p, A] the abstraction has; None: all.
     """
 
     tree: GameTree
     blueprint: Policy
-    offered: Continuations  # strategies at leaves, of which each player's first is the blueprint
+    continuations: Continuations
     limit: Callable[[GameTree, int], Sequence[int] | np.ndarray]
-    both: bool = False  # choose at leaves, or the agent's opponent only
-    constraint: Constraint = "resolve"  # at the roots of later subgames
+    both_choose: bool = False
+    constraint: Constraint = "resolve"
     solver: Solver = dataclasses.field(default_factory=cfr.pcfr_plus)
     num_iterations: int = 1000
-    known: tuple[Bool[np.ndarray, "D0 A"], Bool[np.ndarray, "D1 A"]] | None = None  # all
+    abstraction: tuple[Bool[np.ndarray, "D0 A"], Bool[np.ndarray, "D1 A"]] | None = None
 
     @functools.cached_property
     def off_tree(self) -> frozenset[int]:
-        """Public states to which actions lead that the abstraction does not know.
+        """Public states to which actions outside of the abstraction lead.
 
         Raises:
-          ValueError: others lead there, too.
+          ValueError: actions of the abstraction lead there, too.
         """
-        if self.known is None:
+        if self.abstraction is None:
             return frozenset()
         tree, rows = self.tree, np.arange(1, self.tree.num_histories)
-        above, unknown = tree.parent[rows], np.zeros(len(rows), bool)
-        for player, known in enumerate(self.known):
+        above, outside = tree.parent[rows], np.zeros(len(rows), bool)
+        for player, allowed in enumerate(self.abstraction):
             acts = tree.actor[above] == player
             states = tree.information_state[above[acts], player]
-            unknown[acts] = ~known[states, tree.parent_action[rows[acts]]]
+            outside[acts] = ~allowed[states, tree.parent_action[rows[acts]]]
         public = tree.public_state[rows]
-        found = np.unique(public[unknown])
-        if np.isin(found, public[~unknown]).any():
-            raise ValueError(f"known: the other player of {tree.game} does not see what is known")
-        return frozenset(found.tolist())
+        off_tree = np.unique(public[outside])
+        if np.isin(off_tree, public[~outside]).any():
+            raise ValueError(
+                f"abstraction of {tree.game}: actions outside of it must lead to public states"
+                " where no other action leads"
+            )
+        return frozenset(off_tree.tolist())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AgentState:
+class DepthLimitedAgentState:
     """What the agent of `player` remembers of a game."""
 
     player: int
-    public: int  # state where the game stands
-    policy: Policy  # of the game: as far as it was solved, the blueprint beyond
-    root: int = -1  # public state of the last subgame; -1 before the first
-    taken: frozenset[int] = frozenset()  # of `Nested.off_tree`, what the last subgame has
+    public: int  # public state that the game is in
+    policy: Policy  # of the game: the solutions so far, and the blueprint beyond them
+    root: int = -1  # public state where the last subgame begins; -1 before the first
+    taken: frozenset[int] = frozenset()  # those of `off_tree` that the last subgame has
     subgame: Subgame | None = None
     leaf_values: Array | None = None  # [L, c_0, c_1]
     solution: SubgamePolicy | None = None
 
 
-def init(nested: Nested, player: int) -> AgentState:
+def init(agent: DepthLimitedAgent, player: int) -> DepthLimitedAgentState:
     """The agent of `player` at the start of the game."""
-    return AgentState(player=player, public=0, policy=nested.blueprint)
+    return DepthLimitedAgentState(player=player, public=0, policy=agent.blueprint)
 
 
-def observe(nested: Nested, state: AgentState, public: int) -> AgentState:
-    """The agent after the game went on to public state `public`.
+def observe(
+    agent: DepthLimitedAgent, state: DepthLimitedAgentState, public: int
+) -> DepthLimitedAgentState:
+    """The state of the agent after the game went on to public state `public`.
 
     Raises:
-      ValueError: that is not next to where the game stands.
+      ValueError: that does not follow the public state that the game is in.
     """
-    there = _next(nested.tree, state.public)
-    if public not in there:
-        next_ones = ", ".join(map(str, there)) or "none, the game is over"
-        raise ValueError(f"public={public} is not next (there: {next_ones})")
+    children = _children(agent.tree, state.public)
+    if public not in children:
+        allowed = ", ".join(map(str, children)) or "none, the game is over"
+        raise ValueError(f"public={public} does not follow {state.public} (what does: {allowed})")
     return dataclasses.replace(state, public=public)
 
 
-def think(nested: Nested, state: AgentState) -> tuple[AgentState, Float[np.ndarray, "N A"]]:
-    """Solves what has to be; the policy where the game stands.
+def think(
+    agent: DepthLimitedAgent, state: DepthLimitedAgentState
+) -> tuple[DepthLimitedAgentState, Float[np.ndarray, "N A"]]:
+    """Solves the subgames that are due, and gives the policy for the present public state.
 
-    It has a row for each information state there of the player to act, in order of their numbers.
+    Returns:
+      The new state; and probabilities `[N, A]`, a row for each information state there of the
+      player to act, in order of their numbers.
 
     Raises:
       ValueError: no player is to act.
     """
-    tree = nested.tree
+    tree = agent.tree
     rows = np.flatnonzero(tree.public_state == state.public)
     actor = int(tree.actor[rows[0]])
     if actor < 0:
         raise ValueError(f"no player is to act at public state {state.public}")
-    state = _prepared(nested, state)
+    state = _prepared(agent, state)
     numbers = np.unique(tree.information_state[rows, actor])
     return state, np.asarray(state.policy[actor])[numbers]
 
 
 def act(
-    nested: Nested, key: Key[Array, ""], state: AgentState, information_state: int
-) -> tuple[AgentState, Int[Array, ""], Float[np.ndarray, " A"]]:
-    """Thinks, and draws an action in an information state; what it is drawn from is returned too.
+    agent: DepthLimitedAgent,
+    key: Key[Array, ""],
+    state: DepthLimitedAgentState,
+    information_state: int,
+) -> tuple[DepthLimitedAgentState, Int[Array, ""], Float[np.ndarray, " A"]]:
+    """Thinks, and draws an action in an information state of the agent.
 
-    It must be the agent's own decision. `key` is consumed.
+    Args:
+      agent: the agent.
+      key: consumed.
+      state: the game is in a public state where the agent is to act.
+      information_state: the one that the agent is in.
+
+    Returns:
+      The new state, the action, and the probabilities `[A]` that it was drawn from.
     """
-    state, _ = think(nested, state)
+    state, _ = think(agent, state)
     policy = np.asarray(state.policy[state.player])[information_state]
     action = jax.random.categorical(key, jnp.log(jnp.asarray(policy)))
     return state, action, policy
 
 
-def composed_policy(nested: Nested, player: int) -> Policy:
-    """All that the agent of `player` does, wherever a game goes; the other player's rows are what
-    it is believed to do."""
-    tree, policy = nested.tree, [np.array(rows) for rows in nested.blueprint]
-    waiting = [init(nested, player)]
-    while waiting:
-        state = _prepared(nested, waiting.pop())
+def composed_policy(agent: DepthLimitedAgent, player: int) -> Policy:
+    """The policy of the agent of `player` in the whole game, wherever a game may go.
+
+    Returns:
+      Policies `[D_p, A]` by player; the other player's rows are what the agent believes it plays.
+    """
+    tree, policy = agent.tree, [np.array(rows) for rows in agent.blueprint]
+    pending = [init(agent, player)]
+    while pending:
+        state = _prepared(agent, pending.pop())
         rows = np.flatnonzero(tree.public_state == state.public)
         actor = int(tree.actor[rows[0]])
         if actor >= 0:
             numbers = np.unique(tree.information_state[rows, actor])
             policy[actor][numbers] = np.asarray(state.policy[actor])[numbers]
-        waiting += [observe(nested, state, int(public)) for public in _next(tree, state.public)]
+        pending += [observe(agent, state, int(public)) for public in _children(tree, state.public)]
     return tuple(map(jnp.asarray, policy))
 
 
-def _next(tree, public):
-    """Public states right after one of them."""
+def _children(tree, public):
+    """The public states right after a public state."""
     return np.unique(tree.public_state[1:][tree.public_state[tree.parent[1:]] == public])
 
 
-def _prepared(nested, state):
-    """The agent whose last subgame, solved as all those before it, holds where the game stands."""
-    tree, path, row = nested.tree, [], int(np.argmax(nested.tree.public_state == state.public))
+def _prepared(agent, state):
+    """The state of the agent after all subgames are solved that are due on the way to where the
+    game is: at a limit of the last subgame, or where the opponent left the abstraction."""
+    tree, path, row = agent.tree, [], int(np.argmax(agent.tree.public_state == state.public))
     if tree.actor[row] == TERMINAL:
         return state
     while row >= 0:
         path.insert(0, int(tree.public_state[row]))
         row = int(tree.parent[row])
     if state.root < 0:
-        state = _solved(nested, state, 0, state.taken)
-    limit = nested.limit(tree, state.root)
+        state = _solved(agent, state, 0, state.taken)
+    limit = agent.limit(tree, state.root)
     for before, place in itertools.pairwise(path[path.index(state.root) :]):
-        if place in nested.off_tree and place not in state.taken:
-            state = _solved(nested, state, before, state.taken | {place})
-            limit = nested.limit(tree, before)
+        if place in agent.off_tree and place not in state.taken:
+            state = _solved(agent, state, before, state.taken | {place})
+            limit = agent.limit(tree, before)
         if place in limit:
-            state = _solved(nested, state, place, state.taken)
-            limit = nested.limit(tree, place)
+            state = _solved(agent, state, place, state.taken)
+            limit = agent.limit(tree, place)
     return state
 
 
-def _solved(nested: Nested, before: AgentState, root: int, taken: frozenset[int]) -> AgentState:
-    """The agent after solving the subgame from `root`, a public state of the last one, with those
-    actions outside of the abstraction that were `taken`."""
-    tree, player, other = nested.tree, before.player, 1 - before.player
-    offered = tuple(
-        rows if nested.both or p == other else rows[:1] for p, rows in enumerate(nested.offered)
+def _solved(
+    agent: DepthLimitedAgent, before: DepthLimitedAgentState, root: int, taken: frozenset[int]
+) -> DepthLimitedAgentState:
+    """The state of the agent after solving the subgame from public state `root`.
+
+    The subgame has the actions of the abstraction, and those to the public states `taken`.
+    """
+    tree, player, opponent = agent.tree, before.player, 1 - before.player
+    continuations = tuple(
+        rows if agent.both_choose or p == opponent else rows[:1]
+        for p, rows in enumerate(agent.continuations)
     )
-    leaves = [int(leaf) for leaf in nested.limit(tree, root) if leaf != root]
-    constraint = nested.constraint if root > 0 else "unsafe"
+    leaves = [int(leaf) for leaf in agent.limit(tree, root) if leaf != root]
+    constraint = agent.constraint if root > 0 else "unsafe"
     subgame = build_subgame(
         tree,
         leaves,
-        choices=tuple(map(len, offered)),
+        choices=tuple(map(len, continuations)),
         root=root,
-        without=nested.off_tree - taken,
+        without=agent.off_tree - taken,
     )
-    values = leaf_values.values(leaf_values.from_leaves(tree, subgame), offered)
-    promises = None
+    values = leaf_values.values(leaf_values.paths_from_leaves(tree, subgame), continuations)
+    opt_out = None
     if constraint != "unsafe":
-        promises = _promises(nested, before, subgame)
+        opt_out = _opt_out_values(agent, before, subgame)
     solution = nested_solving.resolve(
         subgame,
         values,
-        nested_solving.ranges(nested_solving.to_root(tree, subgame), before.policy),
-        promises,
+        nested_solving.ranges(nested_solving.paths_to_root(tree, subgame), before.policy),
+        opt_out,
         resolver=player,
         constraint=constraint,
-        solver=nested.solver,
-        num_iterations=nested.num_iterations,
+        solver=agent.solver,
+        num_iterations=agent.num_iterations,
     )
-    return AgentState(
+    return DepthLimitedAgentState(
         player=player,
         public=before.public,
         policy=embed(subgame, solution, before.policy),
@@ -219,21 +257,21 @@ def _solved(nested: Nested, before: AgentState, root: int, taken: frozenset[int]
     )
 
 
-def _promises(nested, before, subgame):
-    """What the last subgame gives the opponent where the next one begins."""
-    tree, other, known = nested.tree, 1 - before.player, before.subgame
-    states = subgame.root_states[other]
-    if np.isin(states, known.leaf_states[other]).all():
-        return nested_solving.promised(
-            known,
-            leaf_values.to_leaves(tree, known),
+def _opt_out_values(agent, before, subgame):
+    """What the last subgame gives the opponent in the information states where the next begins."""
+    tree, opponent, last = agent.tree, 1 - before.player, before.subgame
+    states = subgame.root_states[opponent]
+    if np.isin(states, last.leaf_states[opponent]).all():
+        return nested_solving.opt_out_values_at_leaves(
+            last,
+            leaf_values.paths_to_leaves(tree, last),
             before.leaf_values,
             before.solution,
             before.policy,
-            player=other,
+            player=opponent,
             states=states,
         )
-    reach = nested_solving.ranges(nested_solving.to_root(tree, known), before.policy)
-    return nested_solving.promised_inside(
-        known, before.leaf_values, before.solution, reach, player=other, states=states
+    reach = nested_solving.ranges(nested_solving.paths_to_root(tree, last), before.policy)
+    return nested_solving.opt_out_values_inside(
+        last, before.leaf_values, before.solution, reach, player=opponent, states=states
     )

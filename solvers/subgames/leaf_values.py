@@ -1,8 +1,9 @@
 """Exact values of leaves under strategies for the rest of a game (Brown, Sandholm and Amos 2018).
 
-The value of leaf history h is the expected payoff v^(sigma_0, sigma_1)(h) from there on. It is the
-sum, over the ends of the game below h, of the payoff, chance's probability, and both players' own
-reach from h on, which is a product of probabilities looked up in each player's strategy.
+The value of leaf history h under strategies sigma_0 and sigma_1 is the expected payoff
+v^(sigma_0, sigma_1)(h) from there on (section 4). It is a sum over the terminal histories below h:
+of the payoff, times chance's probability, times both players' own reach from h on, which is a
+product of probabilities that are looked up in each player's strategy.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import safe_divide
 from jaxgames.core import TERMINAL, record
 from jaxgames.game_tree import GameTree, levels
 from solvers.sequence_form import Policy
@@ -24,11 +26,11 @@ Continuations = tuple[Float[Array, "n0 D0 A"], Float[Array, "n1 D1 A"]]
 
 @record
 class Paths:
-    """What happens on the way from L histories down to Z others."""
+    """The ways from L upper histories down to Z lower ones."""
 
-    start: Array  # [Z] int32 which of the L each comes from
-    chance: Array  # [Z] chance's probability from there on
-    payoff: Array  # [Z] to player 0, where the game ends
+    start: Array  # [Z] int32 upper history above each lower one
+    chance: Array  # [Z] chance's probability on the way
+    payoff: Array  # [Z] to player 0; 0 where the game does not end
     moves: tuple[Array, ...]  # [M_p, Z] int32 decision * A + action of player p, D_p * A at padding
     num_starts: int = flax.struct.field(pytree_node=False)  # L
 
@@ -40,8 +42,15 @@ def paths(
     *,
     dtype: str = "float32",
 ) -> Paths:
-    """From histories `above`, none of which comes before another, to those `below`: by default to
-    all ends of the game."""
+    """The ways from some histories down to others.
+
+    Args:
+      tree: the game.
+      above: the upper histories, none of which comes before another.
+      below: the lower histories, each below one of the upper ones; by default all terminal
+        histories that are.
+      dtype: "float32" or "float64".
+    """
     start = np.full(tree.num_histories, -1)
     start[above] = np.arange(len(above))
     first = start >= 0
@@ -59,42 +68,51 @@ def paths(
     )
 
 
-def to_leaves(tree: GameTree, subgame: Subgame) -> Paths:
-    """From the start of the game to the leaves of a subgame."""
+def paths_to_leaves(tree: GameTree, subgame: Subgame) -> Paths:
+    """The ways from the start of the game to the leaves of a subgame."""
     leaves = np.asarray(subgame.leaf_history)
-    return paths(tree, np.zeros(1, int), leaves, dtype=subgame.tree.dtype.name)
+    return paths(tree, np.zeros(1, int), leaves, dtype=subgame.form.dtype.name)
 
 
-def from_leaves(tree: GameTree, subgame: Subgame) -> Paths:
-    """From the leaves of a subgame to the ends of the game."""
-    return paths(tree, np.asarray(subgame.leaf_history), dtype=subgame.tree.dtype.name)
+def paths_from_leaves(tree: GameTree, subgame: Subgame) -> Paths:
+    """The ways from the leaves of a subgame to the ends of the game."""
+    return paths(tree, np.asarray(subgame.leaf_history), dtype=subgame.form.dtype.name)
 
 
 def _climb(tree, rows, first):
-    """Both players' moves and chance's probability, from the first histories down to `rows`."""
+    """Both players' moves, and chance's probability, from the `first` histories down to `rows`.
+
+    It climbs from each of the rows to its parent, until all are at a history that is `first`.
+    """
     padding = [count * tree.num_actions for count in tree.num_decisions]
-    found, chance = ([], []), np.ones(len(rows))
+    moves, chance = ([], []), np.ones(len(rows))
     while not first[rows].all():
         above = np.where(first[rows], rows, tree.parent[rows])
         for player in range(2):
             move = tree.information_state[above, player].astype(np.int64) * tree.num_actions
             acts = (tree.actor[above] == player) & ~first[rows]
             move = np.where(acts, move + tree.parent_action[rows], padding[player])
-            found[player].append(move)
+            moves[player].append(move)
         chance *= np.where(first[rows], 1.0, tree.chance_prob[rows])
         rows = above
-    return tuple(_packed(*each, len(rows)) for each in zip(found, padding, strict=True)), chance
+    return tuple(_packed(*each, len(rows)) for each in zip(moves, padding, strict=True)), chance
 
 
 def _packed(moves, padding, count):
-    """Moves [M, Z] without rows of padding only."""
+    """Moves [M, Z] of `count` ways, without the rows that are all padding."""
     table = np.array(moves, int).reshape(len(moves), count)
     table = np.sort(table, axis=0)  # padding is the largest
     return jnp.asarray(table[(table != padding).any(axis=1)], jnp.int32)
 
 
 def own_reach(paths: Paths, strategies: Float[Array, "n D A"], player: int) -> Float[Array, "n Z"]:
-    """A player's own reach of the lower histories from the upper ones, under n strategies."""
+    """A player's own reach of the lower histories from the upper ones, under n strategies.
+
+    Args:
+      paths: the ways.
+      strategies: probabilities `[n, D, A]` of the player.
+      player: 0 or 1.
+    """
     flat = strategies.reshape(len(strategies), -1)
     flat = jnp.concatenate([flat, jnp.ones((len(flat), 1), flat.dtype)], axis=1)
     return jnp.prod(flat[:, paths.moves[player]], axis=1)
@@ -104,12 +122,14 @@ def own_reach(paths: Paths, strategies: Float[Array, "n D A"], player: int) -> F
 def values(paths: Paths, continuations: Continuations) -> Float[Array, "L n0 n1"]:
     """Expected payoff to player 0 from each upper history on, under every pair of strategies.
 
-    `paths` lead to all ends of the game.
+    Args:
+      paths: from the upper histories to all ends of the game below them.
+      continuations: n_p strategies of each player.
     """
     first, second = (own_reach(paths, rows, p) for p, rows in enumerate(continuations))
 
-    def of_pair(one, other):
-        weighed = one * other * paths.chance * paths.payoff
+    def of_pair(reach_0, reach_1):
+        weighed = reach_0 * reach_1 * paths.chance * paths.payoff
         return jax.ops.segment_sum(weighed, paths.start, paths.num_starts)
 
     of_row = jax.vmap(of_pair, in_axes=(None, 0), out_axes=1)
@@ -123,12 +143,18 @@ def weakened(
     to_leaves: Paths,
     blueprint: Policy,
 ) -> Float[Array, "L c0 c1"]:
-    """Values under which no strategy beats the first one against the other player's blueprint.
+    """Leaf values, lowered so that no strategy beats the first one against the blueprint.
 
-    Where a player's strategy k is worth more to it than its first one is, in its information state
-    at a leaf (its opponent following the first strategy, and the blueprint on the way there), all
-    values of k there are lowered by the difference (the paper, section 4). States that the
-    opponent's blueprint does not reach keep their values.
+    Let strategy k be worth more to a player than its first strategy in its information state at a
+    leaf, when its opponent follows the blueprint to there and its first strategy from there on.
+    Then all values of k in that information state are lowered by the difference (the paper,
+    section 4). Information states that the opponent's blueprint does not reach keep their values.
+
+    Args:
+      subgame: the piece of the game.
+      leaf_values: payoff to player 0 at each leaf, by both players' choices.
+      to_leaves: see `paths_to_leaves`.
+      blueprint: policies `[D_p, A]` of the game by player.
     """
     for player, states in enumerate(subgame.leaf_choice):
         if subgame.choices[player] == 1:
@@ -137,10 +163,10 @@ def weakened(
         belief = to_leaves.chance * own_reach(to_leaves, other, 1 - player)[0]
         sign = 1 if player == 0 else -1
         own = sign * (leaf_values[:, :, 0] if player == 0 else leaf_values[:, 0, :])  # [L, c]
-        count = subgame.tree.treeplexes[player].num_decisions
+        count = subgame.form.treeplexes[player].num_decisions
         total = jax.ops.segment_sum(belief, states, count)
         mean = jax.ops.segment_sum(belief[:, None] * own, states, count)
-        mean = mean / jnp.where(total > 0, total, 1)[:, None]
+        mean = safe_divide(mean, total[:, None])
         excess = sign * jnp.maximum(mean - mean[:, :1], 0)[states]
         axis = 2 if player == 0 else 1
         leaf_values = leaf_values - jnp.expand_dims(excess, axis)

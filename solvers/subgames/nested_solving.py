@@ -1,10 +1,13 @@
-"""Where a subgame ended the next one begins: nested solving (Brown, Sandholm and Amos 2018, s. 5).
+"""Nested solving: the next subgame begins where the last one ended (Brown, Sandholm and Amos 2018,
+section 5).
 
-One player, the re-solver, keeps its own policy of the subgames before. Its opponent is believed to
-have played as they were solved (*unsafe*), or it was promised something at the leaf. For that it
-may opt out of the next subgame (*resolve*), or the re-solver gives it as much less as can be
-(*maxmargin*; see `solvers.subgames.safe_resolving`): then it gains nothing by being where it is,
-if the promises were right.
+One player, the resolver, keeps its own policy of the subgames before. Of its opponent one of two
+things is assumed. *Unsafe* solving believes that it has played the solution of the last subgame.
+*Safe* solving gives it an opt-out value in each of its information states at the new root: what
+the solution of the last subgame gives it there. With the constraint *resolve* the opponent may take
+it instead of playing on; with *maxmargin* the resolver makes the opponent's gain over it as small
+as possible (see `solvers.subgames.safe_resolving`). If the opt-out values are right, the opponent
+then gains nothing by coming to the subgame.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from jaxgames.registry import unknown
 from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.sequence_form import Policy, RootReach
-from solvers.subgames.depth_limited_subgame import Subgame, SubgamePolicy, with_values
+from solvers.subgames.depth_limited_subgame import Subgame, SubgamePolicy, with_leaf_values
 from solvers.subgames.leaf_values import Paths, own_reach, paths
 from solvers.subgames.safe_resolving import root_weights, with_gadget, with_margins, without_gadget
 
@@ -28,19 +31,27 @@ Constraint = Literal["unsafe", "resolve", "maxmargin"]
 CONSTRAINTS = get_args(Constraint)
 
 
-def to_root(tree: GameTree, subgame: Subgame) -> tuple[Paths, Paths]:
-    """From the start of the game to both players' information states at a subgame's root."""
-    dtype = subgame.tree.dtype.name
+def paths_to_root(tree: GameTree, subgame: Subgame) -> tuple[Paths, Paths]:
+    """The ways from the start of the game to a history of each root information state, by player.
+
+    The player's own moves on the way are the same for all histories of an information state.
+    """
+    dtype = subgame.form.dtype.name
     first = [tree.representative(p)[np.asarray(subgame.root_states[p])] for p in range(2)]
     return tuple(paths(tree, np.zeros(1, int), rows, dtype=dtype) for rows in first)
 
 
 def ranges(to_root: tuple[Paths, Paths], policy: Policy) -> RootReach:
-    """Both players' own reach of a subgame's root, by their policies so far."""
+    """Both players' own reach of a subgame's root sequences `[R_p]`.
+
+    Args:
+      to_root: see `paths_to_root`.
+      policy: policies `[D_p, A]` of the game by player.
+    """
     return tuple(own_reach(to_root[p], jnp.asarray(policy[p])[None], p)[0] for p in range(2))
 
 
-def promised(
+def opt_out_values_at_leaves(
     subgame: Subgame,
     to_leaves: Paths,
     leaf_values: Float[Array, "L c0 c1"],
@@ -50,10 +61,22 @@ def promised(
     player: int,
     states: Int[Array, " R"],
 ) -> Float[Array, " R"]:
-    """Counterfactual values of `player` in its information states `states` at a subgame's leaves.
+    """Counterfactual values that a solved subgame gives a player at its leaves.
 
-    That of its best choice there, against the other's choices in the `solution` of the subgame, and
-    the other's own reach by `policy`, of the whole game.
+    They are those of the player's best choice of a strategy there, against the other's choices in
+    the solution.
+
+    Args:
+      subgame: the piece of the game that was solved.
+      to_leaves: see `leaf_values.paths_to_leaves`.
+      leaf_values: payoff to player 0 at each leaf, by both players' choices.
+      solution: policies of the subgame by player, of which the other's choices count.
+      policy: policies `[D_p, A]` of the whole game, of which the other's reach counts.
+      player: whose values.
+      states: its information states, in numbers of the game.
+
+    Returns:
+      The value of each of the states.
     """
     other, sign = 1 - player, 1 - 2 * player
     weight = to_leaves.chance * own_reach(to_leaves, jnp.asarray(policy[other])[None], other)[0]
@@ -64,11 +87,11 @@ def promised(
         chosen = jnp.asarray(solution[other])[subgame.leaf_choice[other]]
         own = jnp.sum(chosen[:, : values.shape[1], None] * values, axis=1)
     belongs = states[:, None] == subgame.leaf_states[player][None, :]
-    weighed = weight[:, None] * own
-    return jnp.max(belongs.astype(own.dtype) @ weighed, axis=1, initial=-jnp.inf)
+    weighted = weight[:, None] * own
+    return jnp.max(belongs.astype(own.dtype) @ weighted, axis=1, initial=-jnp.inf)
 
 
-def promised_inside(
+def opt_out_values_inside(
     subgame: Subgame,
     leaf_values: Float[Array, "L c0 c1"],
     solution: SubgamePolicy,
@@ -77,11 +100,23 @@ def promised_inside(
     player: int,
     states: Int[Array, " R"],
 ) -> Float[Array, " R"]:
-    """As `promised`, where `player` acts within the subgame; `reach` is the other's of its root."""
-    tree = with_values(subgame, leaf_values)
-    response = evaluation.best_response(tree, solution, reach)
+    """Counterfactual values that a solved subgame gives a player at decisions within it.
+
+    They are those of the player's best response to the solution.
+
+    Args:
+      subgame, leaf_values, solution: as for `opt_out_values_at_leaves`.
+      reach: both players' own reach of the subgame's root sequences; the other's counts.
+      player: whose values.
+      states: its decisions, in numbers of the game.
+
+    Returns:
+      The value of each of the states.
+    """
+    form = with_leaf_values(subgame, leaf_values)
+    response = evaluation.best_response(form, solution, reach)
     pair = tuple(response[p] if p == player else solution[p] for p in range(2))
-    _, values = evaluation.counterfactual_values(tree, pair, reach)
+    _, values = evaluation.counterfactual_values(form, pair, reach)
     same = states[:, None] == subgame.decisions[player][None, :]
     return jnp.sum(jnp.where(same, values[player], 0), axis=1)
 
@@ -90,32 +125,42 @@ def resolve(
     subgame: Subgame,
     leaf_values: Float[Array, "L c0 c1"],
     reach: RootReach,
-    promises: Float[Array, " R"] | None,
+    opt_out: Float[Array, " R"] | None,
     *,
     resolver: int,
     constraint: Constraint,
     solver: Solver,
     num_iterations: int | Int[Array, ""],
 ) -> SubgamePolicy:
-    """The subgame solved with these ranges at its root.
+    """Solves a subgame, with both players' ranges at its root or safely.
 
-    Unless unsafe, `promises` are counterfactual values of the resolver's opponent, and its range is
-    ignored.
+    Args:
+      subgame: the piece of the game.
+      leaf_values: payoff to player 0 at each leaf, by both players' choices.
+      reach: both players' own reach of the root sequences `[R_p]`; the opponent's only counts if
+        the constraint is "unsafe".
+      opt_out: counterfactual values of the opponent's root sequences; None if unsafe.
+      resolver: the player that re-solves.
+      constraint: "unsafe", "resolve" or "maxmargin".
+      solver, num_iterations: see `cfr.run`.
+
+    Returns:
+      Average policies of the subgame `[D_p, B]` by player.
 
     Raises:
       ValueError: there is no such constraint.
     """
     if constraint not in CONSTRAINTS:
         raise ValueError(unknown("constraint", constraint, CONSTRAINTS))
-    whole, other = with_values(subgame, leaf_values), 1 - resolver
-    tree, ranges = whole, list(reach)
+    form, opponent = with_leaf_values(subgame, leaf_values), 1 - resolver
+    safe, root_reach = form, list(reach)
     if constraint == "resolve":
-        tree = with_gadget(whole, promises, resolver=resolver)
-        ranges[other] = jnp.ones_like(reach[other])
+        safe = with_gadget(form, opt_out, resolver=resolver)
+        root_reach[opponent] = jnp.ones_like(reach[opponent])
     elif constraint == "maxmargin":
-        weights = root_weights(whole, reach, player=other)
-        tree = with_margins(whole, promises, weights, resolver=resolver)
-        ranges[other] = jnp.ones(1, tree.dtype)
-    state = cfr.init(tree, root_reach=tuple(ranges))
-    state = cfr.run(tree, state, solver=solver, num_iterations=num_iterations)
-    return without_gadget(whole, cfr.average_policy(tree, state), resolver=resolver)
+        weights = root_weights(form, reach, player=opponent)
+        safe = with_margins(form, opt_out, weights, resolver=resolver)
+        root_reach[opponent] = jnp.ones(1, safe.dtype)
+    state = cfr.init(safe, root_reach=tuple(root_reach))
+    state = cfr.run(safe, state, solver=solver, num_iterations=num_iterations)
+    return without_gadget(form, cfr.average_policy(safe, state), resolver=resolver)

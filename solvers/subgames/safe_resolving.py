@@ -1,24 +1,28 @@
-"""Safe re-solving of subgames: what comes before them, lest the opponent gain by being there.
+"""Safe re-solving of subgames: gadget games that keep the opponent from gaining.
 
-*Re-solve* (Burch, Johanson, Bowling 2014, "Solving imperfect information games using
+*Re-solving* (Burch, Johanson and Bowling 2014, "Solving imperfect information games using
 decomposition"):
 
-    opt_out = evaluation.root_best_response_values(tree, before, root_reach)[1 - resolver]
-    safe = with_gadget(tree, opt_out, resolver=resolver)
+    opt_out = evaluation.root_best_response_values(form, before, root_reach)[1 - resolver]
+    safe = with_gadget(form, opt_out, resolver=resolver)
     state = cfr.init(safe, root_reach=...)  # the resolver's range; 1 for all hands of the opponent
     state = cfr.run(safe, state, solver=solver, num_iterations=1000)
-    policy = without_gadget(tree, cfr.average_policy(safe, state), resolver=resolver)
+    policy = without_gadget(form, cfr.average_policy(safe, state), resolver=resolver)
 
-Before the subgame the resolver's opponent decides, in each of its root sequences, whether to follow
-into it or to terminate for what it could have had before. So what the resolver now plays gives the
-opponent no more, whatever it has come with. Works on all trees for two players.
+Before the subgame the resolver's opponent decides in each of its root sequences whether to follow
+into the subgame, or to terminate for its opt-out value: what it could have had against the policy
+before. So the new policy of the resolver gives the opponent no more than the old one, whatever
+range the opponent comes with. This works for all two-player sequence forms.
 
-*Maxmargin* (Moravcik et al. 2016, "Refining subgames in large imperfect information games") gives
-it as much less as can be, in whichever root sequence it is least: `with_margins`, in place of
-`with_gadget`, lets the opponent choose where to begin, and takes from it what it could have had.
-*Reach* (Brown and Sandholm 2017, "Safe and nested subgame solving") allows it more where it has
-made mistakes on the way: by these its values may be raised (`gifts`). *Estimated* maxmargin is that
-with `evaluation.root_values`, what the opponent is thought to get, for what it could have had.
+*Maxmargin* (Moravcik et al. 2016, "Refining subgames in large imperfect information games"):
+`with_margins` in place of `with_gadget` lets the opponent choose its root sequence, and subtracts
+the opt-out value from what it gets there. The resolver then maximises the least margin, that is,
+how much less than its opt-out value the opponent gets in the root sequence that is best for it.
+
+*Reach* subgame solving (Brown and Sandholm 2017, "Safe and nested subgame solving")
+raises the opt-out values of root sequences that the opponent only reaches by mistakes, by the
+`gifts` it made. *Estimated* maxmargin (the same paper) takes `evaluation.root_values`, what the
+opponent is estimated to get, for opt-out values.
 """
 
 from __future__ import annotations
@@ -48,272 +52,325 @@ from solvers.sequence_form import (
 from solvers.sequence_form.sparse_sum import Gather
 from solvers.sequence_form.treeplex import Group, Level, Treeplex
 
-FOLLOW, TERMINATE = 0, 1
+FOLLOW, TERMINATE = 0, 1  # the opponent's actions in the gadget of `with_gadget`
 
 
 @record
-class _OpponentEnds:
-    """The opponent's terminals: to terminate is one."""
+class _OpponentTerminals:
+    """The opponent's terminals behind `with_gadget`: to terminate pays the opt-out value."""
 
-    ends: Terminals  # of the subgame
+    inner: Terminals  # of the subgame
     opt_out: Array  # [r, *row]
 
     def __call__(self, reach):
-        root, *groups = self.ends(reach)
+        root, *groups = self.inner(reach)
         terminate = append_axes(self.opt_out, root) + jnp.zeros_like(root)
         return jnp.zeros_like(root), jnp.stack([root, terminate]), *groups
 
 
 @record
-class _ResolverEnds:
-    """The resolver's terminals, from the opponent's reach: of its rows the subgame knows those that
-    follow instead of the root's."""
+class _ResolverTerminals:
+    """The resolver's terminals behind `with_gadget`.
 
-    ends: Terminals  # of the subgame
-    num_rows: int = flax.struct.field(pytree_node=False)  # r
+    The opponent's rows are those of the root, of following and of terminating, r each, and then the
+    subgame's. The subgame is reached by following.
+    """
+
+    inner: Terminals  # of the subgame
+    num_root_rows: int = flax.struct.field(pytree_node=False)  # r
 
     def __call__(self, reach):
-        r = self.num_rows
-        return self.ends(jnp.concatenate([reach[r : 2 * r], reach[3 * r :]]))
+        r = self.num_root_rows
+        return self.inner(jnp.concatenate([reach[r : 2 * r], reach[3 * r :]]))
 
 
 @record
 class _OpponentMargins:
-    """The opponent's terminals where it chooses a root sequence: of that, the margin."""
+    """The opponent's terminals behind `with_margins`: to choose a root sequence costs its opt-out
+    value."""
 
-    ends: Terminals  # of the subgame
-    scale: Array  # [R] of each root sequence
-    alternative: Array  # [R] what it loses by choosing it
+    inner: Terminals  # of the subgame
+    scale: Array  # [R] factor of the values of each root sequence
+    opt_out: Array  # [R] to that scale
 
     def __call__(self, reach):
-        root, *groups = self.ends(reach)
-        margin = append_axes(self.scale, root) * root - append_axes(self.alternative, root)
+        root, *groups = self.inner(reach)
+        margin = append_axes(self.scale, root) * root - append_axes(self.opt_out, root)
         return jnp.zeros_like(root[:1]), margin[:, None], *groups
 
 
 @record
 class _ResolverMargins:
-    """The resolver's terminals, from the opponent's reach: each sequence to the scale of its root
-    sequence."""
+    """The resolver's terminals behind `with_margins`: the opponent's reach of each sequence counts
+    to the scale of its root sequence."""
 
-    ends: Terminals  # of the subgame
-    scale: Array  # [Q]
+    inner: Terminals  # of the subgame
+    scale: Array  # [Q] of each sequence of the opponent
 
     def __call__(self, reach):
-        return self.ends(append_axes(self.scale, reach) * reach[1:])
+        return self.inner(append_axes(self.scale, reach) * reach[1:])
 
 
 @record
-class _Root:
-    """Decisions of the gadget are the root's rows."""
+class _RootChildren:
+    """Children of the root's rows in a gadget: one decision follows each row."""
 
     def __call__(self, decisions):
         return decisions
 
 
 @record
-class _Followed:
-    """What comes of the first decisions in the subgame counts where it is followed."""
+class _FollowedChildren:
+    """Children of the gadget's sequences: the subgame's first decisions follow where the opponent
+    followed, nothing where it terminated."""
 
-    children: Callable[[Array], Array]
+    inner: Callable[[Array], Array]  # children of the subgame's root
 
     def __call__(self, decisions):
-        rows = self.children(decisions)
+        rows = self.inner(decisions)
         return jnp.concatenate([rows, jnp.zeros_like(rows)])
 
 
 @record
-class _Scaled:
-    """What comes of the first decisions in the subgame, to the scale of its root sequence."""
+class _ScaledChildren:
+    """Children of chosen root sequences: the subgame's first decisions, to the scale of the root
+    sequence."""
 
-    children: Callable[[Array], Array]
+    inner: Callable[[Array], Array]  # children of the subgame's root
     scale: Array  # [R]
 
     def __call__(self, decisions):
-        rows = self.children(decisions)
+        rows = self.inner(decisions)
         return append_axes(self.scale, rows) * rows
 
 
-def with_gadget(tree: SequenceForm, opt_out: Float[Array, " R"], *, resolver: int) -> SequenceForm:
-    """The subgame with the choice of the resolver's opponent before it, to `FOLLOW` or `TERMINATE`.
+def with_gadget(form: SequenceForm, opt_out: Float[Array, " R"], *, resolver: int) -> SequenceForm:
+    """The subgame behind the re-solving gadget: the opponent may `FOLLOW` or `TERMINATE`.
 
-    `opt_out` are counterfactual values of the opponent's root sequences. Its decisions of the
-    gadget are numbered after all others. Pure, batched by `vmap`.
+    Pure, batched by `jax.vmap`.
+
+    Args:
+      form: the subgame, for two players.
+      opt_out: counterfactual values that the opponent gets for terminating, by root sequence.
+      resolver: the player that re-solves; the other is the opponent.
+
+    Returns:
+      A sequence form in which the opponent first decides in each root sequence. These decisions are
+      numbered after all others. Terminating decides nothing for the resolver.
 
     Raises:
-      ValueError: `tree` is not for two players, `resolver` is not one of them, or `opt_out` does
+      ValueError: `form` is not for two players, `resolver` is not one of them, or `opt_out` does
         not have the shape of the opponent's root sequences.
     """
-    player = _opponent(tree, resolver, opt_out=opt_out)
-    num_rows = player.num_root_rows
-    opt_out = opt_out.astype(tree.dtype).reshape(num_rows, *player.row)
-    players, ends = list(tree.treeplexes), list(tree.terminals)
-    players[1 - resolver] = _with_choice(player, num_rows, tree.dtype)
-    ends[resolver] = _ResolverEnds(ends=ends[resolver], num_rows=num_rows)
-    ends[1 - resolver] = _OpponentEnds(ends=ends[1 - resolver], opt_out=opt_out)
-    return _joined(tree, players, ends, num_actions=2)
+    opponent = _checked_opponent(form, resolver, opt_out=opt_out)
+    num_root_rows = opponent.num_root_rows
+    opt_out = opt_out.astype(form.dtype).reshape(num_root_rows, *opponent.row)
+    treeplexes, terminals = list(form.treeplexes), list(form.terminals)
+    treeplexes[1 - resolver] = _with_follow_or_terminate(opponent, form.dtype)
+    terminals[resolver] = _ResolverTerminals(inner=terminals[resolver], num_root_rows=num_root_rows)
+    terminals[1 - resolver] = _OpponentTerminals(inner=terminals[1 - resolver], opt_out=opt_out)
+    return _gadget_form(form, treeplexes, terminals, num_actions=2)
 
 
 def with_margins(
-    tree: SequenceForm,
-    alternative: Float[Array, " R"],
+    form: SequenceForm,
+    opt_out: Float[Array, " R"],
     weights: Float[Array, " R"],
     *,
     resolver: int,
 ) -> SequenceForm:
-    """The subgame with the choice of a root sequence by the resolver's opponent before it.
+    """The subgame behind the maxmargin gadget: the opponent chooses its root sequence.
 
-    What it then gets is what it is worth to be there less what the alternative is worth: the
-    resolver maximises the least margin. `alternative` are counterfactual values of the opponent's
-    root sequences, `weights` the probabilities that chance and the resolver lead there (see
-    `root_weights`), by which both are divided; where they do not, it is not chosen. The opponent
-    has a single root sequence. Pure, batched by `vmap`.
+    It then gets what the root sequence is worth less its opt-out value, both divided by `weights`,
+    so the resolver maximises the least margin. Pure, batched by `jax.vmap`.
+
+    Args:
+      form: the subgame, for two players, whose sequences are not laid out by hands.
+      opt_out: counterfactual values of the opponent's root sequences that are subtracted.
+      weights: the probability with which chance and the resolver lead to each root sequence of the
+        opponent (see `root_weights`); where it is 0, the root sequence cannot be chosen.
+      resolver: the player that re-solves; the other is the opponent.
+
+    Returns:
+      A sequence form in which the opponent has a single root sequence and one decision more, which
+      is numbered after all others.
 
     Raises:
       ValueError: as `with_gadget`, or the opponent's sequences are laid out by hands.
     """
-    player = _opponent(tree, resolver, alternative=alternative, weights=weights)
-    if player.row:
-        raise ValueError(f"margins of {tree.game}: sequences by hands are not supported")
+    opponent = _checked_opponent(form, resolver, opt_out=opt_out, weights=weights)
+    if opponent.row:
+        raise ValueError(f"margins of {form.game}: sequences by hands are not supported")
     possible = weights > 0
-    scale = jnp.where(possible, 1 / jnp.where(possible, weights, 1), 0).astype(tree.dtype)
-    ones = tuple((group.uniform > 0).astype(tree.dtype) for group in player.groups)
-    players, ends = list(tree.treeplexes), list(tree.terminals)
-    players[1 - resolver] = _with_start(player, possible, scale)
-    ends[resolver] = _ResolverMargins(ends=ends[resolver], scale=sweeps.reach(player, ones, scale))
-    ends[1 - resolver] = _OpponentMargins(
-        ends=ends[1 - resolver], scale=scale, alternative=scale * alternative
+    scale = jnp.where(possible, 1 / jnp.where(possible, weights, 1), 0).astype(form.dtype)
+    ones = tuple((group.uniform > 0).astype(form.dtype) for group in opponent.groups)
+    treeplexes, terminals = list(form.treeplexes), list(form.terminals)
+    treeplexes[1 - resolver] = _with_choice_of_root(opponent, possible, scale)
+    terminals[resolver] = _ResolverMargins(
+        inner=terminals[resolver], scale=sweeps.reach(opponent, ones, scale)
     )
-    return _joined(tree, players, ends, num_actions=player.num_roots)
+    terminals[1 - resolver] = _OpponentMargins(
+        inner=terminals[1 - resolver], scale=scale, opt_out=scale * opt_out
+    )
+    return _gadget_form(form, treeplexes, terminals, num_actions=opponent.num_roots)
+
+
+def without_gadget(form: SequenceForm, policy: Policy, *, resolver: int) -> Policy:
+    """Policies of the subgame `form`, from policies of the same subgame behind a gadget."""
+    count = form.treeplexes[1 - resolver].num_decisions
+    policies = [rows[:, : form.num_actions] for rows in policy]
+    policies[1 - resolver] = policies[1 - resolver][:count]
+    return tuple(policies)
 
 
 def root_weights(
-    tree: SequenceForm, root_reach: RootReach | None = None, *, player: int
+    form: SequenceForm, root_reach: RootReach | None = None, *, player: int
 ) -> Float[Array, " R"]:
-    """Probability that chance and the others lead to each root sequence of `player`.
+    """The probability with which chance and the other player lead to each root sequence.
 
-    Counts by the payoffs of an explicit tree, as `with_returns` does.
+    It is the counterfactual value of the root sequence when all terminals pay 1.
+
+    Args:
+      form: the sequence form of an explicit tree.
+      root_reach: each player's own reach of its root sequences `[R_p]`; 1 by default.
+      player: whose root sequences.
+
+    Raises:
+      ValueError: `form` has no histories.
     """
-    counting = _counting(tree, "root_weights")
-    policy = unpack(tree, uniform(tree))
+    counting = _paying_one(form, "root_weights")
+    policy = unpack(form, uniform(form))
     return evaluation.root_values(counting, policy, root_reach)[player]
 
 
 def gifts(
-    tree: SequenceForm, policy: Policy, *, player: int, estimated: bool = False
+    form: SequenceForm, policy: Policy, *, player: int, estimated: bool = False
 ) -> Float[Array, " Q"]:
-    """How much less than the best there was `player` has chosen on the way to each of its
-    sequences, of the whole game: sums of expected payoffs, given that it came there.
+    """What `player` gave away on the way to each of its sequences (Brown and Sandholm 2017).
 
-    As a best response to the other's `policy` continues, or, `estimated`, as `policy` does. If
-    alternatives of root sequences, times their weights, are raised by them, the opponent still
-    gains nothing, in however many subgames of the tree; in one only they may be raised by the
-    gift divided by the chance of coming to it (Brown and Sandholm 2017, section 5).
+    The gift of an action is how much less it is worth than the best action of the decision, as an
+    expected payoff given that the player came there; a sequence has the sum of the gifts on its
+    way. If the opt-out values of root sequences are raised by their gifts times their weights, the
+    opponent still gains nothing, in however many subgames of the game. In a single subgame they may
+    be raised by the gift divided by the probability of coming to it (section 5 of the paper).
+
+    Args:
+      form: the sequence form of the whole game, an explicit tree.
+      policy: policies `[D_p, A]` by player.
+      player: whose gifts.
+      estimated: whether `player` itself goes on by its `policy`; by default, by a best response.
+
+    Raises:
+      ValueError: `form` has no histories.
     """
-    counting = _counting(tree, "gifts")
+    counting = _paying_one(form, "gifts")
     if not estimated:
-        response = evaluation.best_response(tree, policy)[player]
+        response = evaluation.best_response(form, policy)[player]
         policy = tuple(response if p == player else rows for p, rows in enumerate(policy))
-    actions, _ = evaluation.counterfactual_values(tree, policy)
+    actions, _ = evaluation.counterfactual_values(form, policy)
     _, weights = evaluation.counterfactual_values(counting, policy)
-    legal = unpack(tree, uniform(tree))[player] > 0
+    legal = unpack(form, uniform(form))[player] > 0
     best = jnp.max(jnp.where(legal, actions[player], -jnp.inf), axis=1, keepdims=True)
     weight = weights[player][:, None]
-    lost = jnp.where(weight > 0, (best - actions[player]) / jnp.where(weight > 0, weight, 1), 0)
+    given = jnp.where(weight > 0, (best - actions[player]) / jnp.where(weight > 0, weight, 1), 0)
     rows = [
-        jnp.zeros((each.num_decisions, tree.num_actions), tree.dtype) for each in tree.treeplexes
+        jnp.zeros((each.num_decisions, form.num_actions), form.dtype) for each in form.treeplexes
     ]
-    rows[player] = jnp.where(legal, lost, 0)
-    owner = tree.treeplexes[player]
-    start = jnp.zeros(owner.num_roots, tree.dtype)
-    return sweeps.total(owner, pack(tree, tuple(rows))[player], start)
+    rows[player] = jnp.where(legal, given, 0)
+    treeplex = form.treeplexes[player]
+    start = jnp.zeros(treeplex.num_roots, form.dtype)
+    return sweeps.path_sums(treeplex, pack(form, tuple(rows))[player], start)
 
 
-def _counting(tree, purpose):
-    """The tree in which all terminals pay 1."""
-    histories = checked_histories(tree, purpose)
-    shape = len(histories.terminal_chance), tree.num_players
-    return with_returns(tree, jnp.ones(shape, tree.dtype))
+def _paying_one(form, purpose):
+    """The sequence form in which all terminals pay 1 to everybody."""
+    histories = checked_histories(form, purpose)
+    shape = len(histories.terminal_chance), form.num_players
+    return with_returns(form, jnp.ones(shape, form.dtype))
 
 
-def without_gadget(tree: SequenceForm, policy: Policy, *, resolver: int) -> Policy:
-    """Policies in the subgame `tree`, of policies with a gadget."""
-    count = tree.treeplexes[1 - resolver].num_decisions
-    kept = [rows[:, : tree.num_actions] for rows in policy]
-    kept[1 - resolver] = kept[1 - resolver][:count]
-    return tuple(kept)
-
-
-def _opponent(tree: SequenceForm, resolver: int, **by_root: Array) -> Treeplex:
-    if tree.num_players != 2 or resolver not in (0, 1):
+def _checked_opponent(form: SequenceForm, resolver: int, **by_root: Array) -> Treeplex:
+    """The opponent's treeplex; `by_root` are arrays that must have an entry per root sequence."""
+    if form.num_players != 2 or resolver not in (0, 1):
         raise ValueError(
-            f"resolver={resolver} of {tree.game} with {tree.num_players} players must be 0 or 1"
+            f"resolver={resolver} of {form.game} with {form.num_players} players must be 0 or 1"
             " of 2"
         )
-    player = tree.treeplexes[1 - resolver]
+    opponent = form.treeplexes[1 - resolver]
     for name, values in by_root.items():
-        if values.shape != (player.num_roots,):
+        if values.shape != (opponent.num_roots,):
             raise ValueError(
-                f"{name} of {tree.game} has shape {values.shape}, must be {(player.num_roots,)}"
+                f"{name} of {form.game} has shape {values.shape}, must be {(opponent.num_roots,)}"
             )
-    return player
+    return opponent
 
 
-def _joined(tree: SequenceForm, players, ends, *, num_actions: int) -> SequenceForm:
+def _gadget_form(form, treeplexes, terminals, *, num_actions):
+    """The sequence form of a gadget before the subgame `form`."""
     return SequenceForm(
-        treeplexes=tuple(players),
-        terminals=tuple(ends),
-        num_actions=max(tree.num_actions, num_actions),
-        game=f"{tree.game} with a gadget",
-        dtype=tree.dtype,
+        treeplexes=tuple(treeplexes),
+        terminals=tuple(terminals),
+        num_actions=max(form.num_actions, num_actions),
+        game=f"{form.game} with a gadget",
+        dtype=form.dtype,
     )
 
 
-def _with_choice(player: Treeplex, num_rows: int, dtype) -> Treeplex:
+def _with_follow_or_terminate(opponent: Treeplex, dtype) -> Treeplex:
+    """The opponent's sequences behind a decision to follow or to terminate in each root row."""
+    num_root_rows = opponent.num_root_rows
     choice = Group(
-        parent=Gather(index=jnp.arange(num_rows, dtype=jnp.int32)),
-        decision=jnp.int32(player.num_decisions),
+        parent=Gather(index=jnp.arange(num_root_rows, dtype=jnp.int32)),
+        decision=jnp.int32(opponent.num_decisions),
         action=jnp.array([[FOLLOW], [TERMINATE]], jnp.int32),
         uniform=jnp.full((2, 1), 0.5, dtype),
         num_actions=2,
-        num_decisions=num_rows,
+        num_decisions=num_root_rows,
     )
     first = Level(
-        groups=(choice,), children=_Root(), begin=num_rows, end=3 * num_rows, first_group=0
+        groups=(choice,),
+        children=_RootChildren(),
+        begin=num_root_rows,
+        end=3 * num_root_rows,
+        first_group=0,
     )
-    return player.replace(
-        levels=(first, *_later(player, _Followed, 2 * num_rows)),
-        num_sequences=player.num_sequences + 2 * player.num_roots,
-        num_decisions=player.num_decisions + player.num_roots,
+    return opponent.replace(
+        levels=(first, *_levels_behind(opponent, _FollowedChildren, 2 * num_root_rows)),
+        num_sequences=opponent.num_sequences + 2 * opponent.num_roots,
+        num_decisions=opponent.num_decisions + opponent.num_roots,
     )
 
 
-def _with_start(player: Treeplex, possible: Array, scale: Array) -> Treeplex:
-    count = player.num_roots
+def _with_choice_of_root(opponent: Treeplex, possible: Array, scale: Array) -> Treeplex:
+    """The opponent's sequences behind one decision among the possible root sequences."""
+    count = opponent.num_roots
     total = jnp.maximum(jnp.sum(possible.astype(scale.dtype)), 1)
     choice = Group(
         parent=Gather(index=jnp.zeros(1, jnp.int32)),
-        decision=jnp.array([player.num_decisions], jnp.int32),
+        decision=jnp.array([opponent.num_decisions], jnp.int32),
         action=jnp.arange(count, dtype=jnp.int32)[:, None],
         uniform=(possible.astype(scale.dtype) / total)[:, None],
         num_actions=count,
         num_decisions=1,
     )
-    first = Level(groups=(choice,), children=_Root(), begin=1, end=1 + count, first_group=0)
-    scaled = functools.partial(_Scaled, scale=scale)
-    return player.replace(
-        levels=(first, *_later(player, scaled, 1)),
+    first = Level(groups=(choice,), children=_RootChildren(), begin=1, end=1 + count, first_group=0)
+    scaled = functools.partial(_ScaledChildren, scale=scale)
+    return opponent.replace(
+        levels=(first, *_levels_behind(opponent, scaled, 1)),
         num_roots=1,
-        num_sequences=player.num_sequences + 1,
-        num_decisions=player.num_decisions + 1,
+        num_sequences=opponent.num_sequences + 1,
+        num_decisions=opponent.num_decisions + 1,
     )
 
 
-def _later(player: Treeplex, first: Callable, shift: int) -> list[Level]:
-    """The levels of the subgame behind one more; `first` is made of the children of the first."""
+def _levels_behind(player: Treeplex, first_children: Callable, shift: int) -> list[Level]:
+    """The levels of a subgame behind one more level, with their rows moved by `shift`.
+
+    `first_children(inner=...)` makes the children of the first level from those of the subgame.
+    """
     return [
         level.replace(
-            children=level.children if number else first(children=level.children),
+            children=level.children if number else first_children(inner=level.children),
             begin=level.begin + shift,
             end=level.end + shift,
             first_group=level.first_group + 1,

@@ -1,0 +1,235 @@
+"""The programs of the documentation run, and print what the pages say."""
+
+import contextlib
+import importlib
+import io
+import json
+import pathlib
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from normal_form import guaranteed, moves_before
+
+from jaxgames import enumerate_game
+from jaxgames.holdem.bet_sizes import Sizes
+from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.cards import parse_cards
+from jaxgames.holdem.ranges import parse_range
+from solvers.holdem.solution import Solution
+from solvers.holdem.subgame_tree import holdem_tree
+from solvers.sequence_form import uniform, unpack
+
+ROOT = pathlib.Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+QUEEN, KING, ACE = 0, 1, 2
+
+
+def blocks(page, language="python"):
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+def printed(program):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, "program", "exec"), {"__name__": "program"})
+    return output.getvalue()
+
+
+def last_number(text):
+    return float(re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", text)[-1])
+
+
+@pytest.fixture
+def example():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(DOCS / "examples"))
+        yield importlib.import_module("one_card_poker")
+
+
+def test_guide_shows_the_whole_example():
+    assert blocks("docs/add_a_game.md")[0] == (DOCS / "examples" / "one_card_poker.py").read_text()
+
+
+@pytest.mark.usefixtures("example")
+def test_guide_prints_what_it_says():
+    """`check_game` passes, and the counts are those that the guide shows."""
+    program = blocks("docs/add_a_game.md")[1]
+    assert printed(program) == blocks("docs/add_a_game.md", "text")[0]
+
+
+def test_example_has_the_published_equilibrium(example):
+    """Bet the ace, bluff one queen in three; call with the ace and one king in three: 1/18."""
+    tree = enumerate_game(example.OneCardPoker())
+    second_actions = [{QUEEN: 1 / 3, KING: 0, ACE: 1}, {QUEEN: 0, KING: 1 / 3, ACE: 1}]
+    deals = example.OneCardPoker()._deals()
+    policies = []
+    for player, probability in enumerate(second_actions):
+        rows = tree.representative(player)[: tree.num_decisions[player]]
+        cards = [deals[moves_before(tree, row)[0]][player] for row in rows]
+        chosen = np.array([probability[card] for card in cards])
+        policies.append(np.stack([1 - chosen, chosen], axis=1))
+    assert guaranteed(tree, policies) == pytest.approx((1 / 18, 1 / 18), abs=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [2, 5])
+def test_example_counts_with_other_parameters(example, ranks):
+    tree = enumerate_game(example.OneCardPoker(ranks=ranks))
+    assert tree.num_histories == 1 + 5 * ranks * (ranks - 1)
+    assert tree.num_decisions == (ranks, ranks)
+
+
+def test_example_refuses_an_illegal_parameter(example):
+    with pytest.raises(ValueError, match="one_card_poker: ranks=1 must be between 2 and 50"):
+        example.OneCardPoker(ranks=1)
+
+
+def test_readme_solves():
+    solve, _, _ = blocks("README.md")
+    assert last_number(printed(solve)) == pytest.approx(0.000240, abs=1e-5)
+
+
+def test_readme_searches():
+    _, search, _ = blocks("README.md")
+    assert "policy at the root" in printed(search)
+
+
+@pytest.mark.slow
+def test_readme_trains(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    _, _, train = blocks("README.md")
+    assert 0 < last_number(printed(train.replace("steps=1000", "steps=3"))) < 2
+    assert (tmp_path / "out" / "my_agent" / "network.npz").exists()
+
+
+def test_programs_of_the_readme_begin_the_other_pages():
+    solve, search, train = blocks("README.md")
+    assert blocks("docs/index.md") == [solve]
+    started = blocks("docs/getting_started.md")
+    assert started[1:3] == [search, train]
+    assert [re.sub(r"  # .*", "", line) for line in started[0].splitlines()] == solve.splitlines()
+
+
+def test_getting_started_solves_a_batch():
+    assert last_number(printed(blocks("docs/getting_started.md")[3])) < 0.01
+
+
+def test_guide_to_subgames():
+    """Leduc's value is -0.0856; re-solving guarantees less than that, but more than before."""
+    (program,) = blocks("docs/guides/solve_a_subgame.md")
+    before, after = map(last_number, printed(program).strip().splitlines())
+    assert before < -0.15
+    assert before + 0.03 < after < -0.0855
+
+
+def test_guide_to_training(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    program, _ = blocks("docs/guides/train_student_of_games.md")
+    assert len([line for line in program.splitlines() if line]) <= 15
+    program = program.replace("steps=50", "steps=5").replace("deals=100", "deals=20")
+    assert 0 < last_number(printed(program)) < 0.1
+
+
+def test_guide_to_training_by_parts():
+    _, program = blocks("docs/guides/train_student_of_games.md")
+    assert "replay" in printed(program)
+
+
+def test_guide_to_exploiting_an_agent():
+    exact, _, learned = blocks("docs/guides/exploit_an_agent.md")
+    assert 0.05 < last_number(printed(exact)) < 0.5
+    won, error = map(float, re.findall(r"won (\S+) \+- (\S+)", printed(learned))[0])
+    assert won == pytest.approx(0.5, abs=2 * error)
+
+
+@pytest.mark.slow
+def test_guide_to_exploiting_a_search_agent(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    _, program, _ = blocks("docs/guides/exploit_an_agent.md")
+    assert 0.1 < last_number(printed(program)) < 2
+
+
+@pytest.mark.slow
+def test_guide_to_devices():
+    (program,) = blocks("docs/guides/gpus_and_hosts.md")
+    assert "examples from" in printed(program)
+
+
+def test_program_of_student_of_games():
+    (program,) = blocks("docs/student_of_games.md")
+    assert printed(program).count("[") == 4  # three actions
+
+
+def test_program_of_sampling():
+    (program,) = blocks("docs/sampling.md")
+    assert last_number(printed(program.replace("1_000", "100"))) > 0
+
+
+@pytest.mark.slow
+def test_programs_of_depth_limited_solving():
+    """The first player guarantees almost the value of Leduc poker; values of hold'em's leaves."""
+    leduc, holdem = blocks("docs/depth_limited.md")
+    assert last_number(printed(leduc)) == pytest.approx(-0.0856, abs=0.005)
+    names: dict = {}
+    exec(holdem, names)
+    assert names["values"].shape == (len(names["cut"].leaves), 1, 4, 4, 4)
+
+
+@pytest.mark.slow
+def test_programs_of_holdem(capsys, monkeypatch, tmp_path):
+    """One reads the solution of the worked spot: here a rough one, of fewer hands."""
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("out/turn").mkdir(parents=True)
+    sizes = Sizes.parse("100%", "")
+    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
+    ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
+    tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
+    Solution(tree, unpack(tree.public, uniform(tree.public))).save("out/turn/solution.npz")
+    for program in blocks("docs/holdem.md"):
+        exec(program, {})
+    walked, asked, exploitability, known, taken, put_in, equity, rivers, spread = (
+        capsys.readouterr().out.strip().split("\n")
+    )
+    assert walked.startswith("('check', 'bet 600')")
+    assert asked.startswith("{'check': 0.5, 'bet 600': 0.5}")
+    assert float(exploitability) < 0.2
+    assert known == "('fold', 'call', 'raise 200', 'raise 300', 'allin')"
+    assert taken.startswith("[0.")
+    assert put_in == known.replace("'raise 200'", "'raise 200', 'raise 250'")
+    assert equity.startswith("0.627")
+    assert rivers == "(8,)"
+    assert float(spread.strip("[]")) >= 0
+
+
+def test_program_of_best_responses():
+    program = blocks("docs/approximate_best_response.md")[0]
+    assert "won" in printed(program.replace("num_games=1000", "num_games=100"))
+
+
+@pytest.mark.slow  # its parts are tested in `test_alphazero`
+def test_program_of_alphazero():
+    program = next(b for b in blocks("docs/approximate_best_response.md") if "duel" in b)
+    assert -1 <= last_number(printed(program)) <= 1
+
+
+@pytest.mark.slow  # its parts are tested in `test_local_best_response`
+def test_program_of_local_best_response():
+    program = blocks("docs/approximate_best_response.md")[2]
+    assert last_number(printed(program)) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["solve_and_look", "train_and_measure"])
+def test_notebooks_run_and_keep_small_outputs(name):
+    path = DOCS / "notebooks" / f"{name}.ipynb"
+    assert path.stat().st_size < 200_000
+    notebook = json.loads(path.read_text())
+    cells = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    outputs = [output for c in notebook["cells"] for output in c.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert not any(output["output_type"] == "error" for output in outputs)
+    mpl.use("agg")
+    names: dict = {"__name__": "notebook"}
+    for cell in cells:
+        exec(compile(cell, path.name, "exec"), names)
