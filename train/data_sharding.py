@@ -5,12 +5,13 @@ to the others. The replay buffer and the queue stay one ring each, cut into piec
 too, and gradients averaged. Randomness belongs to episodes, queries and draws, never to devices, so
 numbers are those of one device up to rounding.
 
-Several processes (one per machine) make one mesh of all their devices:
+Several processes (one per machine) make one mesh of all their devices, after each has called
+`jax.distributed.initialize()` before anything else of JAX:
 
-    jax.distributed.initialize()  # before anything else of JAX; finds the others on most clusters
-    mesh = sharding.data_mesh()
-    state = loop.new_training(game, params, key, settings=settings, mesh=mesh)
-    state, metrics = loop.train_step(game, graph, state, settings=settings, mesh=mesh)
+    >>> from train import data_sharding
+    >>> mesh = data_sharding.data_mesh()  # `mesh=` of the functions that train
+    >>> mesh.axis_names
+    ('data',)
 """
 
 from __future__ import annotations

@@ -2,8 +2,14 @@
 what the other has bet on this street; "allin"; "2e", the share of the pot that, bet on two streets,
 is all-in on the second; "any", all that are legal.
 
-    sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
-    sizes = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=("turn", "river"))
+    >>> from jaxgames.holdem.bet_sizes import Sizes, sizes_by_street
+    >>> sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
+    >>> len(sizes.bets), len(sizes.raises)
+    (3, 1)
+    >>> change = "river ip bets 75%,allin"
+    >>> turn, river = sizes_by_street("50%", "3x", [change], streets=("turn", "river"))
+    >>> [len(seat.bets) for seat in river]  # out of position, in position
+    [1, 2]
 """
 
 from __future__ import annotations

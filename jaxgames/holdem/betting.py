@@ -1,15 +1,21 @@
 """Betting trees: what two players may bet from some point of a hand to its end, cards aside.
 
-    sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
-    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
+    >>> tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
+    >>> tree.actions[0]
+    ('check', 'bet 100', 'bet 200', 'allin')
 
 Chips are whole, halves are rounded up. A raise is at least as large as the one before it: smaller
 sizes are lifted to that. A bet that reaches the stack is all-in, and bets of the same amount are
 one. Player 0 acts first on every street ("out of position"). Whole games have the bets, the blinds
 and the order of play that their rules say, or blinds and order with such sizes:
 
-    tree = betting_of_rules(make("limit_holdem"))
-    tree = betting_of_rules(make("nlfh"), sizes=sizes)
+    >>> from jaxgames import make
+    >>> from jaxgames.holdem.betting import betting_of_rules
+    >>> betting_of_rules(make("limit_holdem")).actions[0]
+    ('fold', 'call', 'raise')
 
 What an opponent bets that is not in a tree is put into it (`with_bet`); `subtree` is the rest of a
 tree from a decision, or a deal, on.

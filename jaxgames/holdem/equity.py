@@ -1,8 +1,13 @@
 """What hands are worth at showdown against a range, with the cards that players hold taken out of
 each other's.
 
-    ranking = rank_hands(jnp.array(parse_cards("Td9d6hQc2s")))
-    equity = showdown_equity(ranking, jnp.array(parse_range("66+, AJo+")))  # [1326]
+    >>> import jax.numpy as jnp
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.equity import rank_hands, showdown_equity
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> ranking = rank_hands(jnp.array(parse_cards("Td9d6hQc2s")))
+    >>> showdown_equity(ranking, jnp.array(parse_range("66+, AJo+"))).shape
+    (1326,)
 
 All hands of a board are sorted once. Whatever the range, what a hand beats is then a difference of
 running sums: over all hands, less those over the 51 hands that hold its one card and its other

@@ -1,10 +1,14 @@
 """Numbers for hands that are the same but for the names of suits (Waugh 2013, "A fast and optimal
 hand isomorphism algorithm").
 
-    river = Isomorphism((2, 3, 1, 1))  # own cards, flop, turn, river
-    river.size  # 2,428,287,420
-    river.index(cards)  # cards [..., 7], round by round -> [...]
-    river.cards(numbers)  # an example of each
+    >>> import numpy as np
+    >>> from jaxgames.holdem.isomorphism import Isomorphism
+    >>> flop = Isomorphism((2, 3))  # own cards, flop; (2, 3, 1, 1) up to the river
+    >>> flop.size
+    1286792
+    >>> cards = flop.cards(np.array([0, 1000]))  # one hand of each number, round by round
+    >>> flop.index(cards).tolist()
+    [0, 1000]
 
 Cards of one round are a set. Each suit has a set of ranks in every round, which together have a
 number among those of equal sizes. Suits of equal sizes can be exchanged: their numbers are a

@@ -1,6 +1,11 @@
 """What share of all hands a hand beats on a board, without ranking all of them.
 
-    share = share_beaten(jnp.array(parse_cards("AsKs")), jnp.array(parse_cards("Td9d6hQc2s")))
+    >>> import jax.numpy as jnp
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.share_beaten import share_beaten
+    >>> hole, board = (jnp.array(parse_cards(cards)) for cards in ("AsAh", "Td9d6hQc2s"))
+    >>> bool(0.8 < share_beaten(hole, board) < 1)
+    True
 
 Of all that players hold, suits matter for flushes alone, and a board lets one suit have them at
 most. So hands are counted by the ranks of their cards and by how many are of the suit of which

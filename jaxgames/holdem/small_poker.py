@@ -1,8 +1,13 @@
 """Poker with one hole card and any betting tree, as an explicit game tree.
 
-    betting = betting_of_rules(no_limit_leduc, sizes=Sizes.parse("100%, allin", "100%, allin"))
-    game = build_small_poker(betting, ranks=3, suits=2)
-    tree = build_sequence_form(game.tree)
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.small_poker import build_small_poker
+    >>> sizes = Sizes.parse("100%, allin", "100%, allin")
+    >>> betting = build_betting_tree(pot=10, stack=60, streets=1, sizes=sizes)
+    >>> game = build_small_poker(betting, ranks=3)
+    >>> game.tree.num_decisions
+    (18, 18)
 
 Only ranks matter: the higher card wins, and one that pairs the board before the second street beats
 any that does not. So suits are not told apart, and every solver for explicit trees (linear

@@ -1,11 +1,22 @@
 """One large subgame over several devices: each has some of the boards after the first card dealt.
 
-    mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-    spread = spread_holdem_tree(board, ranges, betting, mesh=mesh)
-    state = spread.call(lambda tree: cfr.init(tree, root_reach=spread.root_reach))
-    run = functools.partial(cfr.run, solver=cfr.dcfr(), num_iterations=200)
-    state = spread.call(run, state)
-    policy = spread.call(cfr.average_policy, state)
+    >>> import functools
+    >>> import jax
+    >>> import numpy as np
+    >>> from jax.sharding import Mesh
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from solvers import cfr
+    >>> from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+    >>> betting = build_betting_tree(pot=200, stack=200, streets=2, sizes=Sizes.parse("100%", ""))
+    >>> board, ranges = parse_cards("Td9d6hQc"), (parse_range("QQ"), parse_range("AQ"))
+    >>> mesh = Mesh(np.array(jax.devices()), (BOARDS,))
+    >>> spread = spread_holdem_tree(board, ranges, betting, mesh=mesh)
+    >>> state = spread.call(lambda tree: cfr.init(tree, root_reach=spread.root_reach))
+    >>> run = functools.partial(cfr.run, solver=cfr.dcfr(), num_iterations=10)
+    >>> policy = spread.call(cfr.average_policy, spread.call(run, state))
 
 What comes before that card is on all devices, as are hands; what follows it, and all memory of it,
 on one each. The one thing that devices tell each other is what is worth what when the card is

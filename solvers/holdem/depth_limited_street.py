@@ -1,9 +1,23 @@
 """Hold'em cut where the first street ends: depth-limited subgames (Brown, Sandholm, Amos 2018).
 
-    cut = cut_street(tree, choices=(4, 1))
-    game = cut.with_values(values)  # [L, 4, 1, C_0, C_1] by leaf, both choices, pair of classes
-    policy = cfr.average_policy(game, cfr.run(game, cfr.init(game), ...))
-    whole = cut.embed(policy, blueprint)
+    >>> import jax.numpy as jnp
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from solvers import cfr
+    >>> from solvers.holdem.depth_limited_street import cut_street
+    >>> from solvers.holdem.subgame_tree import holdem_tree
+    >>> from solvers.sequence_form import uniform, unpack
+    >>> betting = build_betting_tree(pot=200, stack=200, streets=2, sizes=Sizes.parse("100%", ""))
+    >>> ranges = parse_range("QQ"), parse_range("AQ")
+    >>> tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
+    >>> cut = cut_street(tree, choices=(4, 1))
+    >>> values = jnp.zeros((len(cut.leaves), 4, 1, *cut.num_classes))
+    >>> game = cut.with_values(values)  # by leaf, both choices, pair of classes
+    >>> state = cfr.run(game, cfr.init(game), solver=cfr.cfr_plus(), num_iterations=10)
+    >>> blueprint = unpack(tree.public, uniform(tree.public))
+    >>> whole = cut.embed(cfr.average_policy(game, state), blueprint)
 
 A leaf is where cards would be dealt; there each player with more than one choice decides among
 strategies for the rest of the hand, in each of its information states, unseen by the other. Hands

@@ -1,8 +1,22 @@
 """A solved hold'em subgame: what every hand does and what it is worth, wherever play goes.
 
-    solution = Solution(tree, cfr.average_policy(tree.public, state))
-    node = solution.play("check", "bet 50%", card="2s")
-    node.actions, node.frequencies, node.strategy("AhQd")
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from solvers import cfr
+    >>> from solvers.holdem.subgame_tree import holdem_tree
+    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", ""))
+    >>> board = parse_cards("Td9d6hQc2s")
+    >>> ranges = parse_range("66+, A8s+"), parse_range("QQ+, AQ")
+    >>> tree = holdem_tree(board, ranges, betting)
+    >>> state = cfr.init(tree.public, root_reach=tree.root_reach)
+    >>> state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=20)
+    >>> from solvers.holdem.solution import Solution
+    >>> solution = Solution(tree, cfr.average_policy(tree.public, state))
+    >>> node = solution.play("check", "bet 100")
+    >>> node.actions
+    ('fold', 'call')
 
 Nodes are decisions, on boards as they are dealt. Where suits were solved once for all, a node looks
 up its hands with suits exchanged; nobody needs to know.

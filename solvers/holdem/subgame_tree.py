@@ -1,10 +1,17 @@
 """Hold'em from some public state on as a public tree: betting, boards, and what players may hold.
 
-    board, ranges = parse_cards("Td9d6hQc"), (parse_range("66+, A8s+"), parse_range("random"))
-    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("50%", "3x"))
-    tree = holdem_tree(board, ranges, betting)
-    state = cfr.init(tree.public, root_reach=tree.root_reach)
-    state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from solvers import cfr
+    >>> from solvers.holdem.subgame_tree import holdem_tree
+    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", ""))
+    >>> board = parse_cards("Td9d6hQc2s")
+    >>> ranges = parse_range("66+, A8s+"), parse_range("QQ+, AQ")
+    >>> tree = holdem_tree(board, ranges, betting)
+    >>> state = cfr.init(tree.public, root_reach=tree.root_reach)
+    >>> state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=20)
 
 All that works on a `SequenceForm` works on `tree.public`. No abstraction: players see their hands
 and all boards; suits that nobody can tell apart are solved once.

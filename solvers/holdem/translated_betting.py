@@ -1,6 +1,23 @@
 """Strategies of one betting tree played in another: action translation of whole strategies.
 
-    policy = translated(tree, known, known_policy, {half: 0.5, whole: 0.5})
+    >>> from jaxgames.holdem.bet_sizes import Sizes
+    >>> from jaxgames.holdem.betting import build_betting_tree
+    >>> from jaxgames.holdem.cards import parse_cards
+    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from solvers.holdem.subgame_tree import holdem_tree
+    >>> from solvers.holdem.translated_betting import translated
+    >>> from solvers.sequence_form import uniform, unpack
+    >>> board, ranges = parse_cards("Td9d6hQc2s"), (parse_range("QQ"), parse_range("AQ"))
+    >>> known, tree = (
+    ...     holdem_tree(
+    ...         board,
+    ...         ranges,
+    ...         build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse(bets, "")),
+    ...     )
+    ...     for bets in ("50%, 100%", "75%")
+    ... )
+    >>> known_policy = unpack(known.public, uniform(known.public))
+    >>> policy = translated(tree, known, known_policy, {0: 1.0})  # both begin at the root
 
 What happens in a tree is taken for what a known tree has (see
 `jaxgames.holdem.action_translation`); if its root may be taken for

@@ -1,7 +1,16 @@
 """Whole games of poker as hold'em trees: from the first bet on, whatever the deck and the betting.
 
-    tree = game_tree(make("poker(hole=1,board=0/1/1)"))
-    values = evaluation.expected_value(tree.public, policy) / tree.total
+    >>> from jaxgames import make
+    >>> from solvers import evaluation
+    >>> from solvers.holdem.whole_game import game_tree
+    >>> from solvers.sequence_form import uniform, unpack
+    >>> cards, bets = "hole=1,board=0/1,ranks=3,suits=2", "raise_sizes=2/4,max_raises=2/2"
+    >>> game = make(f"poker(first=0/0,{cards},{bets})")
+    >>> tree = game_tree(game)
+    >>> policy = unpack(tree.public, uniform(tree.public))
+    >>> values = evaluation.expected_value(tree.public, policy) / tree.total
+    >>> values.shape
+    (2,)
 
 Hands have weights of 1, not probabilities: what comes of them is divided by `tree.total`, the
 number of pairs of hands, to be in chips.
