@@ -12,7 +12,7 @@ from jaxgames.beliefs import belief_table
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game, levels
 from jaxgames.registry import make
-from solvers.search import exact_solver, growing_tree_cfr
+from solvers.search import exact_solver, readouts
 from solvers.search.exact_solver import Whole
 
 GAMES = (
@@ -105,8 +105,8 @@ def test_permuting_suits_permutes_the_answer():
 
         @jax.jit
         def answer(reach):
-            found = exact_solver.solve(table, root, reach, settings=settings)
-            return growing_tree_cfr.average_values(found), growing_tree_cfr.average_policy(found)
+            found = exact_solver.solve_below(table, root, reach, settings=settings)
+            return readouts.average_values(found), readouts.average_policy(found)
 
         values, policy = answer(jnp.asarray(reach))
         expected = np.take_along_axis(np.asarray(values), swap, axis=1)

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.holdem import all_boards, equity
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem import canonical_boards, equity
+from jaxgames.holdem.named_games import hunl, limit_holdem
+from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_game_tree import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
 BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))
@@ -25,7 +26,9 @@ def table_of(tree, chump):
     policies = []
     for player, layout in enumerate(tree.layouts):
         size = len(tree.hands[player])
-        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
+        table = np.zeros(
+            (tree.sequence_form.treeplexes[player].num_decisions, tree.sequence_form.num_actions)
+        )
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
             legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])
@@ -64,10 +67,13 @@ def test_always_fold_in_closed_form():
 @pytest.mark.slow
 def test_values_of_another_solver():
     """A hold'em tree with all 52 cards and a board of one."""
-    tree = game_tree(ONE_CARD)
+    tree = whole_game_tree(ONE_CARD)
     for name in ("always raise", "uniform"):
         chump = holdem_chumps.chumps(ONE_CARD)[name]
-        expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
+        expected = (
+            evaluation.best_response_value(tree.sequence_form, table_of(tree, chump))
+            / tree.total_weight
+        )
         best, local = chump_responses(ONE_CARD, chump, BOTH)
         np.testing.assert_allclose(best.values, expected, rtol=1e-5)
         # the local rule is one policy among others
@@ -88,15 +94,20 @@ def test_published_values_in_limit_holdem(name):
 
 def test_boards_and_equities():
     """Numbers of boards up to suits; before the flop, equities by hand."""
-    assert [len(boards.cards) for boards in all_boards.all_boards(3)] == [1, 13, 169, 1755]
-    last = all_boards.all_boards(3)[2]
+    assert [len(boards.cards) for boards in canonical_boards.canonical_boards(3)] == [
+        1,
+        13,
+        169,
+        1755,
+    ]
+    last = canonical_boards.canonical_boards(3)[2]
     # hands share as many cards with a board as their images with its example
     row, place = 77, 31
     dealt = np.append(last.cards[row], np.setdiff1d(np.arange(52), last.cards[row])[place])
-    after = all_boards.all_boards(3)[3].cards[last.child[row, place]]
-    shared, after_deal = (np.isin(all_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
-    images = all_boards.HAND_IMAGES[last.exchange[row, place]]
-    np.testing.assert_array_equal(shared, after_deal[images])
+    after = canonical_boards.canonical_boards(3)[3].cards[last.child[row, place]]
+    cards_in_common = [np.isin(canonical_boards.HANDS, x).sum(axis=1) for x in (dealt, after)]
+    images = canonical_boards.HAND_IMAGES[last.exchange[row, place]]
+    np.testing.assert_array_equal(cards_in_common[0], cards_in_common[1][images])
 
 
 def test_chumps_fall_back_on_calling():
@@ -119,4 +130,4 @@ def test_bad_input():
         holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
-            all_boards.wins(num_cards)
+            canonical_boards.net_wins(num_cards)

@@ -21,10 +21,12 @@ from solvers.search import (
     continual_resolving,
     growing_tree_cfr,
     leaf_evaluators,
+    readouts,
     regret_phase,
+    search_tree,
 )
 from solvers.search.agent_exploitability import Chain, agents, longest_path
-from solvers.search.growing_tree_cfr import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.search.search_tree import expand
 from solvers.sequence_form import build_sequence_form
 
@@ -58,7 +60,7 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     found = jax.jit(
         lambda key: growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
     )(jax.random.key(0))
-    policy = growing_tree_cfr.average_policy(found)
+    policy = readouts.average_policy(found)
     assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
 
 
@@ -156,10 +158,10 @@ def test_range_that_goes_on(by_policies):
         resolver=jnp.int32(1),
         by_policies=by_policies,
     )
-    there = continual_resolving.reach_within(table, found)
+    there = readouts.average_reach(found)
     assert not np.allclose(there[0] / there[0, 0], reach[0] / reach[0, 0], rtol=0.01)
     began = reach if by_policies else there
-    expected = table.down(problem.state, child, began, growing_tree_cfr.average_policy(found))
+    expected = table.down(problem.state, child, began, readouts.average_policy(found))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
 
     start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
@@ -259,7 +261,7 @@ def _solve(table, problems, settings, iterations):
         state = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
         slots = settings.capacity * table.num_children
         state = state.replace(tree=jax.lax.fori_loop(0, slots, expanded, state.tree))
-        step = functools.partial(growing_tree_cfr.iterate, settings=settings)
+        step = functools.partial(regret_phase.iterate, settings=settings)
         return jax.lax.fori_loop(0, iterations, lambda _, s: step(table, None, s), state)
 
     return jax.vmap(solve)(problems)
@@ -268,4 +270,4 @@ def _solve(table, problems, settings, iterations):
 @jax.jit
 def _node_policies(trees):
     nodes = jnp.arange(trees.parent.shape[1])
-    return jax.vmap(jax.vmap(growing_tree_cfr.node_policy, (None, 0)), (0, None))(trees, nodes)
+    return jax.vmap(jax.vmap(search_tree.node_policy, (None, 0)), (0, None))(trees, nodes)

@@ -12,7 +12,7 @@ from flax import nnx
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search import continual_resolving, growing_tree_cfr, readouts, search_state
 
 
 @functools.cache
@@ -83,7 +83,7 @@ def test_absent_rows_have_value_0():
     values, prior = evaluated(random_reach())
     rows = np.asarray(jax.vmap(table().rows)(STATES))
     assert not np.asarray(values)[~rows].any()
-    legal = np.asarray(jax.vmap(table().legal)(STATES)).swapaxes(1, 2)
+    legal = np.asarray(jax.vmap(table().legal)(STATES))
     assert not np.asarray(prior)[~legal].any()
     np.testing.assert_allclose(np.asarray(prior).sum(axis=1)[legal.any(axis=1)], 1, rtol=1e-5)
 
@@ -114,12 +114,12 @@ def test_bad_options(options, message):
 
 def test_a_search_takes_it():
     graph, params = evaluator()
-    settings = growing_tree_cfr.GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=5, max_path=1)
+    settings = search_state.GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=5, max_path=1)
     problem = continual_resolving.first_problem(table(), max_path=1)
     search = jax.jit(growing_tree_cfr.search, static_argnames="settings")
     result = search(table(), params, jax.random.key(0), problem=problem, settings=settings)
     assert int(result.iterations) == 5
-    chex.assert_tree_all_finite(growing_tree_cfr.average_policy(result))
+    chex.assert_tree_all_finite(readouts.average_policy(result))
 
 
 def test_networks_come_back_from_files():

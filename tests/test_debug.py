@@ -16,8 +16,8 @@ from jaxgames.core import CHANCE
 from jaxgames.registry import make
 from solvers import cfr, evaluation, fictitious_play
 from solvers.evaluation import belief_exploitability
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, readouts
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
 
 KUHN = build_sequence_form(make("kuhn_poker"))
@@ -138,8 +138,8 @@ def test_problems_that_the_game_does_not_have_are_told(changes, message):
     key = jax.random.key(0)
 
     def search(problem, key):
-        found = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
-        return growing_tree_cfr.average_policy(found)
+        result = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
+        return readouts.average_policy(result)
 
     batched, keys = jax.jit(jax.vmap(search, (None, 0))), jax.random.split(key, 2)
     with debug.checks():

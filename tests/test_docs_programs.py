@@ -13,8 +13,8 @@ import pytest
 from normal_form import guaranteed, moves_before
 
 from jaxgames import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 from solvers.holdem.solution import Solution
@@ -181,11 +181,13 @@ def test_programs_of_holdem(capsys, monkeypatch, tmp_path):
     """One reads the solution of the worked spot: here a rough one, of fewer hands."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("out/turn").mkdir(parents=True)
-    sizes = Sizes.parse("100%", "")
+    sizes = BetSizes.parse("100%", "")
     betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
     ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
     tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
-    Solution(tree, unpack(tree.public, uniform(tree.public))).save("out/turn/solution.npz")
+    Solution(tree, unpack(tree.sequence_form, uniform(tree.sequence_form))).save(
+        "out/turn/solution.npz"
+    )
     for program in blocks("docs/holdem.md"):
         exec(program, {})
     walked, asked, exploitability, known, taken, put_in, equity, rivers, spread = (

@@ -14,7 +14,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.evaluation import belief_exploitability
-from solvers.search import exact_solver, growing_tree_cfr, leaf_evaluators
+from solvers.search import exact_solver, leaf_evaluators, readouts
 from solvers.search.exact_solver import Whole
 from solvers.sequence_form import build_sequence_form
 
@@ -80,8 +80,8 @@ def values_at_equilibrium(name, *, iterations):
     @jax.jit
     @jax.vmap
     def solve(state, reach):
-        found = exact_solver.solve(table, state, reach, settings=settings)
-        return growing_tree_cfr.average_values(found)
+        found = exact_solver.solve_below(table, state, reach, settings=settings)
+        return readouts.average_values(found)
 
     reach, found = reach[inner], solve(states.state[inner], reach[inner])
     return np.sum(reach * found, axis=2), np.sum(reach * values[inner], axis=2)
@@ -103,10 +103,10 @@ def test_the_rest_of_an_equilibrium_in_leduc():
 def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
     settings = Whole(max_nodes=states.num_inner, iterations=2)
-    solve = jax.jit(functools.partial(exact_solver.solve, settings=settings))
+    solve = jax.jit(functools.partial(exact_solver.solve_below, settings=settings))
     found = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
     assert int(found.tree.count) == 1
-    assert not growing_tree_cfr.average_values(found).any()
+    assert not readouts.average_values(found).any()
     found = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
     assert int(found.tree.count) == states.num_inner
     numbers, policies = exact_solver.policy_below(states, found, 0)

@@ -13,8 +13,15 @@ from jaxgames.beliefs.tabulate import tabulate
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from solvers.perfect_information import minimax
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import (
+    continual_resolving,
+    expansion_phase,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+    regret_phase,
+)
+from solvers.search.search_state import GrowingTreeCfr
 
 CELLS = 9
 
@@ -112,10 +119,8 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
     here, found = search(expand=expand)
-    worth = np.asarray(jax.vmap(growing_tree_cfr.average_values)(found))[1:, 0, 0]
-    likeliest = np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found))[1:, :, 0].argmax(
-        axis=1
-    )
+    worth = np.asarray(jax.vmap(readouts.average_values)(found))[1:, 0, 0]
+    likeliest = np.asarray(jax.vmap(readouts.average_policy)(found))[1:, :, 0].argmax(axis=1)
     np.testing.assert_allclose(worth, minimax.perfect_values(positions)[here[1:]], atol=0.1)
     assert minimax.perfect_actions(positions)[here[1:], likeliest].all()
 
@@ -142,7 +147,7 @@ def test_steps_of_a_search(expand, asks):
     how = settings(evaluate=counting, expand=expand)
     start, iterate, simulate = (
         jax.jit(functools.partial(step, table, None, settings=how))
-        for step in (growing_tree_cfr.start, growing_tree_cfr.iterate, growing_tree_cfr.simulate)
+        for step in (growing_tree_cfr.start, regret_phase.iterate, expansion_phase.simulate)
     )
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
     state = start(problem=continual_resolving.first_problem(table, max_path=1))

@@ -12,8 +12,9 @@ from holdem_reference import LEDUC, NO_LIMIT
 from jaxgames import enumerate_game
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import levels, states_at
+from jaxgames.holdem.named_games import limit_holdem
 from jaxgames.holdem.ranges import HANDS
-from jaxgames.holdem.rules import CALL, FOLD, NOTHING, limit_holdem
+from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers import aivat
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.local_best_response import LocalBestResponse

@@ -15,7 +15,13 @@ from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.tic_tac_toe import TicTacToe
 from solvers.perfect_information import minimax
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search import (
+    continual_resolving,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+    search_state,
+)
 
 public = functools.cache(pgx_beliefs)
 
@@ -303,16 +309,14 @@ def test_search_wins_at_once_and_blocks():
 def search(states):
     """Policies `[B, A]` and player 0's values `[B]` of searches at all these positions."""
     game = public("tic_tac_toe")
-    settings = growing_tree_cfr.GrowingTreeCfr(leaf_evaluators.zero, simulations=200, max_path=1)
+    settings = search_state.GrowingTreeCfr(leaf_evaluators.zero, simulations=200, max_path=1)
     problem = continual_resolving.first_problem(game, max_path=1)
 
     def run(given):
         state, key = given
         asked = problem.replace(state=state)
         done = growing_tree_cfr.search(game, None, key, problem=asked, settings=settings)
-        return growing_tree_cfr.average_policy(done)[:, 0], growing_tree_cfr.average_values(done)[
-            0, 0
-        ]
+        return readouts.average_policy(done)[:, 0], readouts.average_values(done)[0, 0]
 
     keys = jax.random.split(jax.random.key(0), len(states.score))
     one_by_one = jax.jit(lambda given: jax.lax.map(run, given))  # compiles faster than a batch

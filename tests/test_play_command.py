@@ -20,8 +20,8 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.search import leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.search.search_result import as_belief_game
+from solvers.search.search_state import GrowingTreeCfr
 from train import agent_matches
 from train.agent import TrainedAgent, load_agent
 

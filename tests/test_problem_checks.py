@@ -6,8 +6,8 @@ import pytest
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from solvers.search import continual_resolving, leaf_evaluators
-from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr
 from solvers.search.problem_checks import check_problem
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=4, max_path=2)
 PASS, BET = 0, 1
@@ -29,8 +29,11 @@ def test_good_problems_pass(path):
     ("fields", "message"),
     [
         ({"reach": jnp.ones((2, 4))}, r"reach has shape \(2, 4\), not \(2, 3\), in kuhn_poker"),
-        ({"reach": -jnp.ones((2, 3))}, "reach must be at least 0 and finite"),
-        ({"reach": jnp.full((2, 3), jnp.nan)}, "reach must be at least 0 and finite"),
+        ({"reach": -jnp.ones((2, 3))}, "reach of kuhn.* must be at least 0 and finite"),
+        (
+            {"reach": jnp.full((2, 3), jnp.nan)},
+            "reach of kuhn.* must be at least 0 and finite",
+        ),
         ({"reach": jnp.array([[1.0, 1, 1], [0, 0, 0]])}, r"reach\[1\] sums to 0"),
         ({"path": [2, NO_STEP]}, r"path\[0\]=2 is no public child; allowed"),
         ({"path": [PASS, PASS]}, "ends the game: there is nothing to search"),

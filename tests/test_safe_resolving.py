@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 
 from jaxgames.coin_toss import HEADS
+from jaxgames.core import CHANCE
 from jaxgames.game_tree import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import CHANCE, build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name
 from jaxgames.registry import make
 from solvers import cfr, evaluation
-from solvers.holdem.boards import possible
 from solvers.holdem.solution import Solution
+from solvers.holdem.street_boards import unblocked_hands
 from solvers.holdem.subgame_tree import build_holdem_tree
 from solvers.sequence_form import build_sequence_form, pack, sweeps, uniform, unpack
 from solvers.subgames.depth_limited_subgame import ends_of_rounds
@@ -207,7 +208,7 @@ def test_margins_and_gifts_are_safe(resolver):
 DECK = tuple(4 * rank + suit for rank in range(5) for suit in range(2))
 BOARD = DECK[0], DECK[9]
 HANDS = np.array(list(itertools.combinations(DECK, 2)))
-SIZES = Sizes.parse("100%", "")
+SIZES = BetSizes.parse("100%", "")
 RIVERS = [card for card in DECK if card not in BOARD]
 
 
@@ -235,7 +236,7 @@ def turn():
     """A turn with two random ranges, and a rough solution of it."""
     ranges = np.random.default_rng(0).uniform(0.1, 1, (2, len(HANDS)))
     tree = built(BOARD, tuple(ranges), 2)
-    return Solution(tree, solve(tree.public, tree.root_reach, 20))
+    return Solution(tree, solve(tree.sequence_form, tree.root_reach, 20))
 
 
 class Rivers:
@@ -244,9 +245,12 @@ class Rivers:
     def __init__(self):
         self.whole, ones = turn(), np.ones(len(HANDS))
         self.trees = [built((*BOARD, card), (ones, ones), 1) for card in RIVERS]
-        self.public = stack([tree.public for tree in self.trees])
+        self.public = stack([tree.sequence_form for tree in self.trees])
         self.possible = [
-            [possible(hands, np.array([[*BOARD, card]]))[0] for hands in self.whole.tree.hands]
+            [
+                unblocked_hands(hands, np.array([[*BOARD, card]]))[0]
+                for hands in self.whole.tree.hands
+            ]
             for card in RIVERS
         ]
         nodes = [self.whole.play("check", "check", card=cards_name((card,))) for card in RIVERS]
@@ -290,7 +294,7 @@ class Rivers:
         tables = []
         for player, layout in enumerate(self.trees[river].layouts):
             mine, theirs = self.places(river, player)
-            table = np.zeros((layout.player.num_decisions, self.public.num_actions), np.float32)
+            table = np.zeros((layout.treeplex.num_decisions, self.public.num_actions), np.float32)
             table[mine] = self.whole.policy[player][theirs, : table.shape[1]]
             tables.append(jnp.asarray(table))
         return tuple(tables)
@@ -303,8 +307,8 @@ class Rivers:
             rows = np.asarray(policies[resolver][river])
             changed[resolver][theirs, : rows.shape[1]] = rows[mine]
         tree = self.whole.tree
-        best = evaluation.best_response_value(tree.public, tuple(changed), tree.root_reach)
-        return float(best[1 - resolver]) / tree.total
+        best = evaluation.best_response_value(tree.sequence_form, tuple(changed), tree.root_reach)
+        return float(best[1 - resolver]) / tree.total_weight
 
 
 def stack(trees):
@@ -362,7 +366,7 @@ def test_bad_gadgets():
         with_gadget(tree, jnp.zeros(3), resolver=0)
     with pytest.raises(ValueError, match=r"opt_out of kuhn.* has shape \(2,\), must be"):
         with_margins(tree, jnp.zeros(2), jnp.zeros(2), resolver=0)
-    hands = turn().tree.public
+    hands = turn().tree.sequence_form
     zeros = jnp.zeros(hands.treeplexes[1].num_roots)
     with pytest.raises(ValueError, match="sequences by hands are not supported"):
         with_margins(hands, zeros, zeros, resolver=0)

@@ -12,8 +12,16 @@ from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import (
+    continual_resolving,
+    expansion_phase,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+    regret_phase,
+    search_tree,
+)
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.search.search_tree import expand
 from solvers.sequence_form import build_sequence_form
 
@@ -45,11 +53,11 @@ def test_a_full_tree_is_plain_cfr(name):
                     grown = grow(grown, jnp.int32(e * table.num_children + k))
             e += 1
         state = state.replace(tree=grown)
-        step = jax.jit(lambda s: growing_tree_cfr.iterate(table, None, s, settings=settings))
+        step = jax.jit(lambda s: regret_phase.iterate(table, None, s, settings=settings))
         public = build_sequence_form(tree, dtype="float64")
         solver = cfr.cfr_plus(alternating=False)
         plain = cfr.init(public)
-        policies = jax.jit(jax.vmap(growing_tree_cfr.node_policy, (None, 0)))
+        policies = jax.jit(jax.vmap(search_tree.node_policy, (None, 0)))
         where = np.asarray(grown.state[:inner])
         actor = np.asarray(table.actors)[where]
         numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
@@ -156,7 +164,7 @@ def test_padding_of_the_path_does_not_matter():
 
 def test_policies_are_distributions():
     _, batch = leduc_searches()
-    policies = jax.vmap(growing_tree_cfr.average_policy)(batch)
+    policies = jax.vmap(readouts.average_policy)(batch)
     np.testing.assert_allclose(np.asarray(policies).sum(axis=1), 1, rtol=1e-5)
 
 
@@ -178,9 +186,9 @@ def test_walks_end_with_the_last_leaf():
     @jax.jit
     def walking_on(key):
         def phase(i, state):
-            state = growing_tree_cfr.iterate(table, None, state, settings=settings)
+            state = regret_phase.iterate(table, None, state, settings=settings)
             noise = jax.random.fold_in(key, i)
-            return growing_tree_cfr.simulate(table, None, noise, state, settings=settings)
+            return expansion_phase.simulate(table, None, noise, state, settings=settings)
 
         start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
         return jax.lax.fori_loop(0, 60, phase, start)
@@ -189,8 +197,8 @@ def test_walks_end_with_the_last_leaf():
     assert int(batch.tree.leaves.count[0]) == 0
     assert int(batch.tree.visits[0][:, : table.num_rows].sum()) < 60
     assert int(other.tree.visits[:, : table.num_rows].sum()) == 60
-    found = growing_tree_cfr.average_policy(jax.tree.map(lambda x: x[0], batch))
-    np.testing.assert_allclose(found, growing_tree_cfr.average_policy(other), rtol=1e-6)
+    found = readouts.average_policy(jax.tree.map(lambda x: x[0], batch))
+    np.testing.assert_allclose(found, readouts.average_policy(other), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

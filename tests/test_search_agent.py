@@ -15,9 +15,9 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.leduc import RAISE
 from jaxgames.registry import make
-from solvers.search import growing_tree_cfr, leaf_evaluators, search_agent
+from solvers.search import leaf_evaluators, readouts, search_agent
 from solvers.search.agent_exploitability import Chain, composed_policy
-from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr
 
 LEDUC = pytest.param("leduc_poker", marks=pytest.mark.slow)  # at large what Kuhn is too
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=6, max_path=4)
@@ -123,7 +123,7 @@ def test_acts_are_drawn_from_what_was_thought():
     raised, shares = [], []
     for key in jax.random.split(jax.random.key(3), 40):
         after, action, policy = act(jax.random.split(key), start, rows)
-        found = jax.vmap(growing_tree_cfr.average_policy)(after.search)
+        found = jax.vmap(readouts.average_policy)(after.search)
         np.testing.assert_array_equal(policy, found[np.arange(2), :, rows])
         raised.append(action == RAISE)
         shares.append(policy[:, RAISE])
@@ -141,7 +141,7 @@ def test_impossible_observations_are_refused():
     state = at_root("leduc_poker", 1)
     there = np.flatnonzero(table.child_mask(state.public))
     for child in (-1, *set(range(table.num_children + 1)) - set(there)):
-        message = rf"there is no public child {child} here \(there: {there[0]}, {there[1]}\)"
+        message = rf"child={child} does not exist here; allowed: {there[0]}, {there[1]}"
         with pytest.raises(ValueError, match=message):
             search_agent.checked_observe(table, state, child)
         same = search_agent.observe(table, state, jnp.int32(child))

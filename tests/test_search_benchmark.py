@@ -22,7 +22,7 @@ from experiments.benchmarks.reports import Row
 from experiments.benchmarks.search_tasks import TASKS, before_mate, build
 from experiments.harness import results
 from jaxgames.core import TERMINAL
-from solvers.search import growing_tree_cfr
+from solvers.search import expansion_phase, growing_tree_cfr, regret_phase
 
 TASK = "Kuhn (8,1), 1x8"
 CHILDREN = "tic-tac-toe (40,1), 1x8"
@@ -73,9 +73,9 @@ def test_leaves_are_counted_in_every_iteration():
     problem, keys = setting.problem, jax.random.split(jax.random.key(0), 2)
     args = {"settings": settings}
     start = jax.jit(lambda: growing_tree_cfr.start(game, setting.params, problem=problem, **args))
-    step = jax.jit(lambda state: growing_tree_cfr.iterate(game, setting.params, state, **args))
+    step = jax.jit(lambda state: regret_phase.iterate(game, setting.params, state, **args))
     grow = jax.jit(
-        lambda key, state: growing_tree_cfr.simulate(game, setting.params, key, state, **args)
+        lambda key, state: expansion_phase.simulate(game, setting.params, key, state, **args)
     )
     states, expected = [], []
     for key in keys:

@@ -14,12 +14,13 @@ from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from nets import cvpn
 from solvers.evaluation import belief_exploitability
-from solvers.search import growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import growing_tree_cfr, leaf_evaluators, readouts
+from solvers.search.readouts import expected_payoff
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.search.search_tree import uniform
 from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.paper_settings import paper_settings
-from train.self_play import SelfPlaySettings, expected_payoff, go_on, new_episode
+from train.self_play import SelfPlaySettings, go_on, new_episode
 
 SEARCH = GrowingTreeCfr(leaf_evaluators.zero, simulations=2, max_path=1)
 GAMES = 256  # side by side
@@ -146,7 +147,7 @@ def test_greedy_moves_after_some_and_games_cut_off():
     assert (np.asarray(after.moves) == 0).all()
     assert there.all()
     table, pair = jax.tree.map(np.asarray, kuhn()), np.asarray(before.rows)
-    policy = np.asarray(jax.vmap(growing_tree_cfr.average_policy)(found))
+    policy = np.asarray(jax.vmap(readouts.average_policy)(found))
     likeliest = policy[np.arange(GAMES), :, pair[:, 1]].argmax(axis=1)
     end = table.successors[reached, likeliest]
     over = table.actors[end] == TERMINAL

@@ -105,7 +105,7 @@ def test_a_target_that_is_not_reached(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"board": "Td9d6hTd"}, "Td is in 'Td9d6hTd' twice"),
+        ({"board": "Td9d6hTd"}, "Td occurs twice in 'Td9d6hTd'"),
         ({"board": "Td9d"}, "must have 3 to 5 cards"),
         ({"oop": "QQ, KX"}, "KX"),
         ({"ip": "TdAh"}, "player 1's range is empty on this board"),

@@ -17,7 +17,7 @@ from jaxgames.registry import make
 from solvers.regret import PredictiveRegretMatchingPlus
 from solvers.search import exact_solver, leaf_evaluators
 from solvers.search.agent_exploitability import agents, searched_exploitability
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 @functools.cache

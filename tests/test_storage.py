@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from solver_cases import public_tree
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 from solvers import cfr, checkpoint, evaluation
-from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
+from solvers.holdem.subgame_spec import estimated_bytes
+from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form.storage import compress, decompress
 
 
@@ -20,7 +21,7 @@ def num_bytes(state):
 
 
 def river():
-    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "3x"))
+    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", "3x"))
     return holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("random"),) * 2, betting)
 
 
@@ -60,11 +61,11 @@ def test_leduc_is_solved_as_in_full_precision(solver):
 def test_a_river_is_solved_in_half_the_bytes():
     tree, solver, gains, size = river(), cfr.dcfr(gamma=3.0), {}, {}
     for storage in ("full", "int16"):
-        state = cfr.init(tree.public, root_reach=tree.root_reach, storage=storage)
-        state = cfr.run(tree.public, state, solver=solver, num_iterations=100)
-        policy = cfr.average_policy(tree.public, state)
-        gain = evaluation.exploitability(tree.public, policy, tree.root_reach)
-        gains[storage], size[storage] = float(gain) / tree.total, num_bytes(state)
+        state = cfr.init(tree.sequence_form, root_reach=tree.root_reach, storage=storage)
+        state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=100)
+        policy = cfr.average_policy(tree.sequence_form, state)
+        gain = evaluation.exploitability(tree.sequence_form, policy, tree.root_reach)
+        gains[storage], size[storage] = float(gain) / tree.total_weight, num_bytes(state)
     assert size["int16"] < 0.52 * size["full"]
     assert gains["int16"] < 1.25 * gains["full"] < 1  # chips, of 200
 
@@ -109,7 +110,7 @@ def test_the_estimate_of_memory_knows_the_storage():
         for storage in ("full", "int16")
     )
     states = [
-        num_bytes(cfr.init(tree.public, root_reach=tree.root_reach, storage=storage))
+        num_bytes(cfr.init(tree.sequence_form, root_reach=tree.root_reach, storage=storage))
         for storage in ("full", "int16")
     ]
     assert full - half == pytest.approx(states[0] - states[1], rel=0.05)

@@ -16,7 +16,7 @@ from nets import cvpn
 from solvers import cfr
 from solvers.evaluation import belief_exploitability
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
 from train import queries, self_play, student_of_games_training
 from train.learner import LearnerSettings, require_finite
@@ -42,20 +42,20 @@ class TestQueue:
         queue = queries.new_queue(query(0), 8)
         queue = queries.push(queue, batch_of([1, 2, 3]), jnp.array([True, False, True]))
         queue = queries.push(queue, batch_of([4, 5]), jnp.array([True, True]))
-        queue, got, there = queries.pop(queue, 3)
-        assert got.state.tolist() == [1, 3, 4]
-        assert there.all()
-        queue, got, there = queries.pop(queue, 3)
-        assert (int(got.state[0]), there.tolist()) == (5, [True, False, False])
+        queue, batch, exists = queries.pop(queue, 3)
+        assert batch.state.tolist() == [1, 3, 4]
+        assert exists.all()
+        queue, batch, exists = queries.pop(queue, 3)
+        assert (int(batch.state[0]), exists.tolist()) == (5, [True, False, False])
         assert int(queue.size) == 0
 
     def test_a_full_queue_forgets_the_oldest(self):
         queue = queries.new_queue(query(0), 4)
         for begin in (1, 4):
             queue = queries.push(queue, batch_of(range(begin, begin + 3)), jnp.ones(3, bool))
-        _, got, there = queries.pop(queue, 4)
-        assert got.state.tolist() == [3, 4, 5, 6]
-        assert there.all()
+        _, batch, exists = queries.pop(queue, 4)
+        assert batch.state.tolist() == [3, 4, 5, 6]
+        assert exists.all()
 
     def test_bad_sizes(self):
         with pytest.raises(ValueError, match="capacity=0 must be at least 1"):
@@ -68,12 +68,12 @@ def search_of(game, key, query, settings):
     problem = continual_resolving.fixed_problem(
         query.state, query.reach, max_path=settings.max_path
     )
-    found = growing_tree_cfr.search(game, None, key, problem=problem, settings=settings)
-    return queries.answer(game, query, found), found
+    search = growing_tree_cfr.search(game, None, key, problem=problem, settings=settings)
+    return queries.solved_example(game, query, search), search
 
 
 def test_exact_solving_reproduces_exact_values():
-    """At the equilibrium's own beliefs, a search of the whole rest finds the game's values."""
+    """At the beliefs of an equilibrium, a search of everything below has the game's values."""
     tree, table, states = compiled("kuhn_poker")
     public = build_sequence_form(tree)
     solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
@@ -94,20 +94,20 @@ def test_queries_are_leaves_with_their_beliefs():
 
     @jax.jit
     @jax.vmap
-    def picked(key):
-        solve_key, pick_key = jax.random.split(key)
-        _, found = search_of(table, solve_key, root, settings)
-        return queries.pick(table, found, pick_key, count=3)
+    def sampled(key):
+        solve_key, sample_key = jax.random.split(key)
+        _, search = search_of(table, solve_key, root, settings)
+        return queries.sample_queries(table, search, sample_key, count=3)
 
-    found, there = picked(jax.random.split(jax.random.key(0), 64))
-    assert there[:, 0].mean() > 0.5
-    for one in np.where(there, found.state, -1 - np.arange(3)):
-        assert len(np.unique(one)) == 3  # never the same twice
-    found = jax.tree.map(lambda x: x[there], found)
-    assert len(np.unique(found.state)) > 2
-    actor = np.asarray(table.actors)[np.asarray(found.state)]
+    sample, exists = sampled(jax.random.split(jax.random.key(0), 64))
+    assert exists[:, 0].mean() > 0.5
+    for states in np.where(exists, sample.state, -1 - np.arange(3)):
+        assert len(np.unique(states)) == 3  # never the same twice
+    sample = jax.tree.map(lambda x: x[exists], sample)
+    assert len(np.unique(sample.state)) > 2
+    actor = np.asarray(table.actors)[np.asarray(sample.state)]
     assert (actor >= 0).all()
-    assert (found.reach <= 1 + 1e-6).all()
+    assert (sample.reach <= 1 + 1e-6).all()
 
 
 def network(name, settings):
@@ -134,9 +134,7 @@ SMALL = dict(
 @functools.cache
 def trained(steps):
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = student_of_games_training.new_student_of_games_training(
-        table, params, jax.random.key(0), settings=settings
-    )
+    state = student_of_games_training.init(table, params, jax.random.key(0), settings=settings)
     metrics = None
     for _ in range(steps):
         state, metrics = student_of_games_training.train_step(
@@ -166,9 +164,7 @@ def test_training_is_reproducible():
 def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
     """Those of the first update that could not be made, though the last had nothing to learn."""
     table, graph, params, settings = network("kuhn_poker", SMALL)
-    state = student_of_games_training.new_student_of_games_training(
-        table, params, jax.random.key(0), settings=settings
-    )
+    state = student_of_games_training.init(table, params, jax.random.key(0), settings=settings)
     state, metrics = student_of_games_training.train_step(table, graph, state, settings=settings)
     require_finite(metrics, 0)
     poisoned = jax.tree.map(lambda x: x * jnp.nan, state.learner.params)

@@ -18,7 +18,7 @@ from flax import nnx
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from train import data_sharding, student_of_games_training
 from train.learner import LearnerSettings, require_finite
 
@@ -45,7 +45,7 @@ def setup():
 
 def start(mesh=None):
     table, _, params, settings = setup()
-    return student_of_games_training.new_student_of_games_training(
+    return student_of_games_training.init(
         table, params, jax.random.key(0), settings=settings, mesh=mesh
     )
 

@@ -29,9 +29,9 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
 from solvers.search.search_agent import AgentState
 from solvers.search.search_result import as_belief_game
+from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
 from train.learner import LearnerSettings, require_finite
 from train.student_of_games_training import StudentOfGamesSettings
@@ -168,7 +168,7 @@ class TrainedAgent:
         """
         listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
         path = max(1, longest_path(listing, chains))
-        found = searched_exploitability(
+        by_seed = searched_exploitability(
             self.table,
             listing,
             self.params,
@@ -176,7 +176,7 @@ class TrainedAgent:
             settings=dataclasses.replace(self.settings, max_path=path),
             chains=chains,
         )
-        return float(found.mean())
+        return float(by_seed.mean())
 
     def save(self, folder: pathlib.Path | str) -> None:
         """Writes the agent into a folder, from which `load_agent` reads it.
@@ -251,9 +251,7 @@ def student_of_games(
     }
     graph, params, search = _network_and_search(recorded, table)
     settings = _training_settings(config, search, steps)
-    state = student_of_games_training.new_student_of_games_training(
-        table, params, jax.random.key(seed), settings=settings
-    )
+    state = student_of_games_training.init(table, params, jax.random.key(seed), settings=settings)
     for step in range(steps):
         state, metrics = student_of_games_training.train_step(
             table, graph, state, settings=settings

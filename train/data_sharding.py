@@ -1,15 +1,14 @@
 """Training on several devices: a mesh with one axis, `data`.
 
-Every device searches in its own share of the episodes and of the queries to solve, without a word
-to the others. The replay buffer and the queue stay one ring each, cut into pieces; batches are cut
-too, and gradients averaged. Randomness belongs to episodes, queries and draws, never to devices, so
-numbers are those of one device up to rounding.
+Every device searches in its own share of the episodes and queries, without communication. The
+replay buffer and the queue are one ring each, cut into pieces. Batches of examples are cut too, and
+gradients are averaged. Random keys belong to episodes, queries and draws, never to devices, so that
+the numbers are those of one device up to rounding.
 
-Several processes (one per machine) make one mesh of all their devices, after each has called
-`jax.distributed.initialize()` before anything else of JAX:
+Several processes (one per machine) make one mesh of all their devices:
 
     >>> from train import data_sharding
-    >>> mesh = data_sharding.data_mesh()  # `mesh=` of the functions that train
+    >>> mesh = data_sharding.data_mesh()  # for `mesh=` of the functions that train
     >>> mesh.axis_names
     ('data',)
 """
@@ -29,15 +28,20 @@ DATA = "data"
 
 
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """A mesh of these devices, or of all there are."""
+    """A mesh of these devices, or of all devices."""
     return Mesh(np.asarray(jax.devices() if devices is None else devices), (DATA,))
 
 
 def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
-    """`function(shared, batch)`, each device calling it with its share of the batch.
+    """Makes each device call a function with its own share of a batch.
 
-    All arrays of `batch` and of what is returned have the batch on their leading axis. Loops in
-    `function` run as long as the device's own share needs.
+    Args:
+      function: `function(shared, batch)`. All arrays of `batch` and of its result have the batch on
+        their leading axis. Its loops run as long as the device's share needs.
+      mesh: the devices; None: the function is returned as it is.
+
+    Returns:
+      A function of the same arguments.
     """
     if mesh is None:
         return function
@@ -47,7 +51,7 @@ def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[...
 
 
 def split(batch: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays cut along their leading axis, under `jit`."""
+    """Arrays cut along their leading axis over the mesh, under `jit`."""
     return constrain(batch, P(DATA), mesh)
 
 
@@ -59,13 +63,17 @@ def constrain(arrays: PyTree, specs: PyTree, mesh: Mesh | None) -> PyTree:
 
 
 def named(specs: PyTree, mesh: Mesh) -> PyTree:
-    """`PartitionSpec`s on a mesh."""
+    """`PartitionSpec`s as shardings on a mesh."""
     is_spec = lambda x: isinstance(x, P)  # noqa: E731
     return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
 
 
 def check_even(sizes: dict[str, int], mesh: Mesh | None) -> None:
-    """Refuses sizes that the devices cannot share evenly.
+    """Checks that the devices of a mesh can share sizes evenly.
+
+    Args:
+      sizes: by name.
+      mesh: the devices; None: nothing is checked.
 
     Raises:
       ValueError: names the size.

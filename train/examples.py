@@ -1,4 +1,4 @@
-"""What a search teaches: a public belief state with targets for values and policy."""
+"""Training examples: public belief states with targets for values and policies."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from jaxgames.core import record
 
 @record
 class Example:
-    """One belief state, or a batch of them on a leading axis; F features, N rows, A actions."""
+    """A public belief state with targets, or a batch of them; F features, N rows, A actions."""
 
     features: Array  # [F] of the public state
     reach: Array  # [2, N] own reaches
-    mass: Array  # [2, N] compatible opponent reach of each row, 0 in rows that are not there
-    rows: Array  # [2, N] bool which rows are there
+    mass: Array  # [2, N] compatible opponent reach of each row, 0 in rows that do not exist
+    rows: Array  # [2, N] bool rows that exist
     legal: Array  # [A, N] bool legal actions of the actor's rows
-    values: Array  # [2, N] counterfactual values to learn
-    policy: Array  # [A, N] policy of the actor to learn
-    value_weight: Array  # [] how much the values count; 0: not at all
-    policy_weight: Array  # []
+    values: Array  # [2, N] target of counterfactual values
+    policy: Array  # [A, N] target of the actor's policy
+    value_weight: Array  # [] of the values in the loss
+    policy_weight: Array  # [] of the policy in the loss
 
 
 def make_example(
@@ -34,9 +34,17 @@ def make_example(
     value_weight: Float[Array, ""] | float = 1.0,
     policy_weight: Float[Array, ""] | float = 1.0,
 ) -> Example:
-    """What a search at `state` with own reaches `reach` found: `values` and the actor's `policy`.
+    """The example of a search.
 
-    What they say of rows that are not there and of illegal actions is dropped.
+    Args:
+      game: any belief-level game.
+      state: the public state that was searched.
+      reach: own reaches `[2, N]` of both players there.
+      values: counterfactual values `[2, N]` by the search; those of rows that do not exist are
+        dropped.
+      policy: of the actor `[A, N]` by the search; that of illegal actions is dropped.
+      value_weight: of the values in the loss.
+      policy_weight: of the policy in the loss.
     """
     rows, legal = game.rows(state), game.legal(state)
     mass = jnp.stack([game.compatible(state, player, reach[1 - player]) for player in range(2)])
@@ -54,7 +62,7 @@ def make_example(
 
 
 def blank_example(game: BeliefGame, dtype: str = "float32") -> Example:
-    """An example of nothing: the shapes of what a game teaches."""
+    """An example of weight 0, which has the shapes of a game's examples."""
     reach = jnp.zeros((2, game.num_rows), dtype)
     policy = jnp.zeros((game.num_actions, game.num_rows), dtype)
     return make_example(

@@ -1,4 +1,4 @@
-"""Supervised learning of value-and-policy networks (Student of Games; Schmid et al. 2023).
+"""Supervised learning of value-and-policy networks from a replay buffer (Schmid et al. 2023).
 
 A learner holds the parameters and the state of the optimizer:
 
@@ -7,8 +7,8 @@ A learner holds the parameters and the state of the optimizer:
     >>> from flax import nnx
     >>> from jaxgames.beliefs import belief_table
     >>> from train.learner import LearnerSettings, new_learner
-    >>> network = nets.new_cvpn(belief_table(jaxgames.make("kuhn_poker")), seed=0, width=8)
-    >>> graph, params = nnx.split(network)
+    >>> game = belief_table(jaxgames.make("kuhn_poker"))
+    >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=8))
     >>> learner = new_learner(params, LearnerSettings(batch_size=8, capacity=64))
 
 `update` makes one gradient step on a batch that `train.replay.sample` draws; `learn` makes many.
@@ -40,7 +40,10 @@ MOMENTUM = 0.9  # of "sgd"; the paper does not give it
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LearnerSettings:
-    """How to learn; update t has the rate `learning_rate * decay_rate**(t / decay_steps)`."""
+    """How to learn. Update t has the learning rate `learning_rate * decay_rate**(t / decay_steps)`.
+
+    Static under `jit`.
+    """
 
     optimizer: str = "adam"
     learning_rate: float = 1e-4
@@ -51,8 +54,8 @@ class LearnerSettings:
     max_uses: int | float = 10  # gradient updates per example
     value_weight: float = 1.0
     policy_weight: float = 0.01
-    max_gradient_norm: float | None = None  # longer gradients are shortened to it
-    l2: float = 0.0  # what the gradient has of the parameters themselves: L2 regularisation
+    max_gradient_norm: float | None = None  # longer gradients are scaled down to it; None: never
+    l2: float = 0.0  # L2 regularisation: this share of the parameters is added to the gradient
 
     def __post_init__(self):
         if self.optimizer not in OPTIMIZERS:
@@ -114,14 +117,19 @@ class Learner:
 
 @record
 class Report:
-    """What one update saw, by the names in `CHECKED`: the losses and the gradient's norm."""
+    """The losses and the gradient's norm of one update, by the names in `CHECKED`."""
 
     losses: dict  # name -> []
-    finite: dict  # name -> [] bool; if any is False, the update was not made
+    finite: dict  # name -> [] bool; if any is False, the update was refused
 
 
 def new_learner(params: PyTree, settings: LearnerSettings) -> Learner:
-    """A learner that starts from these parameters."""
+    """A learner before its first update.
+
+    Args:
+      params: of the network, from `nnx.split`.
+      settings: how to learn.
+    """
     state = optimizer(settings).init(params)
     return Learner(params=params, optimizer_state=state, step=jnp.int32(0))
 
@@ -134,10 +142,18 @@ def update(
     *,
     loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
 ) -> tuple[Learner, Report]:
-    """One gradient step on `batch` (fields [B, ...]); `graph` and `settings` are static.
+    """Makes one gradient update.
 
-    `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts. The
-    learner stays as it is if anything in the step is not finite, or if all weights are 0.
+    Args:
+      graph: of the network, from `nnx.split`. Static.
+      learner: before the update.
+      batch: examples (fields `[B, ...]`).
+      settings: how to learn. Static.
+      loss: `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts.
+
+    Returns:
+      The learner and a report. The learner is unchanged if a loss or the gradient is not finite, or
+      if all weights of the examples are 0.
     """
 
     def objective(params):
@@ -145,8 +161,8 @@ def update(
         return loss(network, batch, settings.value_weight, settings.policy_weight)
 
     (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(learner.params)
-    found = dict(parts, total=total, gradient=optax.tree.norm(gradient))
-    finite = {name: jnp.isfinite(value) for name, value in found.items()}
+    values = dict(parts, total=total, gradient=optax.tree.norm(gradient))
+    finite = {name: jnp.isfinite(value) for name, value in values.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
         rule = optimizer(settings)
         change, state = rule.update(gradient, learner.optimizer_state, learner.params)
@@ -155,10 +171,10 @@ def update(
         optimizer_state=state,
         step=learner.step + 1,
     )
-    some = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
-    moves = some & jnp.all(jnp.stack(list(finite.values())))
-    learner = jax.tree.map(lambda new, old: jnp.where(moves, new, old), after, learner)
-    return learner, Report(losses=found, finite=finite)
+    weighted = jnp.any((batch.value_weight != 0) | (batch.policy_weight != 0))
+    accepted = weighted & jnp.all(jnp.stack(list(finite.values())))
+    learner = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), after, learner)
+    return learner, Report(losses=values, finite=finite)
 
 
 def learn(
@@ -172,10 +188,24 @@ def learn(
     mesh: Mesh | None = None,
     loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
 ) -> tuple[Learner, Replay, dict[str, Array]]:
-    """So many updates on what is drawn from the buffer, and losses: those of the last, or of the
-    first that could not be made. `key` is consumed."""
+    """Makes several updates on examples drawn from the replay buffer.
 
-    def one(carry, key):
+    Args:
+      graph: of the network, from `nnx.split`. Static.
+      key: consumed.
+      learner: before the updates.
+      buffer: the replay buffer.
+      settings: how to learn. Static.
+      updates: how many to make. Static.
+      mesh: the devices that share a batch; None: one.
+      loss: as for `update`.
+
+    Returns:
+      The learner, the buffer with the uses of its examples counted, and the losses of the last
+      update, or of the first that was refused.
+    """
+
+    def step(carry, key):
         learner, buffer = carry
         buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
         batch = data_sharding.split(batch, mesh)
@@ -183,29 +213,30 @@ def learn(
         return (learner, buffer), report
 
     keys = jax.random.split(key, updates)
-    (learner, buffer), report = jax.lax.scan(one, (learner, buffer), keys)
+    (learner, buffer), report = jax.lax.scan(step, (learner, buffer), keys)
     refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
     return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
 
 
 def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
-    """Stops a loop outside `jit` at an update that could not be made.
+    """Raises an error if an update was refused; to be called outside of `jit`.
 
-    `losses` are those of a `Report`, or the metrics of a training step.
+    Args:
+      losses: those of a `Report`, or the metrics of a training step.
+      step: the number of the training step, for the message.
 
     Raises:
       FloatingPointError: names the step and what was not finite.
     """
-    found = jax.device_get({name: losses[name] for name in CHECKED})
-    wrong = [name for name in CHECKED if not np.isfinite(found[name])]
+    values = jax.device_get({name: losses[name] for name in CHECKED})
+    wrong = [name for name in CHECKED if not np.isfinite(values[name])]
     if wrong:
         raise FloatingPointError(f"step {step}: not finite: {', '.join(wrong)}")
 
 
 def optimizer(settings: LearnerSettings) -> optax.GradientTransformation:
-    """Regularisation and clipping, if asked for, and then the optimiser with its decaying learning
-    rate."""
+    """The optimiser with its decaying learning rate, after clipping and L2 regularisation."""
     rate = learning_rate(settings)
     rule = optax.adam(rate) if settings.optimizer == "adam" else optax.sgd(rate, momentum=MOMENTUM)
     if settings.max_gradient_norm is not None:
@@ -216,7 +247,7 @@ def optimizer(settings: LearnerSettings) -> optax.GradientTransformation:
 
 
 def learning_rate(settings: LearnerSettings) -> optax.Schedule:
-    """Learning rate by the number of updates made."""
+    """The learning rate by the number of updates made."""
     return optax.exponential_decay(
         settings.learning_rate, settings.decay_steps, settings.decay_rate
     )

@@ -33,10 +33,17 @@ def loss(
     value_weight: Float[Array, ""] | float,
     policy_weight: Float[Array, ""] | float,
 ) -> tuple[Float[Array, ""], dict[str, Float[Array, ""]]]:
-    """The weighted sum, and its parts "values" and "policy" before they are weighted.
+    """The loss of a batch of examples.
 
-    Each part is the mean over the examples of `batch` (fields [B, ...]) by their own weights;
-    examples of weight 0 do not matter.
+    Args:
+      network: maps features `[B, F]` and ranges `[B, 2, N]` to values and policy logits.
+      batch: examples (fields `[B, ...]`).
+      value_weight: w_v.
+      policy_weight: w_p.
+
+    Returns:
+      The weighted sum, and its parts "values" and "policy" before they are weighted. Each part is
+      the mean over the examples by their own weights; examples of weight 0 do not count.
     """
     values, logits = network(batch.features, jax.vmap(normalised)(batch.reach))
     parts = {
@@ -47,23 +54,22 @@ def loss(
 
 
 def value_loss(values: Float[Array, "2 N"], example: Example) -> Float[Array, ""]:
-    """Huber loss per unit of compatible reach, the mean over the rows that have any."""
-    unreached = example.mass < jnp.finfo(values.dtype).tiny  # False for NaN, which shall be seen
+    """The Huber loss of values per unit of compatible reach, the mean over rows that have any."""
+    unreached = example.mass < jnp.finfo(values.dtype).tiny  # False for NaN, to stay visible
     counted = example.rows & ~unreached & (example.value_weight != 0)
     target = jnp.where(counted, example.values, 0) / jnp.where(counted, example.mass, 1)
-    found = optax.huber_loss(jnp.where(counted, values, 0), target)
-    return jnp.sum(found) / jnp.maximum(jnp.sum(counted, dtype=values.dtype), 1)
+    losses = optax.huber_loss(jnp.where(counted, values, 0), target)
+    return jnp.sum(losses) / jnp.maximum(jnp.sum(counted, dtype=values.dtype), 1)
 
 
 def policy_loss(logits: Float[Array, "A N"], example: Example) -> Float[Array, ""]:
-    """KL divergence of the prediction from the target, the sum over the actor's rows."""
+    """The KL divergence of the target from the prediction, summed over the actor's rows."""
     legal = example.legal & (example.policy_weight != 0)
     target = jnp.where(legal, example.policy, 0)
-    certain = target == 0  # no probability, no divergence
-    log_target = jnp.log(jnp.where(certain, 1, target))
+    log_target = jnp.log(jnp.where(target == 0, 1, target))  # 0 log 0 = 0
     return jnp.sum(target * (log_target - masked_log_softmax(logits, legal)))
 
 
-def _mean(found, weights):
+def _mean(losses, weights):
     total = jnp.sum(weights)
-    return jnp.sum(found * weights) / jnp.where(total == 0, 1, total)
+    return jnp.sum(losses * weights) / jnp.where(total == 0, 1, total)

@@ -1,4 +1,4 @@
-"""Numbers of a run by step, for people and programs: JSON lines and TensorBoard."""
+"""Metrics of a run by step, as JSON lines and for TensorBoard."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsWriter:
-    """Writes one line per step to `metrics.jsonl`, at once, and the same to TensorBoard's events.
+    """Writes one line per step to `metrics.jsonl`, and the same metrics to TensorBoard's events.
 
-    `step` is where a run goes on: what an earlier, interrupted one wrote from there on is dropped.
-    Of several processes the first writes (`jax.process_index() == 0`).
+    Of several processes only the first should write (`jax.process_index() == 0`).
+
+    Args:
+      folder: of the run.
+      step: the step at which the run goes on; lines that an interrupted run wrote for this or later
+        steps are dropped.
     """
 
     def __init__(self, folder: Path | str, *, step: int = 0):
-        import tensorboardX  # takes a while
+        import tensorboardX  # slow to import
 
         path = Path(folder) / METRICS_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +35,7 @@ class MetricsWriter:
         self._board = tensorboardX.SummaryWriter(str(folder), purge_step=step, flush_secs=10)
 
     def write(self, step: int, metrics: Mapping[str, Array | float]) -> None:
-        """Numbers of one step; what is not finite is null in JSON."""
+        """Writes the metrics of one step; numbers that are not finite are null in JSON."""
         values = {name: float(value) for name, value in jax.device_get(dict(metrics)).items()}
         known = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"step": step, **known}) + "\n")
@@ -40,7 +44,7 @@ class MetricsWriter:
             self._board.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """Flushes and closes both."""
+        """Flushes and closes both files."""
         self._file.close()
         self._board.close()
 
@@ -52,6 +56,6 @@ class MetricsWriter:
 
 
 def _lines(path):
-    """Lines written to the end; a killed run may have left half of one."""
+    """The complete lines of a file; a killed run may have left half a line."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]

@@ -1,13 +1,14 @@
-"""The paper's settings by game (Student of Games, Table S2): how to play and what to learn.
+"""The settings of Student of Games by game (Schmid et al. 2023, Table S2).
 
-The table does not give the search, nor how many games and queries go side by side.
+The table has the settings of self-play and of the learner, but not those of the search, nor the
+numbers of games and queries that run side by side.
 """
 
 from __future__ import annotations
 
 import dataclasses
 
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
@@ -41,10 +42,18 @@ def paper_settings(
     updates: int,
     learner: LearnerSettings | None = None,
 ) -> StudentOfGamesSettings:
-    """Settings of the paper: "chess", "go", "scotland_yard" or "holdem".
+    """The paper's settings of training.
 
-    `search` evaluates with a `NetworkEvaluator`, whose prior gets the paper's temperature.
-    `learner` instead of the paper's: replay buffers of 50 million examples are large.
+    Args:
+      name: "chess", "go", "scotland_yard" or "holdem".
+      search: its evaluator is a `CvpnEvaluator`, whose prior gets the paper's temperature.
+      episodes: games side by side.
+      solves: the most queries that are solved in a step.
+      updates: gradient updates in a step.
+      learner: in place of the paper's learner, whose replay buffers have up to 50 million examples.
+
+    Returns:
+      The settings.
 
     Raises:
       ValueError: unknown name.

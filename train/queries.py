@@ -1,7 +1,8 @@
-"""Network queries of searches, and what solving them teaches (Student of Games, Algorithm 2).
+"""Network queries of searches, their queue, and the examples that their solutions give.
 
-A search asks the network for the value of its leaves. Some of these questions are kept in a queue,
-solved by a search of their own with both ranges fixed, and become examples.
+A search asks the network for the values of its leaves. Some of these queries are kept in a queue,
+solved by a search of their own with both ranges fixed, and become examples (Schmid et al. 2023,
+Algorithm 2).
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Key
 
-from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from jaxgames.core import TERMINAL, record
-from solvers.search import growing_tree_cfr
-from solvers.search.growing_tree_cfr import Search
-from solvers.search.search_tree import LEAF, child_at, columns
+from jaxgames.core import record
+from solvers.search.readouts import average_policy, average_values, leaf_queries
+from solvers.search.search_state import Search
 from train.examples import Example, make_example
 
 
@@ -29,15 +28,19 @@ class Query:
 
 @record
 class Queue:
-    """First in, first out; a full queue forgets the oldest."""
+    """A first-in, first-out queue of C places; when it is full, the oldest query is dropped."""
 
     queries: Query  # [C, ...]
-    first: Array  # [] int32 place of the oldest
-    size: Array  # [] int32
+    first: Array  # [] int32 place of the oldest query
+    size: Array  # [] int32 number of queries
 
 
 def new_queue(query_like: Query, capacity: int) -> Queue:
-    """An empty queue for unbatched queries like this one.
+    """An empty queue.
+
+    Args:
+      query_like: an unbatched query with the right shapes.
+      capacity: the number of places.
 
     Raises:
       ValueError: `capacity` is below 1.
@@ -52,7 +55,12 @@ def new_queue(query_like: Query, capacity: int) -> Queue:
 
 
 def push(queue: Queue, batch: Query, mask: Bool[Array, " B"]) -> Queue:
-    """Appends those of `batch` (fields [B, ...]) that `mask` names.
+    """The queue with some queries appended.
+
+    Args:
+      queue: at least as large as the batch.
+      batch: queries (fields `[B, ...]`).
+      mask: which of them to append `[B]`.
 
     Raises:
       ValueError: the batch is larger than the queue.
@@ -69,54 +77,44 @@ def push(queue: Queue, batch: Query, mask: Bool[Array, " B"]) -> Queue:
 
 
 def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
-    """Takes the `count` oldest; the mask is False where the queue had no more."""
+    """Takes the oldest queries out of the queue.
+
+    Args:
+      queue: to take from.
+      count: B, how many to take.
+
+    Returns:
+      The queue without them, the queries (fields `[B, ...]`), and a mask `[B]` that is False where
+      the queue had no more.
+    """
     capacity = queue.queries.reach.shape[0]
     number = jnp.arange(count, dtype=jnp.int32)
-    there = number < queue.size
-    taken = jnp.sum(there, dtype=jnp.int32)
+    exists = number < queue.size
+    taken = jnp.sum(exists, dtype=jnp.int32)
     batch = jax.tree.map(lambda x: x[(queue.first + number) % capacity], queue.queries)
     first = (queue.first + taken) % capacity
-    return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, there
+    return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, exists
 
 
-def pick(
+def sample_queries(
     game: BeliefGame, search: Search, key: Key[Array, ""], *, count: int
 ) -> tuple[Query, Bool[Array, " C"]]:
-    """Some of the network's queries in a search (fields [C, ...]), and which are there.
+    """A random sample of a search's queries; see `solvers.search.readouts.leaf_queries`.
 
-    `count` different slots are drawn, the longer they were leaves the likelier, and asked about at
-    the beliefs of the search's last policies. `key` is consumed. (The paper logs queries as they
-    come; here none has to be stored.)
+    Args:
+      game: of the search.
+      search: a finished search.
+      key: consumed.
+      count: C, how many to draw.
+
+    Returns:
+      Queries (fields `[C, ...]`), and a mask `[C]` of those that exist.
     """
-    tree, slots = search.tree, game.num_children
-    number = jnp.arange(len(tree.parent), dtype=jnp.int32)
-    node = tree.node.reshape(-1, slots)
-    end = jnp.where(node == LEAF, tree.count, node)
-    age = jnp.where((number < tree.count)[:, None], end - number[:, None], 0)
-    mask = jax.vmap(game.child_mask)(tree.state)
-    if tree.added is not None:
-        mask = tree.added.reshape(mask.shape)
-    actor = jax.vmap(jax.vmap(game.actor))(tree.children)
-    weight = jnp.where(mask & (actor != TERMINAL), age, 0).reshape(-1)
-    noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
-    score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
-    _, drawn = jax.lax.top_k(jnp.where(weight > 0, score, -jnp.inf), count)
-
-    def one(slot):
-        node, child = slot // slots, slot % slots
-        here, policy = (
-            columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
-        )
-        reach = game.down(at(tree.state, node), child, here, policy)
-        if game.num_rows == 1:
-            reach = jnp.ones_like(reach)  # which the search asked at
-        possible = jnp.all(jnp.any(reach > 0, axis=1))  # or there is nothing to learn
-        return Query(state=child_at(tree, slot), reach=reach), possible & (weight[slot] > 0)
-
-    return jax.vmap(one)(drawn.astype(jnp.int32))
+    state, reach, exists = leaf_queries(game, search, key, count=count)
+    return Query(state=state, reach=reach), exists
 
 
-def answer(game: BeliefGame, query: Query, found: Search) -> Example:
-    """What the search of a query's problem teaches: its average values and average policy."""
-    values, policy = growing_tree_cfr.average_values(found), growing_tree_cfr.average_policy(found)
+def solved_example(game: BeliefGame, query: Query, search: Search) -> Example:
+    """The example of a solved query: the average values and policy of its search."""
+    values, policy = average_values(search), average_policy(search)
     return make_example(game, query.state, query.reach, values, policy)

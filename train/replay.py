@@ -1,7 +1,7 @@
-"""A replay buffer: the latest examples, each for a limited number of gradient updates.
+"""A replay buffer: the latest examples, each used in a limited number of gradient updates.
 
-Pure functions on one record of arrays: they work in `jit`, `scan` and `vmap`. Examples are records
-of any kind with the fields `value_weight` and `policy_weight`.
+The functions are pure and work on one record of arrays, so they may be used in `jit`, `scan` and
+`vmap`. Examples are records of any kind with the fields `value_weight` and `policy_weight`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ class Replay:
     """A ring of `capacity` slots, filled from slot 0 on."""
 
     examples: Any  # fields [capacity, ...]
-    uses: Array  # [capacity] int32 how often each was drawn since it was added
-    size: Array  # [] int32 slots filled
-    next: Array  # [] int32 slot that is written next: the oldest, once all are filled
+    uses: Array  # [capacity] int32 how often each example was drawn since it was added
+    size: Array  # [] int32 number of slots that are filled
+    next: Array  # [] int32 the slot that is written next; when all are filled, the oldest
 
 
 def new_replay(example_like: Any, capacity: int) -> Replay:
-    """An empty buffer for unbatched examples like this one (arrays, or `jax.eval_shape` of it).
+    """An empty buffer.
+
+    Args:
+      example_like: an unbatched example with the right shapes, or `jax.eval_shape` of one.
+      capacity: number of slots.
 
     Raises:
       ValueError: `capacity` is below 1.
@@ -46,9 +50,13 @@ def new_replay(example_like: Any, capacity: int) -> Replay:
 
 
 def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
-    """Adds those examples of `batch` (fields [B, ...]) that `mask` names, over the oldest.
+    """The buffer with some examples added in place of the oldest.
 
-    They count as added one after the other: of more than `capacity`, the last ones stay.
+    Args:
+      replay: the buffer.
+      batch: examples (fields `[B, ...]`).
+      mask: which of them to add `[B]`. They are added one after the other, so that of more than the
+        capacity the last ones stay.
     """
     capacity = replay.uses.shape[0]
     count = jnp.sum(mask, dtype=jnp.int32)
@@ -68,12 +76,21 @@ def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
 def sample(
     replay: Replay, key: Key[Array, ""], batch_size: int, max_uses: int | float
 ) -> tuple[Replay, Any, Float[Array, " B"]]:
-    """Draws different examples, uniformly among those used fewer than `max_uses` times.
+    """Draws different examples, uniformly among those that were used fewer than `max_uses` times.
 
-    Returns the buffer with these uses counted, the examples and their weights: 1, or 0 where
-    nothing was left to draw. The examples' own weights are 0 there too, so `losses.loss` leaves
-    them out. A fraction is shared out: with `max_uses=0.2` one slot in five may be used, once.
-    `key` is consumed. The time grows with the capacity, not only with `batch_size`.
+    The time grows with the capacity, not only with `batch_size`.
+
+    Args:
+      replay: the buffer.
+      key: consumed.
+      batch_size: B, how many to draw.
+      max_uses: how often an example may be used, on average over the slots: with 0.2, one slot in
+        five may be used once.
+
+    Returns:
+      The buffer with these uses counted, the examples (fields `[B, ...]`), and weights `[B]`: 1, or
+      0 where no example was left. The examples' own weights are 0 there too, so that the loss does
+      not count them.
 
     Raises:
       ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
@@ -95,9 +112,10 @@ def sample(
 
 
 def _lots(key, count):
-    """Positive numbers in random order: 30 random bits each, so that ties are rare.
+    """Positive random numbers `[count]`, of 30 random bits each, so that ties are rare.
 
-    As float32, though not uniform, because XLA:CPU selects integers 80 times more slowly.
+    They are float32, though not uniformly distributed, because XLA:CPU selects the largest integers
+    80 times more slowly.
     """
     bits = jax.random.bits(key, (count,), jnp.uint32) >> 2
     smallest = jnp.uint32(0x00800000)  # normal number
@@ -105,7 +123,7 @@ def _lots(key, count):
 
 
 def allowed_uses(slot: Int[Array, " C"], max_uses: int | float) -> Int[Array, " C"]:
-    """Whole numbers of uses of the slots that are `max_uses` on average, as even as can be."""
+    """Whole numbers of uses by slot `[C]`, which are `max_uses` on average and spread evenly."""
     share = uses_share(max_uses)
     below = share.denominator
     whole, rest = divmod(share.numerator, below)

@@ -1,7 +1,8 @@
-"""Sound self-play (Student of Games, Algorithm 2): one game of one searching agent.
+"""Sound self-play (Schmid et al. 2023, Algorithm 2): one game of one searching agent.
 
-An episode follows a world state, the rows of both players, through a game, and one agent, the
-re-solver of all its searches. That agent's searches move for both players and carry the beliefs.
+An episode follows a world state (a row of either player) through a game, and the chain of searches
+of one agent, their re-solver. These searches choose the moves of both players and provide the
+beliefs.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from solvers.search import continual_resolving, growing_tree_cfr
-from solvers.search.growing_tree_cfr import NO_STEP, Problem, Search
-from solvers.search.search_tree import choose, columns, uniform
+from solvers.search import continual_resolving
+from solvers.search.expansion_phase import sample, sample_pair
+from solvers.search.readouts import average_policy, expected_payoff, last_reach, target_state
+from solvers.search.search_state import NO_STEP, Problem, Search
+from solvers.search.search_tree import choose, uniform
 from train.examples import Example, blank_example, make_example
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SelfPlaySettings:
-    """How episodes go; in brackets the names of the paper. Static under `jit`."""
+    """How episodes are played; in brackets the names of the paper. Static under `jit`."""
 
-    exploration: float = 0.1  # share of uniform moves [epsilon]
+    exploration: float = 0.1  # share of uniformly random moves [epsilon]
     outcome_targets: float = 0.0  # share of examples with the outcome as value target [p_td1]
-    resign_below: float | None = None  # payoff of the player to move [resign_threshold]
-    never_resign: float = 0.2  # share of games that go on nevertheless [p_no_resign]
-    greedy_after: int | None = None  # moves; from then on the likeliest [moves_greedy_after]
-    max_moves: int | None = None  # longer games are cut off and count as drawn [moves_max]
+    # the actor resigns when it expects a lower payoff [resign_threshold]
+    resign_below: float | None = None
+    never_resign: float = 0.2  # share of games without resignation [p_no_resign]
+    # after so many moves the most probable action is played [moves_greedy_after]
+    greedy_after: int | None = None
+    max_moves: int | None = None  # longer games are stopped and count as drawn [moves_max]
 
     def __post_init__(self):
         for name in ("exploration", "outcome_targets", "never_resign"):
@@ -42,34 +47,44 @@ class SelfPlaySettings:
                 raise ValueError(f"{name}={value} must be at least {least}")
 
     def longest(self, game: BeliefGame) -> int:
-        """Moves of the longest episode."""
+        """The number of moves of the longest episode."""
         return game.max_depth if self.max_moves is None else min(game.max_depth, self.max_moves)
 
 
 @record
 class Episode:
-    """Where a game stands."""
+    """The state of one game of self-play."""
 
     problem: Problem  # of the next search
-    played: Array  # [2, N] own reaches where it acts, by the policies searched so far
-    resolver: Array  # [] int32 whose agent is followed
-    rows: Array  # [2] int32 the world state where it acts: both players' information states
+    played: Array  # [2, N] own reaches where it acts, by the policies of the searches so far
+    resolver: Array  # [] int32 the player whose agent searches
+    rows: Array  # [2] int32 the world state where it acts
     moves: Array  # [] int32 made so far
     may_resign: Array  # [] bool
-    waiting: Example | None  # [T, ...] of the moves so far, if any may learn from the outcome
+    waiting: Example | None  # [T, ...] of the moves so far, if some targets are outcomes
 
 
 def new_episode(
     game: BeliefGame, key: Key[Array, ""], *, max_path: int, settings: SelfPlaySettings
 ) -> Episode:
-    """A game at its root, followed by one of the two agents; `key` is consumed."""
+    """A game at its root, with a random world state and a random re-solver.
+
+    Args:
+      game: any belief-level game.
+      key: consumed.
+      max_path: of the searches.
+      settings: of self-play.
+
+    Returns:
+      The episode; its problem is the first to be searched.
+    """
     agent_key, rows_key, resign_key = jax.random.split(key, 3)
     problem = continual_resolving.first_problem(game, max_path=max_path)
     return Episode(
         problem=problem,
         played=problem.reach,
         resolver=jax.random.bernoulli(agent_key).astype(jnp.int32),
-        rows=growing_tree_cfr.sample_pair(game, rows_key, problem.state, problem.reach),
+        rows=sample_pair(game, rows_key, problem.state, problem.reach),
         moves=jnp.int32(0),
         may_resign=~jax.random.bernoulli(resign_key, settings.never_resign),
         waiting=_no_examples(game, settings) if settings.outcome_targets else None,
@@ -85,25 +100,33 @@ def go_on(
     game: BeliefGame,
     key: Key[Array, ""],
     episode: Episode,
-    found: Search,
+    search: Search,
     *,
     settings: SelfPlaySettings,
     range_by_policies: bool = False,
 ) -> tuple[Episode, Example, Bool[Array, " T"]]:
-    """Moves on after `found`, the search of `episode.problem`; starts anew after the end.
-    `range_by_policies` is that of the searches' settings.
+    """Makes a move by a search; after the end of a game a new one begins.
 
-    Returns the examples that are ready too (fields [T, ...]), and which of them are there. They
-    have the searches' policies, and some the outcome of the game as value target: then they come
-    when it has ended, otherwise (T = 1) at once. `key` is consumed.
+    Args:
+      game: any belief-level game.
+      key: consumed.
+      episode: before the move.
+      search: of `episode.problem`.
+      settings: of self-play.
+      range_by_policies: that of the searches' settings.
+
+    Returns:
+      The episode after the move, the examples that are ready (fields `[T, ...]`), and a mask `[T]`
+      of those that exist. Their policy targets are the searches'. If some value targets are
+      outcomes, the examples of a game are ready when it has ended; otherwise (T = 1) at once.
     """
     move_key, coin_key, new_key = jax.random.split(key, 3)
     max_path = episode.problem.path.shape[0]
-    move = _move(game, move_key, found, episode, settings, max_path)
-    waiting, examples, there = _recorded(game, coin_key, found, episode, move, settings)
+    move = _move(game, move_key, search, episode, settings, max_path)
+    waiting, examples, exists = _recorded(game, coin_key, search, episode, move, settings)
     problem, played = continual_resolving.next_problem(
         game,
-        found,
+        search,
         episode.played,
         move.path,
         resolver=episode.resolver,
@@ -117,24 +140,24 @@ def go_on(
         waiting=waiting,
     )
     fresh = new_episode(game, new_key, max_path=max_path, settings=settings)
-    return choose(move.ended, fresh, later), examples, there
+    return choose(move.ended, fresh, later), examples, exists
 
 
 @record
 class _Move:
-    path: Array  # [L] int32 children from the searched state to where somebody acts again
-    state: PublicState  # there
-    rows: Array  # [2] int32 there
+    path: Array  # [L] int32 children from the searched state to the next one where a player acts
+    state: PublicState  # where the path ends
+    rows: Array  # [2] int32 the world state there
     resigned: Array  # [] bool
     ended: Array  # [] bool
 
 
-def _move(game, key, found, episode, settings, max_path):
-    """An action at the searched state, and what chance does then."""
+def _move(game, key, search, episode, settings, max_path):
+    """An action at the searched state, and the chance moves after it."""
     shape = max_path + 1, game.num_actions + game.num_children
-    noise = jax.random.gumbel(key, shape, found.tree.reach.dtype)
-    state, rows = at(found.tree.state, found.target), episode.rows
-    action = _action(game, noise[0, : game.num_actions], found, episode, settings)
+    noise = jax.random.gumbel(key, shape, search.tree.reach.dtype)
+    state, rows = target_state(search), episode.rows
+    action = _action(game, noise[0, : game.num_actions], search, episode, settings)
     path = []
     for step in range(max_path):
         moves = (step == 0) | (game.actor(state) < 0) & (game.actor(state) != TERMINAL)
@@ -142,55 +165,43 @@ def _move(game, key, found, episode, settings, max_path):
         children = game.children(state)
         possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
         weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
-        child = growing_tree_cfr.sample(
-            noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0)
-        )
+        child = sample(noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0))
         path.append(jnp.where(moves, child, NO_STEP))
         state = choose(moves, at(children, child), state)
         rows = jnp.where(moves, pairs[child], rows)
-    resigned = _resigns(game, found, episode, settings)
+    resigned = _resigns(game, search, episode, settings)
     over = (game.actor(state) == TERMINAL) | (episode.moves + 1 >= settings.longest(game))
     path = jnp.stack(path)
     return _Move(path=path, state=state, rows=rows, resigned=resigned, ended=over | resigned)
 
 
-def _action(game, noise, found, episode, settings):
-    """The search's policy in the world state's row, partly uniform; late in a game its mode."""
-    state, policy = at(found.tree.state, found.target), growing_tree_cfr.average_policy(found)
+def _action(game, noise, search, episode, settings):
+    """An action by the search's policy in the world state's row, mixed with the uniform policy;
+    late in a game the most probable one."""
+    state, policy = target_state(search), average_policy(search)
     share = settings.exploration
     policy = (1 - share) * policy + share * uniform(game, state, policy.dtype)
     weights = policy[:, episode.rows[jnp.maximum(game.actor(state), 0)]]
-    action = growing_tree_cfr.sample(noise, weights)
+    action = sample(noise, weights)
     if settings.greedy_after is None:
         return action
-    likeliest = jnp.argmax(weights).astype(jnp.int32)
-    return jnp.where(episode.moves >= settings.greedy_after, likeliest, action)
+    most_probable = jnp.argmax(weights).astype(jnp.int32)
+    return jnp.where(episode.moves >= settings.greedy_after, most_probable, action)
 
 
-def _resigns(game, found, episode, settings):
-    """Whether the player to move expects too little in the world state's row."""
+def _resigns(game, search, episode, settings):
+    """Whether the player to move resigns."""
     if settings.resign_below is None:
         return jnp.bool_(False)
-    expects = expected_payoff(game, found, episode.rows)
-    return episode.may_resign & (expects < settings.resign_below)
+    expected = expected_payoff(game, search, episode.rows)
+    return episode.may_resign & (expected < settings.resign_below)
 
 
-def expected_payoff(game: BeliefGame, found: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
-    """What a search expects the player to move to win, in the world state of these rows; 0 where
-    it holds that state impossible."""
-    tree, state = found.tree, at(found.tree.state, found.target)
-    actor = jnp.maximum(game.actor(state), 0)
-    values = columns(tree.slot_total, tree.parent[found.target], 1, game.num_rows)
-    reach = columns(tree.reach_total, found.target, 1, game.num_rows)  # of the same iterations
-    mass = game.compatible(state, actor, reach[1 - actor])[rows[actor]]
-    return jnp.where(mass > 0, values[actor, rows[actor]] / jnp.where(mass > 0, mass, 1), 0)
-
-
-def _recorded(game, key, found, episode, move, settings):
-    """The examples that wait for the outcome after this move, those that are ready, and which of
-    those are there."""
-    state, reach = at(found.tree.state, found.target), _searched_reach(game, found)
-    policy = growing_tree_cfr.average_policy(found)
+def _recorded(game, key, search, episode, move, settings):
+    """The examples that wait for the outcome after this move, those that are ready, and a mask of
+    the ready ones that exist."""
+    state, reach = target_state(search), last_reach(search)
+    policy = average_policy(search)
     example = make_example(game, state, reach, jnp.zeros_like(reach), policy, value_weight=0.0)
     if episode.waiting is None:
         return None, jax.tree.map(lambda x: x[None], example), jnp.ones(1, bool)
@@ -209,13 +220,9 @@ def _recorded(game, key, found, episode, move, settings):
 
 
 def outcome(game: BeliefGame, state: PublicState, rows: Int[Array, "2"]) -> Float[Array, "2"]:
-    """What the players have won in the world state of these rows; 0 before the end."""
+    """The payoffs `[2]` of both players in the world state of these rows; 0 before the end."""
     weight = game.weight(state, rows)
     known = jax.nn.one_hot(rows, game.num_rows, dtype=weight.dtype)
     worth = [game.terminal_values(state, p, known[1 - p])[rows[p]] for p in range(2)]
     ended = (game.actor(state) == TERMINAL) & (weight > 0)
     return jnp.where(ended, jnp.stack(worth) / jnp.where(ended, weight, 1), 0)
-
-
-def _searched_reach(game, found):
-    return columns(found.tree.reach, found.target, 1, game.num_rows)

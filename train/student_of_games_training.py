@@ -1,7 +1,9 @@
 """Training of a value-and-policy network by sound self-play, as one jitted step.
 
-A step plays one move in every episode, solves some queries, and makes some gradient updates. With a
-mesh (`train.data_sharding`) it is spread over devices; without, it is the same program on one.
+`init` starts a run, and `train_step` makes one step of it; `train.student_of_games` does both for a
+game by name. A step plays one move in every episode, solves some queries, and makes some gradient updates
+(Schmid et al. 2023, Algorithm 2). With a mesh (`train.data_sharding`) the same program runs on
+several devices.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
 from jaxgames.debug import checked
 from solvers.search import continual_resolving, growing_tree_cfr
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from solvers.value_checks import check_training
 from train import data_sharding, queries, replay, self_play
 from train.data_sharding import DATA
@@ -40,11 +42,11 @@ class StudentOfGamesSettings:
     learner: LearnerSettings
     self_play: SelfPlaySettings = _DEFAULT
     episodes: int  # games side by side
-    solves: int  # queries solved per step, at most
-    updates: int  # gradient updates per step
-    queries_per_search: float = 0.9  # q_search
-    queries_per_solve: float = 0.1  # q_recursive
-    queue_capacity: int = 4096
+    solves: int  # the most queries that are solved in a step
+    updates: int  # gradient updates in a step
+    queries_per_search: float = 0.9  # put into the queue for each move [q_search]
+    queries_per_solve: float = 0.1  # put into the queue for each solved query [q_recursive]
+    queue_capacity: int = 4096  # queries
 
     def __post_init__(self):
         for name in ("episodes", "solves", "updates"):
@@ -56,13 +58,13 @@ class StudentOfGamesSettings:
 
     @property
     def most_queries(self) -> int:
-        """Of one search."""
+        """The most queries that one search puts into the queue."""
         return max(1, math.ceil(self.queries_per_search), math.ceil(self.queries_per_solve))
 
 
 @record
 class StudentOfGamesTraining:
-    """Everything that a run remembers."""
+    """The state of a run."""
 
     learner: Learner
     replay: replay.Replay
@@ -72,7 +74,7 @@ class StudentOfGamesTraining:
     step: Array  # [] int32
 
 
-def new_student_of_games_training(
+def init(
     game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
@@ -80,7 +82,17 @@ def new_student_of_games_training(
     settings: StudentOfGamesSettings,
     mesh: Mesh | None = None,
 ) -> StudentOfGamesTraining:
-    """A run at its start; `params` are the network's, `key` is consumed.
+    """A run before its first step.
+
+    Args:
+      game: any belief-level game.
+      params: of the network, from `nnx.split`; they are copied.
+      key: consumed.
+      settings: how to train.
+      mesh: the devices to train on (`train.data_sharding`); None: one.
+
+    Returns:
+      The state that `train_step` takes.
 
     Raises:
       ValueError: the devices of `mesh` cannot share a size evenly.
@@ -89,11 +101,11 @@ def new_student_of_games_training(
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
     data_sharding.check_even(sizes | learner, mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
-    start = functools.partial(_start, settings=settings)
-    return jax.jit(start, out_shardings=layout)(game, params, key)
+    first = functools.partial(_first_state, settings=settings)
+    return jax.jit(first, out_shardings=layout)(game, params, key)
 
 
-# How a run lies on a mesh.
+# The axes along which a run is cut on a mesh.
 _LAYOUT = StudentOfGamesTraining(
     learner=P(),
     replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
@@ -104,7 +116,7 @@ _LAYOUT = StudentOfGamesTraining(
 )
 
 
-def _start(game, params, key, *, settings):
+def _first_state(game, params, key, *, settings):
     key, episode_key = jax.random.split(key)
     start = functools.partial(
         self_play.new_episode,
@@ -133,13 +145,24 @@ def train_step(
     settings: StudentOfGamesSettings,
     mesh: Mesh | None = None,
 ) -> tuple[StudentOfGamesTraining, dict[str, Array]]:
-    """One step, and its metrics: losses and counts. `state` is consumed: its memory is used again.
+    """Plays, solves queries and learns.
 
-    The losses are those of the last update, or of the first that could not be made because they are
-    not finite: `learner.require_finite(metrics, step)` then stops a run.
+    Args:
+      game: any belief-level game.
+      graph: of the network, from `nnx.split`. Static.
+      state: of the run; donated, so that it cannot be used again.
+      settings: how to train. Static.
+      mesh: the devices to train on. Static.
+
+    Returns:
+      The state after the step, and its metrics: the losses of the last update (or of the first that
+      was refused because they were not finite, at which `learner.require_finite(metrics, step)`
+      stops a run), the queries in the queue ("queue") and solved in this step ("solved"), and the
+      examples in the replay buffer ("replay").
     """
     key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
-    queue, asked, there = queries.pop(state.queue, settings.solves)
+    # 1. One search for every episode and every query that is taken from the queue.
+    queue, asked, present = queries.pop(state.queue, settings.solves)
     search = functools.partial(_search, settings=settings)
     played, solved = data_sharding.split_calls(search, mesh)(
         (game, state.learner.params),
@@ -152,10 +175,13 @@ def train_step(
             (jax.random.split(solve_key, settings.solves), asked),
         ),
     )
-    queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.asks)))
-    queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, solved.asks & there[:, None])))
-    buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.there)))
-    buffer = replay.add(buffer, solved.example, there)
+    # 2. Some of their queries join the queue, their examples the replay buffer.
+    queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.kept)))
+    kept = solved.kept & present[:, None]
+    queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, kept)))
+    buffer = replay.add(state.replay, *jax.tree.map(_flat, (played.examples, played.ready)))
+    buffer = replay.add(buffer, solved.example, present)
+    # 3. Gradient updates.
     learner, buffer, losses = learn(
         graph,
         learn_key,
@@ -173,7 +199,7 @@ def train_step(
         key=key,
         step=state.step + 1,
     )
-    counts = {"queue": queue.size, "solved": jnp.sum(there), "replay": buffer.size}
+    counts = {"queue": queue.size, "solved": jnp.sum(present), "replay": buffer.size}
     return data_sharding.constrain(after, _LAYOUT, mesh), losses | counts
 
 
@@ -181,20 +207,20 @@ def train_step(
 class _Played:
     episodes: self_play.Episode  # [B, ...]
     examples: Example  # [B, T, ...]
-    there: Array  # [B, T] bool which examples are there
-    query: queries.Query  # [B, C, ...] some of what the network was asked
-    asks: Array  # [B, C] bool which of it is to be solved
+    ready: Array  # [B, T] bool examples that exist
+    query: queries.Query  # [B, C, ...] some queries of the searches
+    kept: Array  # [B, C] bool queries that join the queue
 
 
 @record
 class _Solved:
     example: Example  # [S, ...]
     query: queries.Query  # [S, C, ...]
-    asks: Array  # [S, C] bool
+    kept: Array  # [S, C] bool
 
 
 def _search(shared, batch, *, settings):
-    """One search for every episode and every query, all side by side, and what follows."""
+    """One search for every episode and every query, side by side, with moves and examples."""
     game, params = shared
     (play_keys, move_keys, episodes), (solve_keys, asked) = batch
     fixed = functools.partial(continual_resolving.fixed_problem, max_path=settings.search.max_path)
@@ -204,27 +230,27 @@ def _search(shared, batch, *, settings):
     share = jnp.array([settings.queries_per_search, settings.queries_per_solve]) / most
     share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))
 
-    def one(key, problem, share):
-        search_key, pick_key, coin_key = jax.random.split(key, 3)
-        found = growing_tree_cfr.search(
+    def search_one(key, problem, share):
+        search_key, query_key, coin_key = jax.random.split(key, 3)
+        search = growing_tree_cfr.search(
             game, params, search_key, problem=problem, settings=settings.search
         )
-        query, there = queries.pick(game, found, pick_key, count=most)
-        return found, query, there & jax.random.bernoulli(coin_key, share, (most,))
+        query, exists = queries.sample_queries(game, search, query_key, count=most)
+        return search, query, exists & jax.random.bernoulli(coin_key, share, (most,))
 
-    every = jax.vmap(one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
-    searches, query, asks = jax.tree.map(lambda x: x[: len(play_keys)], every)
+    every = jax.vmap(search_one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
+    searches, query, kept = jax.tree.map(lambda x: x[: len(play_keys)], every)
     go_on = functools.partial(
         self_play.go_on,
         game,
         settings=settings.self_play,
         range_by_policies=settings.search.range_by_policies,
     )
-    episodes, examples, there = jax.vmap(go_on)(move_keys, episodes, searches)
-    played = _Played(episodes=episodes, examples=examples, there=there, query=query, asks=asks)
-    searches, query, asks = jax.tree.map(lambda x: x[len(play_keys) :], every)
-    example = jax.vmap(functools.partial(queries.answer, game))(asked, searches)
-    return played, _Solved(example=example, query=query, asks=asks)
+    episodes, examples, ready = jax.vmap(go_on)(move_keys, episodes, searches)
+    played = _Played(episodes=episodes, examples=examples, ready=ready, query=query, kept=kept)
+    searches, query, kept = jax.tree.map(lambda x: x[len(play_keys) :], every)
+    example = jax.vmap(functools.partial(queries.solved_example, game))(asked, searches)
+    return played, _Solved(example=example, query=query, kept=kept)
 
 
 def _joined(first, second):

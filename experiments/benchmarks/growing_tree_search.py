@@ -14,8 +14,8 @@ from experiments.benchmarks.measurements import Clock, sample_searches, seconds_
 from experiments.benchmarks.network_floor import layers, matrix_rate, operations
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search import growing_tree_cfr
-from solvers.search.growing_tree_cfr import GrowingTreeCfr, Search
+from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
+from solvers.search.search_state import GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK
 from train.data_sharding import data_mesh, split_calls
 
@@ -49,11 +49,11 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     )
     report(
         samples=samples,
-        answer=np.asarray(jax.vmap(growing_tree_cfr.average_policy)(searches)).tolist(),
+        answer=np.asarray(jax.vmap(readouts.average_policy)(searches)).tolist(),
     )
     if task.mate is not None:
         position = before_mate(task, setting.game)
-        policies = jax.vmap(growing_tree_cfr.average_policy)(run(*arguments_of(position, 0)))
+        policies = jax.vmap(readouts.average_policy)(run(*arguments_of(position, 0)))
         report(move=int(jnp.argmax(jnp.sum(policies, axis=(0, 2)))))
     if job["pieces"]:
         report(**network_calls(setting, searches))
@@ -197,7 +197,7 @@ def _network(setting, middle, *, seconds):
 
 
 def _check_equal(*searches):
-    policy, expected = (jax.vmap(growing_tree_cfr.average_policy)(search) for search in searches)
+    policy, expected = (jax.vmap(readouts.average_policy)(search) for search in searches)
     if not np.allclose(policy, expected, rtol=1e-3, atol=1e-4):
         worst = np.abs(np.asarray(policy) - np.asarray(expected)).max()
         raise ValueError(f"the parts of the search give other policies than the search: {worst:g}")
@@ -216,7 +216,7 @@ def _parts(game, params, keys, states, phases, number, iterations, simulations, 
     `iterations` of CFR and then `simulations`."""
 
     def iterate_search(state):
-        return growing_tree_cfr.iterate(game, params, state, settings=settings)
+        return regret_phase.iterate(game, params, state, settings=settings)
 
     def iterate(_, states):
         return jax.vmap(iterate_search)(states)
@@ -225,7 +225,7 @@ def _parts(game, params, keys, states, phases, number, iterations, simulations, 
         def simulate(j, states):
             def simulate_search(key, state):
                 noise = jax.random.fold_in(key, number + i + j)
-                return growing_tree_cfr.simulate(game, params, noise, state, settings=settings)
+                return expansion_phase.simulate(game, params, noise, state, settings=settings)
 
             return jax.vmap(simulate_search)(keys, states)
 

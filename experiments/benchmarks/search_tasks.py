@@ -16,7 +16,7 @@ from jaxgames.registry import make
 from jaxgames.scotland_yard import scotland_yard_beliefs
 from nets.cvpn import CvpnEvaluator, new_cvpn
 from solvers.search import continual_resolving, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr, Problem
+from solvers.search.search_state import GrowingTreeCfr, Problem
 
 LONDON = "scotland_yard"  # too large for a table: every step computes its rules
 _PGX = "pgx:"

@@ -12,8 +12,15 @@ import numpy as np
 
 from experiments.benchmarks.measurements import seconds_per_turn
 from experiments.benchmarks.search_tasks import belief_game
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import (
+    continual_resolving,
+    expansion_phase,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+    regret_phase,
+)
+from solvers.search.search_state import GrowingTreeCfr
 
 _TRIES = 100  # simulations per node after which the game is taken to have no more nodes
 _ITERATIONS = 10  # of CFR, after which trees of both capacities must have the same policy
@@ -88,7 +95,7 @@ def _grown(game, state, nodes, *, settings):
     def grow(carry):
         tried, state = carry
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), nodes), tried)
-        return tried + 1, growing_tree_cfr.simulate(game, None, key, state, settings=settings)
+        return tried + 1, expansion_phase.simulate(game, None, key, state, settings=settings)
 
     return jax.lax.while_loop(more, grow, (jnp.int32(0), state))[1]
 
@@ -97,6 +104,6 @@ def _grown(game, state, nodes, *, settings):
 def _iterated(game, state, count, *, batch, settings):
     """The average policy at the root after more iterations of a batch of equal searches."""
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
-    iterate = jax.vmap(lambda state: growing_tree_cfr.iterate(game, None, state, settings=settings))
+    iterate = jax.vmap(lambda state: regret_phase.iterate(game, None, state, settings=settings))
     states = jax.lax.fori_loop(0, count, lambda _, states: iterate(states), states)
-    return jax.vmap(growing_tree_cfr.average_policy)(states)
+    return jax.vmap(readouts.average_policy)(states)

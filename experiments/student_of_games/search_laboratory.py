@@ -13,7 +13,7 @@ from jaxgames.beliefs.listing import list_public_states
 from jaxgames.beliefs.table import BeliefTable
 from jaxgames.registry import make
 from solvers.search.agent_exploitability import Chain, agents, longest_path, searched_exploitability
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 class Laboratory:

@@ -28,7 +28,7 @@ from experiments.student_of_games.search_laboratory import Laboratory
 from solvers.search import leaf_evaluators
 from solvers.search.agent_exploitability import Chain, agents
 from solvers.search.exact_solver import equilibrium
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 @dataclasses.dataclass(frozen=True)

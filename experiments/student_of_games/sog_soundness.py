@@ -30,7 +30,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL
 from solvers.search import exact_solver, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -220,14 +220,14 @@ def constants_of(game: BeliefGame, listing: Listing) -> Constants:
     rows = np.asarray(jax.vmap(game.rows)(listing.state)).sum(axis=2)  # [S, 2]
     ones = jnp.ones(game.num_rows, jnp.float32)
     masses = jax.vmap(lambda s: game.compatible(s, 0, ones))(listing.state).sum(axis=1)
-    legal = np.asarray(jax.vmap(game.legal)(listing.state))
+    legal = np.asarray(jax.vmap(game.legal)(listing.state))  # [S, A, N]
     weights, payoffs = np.asarray(game.weights), np.asarray(game.payoffs)
     utilities = payoffs[weights > 0] / weights[weights > 0]
     return Constants(
         resolves=int(decisions.max()) - 1,
         frontier=int((actor[parent != NO_STATE] != TERMINAL).sum()),
         states=int(rows[actor != TERMINAL].sum(axis=0).max()),
-        actions=int(legal.sum(axis=2).max()),
+        actions=int(legal.sum(axis=1).max()),
         spread=float(utilities.max() - utilities.min()),
         mass=float(masses.max()),
     )

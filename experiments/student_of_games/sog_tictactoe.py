@@ -31,8 +31,8 @@ from jaxgames.core import TERMINAL
 from nets import cvpn
 from solvers.perfect_information import minimax
 from solvers.perfect_information.minimax import NOWHERE, Positions
-from solvers.search import continual_resolving, growing_tree_cfr
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search import continual_resolving, growing_tree_cfr, readouts
+from solvers.search.search_state import GrowingTreeCfr
 from train.self_play import SelfPlaySettings
 
 _SEATS = ("first", "second")
@@ -182,7 +182,7 @@ def _likeliest(game, params, key, numbers, states, *, settings):
     def action(number, state):
         noise, here = jax.random.fold_in(key, number), problem.replace(state=state)
         search = growing_tree_cfr.search(game, params, noise, problem=here, settings=settings)
-        return jnp.argmax(growing_tree_cfr.average_policy(search)[:, 0])
+        return jnp.argmax(readouts.average_policy(search)[:, 0])
 
     return jax.vmap(action)(numbers, states)
 

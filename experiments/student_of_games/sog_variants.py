@@ -24,9 +24,9 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.search_laboratory import Laboratory
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
-from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search import continual_resolving, expansion_phase, growing_tree_cfr, regret_phase
 from solvers.search.agent_exploitability import agents
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from train.agent import TrainedAgent, load_agent
 
 _TRAINED = pathlib.Path(__file__).parents[1] / "results/sog_leduc/cpu"
@@ -172,10 +172,10 @@ def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
             state, total = carry
             for _ in range(settings.iterations_per_phase):
                 total += state.tree.leaves.count
-                state = growing_tree_cfr.iterate(game, params, state, settings=settings)
+                state = regret_phase.iterate(game, params, state, settings=settings)
             for j in range(settings.expansions_per_phase):
                 noise = jax.random.fold_in(key, i * settings.expansions_per_phase + j)
-                state = growing_tree_cfr.simulate(game, params, noise, state, settings=settings)
+                state = expansion_phase.simulate(game, params, noise, state, settings=settings)
             return state, total + settings.expansions_per_phase
 
         start = growing_tree_cfr.start(game, params, problem=problem, settings=settings)

@@ -24,7 +24,7 @@ from experiments.student_of_games.search_laboratory import Laboratory
 from experiments.student_of_games.training_run import LOG, student, training_settings
 from nets import cvpn
 from solvers.search.agent_exploitability import agents
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

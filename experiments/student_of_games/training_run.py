@@ -3,6 +3,7 @@ finite."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -16,7 +17,7 @@ from jaxtyping import Array, PyTree
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search.growing_tree_cfr import GrowingTreeCfr
+from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
 from train.learner import LearnerSettings, require_finite
 from train.metrics import MetricsWriter
@@ -67,9 +68,7 @@ def student(
 ) -> Trainee:
     """The training of a network by sound self-play, for the searches in `settings`."""
     graph, params = nnx.split(network)
-    state = student_of_games_training.new_student_of_games_training(
-        game, params, jax.random.key(seed), settings=settings
-    )
+    state = student_of_games_training.init(game, params, jax.random.key(seed), settings=settings)
     return Trainee(
         state,
         lambda s: student_of_games_training.train_step(game, graph, s, settings=settings),
@@ -102,7 +101,8 @@ class Trainee:
         if self._folder.exists():
             from solvers import checkpoint  # imports Orbax
 
-            self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
+            with contextlib.suppress(FileNotFoundError):  # stopped while writing the first
+                self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
 
     @property
     def params(self) -> PyTree:

@@ -49,7 +49,15 @@ def history_places(
 
 
 def table_places(tree: GameTree, table: BeliefTable) -> Places:
-    """The places of a tree's histories in the `table` that was made of it."""
+    """The places of a tree's histories in a table with the same information states.
+
+    Args:
+      tree: of H histories.
+      table: `table_from_tree(tree)`.
+
+    Returns:
+      The places of all histories.
+    """
     state = tree.public_state
     above = np.maximum(tree.parent, 0)
     child = np.full((tree.num_histories, int(tree.parent_action.max()) + 1), NOWHERE, np.int32)

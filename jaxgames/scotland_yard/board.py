@@ -1,7 +1,7 @@
-"""What lies open on the board of Scotland Yard, and the rules of moving, for both contracts.
+"""The public board of Scotland Yard and the rules of moving, for the rules and the belief game.
 
-Stations are counted from 0. Mr X is number 0, the detectives are 1 to D. Functions that take Mr X's
-station take any number of them at once: the board is public, his station is not.
+Stations are counted from 0. Mr X is number 0, the detectives are 1 to D. Functions of Mr X's
+station take any number of stations at once, because the board is public and his station is not.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ class Board:
 def advance(
     board: Board, to: Int[Array, ""], ticket: Int[Array, ""], special: Bool[Array, ""]
 ) -> Board:
-    """The board after the one whose turn it is has moved `to` a station by `ticket`.
+    """The board after the move of the player whose turn it is.
 
-    If `special`, instead: Mr X has played a double card, or the detective has passed.
+    Args:
+      board: before the move.
+      to: the station moved to.
+      ticket: the ticket that was used.
+      special: whether, instead of a move, Mr X plays a double card or the detective passes.
     """
     numbers = jnp.arange(board.tickets.shape[0], dtype=jnp.int32)
     mover, his = numbers == board.turn, board.turn == 0
@@ -53,7 +57,7 @@ def advance(
 
 
 def open_moves(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[Array, "*n M"]:
-    """Which moves from `station` lead to a station without detective."""
+    """Which moves from `station` lead to a station without a detective."""
     to = table.to[station]
     is_open = to != NOWHERE
     for detective in range(board.detectives.shape[0]):
@@ -62,28 +66,34 @@ def open_moves(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[Ar
 
 
 def open_tickets(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[Array, "*n 4"]:
-    """By which tickets some move from `station` is open, whether they are owned or not."""
+    """By which tickets a move from `station` is open, whether Mr X has these tickets or not."""
     is_open, ticket = open_moves(table, board, station), table.ticket[station]
     by_ticket = [jnp.any(is_open & (ticket == t), axis=-1) for t in range(BLACK + 1)]
     return jnp.stack(by_ticket, axis=-1)
 
 
 def detective_legal(table: Moves, board: Board) -> Bool[Array, " A"]:
-    """Moves of the detective whose turn it is; the last action, to pass, if there is none."""
+    """Legal moves of the detective whose turn it is; only if there is none, to pass (the last)."""
     station = board.detectives[board.turn - 1]
     can = open_moves(table, board, station) & _owned(table, board.tickets[board.turn], station)
     return jnp.append(can, ~jnp.any(can))
 
 
 def mr_x_moves(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[Array, "*n M"]:
-    """Moves of Mr X from `station` that he can pay for."""
+    """Open moves of Mr X from `station` for which he has the ticket."""
     return open_moves(table, board, station) & _owned(table, board.tickets[0], station)
 
 
 def can_pay_on(
     tickets: Int[Array, "4"], opens: Bool[Array, "*n 4"], spent: Int[Array, "*n"] | int
 ) -> Bool[Array, "*n"]:
-    """Whether Mr X can move on from where `opens` are the open tickets, once a ticket is spent."""
+    """Whether Mr X can move on after he has spent a ticket.
+
+    Args:
+      tickets: that he has, before.
+      opens: by which tickets a move is open where he is then.
+      spent: the ticket that he spends.
+    """
     can = jnp.zeros(opens.shape[:-1], bool)
     for t in range(BLACK + 1):
         can |= opens[..., t] & (tickets[t] > jnp.where(jnp.equal(spent, t), 1, 0))
@@ -93,9 +103,14 @@ def can_pay_on(
 def mr_x_legal(
     table: Moves, board: Board, station: Int[Array, "*n"], goes_on: Bool[Array, "*n M"], rounds: int
 ) -> Bool[Array, "*n A"]:
-    """Moves of Mr X at `station`; the last action is to play a double card.
+    """Legal moves of Mr X at `station`; the last action is to play a double card.
 
-    A double move must be completed: `goes_on` says which first moves leave a second.
+    Args:
+      table: the moves of the map.
+      board: the public board.
+      station: of Mr X, any number of them.
+      goes_on: which first moves leave a second one, since a double move must be completed.
+      rounds: of the game.
     """
     moves = mr_x_moves(table, board, station)
     first = moves & goes_on
@@ -105,7 +120,10 @@ def mr_x_legal(
 
 
 def outcome(table: Moves, board: Board, station: Int[Array, "*n"], rounds: int) -> Int[Array, "*n"]:
-    """RUNNING, LOST or WON if Mr X is at `station`: caught, through, or unable to move."""
+    """RUNNING, LOST or WON if Mr X is at `station`.
+
+    He has lost when he is caught or cannot move, and won when he has survived the last round.
+    """
     caught = jnp.zeros_like(station, bool)
     for detective in range(board.detectives.shape[0]):
         caught |= station == board.detectives[detective]
@@ -119,11 +137,11 @@ def outcome(table: Moves, board: Board, station: Int[Array, "*n"], rounds: int) 
 def encode(
     board: Board, running: Bool[Array, ""], num_stations: int, rounds: int
 ) -> Float[Array, " F"]:
-    """Features as in Schmid et al. 2023, Table S1.
+    """Features of the board as in Schmid et al. 2023, Table S1.
 
-    One-hot stations of the detectives `[D, N]`, their cards `[D, 3]`, Mr X's cards (tickets and
-    double cards) `[5]`, one-hot who moves next `[1 + D]` (nobody: all 0), whether a double card was
-    just played, the share of rounds played.
+    They are the one-hot stations of the detectives `[D, N]`, their cards `[D, 3]`, Mr X's cards
+    (tickets and double cards) `[5]`, the one-hot player who moves next `[1 + D]` (all 0 unless
+    `running`), whether a double card was just played, and the share of rounds played.
     """
     stations = jnp.arange(num_stations, dtype=jnp.int32)
     numbers = jnp.arange(board.tickets.shape[0], dtype=jnp.int32)

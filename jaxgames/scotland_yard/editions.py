@@ -77,7 +77,7 @@ def edition_of(map_name: str) -> str:
 
 
 def resolve(edition: str, given: dict[str, object]) -> dict[str, object]:
-    """All parameters of a game: those of the edition in place of those not given.
+    """All parameters of a game: those that are given, and those of the edition for the others.
 
     Raises:
       ValueError: there is no such edition.

@@ -1,7 +1,7 @@
-"""Maps of Scotland Yard: stations and the lines between them, and the moves they allow.
+"""Maps of Scotland Yard: stations, the lines between them, and the moves that these allow.
 
-In the package: `london`, the board of Ravensburger (1996 and later, 199 stations), and `glasses`,
-the small map of Student of Games (Schmid et al. 2023, Fig. S3). `add_map` takes others.
+The package has `london`, the board of Ravensburger (1996 and later, 199 stations), and `glasses`,
+the small map of Schmid et al. 2023 (Fig. S3). `add_map` adds others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PACKAGED = ("glasses", "london")
 
 @record
 class Map:
-    """N stations, E lines that go both ways; stations are counted from 0 in the edges."""
+    """N stations and E lines, which go both ways. Stations are counted from 0."""
 
     numbers: np.ndarray  # [N] int32 as printed on the board, ascending
     edges: np.ndarray  # [E, 3] int32: two stations, and a kind of line (index into KINDS)
@@ -49,7 +49,7 @@ _added: dict[str, Map] = {}
 
 
 def load_map(name: str) -> Map:
-    """The map `name`, from the package or added.
+    """The map of this name, from the package or added by `add_map`.
 
     Raises:
       ValueError: there is no such map.
@@ -62,7 +62,14 @@ def load_map(name: str) -> Map:
 
 
 def add_map(name: str, edges: Iterable[tuple[int, int, str]]) -> Map:
-    """Adds a map for `scotland_yard(map=name)`; edges are two station numbers and a kind.
+    """Adds a map for `scotland_yard(map=name)`.
+
+    Args:
+      name: of the map.
+      edges: lines, as two station numbers and a kind of `KINDS`.
+
+    Returns:
+      The map.
 
     Raises:
       ValueError: a map of this name exists, or an edge is a loop, given twice or of unknown kind.
@@ -75,11 +82,11 @@ def add_map(name: str, edges: Iterable[tuple[int, int, str]]) -> Map:
 
 @functools.cache
 def moves(name: str, *, black: bool) -> Moves:
-    """The moves on the map `name`, with or without those by black card."""
+    """The moves on the map of this name, with or without moves by black card."""
     links = set()
-    for one, other, kind in load_map(name).edges.tolist():
+    for first, second, kind in load_map(name).edges.tolist():
         tickets = {kind, BLACK} if black else {kind} - {BLACK}  # a ferry has the number of BLACK
-        links |= {(a, t, b) for t in tickets for a, b in ((one, other), (other, one))}
+        links |= {(a, t, b) for t in tickets for a, b in ((first, second), (second, first))}
     slots: list[dict[tuple[int, int], int]] = [{} for _ in load_map(name).numbers]
     for station, ticket, target in sorted(links):
         slots[station][ticket, target] = len(slots[station])

@@ -1,14 +1,14 @@
 """Scotland Yard (Ravensburger 1983) on any map, as in Schmid et al. 2023.
 
-Mr X (player 0) flees unseen from detectives who share one player (1) and move one after the other;
-all pay by ticket for each move, and the detectives' tickets go to Mr X. Seen by all are the
-detectives, and of Mr X the tickets, and his station after some of his moves. Mr X loses (-1) if
-a detective comes to his station or if he cannot move in his turn, and wins (1) if the detectives
-have not caught him after their turn in the last round. Where detectives are, nobody may go.
-A double card lets him move twice in one turn. A detective that cannot move passes.
+Mr X (player 0) flees unseen from detectives, who are one player (1) and move one after the other.
+Every move costs a ticket; the detectives' tickets go to Mr X. All players see the detectives, the
+tickets that Mr X uses, and his station after some of his moves. Mr X loses (-1) if a detective
+comes to his station or if he cannot move in his turn, and wins (1) if the detectives have not
+caught him after their turn in the last round. Nobody may go to a station with a detective. A double
+card lets Mr X move twice in one turn. A detective that cannot move passes.
 
-Actions are the moves of a station's row of `maps.Moves`; the last action is to play a double card,
-or for a detective to pass. Start cards are dealt to the detectives (seen by all), then to Mr X.
+Actions are the moves of a station's row of `maps.Moves`. The last action is to play a double card,
+or for a detective to pass. Start cards are dealt to the detectives openly, then to Mr X secretly.
 """
 
 from __future__ import annotations
@@ -59,10 +59,11 @@ class ScotlandYardState(State):
 @register("scotland_yard")
 @dataclasses.dataclass(frozen=True)
 class ScotlandYard(Game):
-    """Parameters: `map` (london, glasses or an added one) and `edition`, which gives the others
-    (see `editions.Edition`) where they are not given; glasses has its own, else student_of_games.
+    """Parameters: `map` (london, glasses or an added one) and `edition`, which sets the others.
 
-    Start cards are station numbers. `reveals=0`: Mr X never shows himself.
+    The default edition is glasses on that map and student_of_games on all others; see
+    `editions.Edition` for the other parameters. Start cards are station numbers. With `reveals=0`
+    Mr X never shows himself.
     """
 
     map: str = "london"
@@ -86,7 +87,7 @@ class ScotlandYard(Game):
             object.__setattr__(self, name, value)
 
     def parameters(self) -> dict[str, object]:
-        """The map, and what is not as in its edition."""
+        """The map, and the parameters that differ from those of its edition."""
         sizes = {"detectives": self.detectives, "rounds": self.rounds}
         edition = editions.EDITIONS[self.edition]
         usual = editions.resolve(self.edition, sizes)
@@ -129,12 +130,12 @@ class ScotlandYard(Game):
 
     @property
     def reveal_mask(self) -> np.ndarray:
-        """[rounds + 1] whether Mr X shows himself after so many moves."""
+        """Whether Mr X shows himself after so many moves `[rounds + 1]`."""
         return np.isin(np.arange(self.rounds + 1), [r for r in self.reveals if r > 0])
 
     @property
     def num_deals(self) -> int:
-        """Start cards that chance deals; with one card for each there is nothing to deal."""
+        """The number of start cards that chance deals; 0 if there is no choice of cards."""
         return self._num_detective_deals + (len(self.mr_x_starts) > 1)
 
     @property
@@ -143,7 +144,7 @@ class ScotlandYard(Game):
 
     @property
     def _cards(self) -> np.ndarray:
-        """[2, C] stations on the cards of the detectives and of Mr X, NOWHERE at padding."""
+        """Stations on the cards of the detectives and of Mr X `[2, C]`, NOWHERE at padding."""
         decks = (self.detective_starts, self.mr_x_starts)
         cards = np.full((2, max(map(len, decks))), NOWHERE, np.int32)
         for row, deck in zip(cards, decks, strict=True):
@@ -263,8 +264,8 @@ class ScotlandYard(Game):
         return self.information_state(state, 1)
 
     def features(self, state: ScotlandYardState, player: int) -> Float[Array, " F"]:
-        """One-hot station of Mr X (for the detectives all 0) and where he was last shown, then
-        what lies open (see `board.encode`).
+        """The one-hot station of Mr X (all 0 for the detectives), the one-hot station where he was
+        last shown, and the public board (see `board.encode`).
         """
         stations = jnp.arange(self.num_stations, dtype=jnp.int32)
         own = (stations == state.mr_x) & (player == 0)

@@ -47,7 +47,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
+from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING, Poker, PokerState
 
 HandPolicy = Callable[[PokerState], Float[Array, "N A"]]

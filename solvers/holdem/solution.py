@@ -1,127 +1,103 @@
-"""A solved hold'em subgame: what every hand does and what it is worth, wherever play goes.
+"""A solved hold'em subgame: the policy and the value of every hand, at any node.
 
-    >>> from jaxgames.holdem.bet_sizes import Sizes
-    >>> from jaxgames.holdem.betting import build_betting_tree
-    >>> from jaxgames.holdem.cards import parse_cards
-    >>> from jaxgames.holdem.ranges import parse_range
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
     >>> from solvers import cfr
-    >>> from solvers.holdem.subgame_tree import holdem_tree
-    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", ""))
+    >>> from solvers.holdem import Solution, holdem_tree
+    >>> sizes = BetSizes.parse(bets="50%", raises="")
+    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
     >>> board = parse_cards("Td9d6hQc2s")
     >>> ranges = parse_range("66+, A8s+"), parse_range("QQ+, AQ")
     >>> tree = holdem_tree(board, ranges, betting)
-    >>> state = cfr.init(tree.public, root_reach=tree.root_reach)
-    >>> state = cfr.run(tree.public, state, solver=cfr.dcfr(gamma=3.0), num_iterations=20)
-    >>> from solvers.holdem.solution import Solution
-    >>> solution = Solution(tree, cfr.average_policy(tree.public, state))
+    >>> state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
+    >>> solver = cfr.dcfr(gamma=3.0)
+    >>> state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=20)
+    >>> solution = Solution(tree, cfr.average_policy(tree.sequence_form, state))
     >>> node = solution.play("check", "bet 100")
     >>> node.actions
     ('fold', 'call')
 
-Nodes are decisions, on boards as they are dealt. Where suits were solved once for all, a node looks
-up its hands with suits exchanged; nobody needs to know.
+Nodes are decisions on boards as they are dealt. Where boards were merged by a symmetry of suits, a
+node looks up its hands with their suits permuted, so callers need not know.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import io
-import json
-import os
 import pathlib
-import zipfile
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.holdem.bet_sizes import Size, Sizes
-from jaxgames.holdem.betting import CHANCE, FOLD, SHOWDOWN, Abstraction, BettingTree
+from jaxgames.core import CHANCE
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import equity
 from jaxgames.holdem.ranges import hand_numbers, whole_range
 from jaxgames.registry import unknown
 from solvers import evaluation
-from solvers.holdem.boards import SAME, Suits, apart, exchanged, exchanged_hands, possible
-from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
+from solvers.holdem.solution_file import load_solution, save_solution
+from solvers.holdem.street_boards import (
+    IDENTITY,
+    SuitPermutation,
+    disjoint_hands,
+    permute_suits,
+    permuted_hands,
+    unblocked_hands,
+)
+from solvers.holdem.subgame_tree import HoldemTree
 from solvers.sequence_form import Policy
 
-_ENDS = {FOLD: "the hand was folded", SHOWDOWN: "the hands are shown"}
+_END_NAMES = {FOLD: "the hand was folded", SHOWDOWN: "the hands are shown"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """Policies `[D_p, A]` on a tree."""
+    """Both players' policies `[D_p, A]` of a tree."""
 
     tree: HoldemTree
     policy: Policy
 
     @property
-    def root(self) -> Node:
+    def root(self) -> SolutionNode:
         """The first decision."""
-        return Node(self, 0, 0, self.tree.board, SAME)
+        return SolutionNode(self, 0, 0, self.tree.board, IDENTITY)
 
-    def play(self, *actions: str, card: str | None = None) -> Node:
-        """The decision after these actions of the root; see `Node.play`."""
+    def play(self, *actions: str, card: str | None = None) -> SolutionNode:
+        """The decision after these actions from the root; see `SolutionNode.play`."""
         return self.root.play(*actions, card=card)
 
     @functools.cached_property
     def values(self) -> tuple[Policy, tuple[Float[np.ndarray, " _"], ...]]:
         """Counterfactual values of actions `[D_p, A]` and of information states `[D_p]`."""
-        found = evaluation.counterfactual_values(
-            self.tree.public, self.policy, self.tree.root_reach
+        values = evaluation.counterfactual_values(
+            self.tree.sequence_form, self.policy, self.tree.root_reach
         )
-        return jax.tree.map(np.asarray, found)
+        return jax.tree.map(np.asarray, values)
 
     @functools.cached_property
     def ev(self) -> tuple[float, float]:
-        """Each player's expected share of the pot, in chips, less what is still put in."""
-        found = evaluation.expected_value(self.tree.public, self.policy, self.tree.root_reach)
-        found = np.asarray(found) / self.tree.total + self.tree.betting.pot / 2
-        return float(found[0]), float(found[1])
+        """Each player's expected chips from the pot, less the chips that it still puts in."""
+        tree = self.tree
+        values = evaluation.expected_value(tree.sequence_form, self.policy, tree.root_reach)
+        values = np.asarray(values) / tree.total_weight + tree.betting.pot / 2
+        return float(values[0]), float(values[1])
 
     @functools.cached_property
     def exploitability(self) -> float:
         """NashConv / 2, in chips."""
         tree = self.tree
-        found = evaluation.exploitability(tree.public, self.policy, tree.root_reach)
-        return float(found) / tree.total
+        value = evaluation.exploitability(tree.sequence_form, self.policy, tree.root_reach)
+        return float(value) / tree.total_weight
 
     def save(self, path: pathlib.Path | str) -> None:
-        """Writes the subgame and the policies into a file, at once.
+        """Writes the subgame and the policies into a file; see `save_solution`.
 
         Raises:
           OSError: the file cannot be written.
         """
-        path, tree = pathlib.Path(path), self.tree
-        arrays = {f"betting_{name}": value for name, value in _arrays(tree.betting).items()}
-        arrays["all_hands"] = tree.all_hands
-        for player in range(2):
-            arrays[f"hands_{player}"] = tree.hands[player]
-            arrays[f"range_{player}"] = tree.ranges[player]
-            arrays[f"policy_{player}"] = np.asarray(self.policy[player])
-        text = {
-            "version": _VERSION,
-            "board": list(tree.board),
-            "deck": list(tree.deck),
-            "deals": list(tree.deals),
-            "isomorphism": tree.isomorphism,
-            "pot": tree.betting.pot,
-            "num_streets": tree.betting.num_streets,
-            "actions": tree.betting.actions,
-            "abstraction": _written(tree.betting.abstraction),
-            "dtype": str(tree.public.dtype),
-        }
-        content = io.BytesIO()
-        np.savez_compressed(content, text=np.array(json.dumps(text)), **arrays)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_bytes(content.getvalue())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        save_solution(path, self.tree, self.policy)
 
     @classmethod
     def load(cls, path: pathlib.Path | str) -> Solution:
@@ -129,88 +105,32 @@ class Solution:
 
         Raises:
           OSError: the file cannot be read.
-          ValueError: it is not a solution of this version.
+          ValueError: the file is not a solution of this version.
         """
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                text = json.loads(str(file["text"]))
-                if text["version"] != _VERSION:
-                    raise ValueError(f"version {text['version']} is not {_VERSION}")
-                arrays = {name: file[name] for name in file.files if name != "text"}
-            betting = BettingTree(
-                **{name: arrays[f"betting_{name}"] for name in _BETTING},
-                pot=text["pot"],
-                num_streets=text["num_streets"],
-                actions=tuple(map(tuple, text["actions"])),
-                abstraction=_read(text["abstraction"]),
-            )
-            hands, ranges = arrays["all_hands"], []
-            for player in range(2):
-                held = (hands[:, None] == arrays[f"hands_{player}"][None]).all(axis=2)
-                ranges.append(held @ arrays[f"range_{player}"])
-            tree = build_holdem_tree(
-                tuple(text["board"]),
-                hands,
-                tuple(ranges),
-                betting,
-                deals=tuple(text["deals"]),
-                deck=tuple(text["deck"]),
-                dtype=text["dtype"],
-                isomorphism=text["isomorphism"],
-            )
-            policy = tuple(jnp.asarray(arrays[f"policy_{player}"]) for player in range(2))
-        except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
-            raise ValueError(f"{path} is not a solution of this version: {error}") from None
-        return cls(tree, policy)
-
-
-_VERSION = 2
-_BETTING = ("actor", "street", "parent", "child", "paid")
-
-
-def _arrays(betting):
-    return {name: getattr(betting, name) for name in _BETTING}
-
-
-def _written(abstraction):
-    return None if abstraction is None else dataclasses.asdict(abstraction)
-
-
-def _read(written):
-    """The inverse, of lists for tuples."""
-    if written is None:
-        return None
-    first, max_raises = tuple(written["first"]), tuple(written["max_raises"])
-    by_street = tuple(tuple(map(_sizes, players)) for players in written["sizes"])
-    changed = {"sizes": by_street, "first": first, "max_raises": max_raises}
-    return Abstraction(**written | changed)
-
-
-def _sizes(written):
-    return Sizes(**{kind: tuple(Size(**size) for size in sizes) for kind, sizes in written.items()})
+        return cls(*load_solution(path))
 
 
 @dataclasses.dataclass(frozen=True)
-class Node:
-    """A decision on a board. Hands are those of `HoldemTree.hands`, as they are."""
+class SolutionNode:
+    """A decision on a board. Its n hands are those of `HoldemTree.hands`."""
 
     solution: Solution
     number: int  # in the betting tree
-    kept: int  # the board of its street that stands for this one
+    kept: int  # the board of the tree that stands for this board
     board: tuple[int, ...]
-    suits: Suits  # what suits are on the board that is kept
+    suits: SuitPermutation  # that turns this board into the one that is kept
 
     def __str__(self) -> str:
         return f"{self.path or 'root'} on {cards_name(self.board)}"
 
     @property
     def player(self) -> int:
-        """Who acts."""
+        """The player who acts."""
         return int(self.solution.tree.betting.actor[self.number])
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """Names of the A actions."""
+        """The names of the A actions."""
         return self.solution.tree.betting.actions[self.number]
 
     @property
@@ -221,7 +141,7 @@ class Node:
 
     @property
     def path(self) -> str:
-        """Actions since the root, with commas between them."""
+        """The actions since the root, with commas between them."""
         betting, names, node = self.solution.tree.betting, [], self.number
         while node:
             above = betting.parent[node]
@@ -231,15 +151,18 @@ class Node:
             node = above
         return ", ".join(reversed(names))
 
-    def play(self, *actions: str, card: str | None = None) -> Node:
-        """The decision after these actions; `card` is dealt when they end a street.
+    def play(self, *actions: str, card: str | None = None) -> SolutionNode:
+        """The decision after some actions on this street.
 
-        Bets may be named by any beginning of their name that only one has, or as a share of the
-        pot: "bet 50%". With several streets, one call for each.
+        Args:
+          *actions: names of actions, unambiguous beginnings of names, or bets as fractions of the
+            pot: "bet 50%".
+          card: the card that is dealt if the actions end the street, such as "2s". Actions of the
+            next street need another call.
 
         Raises:
-          ValueError: no such action here, the hand is over, a card is missing, not expected, or
-            there already.
+          ValueError: the node has no such action, the hand is over, or the card is missing, not
+            expected, or dealt already.
         """
         tree, number = self.solution.tree, self.number
         betting = tree.betting
@@ -247,8 +170,9 @@ class Node:
             if betting.actor[number] < 0:
                 raise ValueError(f"after {self._before(number)} a card is dealt: give one card=")
             number = int(betting.child[number, self._at(number)._action(action)])
-            if betting.actor[number] in _ENDS:
-                raise ValueError(f"after {self._before(number)} {_ENDS[betting.actor[number]]}")
+            if betting.actor[number] in _END_NAMES:
+                end = _END_NAMES[betting.actor[number]]
+                raise ValueError(f"after {self._before(number)} {end}")
         if betting.actor[number] != CHANCE:
             if card is not None:
                 raise ValueError(f"card={card!r}: no card is dealt after {self._before(number)}")
@@ -258,66 +182,68 @@ class Node:
         return self._dealt(int(betting.child[number, 0]), card)
 
     def strategy(self, hand: str) -> dict[str, float]:
-        """What the player does with a hand such as "AhQd": a probability for each action.
+        """The player's probability of each action with a hand such as "AhQd".
 
         Raises:
-          ValueError: the player cannot hold it here.
+          ValueError: the hand is not in the player's range on this board.
         """
         cards = np.sort(np.array(parse_cards(hand)))
         hands = self.solution.tree.hands[self.player]
-        found = np.flatnonzero((hands == cards).all(axis=1)) if len(cards) == hands.shape[1] else ()
-        if not len(found) or not self._possible(self.player)[found[0]]:
+        rows = np.flatnonzero((hands == cards).all(axis=1)) if len(cards) == hands.shape[1] else ()
+        if not len(rows) or not self._possible(self.player)[rows[0]]:
             raise ValueError(f"{hand!r} is not in player {self.player}'s range here")
-        policy = self.policy[found[0]]
+        policy = self.policy[rows[0]]
         return {name: float(policy[i]) for i, name in enumerate(self.actions)}
 
     @functools.cached_property
     def policy(self) -> Float[np.ndarray, "n A"]:
-        """What the player does with each hand; of no meaning for hands that the board takes."""
+        """The player's policy with each hand; without meaning for hands that share a card with the
+        board."""
         return self._rows(self.solution.policy[self.player])[:, : len(self.actions)]
 
     @functools.cached_property
     def ranges(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
-        """Both players' ranges here: weights of their hands."""
-        tree, found = self.solution.tree, []
+        """Both players' ranges at this node: the weights of their hands."""
+        tree, ranges = self.solution.tree, []
         for player in range(2):
             reach = tree.ranges[player] * self._possible(player)
-            for node, action in self._own(player):
+            for node, action in self._own_decisions(player):
                 reach = reach * node.policy[:, action]
-            found.append(reach)
-        return found[0], found[1]
+            ranges.append(reach)
+        return ranges[0], ranges[1]
 
     @functools.cached_property
-    def met(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
-        """For each hand of either player, the weight of the other's that share no card with it."""
-        together = apart(*self.solution.tree.hands)
+    def opponent_weight(self) -> tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]:
+        """For each hand of either player, the weight of the opponent's hands that share no card
+        with it."""
+        together = disjoint_hands(*self.solution.tree.hands)
         return together @ self.ranges[1], self.ranges[0] @ together
 
     @property
     def frequencies(self) -> Float[np.ndarray, " A"]:
-        """How often the player takes each action, over its range.
+        """The probability of each action, over the player's range.
 
         Raises:
-          ValueError: nobody comes here.
+          ValueError: the node is never reached.
         """
-        return self._weights(self.player) @ self.policy
+        return self._hand_probabilities(self.player) @ self.policy
 
     @functools.cached_property
     def ev(self) -> Float[np.ndarray, " n"]:
-        """For each hand of the player its expected share of the pot, in chips, less what it still
-        puts in; 0 for hands that meet none."""
+        """For each hand of the player its expected chips from the pot, less the chips that it still
+        puts in; 0 for hands that meet no hand of the opponent."""
         return self._in_chips(self._rows(self.solution.values[1][self.player]))
 
     @functools.cached_property
     def action_ev(self) -> Float[np.ndarray, "n A"]:
-        """The same of every action."""
+        """`ev` of each action."""
         values = self._rows(self.solution.values[0][self.player])[:, : len(self.actions)]
         return np.stack([self._in_chips(column) for column in values.T], axis=1)
 
     @functools.cached_property
     def equity(self) -> Float[np.ndarray, " n"]:
-        """For each hand of the player its share of the pot if nobody bets any more; 0 for hands
-        that meet none.
+        """For each hand of the player its share of the pot if both check to the showdown; 0 for
+        hands that meet no hand of the opponent.
 
         Raises:
           ValueError: the board does not have three to five cards, or hands are not of two.
@@ -327,79 +253,86 @@ class Node:
         return equity(self.board, weights)[hand_numbers(tree.hands[self.player])]
 
     def mean_ev(self) -> float:
-        """Of the player's range.
+        """The mean of `ev` over the player's range.
 
         Raises:
-          ValueError: nobody comes here.
+          ValueError: the node is never reached.
         """
-        return float(self._weights(self.player) @ self.ev)
+        return float(self._hand_probabilities(self.player) @ self.ev)
 
     def mean_equity(self) -> float:
-        """The same of the equity."""
-        return float(self._weights(self.player) @ self.equity)
+        """The mean of `equity` over the player's range.
+
+        Raises:
+          ValueError: as `mean_ev` and `equity`.
+        """
+        return float(self._hand_probabilities(self.player) @ self.equity)
 
     def _in_chips(self, values):
+        """Counterfactual values of the player's hands, as expected chips from the pot."""
         tree = self.solution.tree
         street = tree.betting.street[self.number]
         chance = np.prod([at.probability for at in tree.streets[: street + 1]])
-        met = self.met[self.player] * chance
+        met = self.opponent_weight[self.player] * chance
         paid = tree.betting.pot / 2 + tree.betting.paid[self.number, self.player]
         return np.where(met > 0, values / np.where(met > 0, met, 1) + paid, 0)
 
-    def _weights(self, player):
-        """How likely each hand is."""
-        weights = self.ranges[player] * self.met[player]
+    def _hand_probabilities(self, player):
+        """The probability of each hand of a player at this node."""
+        weights = self.ranges[player] * self.opponent_weight[player]
         if not weights.sum() > 0:
-            raise ValueError(f"nobody comes to {self}")
+            raise ValueError(f"no hand reaches {self}")
         return weights / weights.sum()
 
     def _rows(self, table):
-        """Of a table over the player's decisions, the rows of this one by hand."""
+        """The rows of this decision, by hand, in a table over the player's decisions."""
         layout = self.solution.tree.layouts[self.player]
         first = layout.first_decision[self.number] + self.kept
         rows = np.asarray(table[first * layout.num_hands : (first + 1) * layout.num_hands])
-        if self.suits == SAME:
+        if self.suits == IDENTITY:
             return rows
-        return rows[exchanged_hands(layout.hands, self.suits)]
+        return rows[permuted_hands(layout.hands, self.suits)]
 
     def _possible(self, player):
+        """Whether each hand of a player shares no card with the board."""
         hands, board = self.solution.tree.hands[player], np.array([self.board], int)
-        return possible(hands, board.reshape(1, -1))[0]
+        return unblocked_hands(hands, board.reshape(1, -1))[0]
 
-    def _own(self, player):
-        """A player's decisions on the way here, and the actions taken."""
+    def _own_decisions(self, player):
+        """A player's decisions on the path to this node, and its actions there."""
         tree, child = self.solution.tree, self.number
         while child:
             number = int(tree.betting.parent[child])
             if tree.betting.actor[number] == player:
                 action = int(np.flatnonzero(tree.betting.child[number] == child)[0])
-                yield self._above(number), action
+                yield self._ancestor(number), action
             child = number
 
-    def _above(self, number):
-        """A decision on the way here."""
+    def _ancestor(self, number):
+        """A decision on the path to this node, by its number in the betting tree."""
         tree = self.solution.tree
         kept = self.kept
         for street in range(tree.betting.street[self.number], tree.betting.street[number], -1):
             kept = int(tree.streets[street].parent[kept])
         count = tree.streets[tree.betting.street[number]].boards.shape[1]
-        # the suits of this board are right for all boards that it came from
-        return Node(self.solution, number, kept, self.board[:count], self.suits)
+        # the permutation of this board also turns each earlier board into the one kept for it
+        return SolutionNode(self.solution, number, kept, self.board[:count], self.suits)
 
     def _action(self, name):
+        """The index of an action, from what `play` accepts as its name."""
         names = self.actions
         if name in names:
             return names.index(name)
         share = name.rpartition(" ")[2]
         if share.endswith("%"):
-            return self._by_share(name, share)
-        found = [place for place, one in enumerate(names) if one.startswith(name)]
-        if len(found) != 1:
+            return self._bet_action(name, share)
+        matches = [place for place, full_name in enumerate(names) if full_name.startswith(name)]
+        if len(matches) != 1:
             raise ValueError(unknown("action", name, names))
-        return found[0]
+        return matches[0]
 
-    def _by_share(self, name, share):
-        """A bet or raise of a share of the pot after calling."""
+    def _bet_action(self, name, share):
+        """The index of a bet or raise of a fraction of the pot after calling, such as "50%"."""
         betting = self.solution.tree.betting
         stakes = betting.paid[self.number].max()
         pot = betting.pot + 2 * stakes
@@ -412,33 +345,38 @@ class Node:
             if abs(after[place] - wanted) < 1 and after[place] > stakes:
                 return place
         raise ValueError(
-            f"action {name!r} would be {wanted - stakes:g} chips more, which nobody can bet here"
+            f"action {name!r} would add {wanted - stakes:g} chips, which is none of the bets here"
             f" ({', '.join(self.actions)})"
         )
 
     def _before(self, number):
+        """The path to a node on this board, for error messages."""
         return self._at(number).path or "the root"
 
     def _at(self, number):
-        """Another decision on this board."""
+        """Another node on this board."""
         return dataclasses.replace(self, number=number)
 
     def _dealt(self, number, card):
+        """The decision after a card is dealt: finds the board that is kept for the new board, and
+        the permutation of suits that leads to it."""
         tree = self.solution.tree
         street = int(tree.betting.street[number])
         cards = parse_cards(card)
-        here, before = tree.streets[street], tree.streets[street - 1]
-        count = here.boards.shape[1] - before.boards.shape[1]
+        after, before = tree.streets[street], tree.streets[street - 1]
+        count = after.boards.shape[1] - before.boards.shape[1]
         if len(cards) != count or set(cards) & set(self.board) or not set(cards) <= set(tree.deck):
             raise ValueError(
                 f"card={card!r} must be {count} of the deck that {cards_name(self.board)} leaves"
             )
-        dealt = exchanged(np.array(cards), self.suits)
-        for suits in before.alike[self.kept]:
-            wanted = np.sort(exchanged(dealt, suits))
-            same = (np.sort(here.boards[:, -count:], axis=1) == wanted).all(axis=1)
-            found = np.flatnonzero(same & (here.parent == self.kept))
-            if len(found):
+        dealt = permute_suits(np.array(cards), self.suits)
+        for suits in before.symmetries[self.kept]:
+            wanted = np.sort(permute_suits(dealt, suits))
+            same = (np.sort(after.boards[:, -count:], axis=1) == wanted).all(axis=1)
+            matches = np.flatnonzero(same & (after.parent == self.kept))
+            if len(matches):
                 both = tuple(suits[suit] for suit in self.suits)
-                return Node(self.solution, number, int(found[0]), (*self.board, *cards), both)
+                return SolutionNode(
+                    self.solution, number, int(matches[0]), (*self.board, *cards), both
+                )
         raise AssertionError(f"no board stands for {cards_name((*self.board, *cards))}")

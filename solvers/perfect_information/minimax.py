@@ -78,7 +78,14 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
 
 
 def perfect_values(positions: Positions) -> Float[np.ndarray, " S"]:
-    """Player 0's value `[S]` of each position if both players play perfectly."""
+    """The values of all positions if both players play perfectly.
+
+    Args:
+      positions: of the game.
+
+    Returns:
+      Player 0's values `[S]`.
+    """
     sign = np.where(positions.actor == 1, -1.0, 1.0)[:, None]
     legal = positions.child != NOWHERE
 
@@ -96,7 +103,14 @@ def perfect_actions(positions: Positions) -> Bool[np.ndarray, "S A"]:
 
 
 def perfect_policy(positions: Positions) -> Float[np.ndarray, "S A"]:
-    """The policy that is uniform over `perfect_actions`; 0 at terminals."""
+    """The policy that is uniform over `perfect_actions`.
+
+    Args:
+      positions: of the game.
+
+    Returns:
+      Action probabilities `[S, A]`; 0 at terminals.
+    """
     kept = perfect_actions(positions)
     return kept / np.maximum(kept.sum(axis=1, keepdims=True), 1)
 

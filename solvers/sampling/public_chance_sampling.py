@@ -37,10 +37,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from jaxgames.beliefs.table import NOWHERE, BeliefTable
 from jaxgames.core import CHANCE, TERMINAL, record
+from solvers.belief_sweeps import values_above
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.mccfr import Mccfr
-from solvers.search.regret_phase import values_above
 from solvers.sequence_form import Policy
 
 

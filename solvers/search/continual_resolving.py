@@ -1,11 +1,13 @@
-"""Continual re-solving: what a search hands on to the next one (Student of Games, "Modified
-continual re-solving"; Burch, Johanson, Bowling 2014 for the gadget).
+"""Continual re-solving: the problem of each search, from the search before it.
 
-One chain of searches belongs to one agent, the re-solver of all of them. Of a search it keeps its
-own policy, by which its own reach goes on, and the opponent's average counterfactual values, which
-are what the opponent may opt out for in the next search. Those values contain the re-solver's own
-reach, which therefore is never scaled anew. Where the next state is not in the tree, the next
-search starts at its closest ancestor that is.
+After Schmid et al. 2023 ("Modified continual re-solving"), with the gadget of Burch, Johanson and
+Bowling (2014).
+
+A chain of searches belongs to one agent, the re-solver of all of them. It keeps two things of a
+search: its own policy, which determines its own reach in the next problem, and the opponent's
+average counterfactual values, for which the opponent may opt out of the next problem. These values
+contain the re-solver's own reach, so that its reach is never rescaled. If the next state is not in
+the tree, the next search starts at its closest ancestor that is.
 """
 
 from __future__ import annotations
@@ -16,18 +18,37 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from solvers.search.growing_tree_cfr import NO_RESOLVER, NO_STEP, Problem, Search, average_policy
+from solvers.search.readouts import average_policy
+from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
 from solvers.search.search_tree import LEAF, choose, columns, reach_below, with_columns
 
 
 def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
-    """The search at the root of the game: no gadget, everything is reached."""
+    """The problem at the root of the game, where every row has reach 1 and there is no gadget.
+
+    Args:
+      game: any belief-level game.
+      max_path: L, the room for paths in later problems: that of `GrowingTreeCfr`.
+      dtype: of reaches.
+
+    Returns:
+      The problem.
+    """
     state = game.root()
     return fixed_problem(state, game.rows(state).astype(dtype), max_path=max_path)
 
 
 def fixed_problem(state: PublicState, reach: Float[Array, "2 N"], *, max_path: int) -> Problem:
-    """The search at a state where both players' own reaches are given: no gadget."""
+    """The problem at a state where both players' own reaches are given, without a gadget.
+
+    Args:
+      state: where the search starts and acts.
+      reach: own reaches `[2, N]` of both players there.
+      max_path: L, the room for paths.
+
+    Returns:
+      The problem.
+    """
     return Problem(
         state=state,
         path=jnp.full(max_path, NO_STEP, jnp.int32),
@@ -46,46 +67,45 @@ def next_problem(
     resolver: Int[Array, ""],
     by_policies: bool = False,
 ) -> tuple[Problem, Float[Array, "2 N"]]:
-    """The search after this one, `path` below the state this one acted at.
+    """The problem of the search after this one.
 
-    `path` are numbers of children, padded with NO_STEP. `played` are the players' own reaches where
-    this search acted, by the policies that searches made; those where the next one acts are
-    returned too. A `resolver` of NO_RESOLVER makes the next search trust them for both players,
-    without a gadget (which is not safe).
+    Args:
+      game: of the searches.
+      search: a finished search.
+      played: both players' own reaches `[2, N]` at its target, by the policies that were played.
+      path: numbers of the children `[L]` from its target to where the next search acts, padded
+        with NO_STEP.
+      resolver: the player whose policy is re-solved. With NO_RESOLVER the next search has no gadget
+        and trusts `played` for both players, which is not safe.
+      by_policies: take the opponent's range, which is mixed with the gadget's in the next search,
+        from the reaches of this problem times the opponent's average policies. By default it is the
+        opponent's average reach in this search, which the gadget influenced.
 
-    The opponent's range, which the next gadget's is mixed with, is what it was on average in this
-    search, the gadget's work included; or, `by_policies`, what this search began with, times the
-    opponent's average policies.
+    Returns:
+      The problem, and both players' own reaches `[2, N]` where the next search acts. Actions that
+      this search did not choose do not reduce them.
     """
     policy = average_policy(search)
     before = _reach_by_policies(game, search) if by_policies else None
     state = at(search.tree.state, search.target)
     node, problem = search.target, None
     for step in range(path.shape[0]):
-        there, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
-        played, state = _advance(game, state, played, policy if step == 0 else None, child, there)
+        on_path, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
+        played, state = _advance(game, state, played, policy if step == 0 else None, child, on_path)
         rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
         slot = jnp.maximum(node, 0) * game.num_children + child
-        found = _problem_at(game, search, slot, state, rest, played, resolver, before)
-        known = there & (node != LEAF)
-        problem = found if problem is None else choose(known, found, problem)
+        deeper = _problem_at(game, search, slot, state, rest, played, resolver, before)
+        known = on_path & (node != LEAF)
+        problem = deeper if problem is None else choose(known, deeper, problem)
         node = jnp.where(known, search.tree.node[slot], LEAF)
     return problem, played
 
 
-def reach_within(game: BeliefGame, search: Search) -> Float[Array, "2 N"]:
-    """Both players' own reaches where a search acted, as they were on average in its tree.
-
-    Those of a re-solver's opponent are the gadget's.
-    """
-    weight = search.total - search.tree.since[search.target]
-    total = columns(search.tree.reach_total, search.target, 1, game.num_rows)
-    return total / jnp.where(weight > 0, weight, 1)
-
-
 def _problem_at(game, search, slot, state, path, played, resolver, before):
-    """The problem whose tree starts at a slot of this search's tree; `before` are the reaches of
-    its nodes by policies, or None."""
+    """The problem whose root is a slot of this search's tree.
+
+    `before` are the reaches of the tree's nodes by policies, or None.
+    """
     tree, trusted = search.tree, resolver == NO_RESOLVER
     weight = search.total - tree.since[slot // game.num_children]
     scale = 1 / jnp.where(weight > 0, weight, 1)
@@ -102,7 +122,7 @@ def _problem_at(game, search, slot, state, path, played, resolver, before):
 
 
 def _reach_by_policies(game, search):
-    """Own reaches of all nodes `[2, E * N]`: those of the problem, times average policies."""
+    """Own reaches of all nodes `[2, E * N]`: those of the problem times average policies."""
     tree = search.tree
     begin = with_columns(tree.reach, search.problem.reach, 0, game.num_rows)
 
@@ -112,13 +132,12 @@ def _reach_by_policies(game, search):
     return jax.lax.fori_loop(1, tree.count, down, begin)
 
 
-def _advance(game, state, played, policy, child, there):
-    """Both players' own reaches in a child, and the child.
+def _advance(game, state, played, policy, child, on_path):
+    """Both players' own reaches in a child, and the child; no change unless `on_path`.
 
-    After the first step only players act whose policies are not kept: their reach goes through
-    uncounted.
+    Without a `policy`, as in all steps but the first, every action counts as certain.
     """
     chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy
     reach = game.down(state, child, played, chosen)
     after = at(game.children(state), child)
-    return jnp.where(there, reach, played), choose(there, after, state)
+    return jnp.where(on_path, reach, played), choose(on_path, after, state)

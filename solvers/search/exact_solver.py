@@ -1,9 +1,9 @@
-"""Exact solving of all that is below a public belief state, where that can be held in memory.
+"""The exact solver: CFR on everything below a public belief state, if that fits into memory.
 
-The search's own CFR, on a tree expanded to the end before the first iteration. Predictive regret
-matching+ with quadratic averages (Farina, Kroer, Sandholm 2021) comes close to equilibrium in a few
-hundred simultaneous iterations. Student of Games (Schmid et al. 2023) calls what it gives at a leaf
-a value function of error near 0.
+It is the CFR of the search, on a tree that is expanded to the end before the first iteration.
+Predictive regret matching+ with quadratic averages (Farina, Kroer and Sandholm 2021) comes close to
+an equilibrium in a few hundred simultaneous iterations. As an evaluator of leaves it is a value
+function with an error near 0 in the sense of Theorem 2 of Schmid et al. 2023.
 """
 
 from __future__ import annotations
@@ -21,19 +21,27 @@ from jaxgames.beliefs.listing import Listing
 from jaxgames.core import TERMINAL
 from solvers.batching import widest
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import GrowingTreeCfr, Search
-from solvers.search.search_tree import expand
+from solvers.search import (
+    continual_resolving,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+    regret_phase,
+    search_tree,
+)
+from solvers.search.search_state import GrowingTreeCfr, Search
+from solvers.search.search_tree import expand, uniform
 
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """How to solve: all of the rest, which is `max_nodes` public states at most, terminals aside.
+    """Settings of the exact solver.
 
-    What does not fit is worth nothing: `sizes_below` tells how much there is.
+    Public states that do not fit into the tree are worth 0; `sizes_below` tells how many nodes are
+    needed.
     """
 
-    max_nodes: int
+    max_nodes: int  # public states of the tree, without terminals
     iterations: int = 1000
     minimizer: RegretMinimizer = dataclasses.field(default_factory=PredictiveRegretMatchingPlus)
     averaging_power: float = 2.0
@@ -45,7 +53,7 @@ class Whole:
 
     @property
     def search(self) -> GrowingTreeCfr:
-        """The search that has room for the tree."""
+        """Settings of a search that has room for the tree."""
         return GrowingTreeCfr(
             leaf_evaluators.zero,
             simulations=self.max_nodes,
@@ -56,29 +64,38 @@ class Whole:
         )
 
 
-def solve(
+def solve_below(
     game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"], *, settings: Whole
 ) -> Search:
-    """CFR on everything below `state`, both players' own reaches there being given.
+    """Solves everything below a public belief state by CFR.
 
-    `gt_cfr.average_values` of the result are both players' values `[2, N]`, `average_policy` is
-    what the actor does here, and `policy_below` what everybody does from here on. One solution,
-    pure; `jax.vmap` solves side by side.
+    Args:
+      game: any belief-level game.
+      state: a public state.
+      reach: own reaches `[2, N]` of both players there.
+      settings: of the solver. Static under `jit`.
+
+    Returns:
+      A search whose tree is complete. `readouts.average_values` are both players' values `[2, N]`,
+      `readouts.average_policy` is the actor's policy at `state`, and `policy_below` the policy of
+      all public states below.
     """
     problem = continual_resolving.fixed_problem(state, reach, max_path=1)
-    found = growing_tree_cfr.start(game, None, problem=problem, settings=settings.search)
-    found = _expanded(game, found, reached=jnp.any(reach > 0))
+    search = growing_tree_cfr.start(game, None, problem=problem, settings=settings.search)
+    search = _expanded(game, search, reached=jnp.any(reach > 0))
     return jax.lax.fori_loop(
         0,
         settings.iterations,
-        lambda _, found: growing_tree_cfr.iterate(game, None, found, settings=settings.search),
-        found,
+        lambda _, search: regret_phase.iterate(game, None, search, settings=settings.search),
+        search,
     )
 
 
 def _expanded(game, search, reached):
-    """The search with all leaves expanded, as far as there is room; none if nothing is `reached`:
-    then all values are 0."""
+    """The search with all leaves expanded, as far as there is room.
+
+    If nothing is `reached`, none are: all values are 0.
+    """
     capacity = len(search.tree.parent)
     prior = jnp.zeros((game.num_actions, game.num_rows), search.tree.average.dtype)
     none = jnp.zeros((), search.tree.average.dtype)
@@ -90,14 +107,14 @@ def _expanded(game, search, reached):
         slot = jnp.minimum(tree.leaves.slot[0], len(tree.node) - 1)
         return expand(game, tree, slot, prior, none, left(tree))
 
-    def anywhere(tree):  # one bound for all searches of a batch, which else would be copied
+    def anywhere(tree):  # one bound for a whole batch, whose trees would be copied otherwise
         return widest(left(tree).astype(jnp.int32)) > 0
 
     return search.replace(tree=jax.lax.while_loop(anywhere, grown, search.tree))
 
 
 def sizes_below(listing: Listing) -> Int[np.ndarray, " S"]:
-    """How many public states a solution from each on has to expand, itself included."""
+    """How many nodes `[S]` a tree below each public state needs, itself included."""
     parent, size = np.asarray(listing.parent), (np.asarray(listing.actor) != TERMINAL).astype(int)
     for state in range(len(parent) - 1, 0, -1):  # children come after parents
         size[parent[state]] += size[state]
@@ -107,9 +124,15 @@ def sizes_below(listing: Listing) -> Int[np.ndarray, " S"]:
 def policy_below(
     listing: Listing, search: Search, state: int
 ) -> tuple[Int[np.ndarray, " E"], Float[np.ndarray, "E A N"]]:
-    """What a solution from listed public state number `state` on plays, by its nodes.
+    """The average policies of a solution.
 
-    Their numbers in the listing, and the average policies there.
+    Args:
+      listing: of the game.
+      search: the solution from listed public state number `state` on.
+      state: that number.
+
+    Returns:
+      The numbers of the nodes `[E]` in the listing, and the policies `[E, A, N]` there.
     """
     tree, child = search.tree, np.asarray(listing.child)
     count, slots = int(tree.count), child.shape[1]
@@ -123,49 +146,60 @@ def policy_below(
 @jax.jit
 def _policies(tree):
     nodes = jnp.arange(len(tree.parent), dtype=jnp.int32)
-    return jax.vmap(growing_tree_cfr.node_policy, (None, 0))(tree, nodes)
+    return jax.vmap(search_tree.node_policy, (None, 0))(tree, nodes)
 
 
 def equilibrium(
     game: BeliefGame, listing: Listing, *, iterations: int = 2000
 ) -> Float[Array, "S A N"]:
-    """A policy near equilibrium of the whole game, by listed public state, for the actor's rows.
+    """A policy near an equilibrium of the whole game.
 
-    `listing.exploitability` says how near.
+    Args:
+      game: any belief-level game.
+      listing: all its public states.
+      iterations: of CFR.
+
+    Returns:
+      The policy `[S, A, N]` by public state, for the rows of the actor;
+      `belief_exploitability.exploitability` tells how near it is.
     """
     settings = Whole(max_nodes=listing.num_inner, iterations=iterations)
     root = at(listing.state, 0)
     dtype = jax.eval_shape(lambda: game.compatible(root, 0, jnp.ones(game.num_rows))).dtype
-    found = _solve(game, root, game.rows(root).astype(dtype), settings=settings)
-    numbers, policies = policy_below(listing, found, 0)
+    search = _solve(game, root, game.rows(root).astype(dtype), settings=settings)
+    numbers, policies = policy_below(listing, search, 0)
     policy = np.zeros((len(listing.parent), *policies.shape[1:]), policies.dtype)
     policy[numbers] = policies
     return jnp.asarray(policy)
 
 
-_solve = jax.jit(solve, static_argnames="settings")
+_solve = jax.jit(solve_below, static_argnames="settings")
 
 
 @dataclasses.dataclass(frozen=True)
 class Oracle:
-    """The evaluator that knows: solves the rest at the beliefs it is asked about."""
+    """The exact evaluator: it solves everything below the public belief state it is asked about."""
 
     settings: Whole
 
     def __call__(
         self, params: PyTree, game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"]
     ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
-        """Values of both players, and a uniform prior. `params` are ignored."""
-        found = solve(game, state, reach, settings=self.settings)
-        return growing_tree_cfr.average_values(found), leaf_evaluators.zero(
-            None, game, state, reach
-        )[1]
+        """Values of both players `[2, N]`, and a uniform prior `[A, N]`; `params` are ignored."""
+        search = solve_below(game, state, reach, settings=self.settings)
+        return readouts.average_values(search), uniform(game, state, reach.dtype)
 
 
 def oracle(listing: Listing, *, iterations: int = 100, max_nodes: int = 200) -> Oracle:
-    """The oracle for leaves of searches in a listed game, wherever they start.
+    """The exact evaluator for leaves of searches anywhere in a game.
 
-    A leaf costs as many iterations on all that is below it.
+    Args:
+      listing: all public states of the game.
+      iterations: of CFR on everything below a leaf, at each evaluation.
+      max_nodes: the most nodes that may be below a leaf.
+
+    Returns:
+      The evaluator.
 
     Raises:
       ValueError: more than `max_nodes` public states are below some leaf.

@@ -1,4 +1,9 @@
-"""The expansion phase of growing-tree CFR: walks down the tree, which grows where they leave it."""
+"""The expansion phase of growing-tree CFR: simulations, each of which adds a node to the tree.
+
+A simulation (Schmid et al. 2023, "Growing-tree CFR") draws a world state at the state searched and
+walks down the tree, choosing actions half by PUCT and half by CFR's average policy, until it comes
+to a leaf, whose children are then added.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +36,26 @@ def simulate(
     settings: GrowingTreeCfr,
     settled: Float[Array, "A EN"] | None = None,
 ) -> Search:
-    """One simulation: a walk from the searched state to a leaf, which then joins the tree.
+    """One simulation: a walk from the searched state to a leaf, which becomes a node.
 
-    `settled` are the visits at the last iteration, if there were simulations since.
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      key: consumed.
+      state: of the search.
+      settings: of the search. Static under `jit`.
+      settled: visits `[A, E * N]` at the last iteration, if there were simulations since then.
+
+    Returns:
+      The search after the simulation.
     """
     tree, rows = state.tree, game.num_rows
     pair_key, walk_key = jax.random.split(key)
     here = at(tree.state, state.target)
-    # drawn at once: on CPU a draw costs as much as several steps
+    # All random numbers are drawn at once: on a CPU a draw costs as much as several steps.
     length, options = game.max_depth + 1, game.num_actions + game.num_children
     noise = jax.random.gumbel(walk_key, (length, options), tree.reach.dtype)
+    # 1. A world state: a pair of rows, in proportion to both reaches and chance.
     walk = _Walk(
         node=state.target,
         pair=sample_pair(game, pair_key, here, columns(tree.reach, state.target, 1, rows)),
@@ -48,11 +63,13 @@ def simulate(
         visited=jnp.full((length, 2), LEAF, jnp.int32),
         slot=jnp.int32(LEAF),
     )
+    # 2. The walk, until it leaves the nodes.
     walk = jax.lax.while_loop(
         lambda walk: walk.slot == LEAF,
         lambda walk: _step(game, noise[walk.steps], tree, walk, settings, settled),
         walk,
     )
+    # 3. Visit counts of the actions taken, and the new node.
     action, column = walk.visited.T
     column = jnp.where(action >= 0, column, tree.visits.shape[1])
     visits = tree.visits.at[jnp.maximum(action, 0), column].add(1, mode="drop")
@@ -70,7 +87,7 @@ class _Walk:
 
 
 def _step(game, noise, tree, walk, settings, settled):
-    """One more step of a walk; leaves the tree where a slot has no node."""
+    """The walk a step further; it ends in a slot that has no node."""
     state = at(tree.state, walk.node)
     actor = game.actor(state)
     row = walk.pair[jnp.maximum(actor, 0)]
@@ -93,7 +110,12 @@ def _step(game, noise, tree, walk, settings, settled):
 
 
 def _selection(game, tree, state, node, row, settings, settled):
-    """What a simulation plays in a row: half PUCT, half CFR's average policy, `[A]`."""
+    """The policy `[A]` of simulations in a row: PUCT mixed with CFR's average policy.
+
+    PUCT maximises q(a) + c * prior(a) * sqrt(n) / (1 + n(a)), with q the values of the last
+    iteration per unit of compatible opponent reach (Silver et al. 2018; Schmid et al. 2023). Visits
+    since the last iteration count as losses of `virtual_loss`.
+    """
     actor = jnp.maximum(game.actor(state), 0)
     column = node * game.num_rows + row
     reach = columns(tree.reach, node, 1, game.num_rows)[1 - actor]
@@ -103,7 +125,7 @@ def _selection(game, tree, state, node, row, settings, settled):
     total = jnp.sum(visits)
     if settings.expand is not None:
         legal = game.legal(state)[:, row]
-        total = total + 1  # the simulation that added the node: priors count from the first on
+        total = total + 1  # the simulation that added the node, so that priors count at once
     if settled is not None:
         under_way = visits - settled[:, column]
         weight = 1 + settled[:, column]
@@ -119,7 +141,10 @@ def _selection(game, tree, state, node, row, settings, settled):
 
 
 def _grown(game, params, tree, slot, since, settings):
-    """The tree after a walk that left it at a slot: a leaf is expanded; what was no leaf is one."""
+    """The tree after a walk that left it in a slot: a leaf becomes a node.
+
+    With `settings.expand`, a child that was not yet added is added as a leaf instead.
+    """
     leaf = child_at(tree, slot)
     grows = game.actor(leaf) != TERMINAL
     if game.num_rows > 1:
@@ -137,25 +162,36 @@ def _grown(game, params, tree, slot, since, settings):
     if settings.expand is not None:
         tree = add_child(game, tree, slot, ~known)
         new = new.at[0].set(jnp.where(known, new[0], slot))
-    return asked(game, params, tree, new, settings.evaluate)
+    return evaluated_slots(game, params, tree, new, settings.evaluate)
 
 
 def _best(game, state, prior, count):
-    """The children with the highest prior, `[k]`."""
+    """The numbers `[k]` of the children with the highest prior."""
     score = jnp.where(game.child_mask(state), prior, -1)
     return jax.lax.top_k(score, min(count, len(score)))[1].astype(jnp.int32)
 
 
-def asked(
+def evaluated_slots(
     game: BeliefGame,
     params: PyTree,
     tree: SearchTree,
     slots: Int[Array, " S"],
     evaluate: Evaluator,
 ) -> SearchTree:
-    """The tree with what the evaluator says of some slots; of no slot X, nothing.
+    """The tree with the evaluator's values and priors of some slots, for games with one row.
 
-    With one row, values are so much per unit of opponent reach, whatever that is.
+    With one row a value is proportional to the opponent's reach, so that one evaluation at reach 1
+    serves all iterations.
+
+    Args:
+      game: a game with N = 1.
+      params: of the evaluator.
+      tree: of the search.
+      slots: numbers of slots `[S]`; X, which is no slot, is passed over.
+      evaluate: the evaluator.
+
+    Returns:
+      The tree with `known_values` and `known_prior` of these slots.
     """
     last = len(tree.node) - 1
     reach = jnp.ones((2, 1), tree.reach.dtype)
@@ -169,7 +205,15 @@ def asked(
 
 
 def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array, ""]:
-    """An index in proportion to its weight, by the Gumbel trick; of weight 0 only if all are."""
+    """Draws an index in proportion to its weight, by the Gumbel trick.
+
+    Args:
+      noise: standard Gumbel noise `[X]`.
+      weights: non-negative `[X]`.
+
+    Returns:
+      The index; one of weight 0 only if all weights are 0.
+    """
     logits = jnp.where(weights > 0, jnp.log(jnp.where(weights > 0, weights, 1)), -jnp.inf)
     return jnp.argmax(logits + noise).astype(jnp.int32)
 
@@ -177,7 +221,17 @@ def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array,
 def sample_pair(
     game: BeliefGame, key: Key[Array, ""], state: PublicState, reach: Float[Array, "2 N"]
 ) -> Int[Array, "2"]:
-    """A pair of rows in proportion to both own reaches and chance; `key` is consumed."""
+    """Draws a world state: a pair of rows, in proportion to both own reaches and chance.
+
+    Args:
+      game: any belief-level game.
+      key: consumed.
+      state: a public state.
+      reach: own reaches `[2, N]` of both players there.
+
+    Returns:
+      A row of either player.
+    """
     noise = jax.random.gumbel(key, (2, game.num_rows), reach.dtype)
     first = sample(noise[0], reach[0] * game.compatible(state, 0, reach[1]))
     one_hot = jax.nn.one_hot(first, game.num_rows, dtype=reach.dtype)

@@ -1,53 +1,26 @@
-"""Growing-tree CFR (Student of Games, "Growing-tree CFR"; Schmid et al. 2023).
+"""Growing-tree CFR (GT-CFR; Schmid et al. 2023, "Student of Games").
 
-A search alternates between CFR on the public tree it has, with leaves valued by an evaluator at
-the beliefs of the current policies, and simulations that walk down from the state it searches at
-and add a leaf's children to the tree. Everything here is one search, pure and unbatched; searches
-run side by side under `jax.vmap`, which leaves the loops over nodes as they are.
+A search alternates between a regret phase, CFR on the public tree that it has, with leaves valued
+by an evaluator at the beliefs of the current policies, and an expansion phase, simulations that
+walk down from the state it acts at and add a leaf's children to the tree. All functions here are
+pure and handle one search; `jax.vmap` runs searches side by side and keeps the loops over nodes.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
 from solvers.batching import widest
-from solvers.search.expansion_phase import asked, sample, sample_pair, simulate
+from solvers.search.expansion_phase import evaluated_slots, simulate
 from solvers.search.regret_phase import iterate
-from solvers.search.search_state import (
-    NO_RESOLVER,
-    NO_STEP,
-    Evaluator,
-    Gadget,
-    GrowingTreeCfr,
-    Problem,
-    Search,
-)
-from solvers.search.search_tree import columns, expand, new_tree, node_policy, with_columns
+from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search
+from solvers.search.search_tree import expand, new_tree, with_columns
 from solvers.value_checks import check_search
-
-__all__ = [
-    "NO_RESOLVER",
-    "NO_STEP",
-    "Evaluator",
-    "Gadget",
-    "GrowingTreeCfr",
-    "Problem",
-    "Search",
-    "average_policy",
-    "average_values",
-    "iterate",
-    "node_policy",
-    "sample",
-    "sample_pair",
-    "search",
-    "simulate",
-    "start",
-]
 
 
 @checked(check_search)
@@ -59,7 +32,17 @@ def search(
     problem: Problem,
     settings: GrowingTreeCfr,
 ) -> Search:
-    """Searches with `settings`; `key` is consumed.
+    """Searches one problem from beginning to end.
+
+    Args:
+      game: any belief-level game.
+      params: of the evaluator, such as a network's.
+      key: consumed.
+      problem: what to search, see `continual_resolving`.
+      settings: how to search. Static under `jit`.
+
+    Returns:
+      The finished search; `solvers.search.readouts` reads it.
 
     Raises:
       ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` is not
@@ -69,25 +52,27 @@ def search(
     phases = settings.simulations // settings.expansions_per_phase
 
     def phase(i, state):
+        # Regret phase: iterations of CFR on the tree as it is.
         state = jax.lax.fori_loop(
             0,
             settings.iterations_per_phase,
             lambda _, state: iterate(game, params, state, settings=settings),
             state,
         )
+        # Expansion phase: simulations, each of which adds a node to the tree.
         return expansion(i, state)
 
     def expansion(i, state):
         count = settings.expansions_per_phase
         settled = state.tree.visits if count > 1 else None
-        if settings.expand is None:  # a tree without leaves is the whole game: nothing to walk for
+        if settings.expand is None:  # a tree without leaves is complete: no simulation is needed
             count *= widest(jnp.minimum(state.tree.leaves.count, 1))
 
-        def one(j, state):
+        def simulation(j, state):
             noise = jax.random.fold_in(key, i * settings.expansions_per_phase + j)
             return simulate(game, params, noise, state, settings=settings, settled=settled)
 
-        return jax.lax.fori_loop(0, count, one, state)
+        return jax.lax.fori_loop(0, count, simulation, state)
 
     return jax.lax.fori_loop(0, phases, phase, state)
 
@@ -95,7 +80,23 @@ def search(
 def start(
     game: BeliefGame, params: PyTree, *, problem: Problem, settings: GrowingTreeCfr
 ) -> Search:
-    """The search before its first iteration: the path to where it acts, and leaves beside it."""
+    """A search before its first iteration.
+
+    Its tree has the nodes of the problem's path, from the root to the state that the search acts
+    at, and all their children as leaves.
+
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      problem: what to search.
+      settings: how to search. Static under `jit`.
+
+    Returns:
+      The search, which `iterate` and `simulate` continue.
+
+    Raises:
+      ValueError: as `search`.
+    """
     length = problem.path.shape[0]
     if length > settings.max_path:
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
@@ -106,14 +107,14 @@ def start(
     none = jnp.zeros((), dtype)
     for step in range(length):
         slot = step * game.num_children + jnp.maximum(problem.path[step], 0)
-        there = problem.path[step] != NO_STEP
+        on_path = problem.path[step] != NO_STEP
         prior = jnp.zeros((game.num_actions, game.num_rows), dtype)
-        tree = expand(game, tree, slot, prior, none, there)
-    if game.num_rows == 1:  # nothing is hidden: reach would only scale all values
+        tree = expand(game, tree, slot, prior, none, on_path)
+    if game.num_rows == 1:  # with perfect information reach would only scale all values
         problem = problem.replace(reach=jnp.ones_like(problem.reach))
         slots = jnp.arange((length + 1) * game.num_children, dtype=jnp.int32)
-        tree = asked(game, params, tree, slots, settings.evaluate)
-    target = tree.count - 1
+        tree = evaluated_slots(game, params, tree, slots, settings.evaluate)
+    target = tree.count - 1  # the last node of the path
     _, prior = settings.evaluate(params, game, at(tree.state, target), problem.reach)
     return Search(
         problem=problem,
@@ -135,15 +136,3 @@ def _check_expandable(game, count):
             f" leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
             f" num_children={game.num_children}; allowed: None"
         )
-
-
-def average_policy(state: Search) -> Float[Array, "A N"]:
-    """What the search found for the actor at the state it acts at."""
-    return node_policy(state.tree, state.target)
-
-
-def average_values(state: Search) -> Float[Array, "2 N"]:
-    """Both players' average counterfactual values at the root of the tree."""
-    rows = state.problem.opt_out.shape[0]
-    total = columns(state.tree.slot_total, state.tree.parent[0], 1, rows)
-    return total / jnp.where(state.total > 0, state.total, 1)

@@ -1,7 +1,7 @@
-"""Leaf evaluators that need no learning: search is tested with them, and networks against them.
+"""Evaluators of leaves that need no learning, for tests of search and as a yardstick for networks.
 
-An evaluator is `evaluate(params, game, state, reach [2, N]) -> values [2, N], prior [A, N]`; its
-priors here are uniform. The one that solves the rest exactly is in `whole`.
+An evaluator is `evaluate(params, game, state, reach [2, N]) -> values [2, N], prior [A, N]`. The
+priors of those here are uniform. The exact evaluator is `exact_solver.Oracle`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from solvers.search.search_tree import uniform
 def zero(
     params: PyTree, game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"]
 ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
-    """Nothing is worth anything. `params` are ignored."""
+    """The evaluator whose values are all 0; `params` are ignored."""
     return jnp.zeros_like(reach), uniform(game, state, reach.dtype)
 
 
@@ -34,8 +34,10 @@ def continuation(
     state: PublicState,
     reach: Float[Array, "2 N"],
 ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
-    """What a fixed policy of both players would earn from here; `params` from
-    `continuation_values`."""
+    """The evaluator by which both players follow a fixed policy from the leaf on.
+
+    `params` are `continuation_values` of that policy.
+    """
     values = params[state]
     worth = [products(values, 0, reach[1]), -products(values, 1, reach[0])]
     return jnp.stack(worth), uniform(game, state, reach.dtype)
@@ -45,10 +47,15 @@ def continuation(
 def continuation_values(
     game: BeliefTable, listing: Listing, policy: Float[Array, "X A N"]
 ) -> Float[Array, "S N0 N1"]:
-    """Player 0's chance-weighted payoff from every pair of rows on, if both follow `policy`.
+    """Player 0's expected payoff, times W, from every pair of rows on, if both follow a policy.
 
-    `policy` is by listed public state, for the rows of the actor; the values are by the table's
-    own numbers of public states, as `continuation` wants them.
+    Args:
+      game: the tables.
+      listing: `list_public_states(game)`.
+      policy: by number in the listing, for the rows of the actor.
+
+    Returns:
+      Values `[S, N0, N1]` by the table's numbers of public states, as `continuation` needs them.
     """
     count, rows, dtype = len(listing.parent), game.payoffs.shape[1:], game.payoffs.dtype
     policy = policy.astype(dtype)
@@ -65,10 +72,10 @@ def continuation_values(
         state, number = at(listing.state, s), listing.child[s]
         pairs = follow(state, *row, action)
         number = jnp.broadcast_to(number, pairs.shape[:-1])
-        there = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
+        possible = (number != NO_STATE) & jnp.all(pairs >= 0, axis=-1)
         pairs = jnp.maximum(pairs, 0)
         below = values[jnp.maximum(number, 0), pairs[..., 0], pairs[..., 1]]
-        below = jnp.sum(jnp.where(there, below, 0), axis=-1)  # [N0, N1, A]
+        below = jnp.sum(jnp.where(possible, below, 0), axis=-1)  # [N0, N1, A]
         acts = jnp.where(
             game.actor(state) == 0, policy[s].T[: rows[0], None], policy[s].T[None, : rows[1]]
         )
@@ -82,20 +89,20 @@ def continuation_values(
 
 @jax.jit
 def uniform_policy(game: BeliefGame, listing: Listing) -> Float[Array, "S A N"]:
-    """All legal actions alike, at every listed public state."""
+    """The policy that is uniform over legal actions, at every listed public state."""
     dtype = jnp.zeros(()).dtype
     return jax.vmap(lambda state: uniform(game, state, dtype))(listing.state)
 
 
 @dataclasses.dataclass(frozen=True)
 class Noisy:
-    """Another evaluator with errors: the same ones whenever a row of a public state is asked about.
+    """An evaluator with fixed errors by public state and row.
 
-    Parameters are those of the other and `noise` `[S, 2, N]`, by the table's numbers of public
-    states: errors per unit of compatible opponent reach.
+    Its parameters are those of the other evaluator, and the errors `[S, 2, N]` per unit of
+    compatible opponent reach, by the table's numbers of public states.
     """
 
-    evaluate: Callable
+    evaluate: Callable  # the evaluator without errors
 
     def __call__(
         self,

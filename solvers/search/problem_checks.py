@@ -1,4 +1,4 @@
-"""Whether a search is asked something that makes sense: for Python, before anything is compiled."""
+"""Checks of a search problem outside of `jit`, where values can be examined."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ import numpy as np
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
-from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr, Problem
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Problem
 
 
 def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCfr) -> None:
-    """Looks at one unbatched problem that is not traced; `search` itself cannot.
+    """Checks one problem, unbatched and not traced.
+
+    Args:
+      game: that is to be searched.
+      problem: to check.
+      settings: of the search.
 
     Raises:
-      ValueError: reaches of the wrong shape, negative, not finite or of nobody; a pair of beliefs
-        that chance never deals; a path that the game does not have, or that ends it; or a path
-        longer than `settings.max_path`.
+      ValueError: reaches have the wrong shape, are negative or not finite, or are all 0; chance
+        never deals a pair of rows that both players reach; or the path does not exist in the game,
+        ends it, or is longer than `settings.max_path`.
     """
     reach = np.asarray(problem.reach)
     shape = (2, game.num_rows)
     if reach.shape != shape:
         raise ValueError(f"reach has shape {reach.shape}, not {shape}, in {game.name}")
     if not (np.isfinite(reach) & (reach >= 0)).all():
-        raise ValueError("reach must be at least 0 and finite")
+        raise ValueError(f"reach of {game.name} must be at least 0 and finite")
     rows = np.asarray(game.rows(problem.state))
     for player in range(2):
         if not reach[player][rows[player]].sum() > 0:

@@ -1,7 +1,9 @@
-"""The regret phase of growing-tree CFR: one iteration of CFR on the tree as it is.
+"""The regret phase of growing-tree CFR: iterations of CFR on the tree as it is.
 
-Down the nodes go reaches, up come values; terminals and leaves are looked at in lists, and learning
-is one pass over the rows of all nodes.
+An iteration is that of CFR (Zinkevich et al. 2007) at the level of public states (Schmid et al.
+2023, "Growing-tree CFR"): own reaches go down the tree, terminals and leaves are valued at these
+reaches, counterfactual values go up, and the regrets, policies and averages of all nodes are
+updated in one pass. Both players are updated at once.
 """
 
 from __future__ import annotations
@@ -11,33 +13,62 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.arrays import at, safe_divide, sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame
 from solvers.batching import widest
+from solvers.belief_sweeps import values_above
 from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
 from solvers.search.search_tree import CHUNK, child_at, columns, with_columns
 from solvers.sequence_form.sparse_sum import stored
 
 
 def iterate(game: BeliefGame, params: PyTree, state: Search, *, settings: GrowingTreeCfr) -> Search:
-    """One iteration of CFR, simultaneous."""
+    """One iteration of CFR with simultaneous updates, for both players and the gadget.
+
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      state: of the search.
+      settings: of the search. Static under `jit`.
+
+    Returns:
+      The search after the iteration.
+    """
     tree, step = state.tree, state.iterations + 1
     weight = step.astype(tree.average.dtype) ** settings.averaging_power
     nodes = widest(tree.count)
+    # 1. Own reaches pi_i of all nodes, from the ranges at the root down. In a re-solved subgame
+    #    the opponent's range is what the gadget lets in (Burch, Johanson and Bowling 2014).
     root = root_reach(game, state, settings=settings)
     tree = tree.replace(reach=_reaches(game, tree, root, nodes))
-    values = _values_outside(game, params, tree, settings.evaluate)
-    values, actions = _values_inside(game, tree, values, nodes)
+    # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
+    values = _outer_values(game, params, tree, settings.evaluate)
+    # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
+    values, actions = _inner_values(game, tree, values, nodes)
     tree = tree.replace(slot_values=values, action_values=actions)
-    tree = _learn(game, tree, weight, settings.minimizer, step, nodes)
+    # 4. Regrets v_i(s, a) - v_i(s), the next policies by regret matching, and weighted averages.
+    tree = _updated(game, tree, weight, settings.minimizer, step, nodes)
+    # 5. The same for the opponent's choice in the gadget.
     values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
-    gadget = _answer(game, state, values, settings)
+    gadget = _updated_gadget(game, state, values, settings)
     return state.replace(tree=tree, gadget=gadget, iterations=step, total=state.total + weight)
 
 
 def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
-    """Own reaches at the root: in a re-solved subgame the opponent's is what the gadget follows
-    with, mixed with what the search before had, both to one sum; if that is by policies alone,
-    as probabilities, the highest of which becomes 1."""
+    """Both players' own reaches at the root of the tree.
+
+    In a re-solved subgame the opponent's are a mixture of the gadget's probabilities of following
+    and of its reaches in the search before (Schmid et al. 2023, "Modified continual re-solving",
+    the shares alpha and 1 - alpha). Both parts are scaled to sum 1. With `range_by_policies` the
+    first part stays as it is, and the second is scaled to a largest entry of 1.
+
+    Args:
+      game: any belief-level game.
+      state: of the search.
+      settings: of the search; `follow_share` is alpha.
+
+    Returns:
+      Reaches `[2, N]`; without a re-solver, those of the problem.
+    """
     problem = state.problem
     opponent = 1 - jnp.maximum(problem.resolver, 0)
     rows, before = game.rows(problem.state)[opponent], problem.reach[opponent]
@@ -53,7 +84,7 @@ def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> 
 
 
 def _reaches(game, tree, root, nodes):
-    """Own reaches of all nodes `[2, E * N]`."""
+    """Own reaches of all nodes `[2, E * N]`; parents come before their children."""
     rows, last = game.num_rows, len(tree.parent) - 1
 
     def down(e, reach):
@@ -67,10 +98,11 @@ def _reaches(game, tree, root, nodes):
     return jax.lax.fori_loop(1, nodes, down, with_columns(tree.reach, root, 0, rows))
 
 
-def _values_outside(game, params, tree, evaluate):
-    """The values of slots `[2, (X + 1) * N]`, those of terminals and leaves as they are now."""
+def _outer_values(game, params, tree, evaluate):
+    """The values of slots `[2, (X + 1) * N]`, with those of terminals and leaves brought up to
+    date."""
 
-    def end(slot, reach):
+    def terminal(slot, reach):
         state = child_at(tree, slot)
         return jnp.stack([game.terminal_values(state, p, reach[1 - p]) for p in range(2)])
 
@@ -80,7 +112,7 @@ def _values_outside(game, params, tree, evaluate):
         return evaluate(params, game, child_at(tree, slot), reach)[0]
 
     values = tree.slot_values
-    for slots, value in ((tree.terminals, end), (tree.leaves, leaf)):
+    for slots, value in ((tree.terminals, terminal), (tree.leaves, leaf)):
         values = _valued(game, tree, values, slots, value)
     return values
 
@@ -89,7 +121,7 @@ def _valued(game, tree, values, slots, value):
     """`values` with `value(slot, reach)` at a list of slots."""
     rows, last = game.num_rows, len(tree.node) - 1
 
-    def one(slot):
+    def value_at(slot):
         slot = jnp.minimum(slot, last)
         node, child = slot // game.num_children, slot % game.num_children
         policy = columns(tree.minimizer.policy, node, 1, rows)
@@ -98,50 +130,38 @@ def _valued(game, tree, values, slots, value):
 
     def chunk(i, values):
         slot = jax.lax.dynamic_slice_in_dim(slots.slot, i * CHUNK, CHUNK)
-        found = jax.vmap(one)(slot).swapaxes(0, 1)
-        return values.reshape(2, -1, rows).at[:, slot].set(found).reshape(2, -1)
+        new = jax.vmap(value_at)(slot).swapaxes(0, 1)
+        return values.reshape(2, -1, rows).at[:, slot].set(new).reshape(2, -1)
 
     return jax.lax.fori_loop(0, _chunks(widest(slots.count)), chunk, values)
 
 
-def _values_inside(game, tree, values, nodes):
-    """The values of slots `[2, (X + 1) * N]`, with those of the nodes in them, and of actions."""
+def _inner_values(game, tree, values, nodes):
+    """The values of slots `[2, (X + 1) * N]` with those of nodes brought up to date, and of the
+    actors' actions `[A, E * N]`."""
     rows, slots = game.num_rows, game.num_children
-    one = jnp.minimum(nodes, 1)  # unknown to the compiler
+    once = jnp.minimum(nodes, 1)  # 1, which the compiler does not know
 
     def up(i, carry):
         values, actions = carry
         e = nodes - 1 - i
-        # the only one to read `values`: with two, all of them would be copied before the writing
-        below = stored(lambda table, e: columns(table, e * slots, slots, rows), one, values, e)
+        # the only reader of `values`: with two, all of it would be copied before it is written
+        below = stored(lambda table, e: columns(table, e * slots, slots, rows), once, values, e)
         below = below.reshape(2, slots, rows)
         policy = columns(tree.minimizer.policy, e, 1, rows)
-        here, found = values_above(game, at(tree.state, e), below, policy)
+        here, by_action = values_above(game, at(tree.state, e), below, policy)
         return (
             with_columns(values, here, tree.parent[e], rows),
-            with_columns(actions, found, e, rows),
+            with_columns(actions, by_action, e, rows),
         )
 
     return jax.lax.fori_loop(0, nodes, up, (values, tree.action_values))
 
 
-def values_above(
-    game: BeliefGame,
-    state: PublicState,
-    below: Float[Array, "2 K N"],
-    policy: Float[Array, "A N"],
-) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
-    """Values of both players, and of the actor's actions, from those in the children."""
-    actions, seen = game.up(state, below)
-    own = sum_actions(policy * actions)
-    acts = jnp.arange(2, dtype=jnp.int32)[:, None] == game.actor(state)
-    return jnp.where(acts, own[None], seen), actions
-
-
-def _learn(game, tree, weight, minimizer, step, nodes):
-    """All nodes after an iteration: regrets, policies, sums for averages."""
+def _updated(game, tree, weight, minimizer, step, nodes):
+    """The tree with the regrets, policies and weighted sums of all nodes after an iteration."""
     rows, slots, dtype = game.num_rows, game.num_children, tree.average.dtype
-    one = jnp.minimum(nodes, 1)  # unknown to the compiler
+    once = jnp.minimum(nodes, 1)  # 1, which the compiler does not know
 
     def read(memory, i):
         return jax.tree.map(lambda table: columns(table, i * CHUNK, CHUNK, rows), memory)
@@ -150,12 +170,13 @@ def _learn(game, tree, weight, minimizer, step, nodes):
         memory, average, reach_total, slot_total = carry
         take = lambda table, of=1: columns(table, i * CHUNK * of, CHUNK * of, rows)  # noqa: E731
         put = lambda table, new, of=1: with_columns(table, new, i * CHUNK * of, rows)  # noqa: E731
-        # the only reader of `memory`: with two, all of it would be copied before the writing
-        before = stored(read, one, memory, i)
-        uniform, reach, found = take(tree.uniform), take(tree.reach), take(tree.action_values)
+        # the only reader of `memory`: with two, all of it would be copied before it is written
+        before = stored(read, once, memory, i)
+        uniform, reach, values = take(tree.uniform), take(tree.reach), take(tree.action_values)
         own = jnp.where(take(tree.first[None]), reach[:1], reach[1:])
-        value = sum_actions(before.policy * found)
-        instant = jnp.where(uniform > 0, found - value[None], 0)
+        value = sum_actions(before.policy * values)
+        # instantaneous counterfactual regrets (Zinkevich et al. 2007)
+        instant = jnp.where(uniform > 0, values - value[None], 0)
         after = minimizer.update(before, instant, uniform, step.astype(dtype))
         return (
             jax.tree.map(put, memory, after),
@@ -183,8 +204,11 @@ def _chunks(count):
     return (count + CHUNK - 1) // CHUNK
 
 
-def _answer(game, state, values, settings):
-    """Regret matching+ of the opponent's choice between following and terminating."""
+def _updated_gadget(game, state, values, settings):
+    """The gadget after an iteration: regret matching+ of following against terminating.
+
+    Following is worth the opponent's `values` at the root, terminating the problem's `opt_out`.
+    """
     gadget, problem = state.gadget, state.problem
     opponent = 1 - jnp.maximum(problem.resolver, 0)
     options = jnp.stack([values[opponent], problem.opt_out])

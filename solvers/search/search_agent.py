@@ -1,12 +1,12 @@
-"""A search agent as a pure state machine: what one player of a game thinks as it goes on.
+"""A search agent as a pure state machine, by continual re-solving (Schmid et al. 2023).
 
-Modified continual re-solving (Student of Games): an agent is the re-solver in one chain of searches
-of its own (see `resolving`). It thinks at the root of the game first, whoever acts there. Then it
-hears which public child was entered, and thinks where somebody is to act: at its own decisions and,
-to keep up with the opponent's beliefs, at the opponent's. It never learns the opponent's row, and
-its own only to pick an action from what it thought for all.
+An agent is the re-solver in a chain of searches of its own (see `continual_resolving`). Its first
+search is at the root of the game, whoever acts there. Then it observes each public child that play
+comes to, and searches wherever a player acts: at its own decisions and, to follow the opponent's
+beliefs, also at the opponent's. It never learns the opponent's row. It uses its own row only to
+draw an action from the policy that it computed for all rows.
 
-All functions take one agent; agents play side by side under `jax.vmap`. What is long is jitted.
+All functions take one agent; `jax.vmap` runs agents side by side. The long ones are jitted.
 """
 
 from __future__ import annotations
@@ -22,28 +22,44 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, Player, PublicState
 from jaxgames.core import record
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import NO_STEP, GrowingTreeCfr, Search
+from solvers.search import (
+    continual_resolving,
+    expansion_phase,
+    growing_tree_cfr,
+    leaf_evaluators,
+    readouts,
+)
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr, Search
 from solvers.search.search_tree import choose
 
 
 @record
 class AgentState:
-    """What an agent remembers of a game."""
+    """What an agent remembers during a game."""
 
-    player: Array  # [] int32 whose agent it is: the re-solver of all its searches
-    public: PublicState  # where the game stands
-    path: Array  # [L] int32 children from the last searched state to there, then NO_STEP
-    search: Search  # the last one; empty before the first
-    searched: Array  # [] bool: whether there was one, at the root
-    played: Array  # [2, N] own reaches where it acted, by the policies searched before
+    player: Array  # [] int32 the agent's seat: the re-solver of all its searches
+    public: PublicState  # the present public state
+    path: Array  # [L] int32 children from the last searched state to the present one, then NO_STEP
+    search: Search  # the last search; empty before the first
+    searched: Array  # [] bool whether there was a search, at the root
+    played: Array  # [2, N] own reaches at the last searched state, by the policies of searches
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "dtype"))
 def init(
     game: BeliefGame, player: Player, *, settings: GrowingTreeCfr, dtype: str = "float32"
 ) -> AgentState:
-    """The agent of `player` at the root of the game; `dtype` is that of the game's tables."""
+    """An agent at the root of the game.
+
+    Args:
+      game: any belief-level game.
+      player: the agent's seat, 0 or 1.
+      settings: of its searches. Static.
+      dtype: of the game's reaches and values. Static.
+
+    Returns:
+      The agent, which has to `think` first.
+    """
     problem = continual_resolving.first_problem(game, max_path=settings.max_path, dtype=dtype)
     unlearnt = dataclasses.replace(settings, evaluate=leaf_evaluators.zero)
     return AgentState(
@@ -58,33 +74,40 @@ def init(
 
 @jax.jit
 def observe(game: BeliefGame, state: AgentState, child: Int[Array, ""]) -> AgentState:
-    """The agent after public child number `child` was entered.
+    """The agent after play came to a public child.
 
-    Where that cannot be (see `checked_observe`, which says so), the agent stays as it is.
+    Args:
+      game: any belief-level game.
+      state: of the agent.
+      child: the number of the child.
+
+    Returns:
+      The agent there. If there is no such child, or the agent cannot observe it (see
+      `checked_observe`, which raises an error), the agent as it was.
     """
     known = (child >= 0) & (child < game.num_children) & state.searched
-    there = known & game.child_mask(state.public)[child]
+    exists = known & game.child_mask(state.public)[child]
     steps, room = _steps(state), len(state.path)
     after = state.replace(
         public=at(game.children(state.public), child),
         path=state.path.at[jnp.minimum(steps, room - 1)].set(child),
     )
-    return choose(there & (steps < room), after, state)
+    return choose(exists & (steps < room), after, state)
 
 
 def checked_observe(game: BeliefGame, state: AgentState, child: int) -> AgentState:
-    """`observe` for one agent, from Python.
+    """`observe` for one agent outside of `jit`, with errors for what cannot be.
 
     Raises:
       ValueError: there is no such child, or the agent has not thought at the root of the game, or
-        for longer than its searches can bridge.
+        more public states were entered since it last thought than its paths have room for.
     """
     if not state.searched:
         raise ValueError(f"{game.name}: an agent must think at the root of the game first")
-    there = np.flatnonzero(game.child_mask(state.public))
-    if child not in there:
-        children = ", ".join(map(str, there)) or "none, the game is over"
-        raise ValueError(f"{game.name}: there is no public child {child} here (there: {children})")
+    allowed = np.flatnonzero(game.child_mask(state.public))
+    if child not in allowed:
+        children = ", ".join(map(str, allowed)) or "none, the game is over"
+        raise ValueError(f"{game.name}: child={child} does not exist here; allowed: {children}")
     if int(_steps(state)) == len(state.path):
         raise ValueError(
             f"{game.name}: max_path={len(state.path)} public states were entered since the agent"
@@ -102,11 +125,19 @@ def think(
     *,
     settings: GrowingTreeCfr,
 ) -> tuple[AgentState, Float[Array, "A N"]]:
-    """Searches where the game stands; the policy there, for every row of the actor.
+    """Searches at the present public state, at which a player must act.
 
-    Somebody must be to act. Thinking again at the same public state finds the same. `key` is
-    consumed, by the search alone: with `fold_in(seed, number of the public state in a listing)`,
-    the policy is `exploitability.composed_policy`'s for that seed.
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      key: consumed by the search. With `fold_in(seed, number of the public state in a listing)`
+        the policy is that of `agent_exploitability.composed_policy` for that seed.
+      state: of the agent.
+      settings: of the search. Static.
+
+    Returns:
+      The agent after the search, and the policy `[A, N]` for every row of the actor. Thinking again
+      at the same public state gives the same policy.
     """
     again = state.searched & (_steps(state) == 0)
     first = continual_resolving.first_problem(
@@ -121,15 +152,15 @@ def think(
         by_policies=settings.range_by_policies,
     )
     problem, played = choose(state.searched, later, (first, first.reach))
-    found = growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
-    found = choose(again, state.search, found)
+    search = growing_tree_cfr.search(game, params, key, problem=problem, settings=settings)
+    search = choose(again, state.search, search)
     after = state.replace(
         path=jnp.full_like(state.path, NO_STEP),
-        search=found,
+        search=search,
         searched=jnp.bool_(True),
         played=played,
     )
-    return after, growing_tree_cfr.average_policy(found)
+    return after, readouts.average_policy(search)
 
 
 def act(
@@ -141,10 +172,18 @@ def act(
     *,
     settings: GrowingTreeCfr,
 ) -> tuple[AgentState, Int[Array, ""], Float[Array, " A"]]:
-    """Thinks, and draws an action in `row` from the policy there, which is returned too.
+    """Thinks at the agent's own decision and draws an action.
 
-    It must be the agent's own decision. `key` is consumed: of its two halves by
-    `jax.random.split`, the first thinks and the second draws.
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      key: consumed; the first of its two halves by `jax.random.split` is for thinking.
+      state: of the agent.
+      row: the agent's own information state.
+      settings: of the search. Static.
+
+    Returns:
+      The agent, the action, and the policy `[A]` that it was drawn from.
     """
     search_key, move_key = jax.random.split(key)
     after, policy = think(game, params, search_key, state, settings=settings)
@@ -155,9 +194,9 @@ def act(
 def _draw(key, policy, row):
     policy = policy[:, row]
     noise = jax.random.gumbel(key, policy.shape, policy.dtype)
-    return growing_tree_cfr.sample(noise, policy), policy
+    return expansion_phase.sample(noise, policy), policy
 
 
 def _steps(state):
-    """Public states entered since the last search."""
+    """The number of public states that play came to since the last search."""
     return jnp.sum(state.path != NO_STEP, dtype=jnp.int32)

@@ -16,9 +16,9 @@ from jaxgames.core import Game
 from jaxgames.debug import checked
 from jaxgames.game_tree import GameTree
 from jaxgames.registry import make
-from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
-from solvers.search.growing_tree_cfr import Evaluator, GrowingTreeCfr, Problem, Search
+from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.problem_checks import check_problem
+from solvers.search.search_state import Evaluator, GrowingTreeCfr, Problem, Search
 from solvers.value_checks import check_search
 
 _SHOWN = 12  # rows that are printed
@@ -112,8 +112,8 @@ def growing_tree_search(
     return SearchResult(
         game=game,
         settings=settings,
-        policy=growing_tree_cfr.average_policy(search),
-        values=growing_tree_cfr.average_values(search),
+        policy=readouts.average_policy(search),
+        values=readouts.average_values(search),
         search=search,
     )
 

@@ -1,4 +1,4 @@
-"""What a search is asked, how it searches, and what it knows on the way."""
+"""The settings of a search, its problem and its state."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Evaluator = Callable[
     [PyTree, BeliefGame, PublicState, Float[Array, "2 N"]],
     tuple[Float[Array, "2 N"], Float[Array, "A N"]],
 ]
-NO_RESOLVER = -1  # searches from the root of the game have no gadget
+NO_RESOLVER = -1  # of problems without a gadget, such as that at the root of the game
 NO_STEP = -1  # padding of a path
 
 
 @dataclasses.dataclass(frozen=True)
 class GrowingTreeCfr:
-    """How to search: the paper's SoG(s, c) is `GrowingTreeCfr(evaluate, simulations=s, pace=c)`."""
+    """The settings of a search. The paper's SoG(s, c) has `simulations=s` and `pace=c`."""
 
     evaluate: Evaluator
     simulations: int  # s
     pace: float = 1.0  # c simulations per iteration of CFR
-    exploration: float = 1.0  # of PUCT
-    cfr_share: float = 0.5  # of simulations' actions from CFR's average policy, the rest from PUCT
-    follow_share: float = 0.5  # alpha: of the gadget's in the opponent's range, the rest as before
-    # what it was before: on average in the search before, gadget and all; or by policies alone
+    exploration: float = 1.0  # constant of PUCT
+    cfr_share: float = 0.5  # of CFR's average policy in what simulations play; the rest is PUCT
+    follow_share: float = 0.5  # alpha: of the gadget in the opponent's range; the rest is as before
+    # the opponent's range of before: its average in the search before, or by policies alone
     range_by_policies: bool = False
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
-    averaging_power: float = 1.0  # iteration t counts t**power
-    max_path: int = 4  # public states between a re-solved state and the one searched at
-    max_nodes: int | None = None  # no tree needs more: what the game has to expand
+    averaging_power: float = 1.0  # iteration t has the weight t**power in averages
+    max_path: int = 4  # public states between the root of a tree and the state that is searched
+    max_nodes: int | None = None  # the most nodes that a tree can have, such as all of the game's
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
-    virtual_loss: float = 1.0  # payoff lost in simulations since the last iteration, to later ones
+    virtual_loss: float = 1.0  # payoff counted for visits since the last iteration
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -77,30 +77,30 @@ class GrowingTreeCfr:
 
 @record
 class Problem:
-    """What a search is asked; see `resolving` for where the numbers come from."""
+    """What to search; `continual_resolving` makes problems."""
 
     state: PublicState  # where the tree starts
     path: Array  # [L] int32 children from there to where the search acts, then NO_STEP
-    reach: Array  # [2, N] own reaches at `state`; the opponent's as the search before had it
-    resolver: Array  # [] int32 whose policy is re-solved, or NO_RESOLVER
-    opt_out: Array  # [N] what the opponent's rows can get without entering the subgame
+    reach: Array  # [2, N] own reaches at `state`; the opponent's are those of the search before
+    resolver: Array  # [] int32 player whose policy is re-solved, or NO_RESOLVER
+    opt_out: Array  # [N] values of the opponent's rows if it terminates in the gadget
 
 
 @record
 class Gadget:
-    """The opponent's choice to follow into the subgame or to terminate; see `resolving`."""
+    """The opponent's choice, in each row, to follow into the subgame or to terminate."""
 
-    regret: Array  # [2, N] of following, of terminating
-    follow: Array  # [N] probability
+    regret: Array  # [2, N] of following and of terminating
+    follow: Array  # [N] probability of following
 
 
 @record
 class Search:
-    """A search in progress or done."""
+    """A search in progress or finished; see `readouts`."""
 
     problem: Problem
     tree: SearchTree
     gadget: Gadget
-    target: Array  # [] int32 the node that the search acts at
-    iterations: Array  # [] int32
+    target: Array  # [] int32 the node at which the search acts
+    iterations: Array  # [] int32 of CFR so far
     total: Array  # [] sum of the iterations' weights

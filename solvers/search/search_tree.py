@@ -1,15 +1,17 @@
 """The growing public tree of a search, with static shapes.
 
-E nodes in order of expansion, each with K slots for its public children: slot `node * K + child`. A
-slot is a leaf until it is expanded into a node of its own; terminals stay what they are. Parents
-come before children, so one loop over the nodes goes down and one goes up; all loops stop at what
-is in use, so that their cost grows with the tree, not with its capacity.
+The tree has E nodes in order of expansion. Each has K slots for its public children: slot
+`node * K + child`. A slot is a leaf until it is expanded into a node of its own; terminals never
+are. Parents come before their children, so that one loop over the nodes goes down the tree and
+another goes up. All loops end with the nodes in use, so that their cost grows with the tree and not
+with its capacity.
 
-Where only the best children of a node are added (perfect information: child k is where action k
-leads), actions to the others do not exist for CFR until a simulation takes them.
+With `partial` trees (in games of perfect information, where child k is where action k leads) a node
+starts with its best children only. Actions to the others do not exist for CFR until a simulation
+takes them.
 
-What is kept of nodes lies in columns, N rows (information states) of each node side by side: tables
-are `[A, E * N]`, so that what is done to all rows alike is one pass over long vectors.
+Tables of nodes are `[A, E * N]`: the N rows (information states) of each node are N columns side by
+side, so that an operation on all rows is one pass over long vectors.
 """
 
 from __future__ import annotations
@@ -33,15 +35,15 @@ CHUNK = 16  # nodes, or slots, that are looked at together; capacities are multi
 class Slots:
     """A list of slots in any order."""
 
-    slot: Array  # [X + K] int32, the first `count` in use; the others are no slot: X
+    slot: Array  # [X + K] int32, the first `count` in use; the others are X, which is no slot
     count: Array  # [] int32
 
 
 @record
 class SearchTree:
-    """E nodes of which the first `count` are in use, X = E * K slots; node 0 is the root.
+    """E nodes, of which the first `count` are in use, and X = E * K slots; node 0 is the root.
 
-    The root, and nodes not in use, hang on a slot X that no node has.
+    The parent of the root and of nodes not in use is X, which is no slot of a node.
     """
 
     count: Array  # [] int32
@@ -49,23 +51,23 @@ class SearchTree:
     children: PublicState  # [E, K, ...]
     parent: Array  # [E] int32 slot that was expanded into this node, or X
     node: Array  # [X] int32 the node that a slot was expanded into, or LEAF
-    leaves: Slots  # that can be expanded
-    place: Array  # [X] int32 where in `leaves`
+    leaves: Slots  # slots that can be expanded
+    place: Array  # [X] int32 place of a slot in `leaves`
     terminals: Slots
     uniform: Array  # [A, E * N] over the actor's legal actions
     first: Array  # [E * N] bool whether the actor is player 0
     prior: Array  # [A, E * N] of the actor
     minimizer: RegretState  # [A, E * N] of the actor
     average: Array  # [A, E * N] sum of weight times own reach times policy
-    visits: Array  # [A, E * N] how often simulations took an action
+    visits: Array  # [A, E * N] number of simulations that took an action
     action_values: Array  # [A, E * N] the actor's counterfactual values in the last iteration
     reach: Array  # [2, E * N] own reaches in the last iteration
     reach_total: Array  # [2, E * N] their weighted sum
-    since: Array  # [E] the sum of all weights when the node joined
+    since: Array  # [E] sum of the iterations' weights when the node was added
     slot_values: Array  # [2, (X + 1) * N] values of slots in the last iteration
     slot_total: Array  # [2, (X + 1) * N] their weighted sum
-    added: Array | None  # [X] bool the slots that were added; None: all children of nodes are
-    # what the evaluator said of slots, where it need not be asked again (N = 1):
+    added: Array | None  # [X] bool slots that were added, in partial trees; None: all children are
+    # the evaluator's values and priors of slots, where they never change (N = 1):
     known_values: Array | None  # [2, X] at reach 1
     known_prior: Array | None  # [A, X]
 
@@ -78,9 +80,14 @@ def new_tree(
     dtype: jnp.dtype,
     partial: bool = False,
 ) -> SearchTree:
-    """A tree of nothing but the root, expanded: all its children are leaves.
+    """A tree of the root alone, whose children are leaves or terminals.
 
-    `capacity` is a multiple of CHUNK. With `partial`, later nodes need not have all children.
+    Args:
+      game: any belief-level game.
+      state: the root.
+      capacity: E, a multiple of CHUNK.
+      dtype: of reaches and values.
+      partial: later nodes need not have all their children.
     """
     nodes, actions, rows = capacity, game.num_actions, game.num_rows
     slots = nodes * game.num_children
@@ -129,10 +136,16 @@ def expand(
     allowed: Bool[Array, ""],
     among: Bool[Array, " K"] | None = None,
 ) -> SearchTree:
-    """The tree with a leaf made a node, where `allowed` and there is room.
+    """The tree with a leaf turned into a node.
 
-    `since` is the sum of the weights of the iterations done so far. Of the node's children, those
-    `among` these are added; None: all.
+    Args:
+      game: any belief-level game.
+      tree: of the search.
+      slot: the leaf.
+      prior: of the new node's actor `[A, N]`.
+      since: the sum of the weights of the iterations so far.
+      allowed: whether to do it at all; nothing happens either if the tree is full.
+      among: the children to add `[K]`; None: all.
     """
     allowed = allowed & (tree.count < len(tree.parent))
     state = child_at(tree, slot)
@@ -145,8 +158,10 @@ def expand(
 def add_child(
     game: BeliefGame, tree: SearchTree, slot: Int[Array, ""], allowed: Bool[Array, ""]
 ) -> SearchTree:
-    """The tree with one more child of a node, where `allowed`: a leaf or a terminal, and an action
-    for CFR."""
+    """The tree with one more child of a node, if `allowed`.
+
+    The child becomes a leaf or a terminal, and the action to it an action for CFR.
+    """
     node, none = slot // game.num_children, len(tree.node)
     state = child_at(tree, slot)
     ends = game.actor(state) == TERMINAL
@@ -166,7 +181,7 @@ def add_child(
 
 
 def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
-    """Uniform over the actor's legal actions; 0 in rows without any."""
+    """The policy that is uniform over the actor's legal actions; 0 in rows without any."""
     return _spread(game.legal(state), dtype)
 
 
@@ -178,31 +193,36 @@ def _spread(actions, dtype):
 def columns(
     table: Array, begin: Int[Array, ""] | int, count: int, num_rows: int
 ) -> Shaped[Array, "a n"]:
-    """Those of `count` nodes, or slots, from number `begin` on: `[a, count * N]`."""
+    """The columns `[a, count * N]` of `count` nodes or slots from number `begin` on."""
     return jax.lax.dynamic_slice_in_dim(table, begin * num_rows, count * num_rows, axis=1)
 
 
 def with_columns(table: Array, new: Array, begin: Int[Array, ""] | int, num_rows: int) -> Array:
-    """The table with the columns from number `begin` on replaced."""
+    """The table with the columns of the nodes or slots from number `begin` on replaced."""
     return _with_slice(table, new, jnp.asarray(begin * num_rows, jnp.int32))
 
 
+def node_row_count(tree: SearchTree) -> int:
+    """N, the number of rows of a node."""
+    return tree.first.shape[0] // tree.parent.shape[0]
+
+
 def node_policy(tree: SearchTree, node: Int[Array, ""]) -> Float[Array, "A N"]:
-    """The average policy at a node; where its actor never was, the present one."""
-    rows = tree.first.shape[0] // tree.parent.shape[0]
+    """The average policy at a node; the present one in rows that were never reached."""
+    rows = node_row_count(tree)
     total = columns(tree.average, node, 1, rows)
     return average_policy_of(total, columns(tree.minimizer.policy, node, 1, rows))
 
 
 def slot_reach(game: BeliefGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
-    """Own reaches in a slot: their weighted sum since its node joined."""
+    """Both players' own reaches in a slot: their weighted sum since its node was added."""
     return reach_below(game, tree, slot, tree.reach_total)
 
 
 def reach_below(
     game: BeliefGame, tree: SearchTree, slot: Int[Array, ""], reach: Float[Array, "2 EN"]
 ) -> Float[Array, "2 N"]:
-    """Own reaches in a slot from those of all nodes, by the average policy of its node."""
+    """Both players' own reaches in a slot, from those of all nodes and average policies."""
     node = jnp.minimum(slot // game.num_children, len(tree.parent) - 1)
     here, policy = columns(reach, node, 1, game.num_rows), node_policy(tree, node)
     return game.down(at(tree.state, node), slot % game.num_children, here, policy)
@@ -211,7 +231,7 @@ def reach_below(
 def average_policy_of(
     total: Float[Array, "A n"], present: Float[Array, "A n"]
 ) -> Float[Array, "A n"]:
-    """Policies from weighted sums; the `present` one where there is nothing to average."""
+    """Average policies from weighted sums; the `present` one where the sums are 0."""
     mass = sum_actions(total)[None]
     return jnp.where(mass > 0, safe_divide(total, mass), present)
 
@@ -233,7 +253,7 @@ def _with_slice(table, new, begin):
 
 @_with_slice.def_vmap
 def _with_slices(axis_size, in_batched, table, new, begin):
-    """JAX would scatter. With one place for the whole batch, a slice it stays."""
+    """The rule of `vmap`: a slice, if the whole batch has one `begin`, where JAX would scatter."""
     if in_batched[2]:
         axes = tuple(0 if batched else None for batched in in_batched)
         plain = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=table.ndim - 2)
@@ -248,7 +268,7 @@ def _with_slices(axis_size, in_batched, table, new, begin):
 
 
 def _append(game, tree, state, slot, prior, since, allowed, among=None):
-    """The tree with `state` as its next node."""
+    """The tree with `state` as its next node, if `allowed`."""
     place = jnp.minimum(tree.count, len(tree.parent) - 1)
     rows, dtype = game.num_rows, tree.average.dtype
 
@@ -263,15 +283,15 @@ def _append(game, tree, state, slot, prior, since, allowed, among=None):
 
     children = game.children(state)
     first = jnp.broadcast_to(game.actor(state) == 0, (1, rows))
-    start, there = uniform(game, state, dtype), game.child_mask(state)
+    policy, exists = uniform(game, state, dtype), game.child_mask(state)
     if among is not None:
-        there = there & among
-        start = _spread(there[:, None], dtype)
-    tree = _with_slots(game, tree, children, there & allowed)
+        exists = exists & among
+        policy = _spread(exists[:, None], dtype)
+    tree = _with_slots(game, tree, children, exists & allowed)
     if tree.added is not None:
         before = columns(tree.added[None], place, 1, game.num_children)
         added = with_columns(
-            tree.added[None], before | (there & allowed)[None], place, game.num_children
+            tree.added[None], before | (exists & allowed)[None], place, game.num_children
         )
         tree = tree.replace(added=added[0])
     return tree.replace(
@@ -280,28 +300,28 @@ def _append(game, tree, state, slot, prior, since, allowed, among=None):
         children=put(tree.children, children),
         parent=put(tree.parent, slot),
         since=put(tree.since, since),
-        uniform=put_columns(tree.uniform, start),
+        uniform=put_columns(tree.uniform, policy),
         first=put_columns(tree.first[None], first)[0],
         prior=put_columns(tree.prior, prior),
-        minimizer=tree.minimizer.replace(policy=put_columns(tree.minimizer.policy, start)),
+        minimizer=tree.minimizer.replace(policy=put_columns(tree.minimizer.policy, policy)),
     )
 
 
-def _with_slots(game, tree, children, there):
-    """The lists of slots with those of the next node."""
+def _with_slots(game, tree, children, exists):
+    """The tree with the next node's children that exist in its lists of leaves and terminals."""
     ends = jax.vmap(game.actor)(children) == TERMINAL
     slot = tree.count * game.num_children + jnp.arange(game.num_children, dtype=jnp.int32)
     none = len(tree.node)
-    terminals, _ = _extended(tree.terminals, slot, there & ends, none)
-    leaves, place = _extended(tree.leaves, slot, there & ~ends, none)
+    terminals, _ = _extended(tree.terminals, slot, exists & ends, none)
+    leaves, place = _extended(tree.leaves, slot, exists & ~ends, none)
     place = with_columns(tree.place[None], place[None], tree.count, game.num_children)[0]
     return tree.replace(terminals=terminals, leaves=leaves, place=place)
 
 
 def _extended(slots, new, mask, none):
-    """The list with the slots that `mask` names, and where they went."""
+    """The list with the `new` slots in `mask` appended, and the places `[K]` that they have."""
     number = jnp.cumsum(mask, dtype=jnp.int32) - 1
-    # without gaps, as one slice
+    # packed without gaps, so that they are written as one slice
     column = jnp.arange(len(new), dtype=jnp.int32)[:, None]
     packed = jnp.min(jnp.where(mask[None] & (number[None] == column), new[None], none), axis=1)
     count = slots.count + jnp.sum(mask, dtype=jnp.int32)
@@ -310,7 +330,7 @@ def _extended(slots, new, mask, none):
 
 
 def _without_leaf(tree, slot, allowed):
-    """The list of leaves without one: the last takes its place."""
+    """The tree without a leaf, if `allowed`; the last of the list takes its place."""
     leaves, none = tree.leaves, len(tree.node)
     end = jnp.maximum(leaves.count - 1, 0)
     last, gap = leaves.slot[end], tree.place[jnp.minimum(slot, none - 1)]
