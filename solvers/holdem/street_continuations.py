@@ -1,7 +1,7 @@
 """Strategies for the rest of the hand among which players choose at the leaves of a depth-limited
 street, and the leaf values that they give (Brown, Sandholm, Amos 2018, section 4).
 
-`self_generated_values` solves for strategies against the blueprint, one after the other;
+`self_generated_values` adds best responses to the blueprint, one after the other;
 `pairwise_leaf_values` evaluates given ones, such as those of `biased_policies`.
 
 `solvers.subgames.continuations` is the same for explicit trees.
