@@ -39,17 +39,17 @@ def random_table(tree, seed):
 def assert_unbiased(sampled, exact, key, *, count):
     """`sampled(key)` `[N + 1, A]`, drawn so many times, is on average `exact` `[N, A]`."""
 
-    def one(key):
-        found = sampled(key)
-        return found, found**2
+    def moments(key):
+        sample = sampled(key)
+        return sample, sample**2
 
     @jax.jit
     def sums(key):
         def add(total, key):
-            found = jax.vmap(one)(jax.random.split(key, 1000))
-            return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
+            batch = jax.vmap(moments)(jax.random.split(key, 1000))
+            return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, batch), None
 
-        zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, key))
+        zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(moments, key))
         return jax.lax.scan(add, zero, jax.random.split(key, count // 1000))[0]
 
     mean, square = (np.asarray(x, np.float64)[:-1] / count for x in sums(key))

@@ -78,8 +78,8 @@ def learned(name, settings, episodes, *, learners=4):
     ],
 )
 def test_averages_come_near_equilibrium(settings):
-    found = learned("kuhn_poker", settings, 20_000)
-    assert found.mean() < 0.05  # uniform play: 0.458
+    exploitabilities = learned("kuhn_poker", settings, 20_000)
+    assert exploitabilities.mean() < 0.05  # uniform play: 0.458
 
 
 def test_learners_side_by_side_are_learners_one_by_one():
