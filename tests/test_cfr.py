@@ -1,7 +1,9 @@
 """The CFR family against OpenSpiel, plain code and constants; and the laws that it obeys."""
 
 import dataclasses
+import inspect
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -282,7 +284,7 @@ def test_players_may_be_swapped():
 
 
 def assert_states_equal(actual, expected, atol=0.0):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), actual, expected)
+    chex.assert_trees_all_close(actual, expected, rtol=0, atol=atol)
 
 
 def test_iterations_may_be_run_in_parts():
@@ -305,15 +307,14 @@ def test_compiled_is_as_written():
 def test_trees_of_one_shape_share_a_compilation():
     explicit = game_tree("kuhn_poker")
     tree, solver = public_tree("kuhn_poker"), cfr.cfr(delay=1)
-    solve(tree, solver, 2)
-    before = cfr.run._cache_size()
-    solve(tree, solver, 77)
-    solve(tree, cfr.cfr(delay=1), jnp.int32(5).item())
+    traced_once = chex.assert_max_traces(inspect.unwrap(cfr.run), n=1)
+    run = jax.jit(traced_once, static_argnames="solver")
+    state = run(tree, cfr.init(tree), solver=solver, num_iterations=2)
+    run(tree, state, solver=cfr.cfr(delay=1), num_iterations=77)
     other = build_sequence_form(with_other_returns(explicit, 0), dtype="float64")
-    solve(other, solver, 2)
-    assert cfr.run._cache_size() == before
-    solve(tree, cfr.cfr(delay=2), 2)
-    assert cfr.run._cache_size() == before + 1
+    run(other, cfr.init(other), solver=solver, num_iterations=jnp.int32(5).item())
+    with pytest.raises(AssertionError, match="traced > 1 times"):
+        run(tree, state, solver=cfr.cfr(delay=2), num_iterations=2)
 
 
 def stack(*trees):
