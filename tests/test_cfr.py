@@ -1,7 +1,9 @@
 """The CFR family against OpenSpiel, plain code and constants; and the laws that it obeys."""
 
 import dataclasses
+import inspect
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -282,7 +284,7 @@ def test_players_may_be_swapped():
 
 
 def assert_states_equal(actual, expected, atol=0.0):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), actual, expected)
+    chex.assert_trees_all_close(actual, expected, rtol=0, atol=atol)
 
 
 def test_iterations_may_be_run_in_parts():
