@@ -1,7 +1,6 @@
 """The CFR family against OpenSpiel, plain code and constants; and the laws that it obeys."""
 
 import dataclasses
-import inspect
 
 import chex
 import jax

@@ -1,6 +1,5 @@
 """The sequence form: counts, policies packed and unpacked, public states, subgames, payoffs."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np

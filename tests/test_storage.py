@@ -1,6 +1,5 @@
 """Compressed states: rounding errors cancel, and solutions are as good as in full precision."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
