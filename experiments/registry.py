@@ -7,10 +7,7 @@ an `experiments.harness.experiment.Experiment` or `Command`.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from experiments.harness.experiment import Command, Experiment
+from typing import Any, NamedTuple
 
 
 class Entry(NamedTuple):
@@ -91,11 +88,13 @@ EXPERIMENTS = {
     ),
     "rps_plus": Entry(
         "subgame_solving.rps_plus",
-        "Search RPS+ to a depth of one, with one value at the leaves and with several.",
+        "Search rock-paper-scissors-plus to a depth of one, with a single value per leaf and with"
+        " several.",
     ),
     "depth_limited_leduc": Entry(
         "subgame_solving.depth_limited_leduc",
-        "Measure depth-limited solving in Leduc by the number of values per leaf.",
+        "Measure the exploitability of depth-limited solving in Leduc by the number of values per"
+        " leaf.",
     ),
     "depth_limited_nlfh": Entry(
         "subgame_solving.depth_limited_nlfh",
@@ -109,11 +108,13 @@ EXPERIMENTS = {
     ),
     "resolving_leduc": Entry(
         "subgame_solving.resolving_leduc",
-        "Compare ways to re-solve the second round of Leduc from blueprints, coarse and fine.",
+        "Compare the methods of safe subgame solving in the second round of Leduc, from coarse and"
+        " from fine blueprints.",
     ),
     "translation_no_limit_leduc": Entry(
         "subgame_solving.translation_no_limit_leduc",
-        "Measure action translation in no-limit Leduc, Kuhn and clairvoyance poker.",
+        "Measure the exploitability of action translation in no-limit Leduc, Kuhn and clairvoyance"
+        " poker.",
     ),
     "abr_uniform": Entry(
         "best_response.abr_uniform",
@@ -126,7 +127,7 @@ EXPERIMENTS = {
     ),
     "abr_chumps": Entry(
         "best_response.abr_chumps",
-        "Compute and learn best responses to simple players of hold'em.",
+        "Compute and learn best responses to chumps of hold'em, players that ignore their cards.",
     ),
     "aivat_leduc": Entry(
         "best_response.aivat_leduc",
@@ -138,12 +139,16 @@ EXPERIMENTS = {
     ),
     "abr_alphazero": Entry(
         "best_response.abr_alphazero",
-        "Train two AlphaZero agents, and see how much a learned best response wins against each.",
+        "Train two AlphaZero agents, and measure what a learned best response wins against each.",
     ),
 }
 COMMANDS = TOOLS | EXPERIMENTS
 
 
-def load(name: str) -> Command | Experiment:
-    """Imports the module of a command of `COMMANDS`, and returns the command."""
+def load(name: str) -> Any:
+    """Imports the module of a command of `COMMANDS`.
+
+    Returns:
+      The command, a `Command` or `Experiment` of `experiments.harness.experiment`.
+    """
     return importlib.import_module(f"experiments.{COMMANDS[name].module}").COMMAND

@@ -51,7 +51,10 @@ def policy_rows(
 
 
 class _Moves:
-    """The names of all moves of a game: edges of the tree that nobody can tell apart share one."""
+    """The names of all moves of a game.
+
+    Edges of the tree that no player can tell apart are one kind of move and share a name.
+    """
 
     def __init__(self, game: Game, tree: GameTree):
         self.tree = tree
@@ -72,8 +75,8 @@ class _Moves:
     def name(self, history: int, action: int) -> str:
         """The name of a legal action at a history."""
         children = slice(*np.searchsorted(self.tree.parent[1:], [history, history + 1]) + 1)
-        found = np.flatnonzero(self.tree.parent_action[children] == action)[0]
-        return self.names[self.kind[children][found]]
+        child = np.flatnonzero(self.tree.parent_action[children] == action)[0]
+        return self.names[self.kind[children][child]]
 
     def descriptions(self, player: int) -> list[str]:
         """The moves that led to each information state of `player`."""

@@ -15,7 +15,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int
 
-from jaxgames.holdem.betting import NO_NODE, BettingTree
+from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 
 WIDTHS = (256, 128, 128, 128)  # the paper's
 _MOST_RAISES = 4  # raises beyond these are left out of the features

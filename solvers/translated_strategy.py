@@ -23,7 +23,7 @@ from jaxtyping import Array, Float
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem.action_translation import translate
-from jaxgames.holdem.betting import FOLD, SHOWDOWN
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from jaxgames.holdem.small_poker import SmallPoker
 
 

@@ -85,16 +85,16 @@ def check_search(game: BeliefGame, params: PyTree, problem: Any) -> None:
         require(total > 0, f"{message}; allowed: more than 0", total=total)
     for step in range(problem.path.shape[0]):
         child = problem.path[step]
-        there = child >= 0
+        enters = child >= 0
         exists = game.child_mask(state)[jnp.clip(child, 0, game.num_children - 1)]
         require(
-            ~there | (exists & (child < game.num_children)),
+            ~enters | (exists & (child < game.num_children)),
             f"problem.path[{step}] is {{child}}; allowed: public children that {game.name} has"
             " there",
             child=child,
         )
         below = jax.tree.map(lambda x, k=child: x[jnp.maximum(k, 0)], game.children(state))
-        state = jax.tree.map(lambda new, old, t=there: jnp.where(t, new, old), below, state)
+        state = jax.tree.map(lambda new, old, t=enters: jnp.where(t, new, old), below, state)
     actor = game.actor(state)
     require(
         actor != TERMINAL,

@@ -1,5 +1,5 @@
-"""Hold'em policies by what a player knows, and plain code that walks betting, boards and pairs of
-hands. It knows no sequences, no suits that are alike and no sums that pairs share.
+"""Reference values for hold'em trees: policies by what a player knows, and plain code that walks
+betting, boards and pairs of hands, without sequences, symmetries of suits or shared sums.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from jaxgames.core import CHANCE
 from jaxgames.game_tree import GameTree
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
-from jaxgames.holdem.evaluator import strength
+from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree
+from jaxgames.holdem.hand_evaluator import strength
 from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.holdem.subgame_tree import HoldemTree
@@ -49,7 +49,7 @@ NO_LIMIT = Poker(
 
 
 def suits_that_keep(*sets: Cards) -> list[Cards]:
-    """All exchanges of suits that keep sets of cards: what each suit becomes."""
+    """All permutations of suits that leave sets of cards unchanged."""
     return [
         suits
         for suits in itertools.permutations(range(4))
@@ -58,12 +58,12 @@ def suits_that_keep(*sets: Cards) -> list[Cards]:
 
 
 def exchanged(cards: Cards, suits: Cards) -> Cards:
-    """Cards with suits exchanged, in order."""
+    """Cards after a permutation of suits, in order."""
     return tuple(sorted(card // 4 * 4 + suits[card % 4] for card in cards))
 
 
 def first_of_its_kind(known: Known, exchanges: list[Cards]) -> Known:
-    """The same for all that is the same but for the names of suits."""
+    """One representative of everything that is the same under the permutations."""
     node, board, hand = known
     return node, *min(
         (tuple(exchanged(cards, suits) for cards in board), exchanged(hand, suits))
@@ -72,7 +72,7 @@ def first_of_its_kind(known: Known, exchanges: list[Cards]) -> Known:
 
 
 class RandomPolicy:
-    """Random probabilities, a third of them of one action only; equal where suits are exchanged."""
+    """Random probabilities, a third of them pure; the same under permutations of suits."""
 
     def __init__(self, betting: BettingTree, exchanges: list[Cards], seed: int):
         self.num_actions = (betting.child != NO_NODE).sum(axis=1)
@@ -90,8 +90,8 @@ class RandomPolicy:
 
 
 def rows(tree: HoldemTree, player: int) -> Iterator[tuple[int, Known]]:
-    """The player's rows of policies of a hold'em tree, and what is known there; only hands that
-    share no card with the board."""
+    """The rows of a player's policies in a hold'em tree, and what the player knows at each; only
+    for hands that share no card with the board."""
     layout, hands = tree.layouts[player], [tuple(h) for h in tree.hands[player].tolist()]
     ends = [street.boards.shape[1] for street in tree.streets]
     for node in layout.nodes:
@@ -108,9 +108,11 @@ def rows(tree: HoldemTree, player: int) -> Iterator[tuple[int, Known]]:
 def to_tree(tree: HoldemTree, policy: PolicyOf) -> tuple[np.ndarray, ...]:
     """A policy for a hold'em tree; uniform where a hand is impossible."""
     num_actions = (tree.betting.child != NO_NODE).sum(axis=1)
-    found = []
+    tables = []
     for player, layout in enumerate(tree.layouts):
-        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
+        table = np.zeros(
+            (tree.sequence_form.treeplexes[player].num_decisions, tree.sequence_form.num_actions)
+        )
         size = len(tree.hands[player])
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
@@ -119,18 +121,18 @@ def to_tree(tree: HoldemTree, policy: PolicyOf) -> tuple[np.ndarray, ...]:
         for row, known in rows(tree, player):
             probabilities = policy(known)
             table[row, : len(probabilities)] = probabilities
-        found.append(table)
-    return tuple(found)
+        tables.append(table)
+    return tuple(tables)
 
 
 def from_tree(tree: HoldemTree, policy: tuple, exchanges: list[Cards]) -> PolicyOf:
-    """The inverse."""
-    found = {}
+    """The inverse of `to_tree`."""
+    probabilities = {}
     for player, table in enumerate(map(np.asarray, policy)):
         for row, known in rows(tree, player):
             count = (tree.betting.child[known[0]] != NO_NODE).sum()
-            found[first_of_its_kind(known, exchanges)] = table[row, :count]
-    return lambda known: found[first_of_its_kind(known, exchanges)]
+            probabilities[first_of_its_kind(known, exchanges)] = table[row, :count]
+    return lambda known: probabilities[first_of_its_kind(known, exchanges)]
 
 
 def known_to(game: Poker, tree: GameTree, betting: BettingTree, player: int) -> list[Known]:
@@ -142,7 +144,7 @@ def known_to(game: Poker, tree: GameTree, betting: BettingTree, player: int) -> 
 
 
 def moves_to(tree: GameTree, history: int) -> list[tuple[int, int]]:
-    """The histories on the way to one, and the moves that were made there."""
+    """The histories on the path to a history, and the moves made at each."""
     moves = []
     while history:
         moves.append((int(tree.parent[history]), int(tree.parent_action[history])))
@@ -168,15 +170,15 @@ def _known(game, tree, betting, player, history):
 
 
 def to_explicit(tree: GameTree, known: list[list[Known]], policy: PolicyOf) -> tuple:
-    """A policy for the explicit tree of a whole game, from what players know there."""
-    found = []
+    """A policy for the explicit tree of a whole game, from what players know at each row."""
+    tables = []
     for player in range(2):
         legal = tree.legal_actions(player)
         table = np.zeros(legal.shape)
-        for row, here in enumerate(known[player]):
-            table[row, legal[row]] = policy(here)
-        found.append(table)
-    return tuple(found)
+        for row, at_row in enumerate(known[player]):
+            table[row, legal[row]] = policy(at_row)
+        tables.append(table)
+    return tuple(tables)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,7 +223,7 @@ class Subgame:
         width = (self.betting.child[node] != NO_NODE).sum()
         return np.stack(
             [
-                np.full(width, 1 / width)  # no matter what: the hand is not there
+                np.full(width, 1 / width)  # any: the hand is impossible
                 if set(hand) & set(itertools.chain(*board))
                 else self.policy((node, board, tuple(hand)))
                 for hand in self.hands[actor].tolist()
@@ -235,7 +237,7 @@ class Subgame:
         return [(*board, cards) for cards in dealt]
 
     def _ways(self, board):
-        """How many of them there are, given two hands."""
+        """The number of boards of the next street, given two hands."""
         known = sum(map(len, board)) + 2 * self.hands[0].shape[1]
         return math.comb(len(self.deck) - known, self.deals[len(board) - 1])
 
@@ -243,9 +245,9 @@ class Subgame:
         """1 for pairs of hands that share no card with each other nor the board: `[H, G]`."""
         mine, others = self.hands[player], self.hands[1 - player]
         cards = list(itertools.chain(*board))
-        there, theirs = (~np.isin(hands, cards).any(axis=1) for hands in (mine, others))
+        own, theirs = (~np.isin(hands, cards).any(axis=1) for hands in (mine, others))
         shared = (mine[:, None, :, None] == others[None, :, None, :]).any(axis=(2, 3))
-        return (there[:, None] & theirs[None] & ~shared).astype(float)
+        return (own[:, None] & theirs[None] & ~shared).astype(float)
 
     def _showdown(self, player, board):
         """Who wins, 1 or -1, on average over the cards to come: `[H, G]`."""
@@ -268,7 +270,7 @@ _strength = jax.jit(strength)
 
 @jax.jit
 def gains(tree: SequenceForm, policy: tuple, root_reach: tuple | None = None) -> tuple:
-    """Values and those of best responses, by player."""
+    """Expected values, and values of best responses, by player."""
     return (
         evaluation.expected_value(tree, policy, root_reach),
         evaluation.best_response_value(tree, policy, root_reach),
@@ -278,13 +280,16 @@ def gains(tree: SequenceForm, policy: tuple, root_reach: tuple | None = None) ->
 def assert_values_by_hand(
     tree: HoldemTree, policy: PolicyOf, subgame: Subgame, ranges: tuple, board: Cards = ()
 ) -> None:
-    """Of all hands, since the own range has random weights: suits are alike only to the other."""
+    """Compares values against the reference for a random range of each player: the opponent's range
+    alone has the symmetries of the tree."""
     generator, table = np.random.default_rng(0), to_tree(tree, policy)
     for player in range(2):
         own = generator.random(len(tree.hands[player]))
         reach = [*ranges]
         reach[player] = own
-        found = gains(tree.public, table, tuple(map(jnp.asarray, reach)))
+        values_of_tree = gains(tree.sequence_form, table, tuple(map(jnp.asarray, reach)))
         for best in (False, True):
             values = subgame.values(player, board, ranges[1 - player], best=best)
-            np.testing.assert_allclose(found[best][player], own @ values, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                values_of_tree[best][player], own @ values, rtol=1e-9, atol=1e-9
+            )

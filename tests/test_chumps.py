@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.holdem import all_boards, equity
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem import canonical_boards, equity
+from jaxgames.holdem.named_games import hunl, limit_holdem
+from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_games import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
 BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))
@@ -22,17 +23,19 @@ PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 369
 
 def table_of(tree, chump):
     """A chump as policies of a hold'em tree, for both players."""
-    found = []
+    policies = []
     for player, layout in enumerate(tree.layouts):
         size = len(tree.hands[player])
-        table = np.zeros((tree.public.treeplexes[player].num_decisions, tree.public.num_actions))
+        table = np.zeros(
+            (tree.sequence_form.treeplexes[player].num_decisions, tree.sequence_form.num_actions)
+        )
         for node, first in layout.first_decision.items():
             boards = len(tree.streets[tree.betting.street[node]].boards)
             legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])
             row = np.asarray(chump.probabilities(jnp.asarray(legal)))[legal]
             table[first * size : (first + boards) * size, : len(row)] = row
-        found.append(jnp.asarray(table, jnp.float32))
-    return tuple(found)
+        policies.append(jnp.asarray(table, jnp.float32))
+    return tuple(policies)
 
 
 def test_always_call_in_closed_form():
@@ -44,30 +47,33 @@ def test_always_call_in_closed_form():
     @jax.vmap
     def equities(board):
         ranking = equity.rank_hands(board)
-        there = ranking.strength != equity.BLOCKED
-        return jnp.where(there, 2 * equity.showdown_equity(ranking, uniform) - 1, 0), there
+        possible = ranking.strength != equity.BLOCKED
+        return jnp.where(possible, 2 * equity.showdown_equity(ranking, uniform) - 1, 0), possible
 
-    last, there = map(np.asarray, equities(boards))
+    last, possible = map(np.asarray, equities(boards))
     first = last.sum(axis=0) / 50
-    expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / there.sum()
-    for found in chump_responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
-        assert found.values[0] == pytest.approx(expected, rel=1e-5)
-        assert (found.by_hand[0, first > 0] > 0).all()
+    expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / possible.sum()
+    for response in chump_responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
+        assert response.values[0] == pytest.approx(expected, rel=1e-5)
+        assert (response.by_hand[0, first > 0] > 0).all()
 
 
 def test_always_fold_in_closed_form():
     """It gives up its blind, or the first bet that it meets."""
-    (found,) = chump_responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
-    np.testing.assert_allclose(found.values, [5, 10], atol=1e-4)
+    (response,) = chump_responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
+    np.testing.assert_allclose(response.values, [5, 10], atol=1e-4)
 
 
 @pytest.mark.slow
 def test_values_of_another_solver():
     """A hold'em tree with all 52 cards and a board of one."""
-    tree = game_tree(ONE_CARD)
+    tree = whole_game_tree(ONE_CARD)
     for name in ("always raise", "uniform"):
         chump = holdem_chumps.chumps(ONE_CARD)[name]
-        expected = evaluation.best_response_value(tree.public, table_of(tree, chump)) / tree.total
+        expected = (
+            evaluation.best_response_value(tree.sequence_form, table_of(tree, chump))
+            / tree.total_weight
+        )
         best, local = chump_responses(ONE_CARD, chump, BOTH)
         np.testing.assert_allclose(best.values, expected, rtol=1e-5)
         # the local rule is one policy among others
@@ -88,15 +94,20 @@ def test_published_values_in_limit_holdem(name):
 
 def test_boards_and_equities():
     """Numbers of boards up to suits; before the flop, equities by hand."""
-    assert [len(boards.cards) for boards in all_boards.all_boards(3)] == [1, 13, 169, 1755]
-    last = all_boards.all_boards(3)[2]
+    assert [len(boards.cards) for boards in canonical_boards.canonical_boards(3)] == [
+        1,
+        13,
+        169,
+        1755,
+    ]
+    last = canonical_boards.canonical_boards(3)[2]
     # hands share as many cards with a board as their images with its example
     row, place = 77, 31
     dealt = np.append(last.cards[row], np.setdiff1d(np.arange(52), last.cards[row])[place])
-    after = all_boards.all_boards(3)[3].cards[last.child[row, place]]
-    here, there = (np.isin(all_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
-    images = all_boards.HAND_IMAGES[last.exchange[row, place]]
-    np.testing.assert_array_equal(here, there[images])
+    after = canonical_boards.canonical_boards(3)[3].cards[last.child[row, place]]
+    cards_in_common = [np.isin(canonical_boards.HANDS, x).sum(axis=1) for x in (dealt, after)]
+    images = canonical_boards.HAND_IMAGES[last.exchange[row, place]]
+    np.testing.assert_array_equal(cards_in_common[0], cards_in_common[1][images])
 
 
 def test_chumps_fall_back_on_calling():
@@ -119,4 +130,4 @@ def test_bad_input():
         holdem_chumps.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
-            all_boards.wins(num_cards)
+            canonical_boards.net_wins(num_cards)

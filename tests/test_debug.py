@@ -138,8 +138,8 @@ def test_problems_that_the_game_does_not_have_are_told(changes, message):
     key = jax.random.key(0)
 
     def search(problem, key):
-        found = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
-        return readouts.average_policy(found)
+        result = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
+        return readouts.average_policy(result)
 
     batched, keys = jax.jit(jax.vmap(search, (None, 0))), jax.random.split(key, 2)
     with debug.checks():

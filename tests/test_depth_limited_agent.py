@@ -9,8 +9,8 @@ import pytest
 
 from jaxgames import make
 from jaxgames.game_tree import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree, with_bet
 from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
 from solvers.sequence_form import build_sequence_form
@@ -97,7 +97,7 @@ def off_tree(betting, to, **cards):
 
 
 def lost_by_second(game, policy):
-    """To a best response, beyond the value of the game."""
+    """What player 1 loses to a best response, beyond the value of the game."""
     form = build_sequence_form(game.tree)
     value, _ = linear_program.solve(form)
     return float(evaluation.best_response_value(form, policy)[0]) - value
@@ -106,7 +106,7 @@ def lost_by_second(game, policy):
 @functools.cache
 def kuhn_with_a_bet():
     """Into a pot of ten the abstraction bets four, or all thirty; the game also has a bet of 11."""
-    sizes = Sizes.parse("40%, allin", ""), Sizes.parse("", "")
+    sizes = BetSizes.parse("40%, allin", ""), BetSizes.parse("", "")
     return off_tree(build_betting_tree(pot=10, stack=30, streets=1, sizes=(sizes,)), 11, ranks=3)
 
 
@@ -139,8 +139,8 @@ def test_a_bet_outside_of_the_abstraction_is_answered_by_solving_again(constrain
 
 @pytest.mark.slow
 def test_bets_outside_of_the_abstraction_in_a_game_of_two_streets():
-    """No-limit Leduc: the next subgame begins at the board, and goes on from what was solved."""
-    sizes = Sizes.parse("50%, allin", "allin")
+    """No-limit Leduc: the second subgame begins at the board, behind the solution of the first."""
+    sizes = BetSizes.parse("50%, allin", "allin")
     betting = build_betting_tree(pot=2, stack=8, streets=2, sizes=((sizes, sizes),) * 2)
     game, blueprint, known = off_tree(betting, 3, ranks=3, suits=2)
     kinds = np.eye(game.tree.num_actions, dtype=bool)

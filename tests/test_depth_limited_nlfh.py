@@ -6,17 +6,15 @@ import subprocess
 import sys
 
 import pytest
+from experiment_cases import smoke_run
 
-from experiments import cli
 from experiments.harness import results
 
 
 @pytest.mark.slow
 def test_a_run(tmp_path):
     """All answers lose something, and the paper's numbers stand beside them."""
-    out = str(tmp_path)
-    assert cli.main(["depth_limited_nlfh", "--preset", "smoke", "--out", out]) == 0
-    result = results.read_result(tmp_path / "result.json")
+    result = smoke_run("depth_limited_nlfh", tmp_path)
     uncertain = result.number("without values:uncertainty of the game's value").value
     assert 0 <= uncertain < 50
     for name in (
@@ -32,8 +30,6 @@ def test_a_run(tmp_path):
     assert result.number("values=2:capped").paper == 5.3
     assert result.number("sequences:all after the bet, against the first street").value > 10
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 6
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert not (tmp_path / "checkpoint").exists()
 
 
 @pytest.mark.slow
@@ -57,9 +53,7 @@ def test_a_run_on_two_devices(tmp_path):
 @pytest.mark.slow
 def test_a_run_with_learned_values(tmp_path):
     """The loss falls with the number of examples."""
-    out = str(tmp_path)
-    assert cli.main(["leaf_values_dnn", "--preset", "smoke", "--out", out]) == 0
-    result = results.read_result(tmp_path / "result.json")
+    result = smoke_run("leaf_values_dnn", tmp_path)
     few, many = (result.number(f"loss:{count:,} examples").value for count in (1000, 10_000))
     assert many < 0.5 * few
     for name in ("exact values", "network", "values on 1 boards"):

@@ -13,11 +13,11 @@ import pytest
 from normal_form import guaranteed, moves_before
 
 from jaxgames import enumerate_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form import uniform, unpack
 
@@ -111,6 +111,12 @@ def test_programs_of_the_readme_begin_the_other_pages():
     assert [re.sub(r"  # .*", "", line) for line in started[0].splitlines()] == solve.splitlines()
 
 
+def test_concepts_show_the_message_of_debug_mode():
+    assert [printed(program) for program in blocks("docs/concepts.md")] == blocks(
+        "docs/concepts.md", "text"
+    )
+
+
 def test_getting_started_solves_a_batch():
     assert last_number(printed(blocks("docs/getting_started.md")[3])) < 0.01
 
@@ -127,7 +133,8 @@ def test_guide_to_training(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     program, _ = blocks("docs/guides/train_student_of_games.md")
     assert len([line for line in program.splitlines() if line]) <= 15
-    program = program.replace("steps=50", "steps=5").replace("deals=100", "deals=20")
+    for whole, part in (("steps=50", "steps=5"), ("deals=100", "deals=20"), ("seeds=3", "seeds=1")):
+        program = program.replace(whole, part)
     assert 0 < last_number(printed(program)) < 0.1
 
 
@@ -181,11 +188,13 @@ def test_programs_of_holdem(capsys, monkeypatch, tmp_path):
     """One reads the solution of the worked spot: here a rough one, of fewer hands."""
     monkeypatch.chdir(tmp_path)
     pathlib.Path("out/turn").mkdir(parents=True)
-    sizes = Sizes.parse("100%", "")
+    sizes = BetSizes.parse("100%", "")
     betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
     ranges = parse_range("KJs, 66"), parse_range("QQ, A8s")
     tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)
-    Solution(tree, unpack(tree.public, uniform(tree.public))).save("out/turn/solution.npz")
+    HoldemSolution(tree, unpack(tree.sequence_form, uniform(tree.sequence_form))).save(
+        "out/turn/solution.npz"
+    )
     for program in blocks("docs/holdem.md"):
         exec(program, {})
     walked, asked, exploitability, known, taken, put_in, equity, rivers, spread = (

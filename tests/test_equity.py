@@ -34,9 +34,9 @@ def test_showdowns_are_those_of_all_pairs_of_hands(board):
     pairs = apart & ~blocked(cards)[:, None] & ~blocked(cards)[None]
     beaten = (pairs & (strength[:, None] > strength[None])) @ weights
     not_lost = (pairs & (strength[:, None] >= strength[None])) @ weights
-    found = jax.jit(equity.beaten_and_not_lost)(ranking, jnp.array(weights))
-    np.testing.assert_allclose(found[0], beaten, atol=2e-3)
-    np.testing.assert_allclose(found[1], not_lost, atol=2e-3)
+    weight = jax.jit(equity.beaten_and_not_lost)(ranking, jnp.array(weights))
+    np.testing.assert_allclose(weight[0], beaten, atol=2e-3)
+    np.testing.assert_allclose(weight[1], not_lost, atol=2e-3)
     met = pairs @ weights
     expected = np.where(met > 0, (beaten + not_lost) / 2 / np.maximum(met, 1e-9), 0)
     shares = jax.jit(equity.showdown_equity)(ranking, jnp.array(weights))
@@ -53,13 +53,13 @@ def test_showdowns_are_those_of_all_pairs_of_hands(board):
 def test_equities_of_another_solver(board, expected, digits):
     cards = parse_cards(board)
     first, second = (without_cards(parse_range(text), cards) for text in (FIRST, SECOND))
-    found = equity.range_equity(cards, first, second)
-    assert found == pytest.approx(expected, abs=0.51 * 10**-digits)
-    assert equity.range_equity(cards, second, first) == pytest.approx(1 - found, abs=1e-6)
+    share = equity.range_equity(cards, first, second)
+    assert share == pytest.approx(expected, abs=0.51 * 10**-digits)
+    assert equity.range_equity(cards, second, first) == pytest.approx(1 - share, abs=1e-6)
 
 
 def test_equity_by_hand():
-    """A set of sixes on the turn against a straight, and against a draw to one."""
+    """A set of sixes on the turn against a straight, and against a draw to a straight."""
     cards = parse_cards("6d9cTh2s")
     shares = equity.equity(cards, parse_range("6c6h"))
     # the set becomes a full house or better with the last six and three each of nine, ten and two
@@ -73,11 +73,11 @@ def test_equity_by_hand():
 @pytest.mark.slow
 def test_all_preflop_strengths():
     file = pathlib.Path(__file__).parent / "data" / "preflop_hs169.txt"
-    found = dict(zip(CLASSES, equity.preflop_strengths(), strict=True))
+    strengths = dict(zip(CLASSES, equity.preflop_strengths(), strict=True))
     lines = [line.split() for line in file.read_text().splitlines() if not line.startswith("#")]
     assert len(lines) == 169
     for name, mean, square, *_ in lines:
-        np.testing.assert_allclose(found[name], [float(mean), float(square)], atol=2e-6)
+        np.testing.assert_allclose(strengths[name], [float(mean), float(square)], atol=2e-6)
 
 
 def test_bad_boards():

@@ -1,6 +1,8 @@
 """The registry of experiments, and that it still knows what was recorded with it."""
 
+import ast
 import dataclasses
+import graphlib
 import importlib
 import inspect
 import pkgutil
@@ -54,6 +56,29 @@ def test_other_commands_begin_their_help_with_the_registered_line(name):
     assert " ".join(inspect.getdoc(command.arguments).split("\n\n")[0].split()) == (
         registry.TOOLS[name].summary
     )
+
+
+def test_modules_of_experiments_import_each_other_without_loops():
+    paths = (results.ROOT / "experiments").rglob("*.py")
+    modules = {module_name(path): path for path in paths}
+    imports = {name: imported(path, modules) - {name} for name, path in modules.items()}
+    graphlib.TopologicalSorter(imports).prepare()  # raises CycleError
+
+
+def module_name(path):
+    parts = path.relative_to(results.ROOT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def imported(path, modules):
+    """The modules among `modules` that a file imports, at its head or inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                names.add(module if module in modules else node.module)
+    return names & set(modules)
 
 
 def test_every_command_of_a_module_is_registered():

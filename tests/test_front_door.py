@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.registry import SOLVERS
+from solvers.search import growing_tree_cfr
 from solvers.sequence_form import build_sequence_form
 
 EXPORTS = {
@@ -48,6 +50,18 @@ EXPORTS = {
         " best_response_value build_sequence_form compile_game counterfactual_values"
         " expected_value exploitability growing_tree_search nash_conv prepare_solver solve"
         " solver_by_name solver_names"
+    ),
+    "jaxgames.holdem": (
+        "BetSizes BettingTree HandIsomorphism Poker betting_of_rules build_betting_tree"
+        " build_small_poker cards_name category hunl limit_holdem nlfh parse_cards parse_game"
+        " parse_range range_equity rank_hands showdown_equity sizes_by_street strength subtree"
+        " translate translate_bet with_bet without_cards"
+    ),
+    "solvers.holdem": (
+        "HoldemSolution HoldemTree below_leaves biased_policies build_holdem_tree cut_street"
+        " estimated_bytes holdem_tree leaf_values mixture_policy promised_leaf_values"
+        " sampled_boards self_generated_values shard_holdem_tree shard_tree solve_below"
+        " solve_street subgame_part transferred_leaf_values translated_tree_policy whole_game_tree"
     ),
     "nets": (
         "Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead ResidualMlp ValuePrior"
@@ -97,10 +111,11 @@ def test_exported_names_are_documented(package, name):
             for field in dataclasses.fields(thing):
                 assert re.search(rf"^    {field.name}: .*", source, re.MULTILINE)
     elif callable(thing):
-        parameters = inspect.signature(thing).parameters
+        signature = inspect.signature(thing)
+        parameters = signature.parameters
         document = inspect.getdoc(thing)
         assert not parameters or "Args:" in document
-        assert "Returns:" in document
+        assert signature.return_annotation == "None" or "Returns:" in document
         lists = re.findall(r"^ +([\w*, ]+): ", document, re.MULTILINE)
         described = {name.strip(" *") for names in lists for name in names.split(",")}
         assert {*parameters} <= described
@@ -147,10 +162,10 @@ def test_a_game_may_be_given_in_any_form():
     game = make("kuhn_poker")
     tree = enumerate_game(game)
     forms = ("kuhn_poker", game, tree, build_sequence_form(tree))
-    found = [solvers.solve(form, num_iterations=10) for form in forms]
-    assert len({solution.nash_conv for solution in found}) == 1
-    assert len(found[0].rows()) == 24
-    for solution in found[2:]:
+    solutions = [solvers.solve(form, num_iterations=10) for form in forms]
+    assert len({solution.nash_conv for solution in solutions}) == 1
+    assert len(solutions[0].rows()) == 24
+    for solution in solutions[2:]:
         assert "information state 0:" in str(solution)
         with pytest.raises(ValueError, match="was given without its rules"):
             solution.rows()
@@ -191,29 +206,24 @@ def test_sampling_needs_more_than_a_sequence_form():
 def test_search_begins_at_the_root_of_a_game_in_any_form():
     game, key = make("kuhn_poker"), jax.random.key(0)
     forms = ("kuhn_poker", game, enumerate_game(game), belief_table(game))
-    found = [solvers.growing_tree_search(form, key=key, simulations=30) for form in forms]
-    for result in found:
-        np.testing.assert_array_equal(result.policy, found[0].policy)
-    assert found[0].policy.shape == (2, 3)
-    np.testing.assert_allclose(found[0].policy.sum(axis=0), 1, atol=1e-6)
-    text = str(found[0])
+    searched = [solvers.growing_tree_search(form, key=key, simulations=30) for form in forms]
+    first = searched[0]
+    for result in searched:
+        chex.assert_trees_all_equal(result.policy, first.policy)
+    chex.assert_shape(first.policy, (2, 3))
+    np.testing.assert_allclose(first.policy.sum(axis=0), 1, atol=1e-6)
+    text = str(first)
     assert "kuhn_poker(players=2) searched with 30 simulations" in text
     assert "policy of player 0" in text
 
 
-def test_search_is_compiled_once_for_a_game_and_settings():
-    traces = []
-
-    def evaluate(params, game, state, reach):
-        traces.append(1)
-        return jax.numpy.zeros_like(reach), game.legal(state).astype(reach.dtype) / 2
-
+def test_search_is_compiled_once_for_a_game_and_settings(monkeypatch):
+    traced_once = chex.assert_max_traces(growing_tree_cfr.search, n=1)
+    monkeypatch.setattr(growing_tree_cfr, "search", traced_once)
     for seed in range(3):
-        key = jax.random.key(seed)
-        solvers.growing_tree_search("kuhn_poker", key=key, simulations=3, evaluate=evaluate)
-        if seed == 0:
-            before = len(traces)
-    assert len(traces) == before
+        solvers.growing_tree_search("kuhn_poker", key=jax.random.key(seed), simulations=3)
+    with pytest.raises(AssertionError, match="traced > 1 times"):
+        solvers.growing_tree_search("kuhn_poker", key=jax.random.key(0), simulations=4)
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +240,7 @@ def test_agents_are_measured_and_printed(agent):
     assert 0 < agent.exploitability() < 1
     assert "Student of Games agent of kuhn_poker(players=2)" in str(agent)
     assert "trained for 3 steps" in str(agent)
-    assert agent.play(deals=4).shape == (4, 2)
+    chex.assert_shape(agent.play(deals=4), (4, 2))
 
 
 def test_agents_act(agent):
@@ -281,9 +291,9 @@ def test_the_command_line_knows_every_solver_and_resumes_it(name, tmp_path):
 
 def test_the_command_line_solves_the_linear_program(tmp_path):
     assert command_line("kuhn_poker --solver linear_program", tmp_path) == 0
-    found = numbers(tmp_path)
-    assert found["value"] == pytest.approx(-1 / 18, abs=1e-6)
-    assert "iterations" not in found
+    recorded = numbers(tmp_path)
+    assert recorded["value"] == pytest.approx(-1 / 18, abs=1e-6)
+    assert "iterations" not in recorded
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "policy.npz", "policy.csv"}
 
 

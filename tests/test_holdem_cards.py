@@ -9,7 +9,7 @@ import numpy as np
 import phevaluator
 import pytest
 
-from jaxgames.holdem import cards, evaluator, ranges
+from jaxgames.holdem import cards, hand_evaluator, ranges
 
 # By category, from high card to straight flush: well-known counts.
 FIVE = [1302540, 1098240, 123552, 54912, 10200, 5108, 3744, 624, 40]
@@ -20,16 +20,16 @@ SEVEN = [23294460, 58627800, 31433400, 6461620, 6180020, 4047644, 3473184, 22484
 def five_card_hands():
     """All, in the order of their highest cards."""
     every = itertools.chain.from_iterable(itertools.combinations(range(52), 5))
-    found = np.fromiter(every, np.int8, 5 * math.comb(52, 5)).reshape(-1, 5)
-    return found[np.argsort(found[:, 4], kind="stable")]
+    hands = np.fromiter(every, np.int8, 5 * math.comb(52, 5)).reshape(-1, 5)
+    return hands[np.argsort(hands[:, 4], kind="stable")]
 
 
 def counts(strengths):
-    return [int((evaluator.category(strengths) == kind).sum()) for kind in range(9)]
+    return [int((hand_evaluator.category(strengths) == kind).sum()) for kind in range(9)]
 
 
 def test_all_five_card_hands():
-    strengths = np.asarray(jax.jit(evaluator.strength)(five_card_hands()))
+    strengths = np.asarray(jax.jit(hand_evaluator.strength)(five_card_hands()))
     assert counts(strengths) == FIVE
     assert len(np.unique(strengths)) == 7462
 
@@ -38,34 +38,36 @@ def test_all_five_card_hands():
 @pytest.mark.parametrize(("further", "expected"), [(1, SIX), (2, SEVEN)])
 def test_all_hands_of_more_cards(further, expected):
     """Every hand once: its five lowest cards, then higher ones."""
-    sets = jnp.asarray(jax.jit(evaluator.suit_sets)(five_card_hands()))
+    sets = jnp.asarray(jax.jit(hand_evaluator.suit_sets)(five_card_hands()))
     size = 2**17 // further**3
     sets = jnp.pad(sets, ((0, 0), (0, size)))
 
     @jax.jit
     def count(begin, end, more):
         block = jax.lax.dynamic_slice_in_dim(sets, begin, size, axis=1)
-        held = block | evaluator.suit_sets(more)[:, None]
-        kinds = evaluator.category(evaluator.strength_of_sets(held, num_cards=5 + further))
+        held = block | hand_evaluator.suit_sets(more)[:, None]
+        kinds = hand_evaluator.category(
+            hand_evaluator.strength_of_sets(held, num_cards=5 + further)
+        )
         real = begin + jnp.arange(size) < end
         return jnp.stack([jnp.sum((kinds == kind) & real) for kind in range(9)])
 
     count_each = jax.jit(jax.vmap(count, (None, None, 0)))
-    found = np.zeros(9, np.int64)
+    counts = np.zeros(9, np.int64)
     for lowest in range(5, 52):
         rest = itertools.combinations(range(lowest + 1, 52), further - 1)
         more = np.array([(lowest, *others) for others in rest], np.int32).reshape(-1, further)
         end = math.comb(lowest, 5)
         for begin in range(0, end if len(more) else 0, size):
-            found += np.asarray(count_each(begin, end, more)).sum(axis=0)
-    assert found.tolist() == expected
+            counts += np.asarray(count_each(begin, end, more)).sum(axis=0)
+    assert counts.tolist() == expected
 
 
 @pytest.mark.parametrize("num_cards", [5, 6, 7])
 def test_random_hands_compare_as_in_another_package(num_cards):
     rng = np.random.default_rng(num_cards)
     hands = np.argsort(rng.random((20_000, 52)), axis=1)[:, :num_cards]
-    mine = np.asarray(jax.jit(evaluator.strength)(hands))
+    mine = np.asarray(jax.jit(hand_evaluator.strength)(hands))
     others = np.array([phevaluator.evaluate_cards(*map(int, hand)) for hand in hands])
     order = np.argsort(others, kind="stable")  # theirs: the best hand is 1
     rise, fall = np.sign(np.diff(others[order])), np.sign(np.diff(mine[order]))
@@ -74,7 +76,7 @@ def test_random_hands_compare_as_in_another_package(num_cards):
 
 def test_hands_of_few_cards_are_pairs_and_high_cards():
     def strength(text):
-        return int(evaluator.strength(jnp.array(cards.parse_cards(text))))
+        return int(hand_evaluator.strength(jnp.array(cards.parse_cards(text))))
 
     assert strength("2c2d") > strength("AcKc") > strength("AcQd") == strength("AhQs")
     assert strength("3c3d2h") > strength("2c2dAh") > strength("AcKcQc")
@@ -86,7 +88,8 @@ def test_suits_do_not_matter():
     hands = np.argsort(rng.random((1000, 52)), axis=1)[:, :7]
     shifted = hands // 4 * 4 + np.array([2, 0, 3, 1])[hands % 4]
     np.testing.assert_array_equal(
-        evaluator.strength(jnp.array(hands)), evaluator.strength(jnp.array(shifted[:, ::-1]))
+        hand_evaluator.strength(jnp.array(hands)),
+        hand_evaluator.strength(jnp.array(shifted[:, ::-1])),
     )
 
 
@@ -101,8 +104,8 @@ def test_names():
     [
         ("Td9x", "'9x' in 'Td9x' is not a card: suit 'x' is none of cdhs"),
         ("1d", "rank '1' is none of 23456789TJQKA"),
-        ("Td9", "'Td9' in 'Td9' is not a row of cards"),
-        ("TdTd", "Td is in 'TdTd' twice"),
+        ("Td9", "'Td9' in 'Td9' must be cards of two letters each"),
+        ("TdTd", "Td occurs twice in 'TdTd'"),
     ],
 )
 def test_bad_cards(text, message):
@@ -166,7 +169,7 @@ def test_hands_are_numbered_and_classed():
         ("AA:2", "weight 2 must be from 0 to 1"),
         ("AA:x", "weight 'x' is not a number"),
         ("AA,,KK", "a class of hands is missing"),
-        ("AhAh", "Ah is in 'AhAh' twice"),
+        ("AhAh", "Ah occurs twice in 'AhAh'"),
         ("", "range '' has no hands"),
         ("AA:0", "range 'AA:0' has no hands"),
     ],

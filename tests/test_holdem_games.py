@@ -1,4 +1,5 @@
-"""Whole games of poker as hold'em trees: other trees of them, OpenSpiel, and all pairs of hands."""
+"""Whole games of poker as hold'em trees, against explicit trees, OpenSpiel, and brute force over
+pairs of hands."""
 
 import dataclasses
 import functools
@@ -26,14 +27,16 @@ from openspiel_parity import assert_same_game, universal_poker
 from jaxgames import enumerate_game
 from jaxgames.core import CHANCE
 from jaxgames.holdem.acpc import parse_game
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import FOLD, SHOWDOWN, betting_of_rules
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
+from jaxgames.holdem.named_games import hunl, limit_holdem
+from jaxgames.holdem.rules import Poker
 from solvers import cfr
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.whole_games import whole_game_tree
 from solvers.sequence_form import build_sequence_form
 
-# player 1 begins, and pays less
+# player 1 acts first, and has the smaller blind
 TWO_STREETS = """GAMEDEF
 limit
 numPlayers = 2
@@ -113,7 +116,7 @@ def explicit(name):
 
 @functools.cache
 def openspiel(name):
-    """OpenSpiel's game, and its names of our information states, by player."""
+    """OpenSpiel's game, and its names of our information states by player."""
     spiel, tree = OPENSPIEL[name](), explicit(name)[0]
     names = []
     for player in range(2):
@@ -127,7 +130,7 @@ def openspiel(name):
 
 
 def gains_of_openspiel(name, policy):
-    """The same of an explicit policy, computed there."""
+    """`gains` of an explicit policy, computed by OpenSpiel."""
     spiel, names = openspiel(name)
     table = {
         name: [(action, chance) for action, chance in enumerate(row) if chance >= 0]
@@ -140,43 +143,43 @@ def gains_of_openspiel(name, policy):
 
 
 def exchanges(tree, isomorphism):
-    """Exchanges of suits that policies do not notice: only the same one, or all of the deck."""
+    """The permutations of suits under which policies are the same."""
     return suits_that_keep(tree.deck) if isomorphism else [(0, 1, 2, 3)]
 
 
-@pytest.mark.parametrize(("name", "form", "isomorphism"), CASES)
-def test_policies_are_worth_what_others_say(name, form, isomorphism):
-    """Random ones, and what CFR+ finds in fifty iterations: histories one by one, and OpenSpiel."""
+@pytest.mark.parametrize(("name", "showdowns", "isomorphism"), CASES)
+def test_values_are_those_of_explicit_trees_and_openspiel(name, showdowns, isomorphism):
+    """For random policies, and for the average of fifty iterations of CFR+."""
     game = GAMES[name]
     histories, other, known = explicit(name)
-    tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
-    alike = exchanges(tree, isomorphism)
-    policies = [RandomPolicy(tree.betting, alike, seed) for seed in range(3)]
+    tree = whole_game_tree(game, dtype="float64", showdowns=showdowns, isomorphism=isomorphism)
+    symmetries = exchanges(tree, isomorphism)
+    policies = [RandomPolicy(tree.betting, symmetries, seed) for seed in range(3)]
     if name == "Leduc" or isomorphism:
-        state = cfr.init(tree.public)
-        state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=50)
-        policies.append(from_tree(tree, cfr.average_policy(tree.public, state), alike))
+        state = cfr.init(tree.sequence_form)
+        state = cfr.run(tree.sequence_form, state, solver=cfr.cfr_plus(), num_iterations=50)
+        policies.append(from_tree(tree, cfr.average_policy(tree.sequence_form, state), symmetries))
     for number, policy in enumerate(policies):
-        value, best = gains(tree.public, to_tree(tree, policy))
+        value, best = gains(tree.sequence_form, to_tree(tree, policy))
         table = to_explicit(histories, known, policy)
         others = [gains(other, table)]
         if name in OPENSPIEL and number in (0, 3):
             others.append(gains_of_openspiel(name, table))
         for theirs in others:
-            np.testing.assert_allclose(value / tree.total, theirs[0], atol=1e-9)
-            np.testing.assert_allclose(best / tree.total, theirs[1], atol=1e-9)
-        nash_conv = float((best - value).sum()) / tree.total
+            np.testing.assert_allclose(value / tree.total_weight, theirs[0], atol=1e-9)
+            np.testing.assert_allclose(best / tree.total_weight, theirs[1], atol=1e-9)
+        nash_conv = float((best - value).sum()) / tree.total_weight
         assert (nash_conv < 0.05 * max(game.raise_sizes)) == (number == 3)
 
 
 def test_three_streets_are_those_of_openspiel():
-    """Only state by state: what players know there is not in which order the board was dealt."""
+    """State by state only: in OpenSpiel, information states contain the order of the board."""
     theirs = universal_poker(THREE_STREETS)
     assert_same_game(GAMES["three streets"], theirs, num_playouts=15, seed=0)
 
 
 @pytest.mark.parametrize(
-    ("game", "form", "isomorphism"),
+    ("game", "showdowns", "isomorphism"),
     [
         slowly(TWO_CARDS, "ranks", True),
         slowly(TWO_CARDS, "products", False),
@@ -184,13 +187,13 @@ def test_three_streets_are_those_of_openspiel():
         slowly(ALL_IN, "products", True),
     ],
 )
-def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism):
-    """With bets of all there is, after which cards are dealt that nobody bets on."""
-    tree = game_tree(game, dtype="float64", form=form, isomorphism=isomorphism)
-    alike = exchanges(tree, isomorphism)
+def test_values_with_two_cards_are_those_of_all_pairs_of_hands(game, showdowns, isomorphism):
+    """With all-in bets, after which cards are dealt without betting."""
+    tree = whole_game_tree(game, dtype="float64", showdowns=showdowns, isomorphism=isomorphism)
+    symmetries = exchanges(tree, isomorphism)
     winners = {}
     for seed in range(2):
-        policy = RandomPolicy(tree.betting, alike, seed)
+        policy = RandomPolicy(tree.betting, symmetries, seed)
         subgame = Subgame(
             betting=tree.betting,
             deck=tree.deck,
@@ -203,19 +206,21 @@ def test_two_cards_are_worth_what_all_pairs_of_hands_say(game, form, isomorphism
 
 
 def test_sizes_of_bets_for_a_whole_game():
-    """As if the rules had them: Leduc's cards, bets of the pot and of all there is."""
+    """The same as with rules that have these sizes: Leduc's cards, bets of the pot and all-in."""
     changes = {"limit": False, "stack": 5, "raise_sizes": (), "max_raises": (0, 0)}
     game = dataclasses.replace(LEDUC, **changes)
-    found = game_tree(game, sizes=Sizes.parse("100%, allin", "100%, allin"), dtype="float64")
-    expected = game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
-    assert found.betting.actions[0] == ("check", "bet 2", "allin")
-    leaves = jax.tree.leaves(found.public), jax.tree.leaves(expected.public)
-    for one, other in zip(*leaves, strict=True):
-        np.testing.assert_array_equal(one, other)
+    tree = whole_game_tree(
+        game, sizes=BetSizes.parse("100%, allin", "100%, allin"), dtype="float64"
+    )
+    expected = whole_game_tree(dataclasses.replace(game, bets=("1", "allin")), dtype="float64")
+    assert tree.betting.actions[0] == ("check", "bet 2", "allin")
+    leaves = jax.tree.leaves(tree.sequence_form), jax.tree.leaves(expected.sequence_form)
+    for array, other in zip(*leaves, strict=True):
+        np.testing.assert_array_equal(array, other)
 
 
 def test_betting_is_that_of_the_rules():
-    """Blinds of 2 and 1, stacks of 12; who pays less begins, and the other one on later streets."""
+    """Blinds of 2 and 1, stacks of 12; the smaller blind acts first, on later streets the other."""
     betting = betting_of_rules(POTS)
     assert betting.actions[0] == ("fold", "call", "raise 1 of the pot", "all-in")
     assert (betting.actor[0], betting.pot, betting.num_streets) == (1, 0, 3)
@@ -244,11 +249,11 @@ def test_betting_is_that_of_the_rules():
 
 def test_bad_games():
     with pytest.raises(ValueError, match=r"players=3 of poker.* must be 2"):
-        game_tree(limit_holdem(players=3))
+        whole_game_tree(limit_holdem(players=3))
     with pytest.raises(ValueError, match=r"board=\(3, 1\) of poker.* must begin with 0"):
-        game_tree(Poker(first=(0, 0), board=(3, 1), raise_sizes=(2, 4), max_raises=(1, 1)))
+        whole_game_tree(Poker(first=(0, 0), board=(3, 1), raise_sizes=(2, 4), max_raises=(1, 1)))
     omaha = Poker(hole=4, board=(0, 3), first=(0, 0), raise_sizes=(2, 4), max_raises=(1, 1))
     with pytest.raises(ValueError, match=r"hole=4 of poker.* must be 1 or 2 cards"):
-        game_tree(omaha)
+        whole_game_tree(omaha)
     with pytest.raises(ValueError, match=r"of poker.* has more than max_nodes=50 nodes"):
-        game_tree(hunl(("1", "allin")), max_nodes=50)
+        whole_game_tree(hunl(("1", "allin")), max_nodes=50)

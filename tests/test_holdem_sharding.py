@@ -1,4 +1,4 @@
-"""One hold'em tree over eight devices: the numbers of one, and an eighth of the memory."""
+"""One hold'em tree over eight devices: the results of one device, and an eighth of the memory."""
 
 import os
 import pathlib
@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
-from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.board_sharding import BOARDS, shard_holdem_tree
 
 TESTS = pathlib.Path(__file__).parent
 FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=8"
 
 
-def spread_run(out, *arguments):
+def sharded_run(out, *arguments):
     subprocess.run(
-        [sys.executable, TESTS / "spread_run.py", *arguments, "--out", out],
+        [sys.executable, TESTS / "sharded_holdem_run.py", *arguments, "--out", out],
         env=os.environ
         | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
         | {"XLA_FLAGS": FLAGS, "PYTHONPATH": str(TESTS.parent)},
@@ -43,27 +43,27 @@ def spread_run(out, *arguments):
     ],
     ids=" ".join,
 )
-def test_eight_devices_give_the_numbers_of_one(tmp_path, arguments):
-    found = spread_run(tmp_path / "found.npz", "--game", *arguments)
-    assert found["spread_exploitability"].shape == (8,)
+def test_eight_devices_give_the_results_of_one(tmp_path, arguments):
+    results = sharded_run(tmp_path / "results.npz", "--game", *arguments)
+    assert results["sharded_exploitability"].shape == (8,)
     close = dict(rtol=1e-3) if "int16" in arguments else dict(rtol=1e-7)
     np.testing.assert_allclose(
-        found["spread_exploitability"], np.full(8, found["exploitability"]), **close
+        results["sharded_exploitability"], np.full(8, results["exploitability"]), **close
     )
     if "int16" not in arguments:
         for player in range(2):
             np.testing.assert_allclose(
-                found[f"spread_policy_{player}"], found[f"policy_{player}"], atol=1e-6
+                results[f"sharded_policy_{player}"], results[f"policy_{player}"], atol=1e-6
             )
-    # an eighth, up to boards that fill up the parts, and what comes before the first card; but
-    # there are only three first cards up to suits in the smallest game
+    # an eighth, except for padding and what comes before the first card; but the smallest game has
+    # only three first cards up to suits
     share = 0.4 if arguments == ("three streets", "--isomorphism") else 0.25
-    assert found["spread_bytes"] < share * found["bytes"]
+    assert results["sharded_bytes"] < share * results["bytes"]
 
 
-def test_rivers_have_no_boards_to_spread():
-    betting = build_betting_tree(pot=2, stack=2, streets=1, sizes=Sizes.parse("allin", ""))
+def test_rivers_have_no_boards_to_share():
+    betting = build_betting_tree(pot=2, stack=2, streets=1, sizes=BetSizes.parse("allin", ""))
     mesh = Mesh(np.array(jax.devices()[:1]), (BOARDS,))
     ranges = parse_range("AA"), parse_range("KK")
     with pytest.raises(ValueError, match="has no cards after it"):
-        spread_holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting, mesh=mesh)
+        shard_holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting, mesh=mesh)

@@ -7,29 +7,30 @@ import pytest
 
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.game_tree import TreeTooLargeError
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
 from solvers import cfr
-from solvers.holdem.solution import Solution
-from solvers.holdem.subgame_tree import estimated_bytes, holdem_tree
+from solvers.holdem.holdem_solution import HoldemSolution
+from solvers.holdem.subgame_spec import estimated_bytes
+from solvers.holdem.subgame_tree import holdem_tree
 
 
 def subgame(board, bets, oop, ip, *, stack=900, raises="3x", **more):
     cards = parse_cards(board)
     betting = build_betting_tree(
-        pot=200, stack=stack, streets=6 - len(cards), sizes=Sizes.parse(bets, raises)
+        pot=200, stack=stack, streets=6 - len(cards), sizes=BetSizes.parse(bets, raises)
     )
     return holdem_tree(cards, (parse_range(oop), parse_range(ip)), betting, **more)
 
 
 def solved(tree, iterations, solver=None):
     solver = cfr.dcfr(gamma=3.0) if solver is None else solver
-    state = cfr.init(tree.public, root_reach=tree.root_reach)
-    state = cfr.run(tree.public, state, solver=solver, num_iterations=iterations)
-    return Solution(tree, cfr.average_policy(tree.public, state))
+    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
+    state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=iterations)
+    return HoldemSolution(tree, cfr.average_policy(tree.sequence_form, state))
 
 
 @pytest.mark.parametrize(
@@ -49,14 +50,14 @@ def test_another_solver(name):
 
 @functools.cache
 def small():
-    """On a turn on which clubs and spades are alike."""
+    """A turn with a symmetry of clubs and spades."""
     tree = subgame("Td9d6hQh", "50%,allin", "66+,A8s+,KQo", "JJ-22,T9s,A2s+")
     assert [len(street.boards) for street in tree.streets] == [1, 35]
     return solved(tree, 60)
 
 
 def test_values_of_hands():
-    """Actions' values are mixed to those of hands, and those to the player's."""
+    """The mean of the values of actions is that of the hand, and their mean is the player's."""
     solution = small()
     root = solution.root
     assert (root.player, root.pot, root.actions) == (0, 200, ("check", "bet 100", "allin"))
@@ -69,17 +70,17 @@ def test_values_of_hands():
 
 
 def test_shares_of_the_pot_add_up_after_every_card():
-    """What is in the pot when the river comes is what both expect of it, card by card."""
+    """Both players' expected chips sum to the pot, for every card of the river."""
     for card in ("2s", "2c", "Kd", "Qs"):
         first = small().play("check", "check", card=card)
         assert first.pot == 200
-        # given the first player's action, the second's value is told at its own decision
+        # the second player's values are known at its own decisions, after the first player's action
         answers = [first.play(action).mean_ev() for action in first.actions]
         assert first.mean_ev() + first.frequencies @ answers == pytest.approx(200, abs=0.1)
 
 
-def test_suits_that_are_alike_play_alike():
-    """On the two of clubs as on that of spades, for hands with these suits exchanged."""
+def test_symmetric_suits_play_alike():
+    """The two of clubs as the two of spades, for hands with these suits exchanged."""
     solution = small()
     clubs, spades = (solution.play("check", "check", card=card) for card in ("2c", "2s"))
     assert clubs.board[-1] != spades.board[-1]
@@ -94,21 +95,21 @@ def test_files_there_and_back(tmp_path):
     solution = small()
     path = tmp_path / "solution.npz"
     solution.save(path)
-    again = Solution.load(path)
+    again = HoldemSolution.load(path)
     assert [file.name for file in tmp_path.iterdir()] == ["solution.npz"]
     assert again.tree.betting.abstraction == solution.tree.betting.abstraction
     np.testing.assert_allclose(again.ev, solution.ev, atol=1e-4)
-    here, there = (s.play("check", "bet 100").play("call", card="2s") for s in (solution, again))
-    np.testing.assert_array_equal(here.policy, there.policy)
+    nodes = [s.play("check", "bet 100").play("call", card="2s") for s in (solution, again)]
+    np.testing.assert_array_equal(nodes[0].policy, nodes[1].policy)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="is not a solution of this version"):
-        Solution.load(path)
+        HoldemSolution.load(path)
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="is not a solution of this version"):
-        Solution.load(path)
+        HoldemSolution.load(path)
     with pytest.raises(OSError, match="no_such"):
-        Solution.load(tmp_path / "no_such.npz")
+        HoldemSolution.load(tmp_path / "no_such.npz")
 
 
 def test_moves_that_cannot_be():
@@ -116,7 +117,7 @@ def test_moves_that_cannot_be():
     root = solution.root
     for play, message in (
         (lambda: root.play("chekc"), "unknown action 'chekc'; did you mean 'check'"),
-        (lambda: root.play("bet 70%"), "'bet 70%' would be 140 chips more, which nobody can bet"),
+        (lambda: root.play("bet 70%"), "'bet 70%' would add 140 chips, which is none of the bets"),
         (lambda: root.play("bet x%"), "'x%' is not a share of the pot"),
         (lambda: root.play("check", "check"), "after check, check a card is dealt"),
         (lambda: root.play("check", card="2s"), "no card is dealt after check"),
@@ -138,8 +139,8 @@ def test_subgames_that_cannot_be():
         subgame("Td9d6hQc2s", "50%", "AA", "TdAh")
     with pytest.raises(ValueError, match="betting tree has 2 streets; from a board of 5 cards"):
         holdem_tree(parse_cards("Td9d6hQc2s"), (parse_range("AA"),) * 2, small().tree.betting)
-    with pytest.raises(ValueError, match="form='fast' must be one of products, ranks"):
-        subgame("Td9d6hQc2s", "50%", "AA", "KK", form="fast")
+    with pytest.raises(ValueError, match="showdowns='fast' must be one of products, ranks"):
+        subgame("Td9d6hQc2s", "50%", "AA", "KK", showdowns="fast")
     message = (
         r"needs about 0.0\d+ GB, more than 1e-05 GB: 9 betting nodes, 1 boards by street, 1,081"
     )
@@ -150,6 +151,6 @@ def test_subgames_that_cannot_be():
 def test_the_estimate_of_memory_covers_what_a_solve_keeps():
     tree = small().tree
     sizes = tuple(map(len, tree.hands))
-    state = cfr.init(tree.public, root_reach=tree.root_reach)
+    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
     kept = sum(leaf.nbytes for leaf in [*state.reach, *state.average_reach])
     assert 4 * kept < estimated_bytes(tree.betting, tree.streets, sizes) < 40 * kept

@@ -1,4 +1,4 @@
-"""Subgames: payoffs by brute force over pairs of hands, and another solver's solution."""
+"""Hold'em subgames: payoffs by brute force over pairs of hands."""
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +13,8 @@ from holdem_reference import (
 )
 
 import solvers.holdem.showdown_by_ranks
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree, subtree, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import HANDS, parse_range
 from solvers import cfr
@@ -22,14 +22,14 @@ from solvers.holdem.subgame_tree import holdem_tree
 from solvers.sequence_form import sweeps
 
 BOARD = parse_cards("Td9d6hQc2s")
-SIZES = Sizes.parse("50%, 100%, allin", "3x")
+SIZES = BetSizes.parse("50%, 100%, allin", "3x")
 
 
 def betting(**more):
     return build_betting_tree(pot=200, stack=900, streets=1, sizes=SIZES, **more)
 
 
-# by name: the board, and ranges that know the names of suits or not
+# by name: the board and both ranges, some of which distinguish suits
 SUBGAMES = {
     "river": ("Td9d6hQc2s", "AQs+, JJ, KdTs:0.5, 5h3h", "KhQh, AQs:0.5, J8s:0.25, AcTd"),
     "turn": ("Td9d6hQc", "AQs, JJ, KdTs:0.5, 5h3h", "KhQh, 66, J8s:0.25, AcTd"),
@@ -40,7 +40,7 @@ SUBGAMES = {
 
 
 @pytest.mark.parametrize(
-    ("name", "form", "isomorphism"),
+    ("name", "showdowns", "isomorphism"),
     [
         ("river", "ranks", True),
         ("river", "products", True),
@@ -51,16 +51,18 @@ SUBGAMES = {
         ("turn of one suit", "products", True),
     ],
 )
-def test_payoffs_are_those_of_all_pairs_of_hands(name, form, isomorphism):
-    """Whatever players do; ranges that differ, and share hands. On turns, all rivers are dealt."""
+def test_payoffs_are_those_of_all_pairs_of_hands(name, showdowns, isomorphism):
+    """For random policies, and ranges that differ and share hands; turns deal all rivers."""
     board, *ranges = SUBGAMES[name]
     board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
     streets = 6 - len(board)
-    sizes = Sizes.parse("50%, allin", "3x") if streets == 1 else Sizes.parse("allin", "")
+    sizes = BetSizes.parse("50%, allin", "3x") if streets == 1 else BetSizes.parse("allin", "")
     game = build_betting_tree(pot=200, stack=900, streets=streets, sizes=sizes)
     with jax.enable_x64(True):
-        tree = holdem_tree(board, ranges, game, dtype="float64", form=form, isomorphism=isomorphism)
-        exchanges = suits_that_notice_nothing(board, ranges) if isomorphism else [(0, 1, 2, 3)]
+        tree = holdem_tree(
+            board, ranges, game, dtype="float64", showdowns=showdowns, isomorphism=isomorphism
+        )
+        exchanges = symmetries_of(board, ranges) if isomorphism else [(0, 1, 2, 3)]
         assert len(tree.streets[-1].boards) == NUM_RIVERS[name, isomorphism]
         policy = RandomPolicy(game, exchanges, seed=0)
         subgame = Subgame(
@@ -75,16 +77,16 @@ def test_payoffs_are_those_of_all_pairs_of_hands(name, form, isomorphism):
 
 NUM_RIVERS = {
     ("river", True): 1,
-    ("turn", True): 48,  # nothing is alike
-    ("paired turn", True): 2 + 2 * 11,  # the rank of the board, then either kind of suits
+    ("turn", True): 48,  # no symmetries
+    ("paired turn", True): 2 + 2 * 11,  # ranks of the board, and other ranks by kind of suit
     ("paired turn", False): 48,
     ("turn of one suit", True): 9 + 13,
     ("turn of one suit", False): 48,
 }
 
 
-def suits_that_notice_nothing(board, ranges):
-    """The exchanges of suits that keep the board and both ranges."""
+def symmetries_of(board, ranges):
+    """The permutations of suits that leave the board and both ranges unchanged."""
     places = {tuple(sorted(hand)): place for place, hand in enumerate(HANDS.tolist())}
     return [
         suits
@@ -102,17 +104,17 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     """The last chunk has fewer boards; lists of the same length are not as many in every chunk."""
     board, *ranges = SUBGAMES["turn"]
     board, ranges = parse_cards(board), tuple(map(parse_range, ranges))
-    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=Sizes.parse("allin", ""))
+    game = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("allin", ""))
 
     def values():
-        tree = holdem_tree(board, ranges, game, form="ranks")
+        tree = holdem_tree(board, ranges, game, showdowns="ranks")
         reach = tuple(
             jax.random.uniform(jax.random.key(p), (player.num_sequences // len(hands), len(hands)))
             for p, (player, hands) in enumerate(
-                zip(tree.public.treeplexes, tree.hands, strict=True)
+                zip(tree.sequence_form.treeplexes, tree.hands, strict=True)
             )
         )
-        return [sweeps.terminal_values(tree.public, reach, player) for player in range(2)]
+        return [sweeps.terminal_values(tree.sequence_form, reach, player) for player in range(2)]
 
     at_once = values()
     monkeypatch.setattr(solvers.holdem.showdown_by_ranks, "_MANY", 1)
@@ -124,9 +126,9 @@ def test_boards_in_chunks_are_boards_at_once(monkeypatch):
     )
 
 
-def test_payoffs_after_a_bet_that_was_put_in():
-    """Just before a raise that the tree did not know, with what was paid before."""
-    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", "allin"))
+def test_payoffs_after_an_added_bet():
+    """A subtree just before a raise that is added to it, with chips paid before its root."""
+    whole = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", "allin"))
     facing = int(whole.child[0, 1])
     game = with_bet(subtree(whole, facing), 0, 250)
     assert (game.actions[0], game.paid[0].tolist()) == (
@@ -135,7 +137,7 @@ def test_payoffs_after_a_bet_that_was_put_in():
     )
     ranges = parse_range("AQs, 99"), parse_range("KQs:0.5, 65s")
     with jax.enable_x64(True):
-        tree = holdem_tree(BOARD, ranges, game, dtype="float64", form="ranks")
+        tree = holdem_tree(BOARD, ranges, game, dtype="float64", showdowns="ranks")
         policy = RandomPolicy(game, [(0, 1, 2, 3)], seed=0)
         deck = tuple(range(52))
         subgame = Subgame(betting=game, deck=deck, deals=(), hands=tree.hands, policy=policy)
@@ -146,20 +148,20 @@ def test_payoffs_after_a_bet_that_was_put_in():
 def test_solves_side_by_side_are_solves_one_by_one():
     tree = holdem_tree(BOARD, (parse_range("QQ+, T9s"), parse_range("AJs+, 66")), betting())
     ranges = tuple(
-        jnp.stack([jnp.asarray(held), jnp.asarray(held) * jnp.linspace(0.2, 1, len(held))])
-        for held in tree.ranges
+        jnp.stack([jnp.asarray(r), jnp.asarray(r) * jnp.linspace(0.2, 1, len(r))])
+        for r in tree.ranges
     )
 
     def solve(*ranges):
-        state = cfr.init(tree.public, root_reach=ranges)
-        state = cfr.run(tree.public, state, solver=cfr.cfr_plus(), num_iterations=20)
-        return cfr.average_policy(tree.public, state)
+        state = cfr.init(tree.sequence_form, root_reach=ranges)
+        state = cfr.run(tree.sequence_form, state, solver=cfr.cfr_plus(), num_iterations=20)
+        return cfr.average_policy(tree.sequence_form, state)
 
     together = jax.vmap(solve)(*ranges)
     for number in range(2):
-        alone = solve(*(held[number] for held in ranges))
-        for some, one in zip(together, alone, strict=True):
-            np.testing.assert_allclose(some[number], one, atol=1e-4)
+        alone = solve(*(r[number] for r in ranges))
+        for batch, single in zip(together, alone, strict=True):
+            np.testing.assert_allclose(batch[number], single, atol=1e-4)
 
 
 def test_bad_subgames():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from jaxgames.core import CHANCE
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
 from jaxgames.holdem.rules import Poker
 from nets.leaf_value_network import leaf_features
 from train.leaf_value_regression import huber_loss, init, train_steps
@@ -29,7 +29,7 @@ HANDS = np.array([[0, 1], [0, 4], [0, 5]])  # a pair, suited, of two suits
 
 
 def test_every_leaf_and_pair_of_hands_has_its_own_description():
-    betting = betting_of_rules(GAME, sizes=Sizes.parse("50%,100%", "100%"))
+    betting = betting_of_rules(GAME, sizes=BetSizes.parse("50%,100%", "100%"))
     leaves = np.flatnonzero((betting.actor == CHANCE) & (betting.street == 0))
     described = leaf_features(betting, leaves, (HANDS, HANDS), ranks=3)
     assert described.shape[:3] == (len(leaves), 3, 3)

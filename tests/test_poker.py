@@ -13,7 +13,8 @@ from jaxgames import make, random_playouts
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.acpc import parse_game
-from jaxgames.holdem.rules import Poker, hunl, limit_holdem, nlfh
+from jaxgames.holdem.named_games import hunl, limit_holdem, nlfh
+from jaxgames.holdem.rules import Poker
 from solvers.linear_program import solve
 from solvers.sequence_form import build_sequence_form
 
@@ -116,10 +117,10 @@ def test_ten_thousand_hands_are_those_of_openspiel(name):
     length = max(len(moves) for moves, _ in hands)
     moves = np.array([moves + [0] * (length - len(moves)) for moves, _ in hands])
     expected = np.array([views + views[-1:] * (length - len(views) + 1) for _, views in hands])
-    found = np.concatenate(
+    returns = np.concatenate(
         [followed(parse_game(text), jnp.array(some)) for some in np.split(moves, 20)]
     )
-    np.testing.assert_allclose(found, expected, atol=1e-3)
+    np.testing.assert_allclose(returns, expected, atol=1e-3)
 
 
 def recorded(game, rng, *, no_limit):

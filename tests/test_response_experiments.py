@@ -1,16 +1,14 @@
 """The experiments `aivat_leduc` and `abr_chumps`."""
 
 import pytest
+from experiment_cases import smoke_run
 
-from experiments import cli
 from experiments.best_response import abr_chumps, aivat_leduc, holdem_responses
-from experiments.harness import results
 
 
 def test_a_run_of_aivat(tmp_path):
     """The estimates agree, and knowing both policies leaves the least deviation."""
-    assert cli.main(["aivat_leduc", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    result = results.read_result(tmp_path / "result.json")
+    result = smoke_run("aivat_leduc", tmp_path)
     for opponent in aivat_leduc.OPPONENTS:
         values = [result.number(f"won from {opponent}:{name}") for name in aivat_leduc.ESTIMATES]
         for value in values:
@@ -21,14 +19,12 @@ def test_a_run_of_aivat(tmp_path):
             for name in aivat_leduc.ESTIMATES
         )
         assert both < raw / 2
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow  # a minute of compilation
 def test_a_run_against_chumps(tmp_path):
     """LBR wins its exact value in hands, and no more than an exact best response."""
-    assert cli.main(["abr_chumps", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    result = results.read_result(tmp_path / "result.json")
+    result = smoke_run("abr_chumps", tmp_path)
     (game,) = abr_chumps.PRESETS["smoke"].games
     fold = result.number(f"exact:always fold, {game}").value
     assert fold == pytest.approx(750, abs=0.01)
@@ -41,4 +37,3 @@ def test_a_run_against_chumps(tmp_path):
     played = result.number(f"LBR, played:always call, {game}")
     assert played.low < result.number(f"LBR:always call, {game}").value < played.high
     assert game not in holdem_responses.PLANS
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")

@@ -8,8 +8,9 @@ from holdem_reference import LEDUC
 
 from jaxgames import enumerate_game, make
 from jaxgames.core import TERMINAL
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules, build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
@@ -24,14 +25,14 @@ def no_limit_leduc(stack):
 
 @functools.cache
 def leduc(stack, bets):
-    betting = betting_of_rules(no_limit_leduc(stack), sizes=Sizes.parse(bets, bets))
+    betting = betting_of_rules(no_limit_leduc(stack), sizes=BetSizes.parse(bets, bets))
     return build_small_poker(betting, ranks=3, suits=2)
 
 
 @functools.cache
 def one_bet(stack, bets, kind="kuhn"):
-    """The first player may bet, the second one call or fold; the pot of 1 is ten chips."""
-    sizes = Sizes.parse(bets, ""), Sizes.parse("", "")
+    """The first player may bet, the second may call or fold; the pot of 1 is ten chips."""
+    sizes = BetSizes.parse(bets, ""), BetSizes.parse("", "")
     betting = build_betting_tree(pot=10, stack=10 * stack, streets=1, sizes=(sizes,))
     weights = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]) if kind == "clairvoyance" else None
     return build_small_poker(betting, ranks=3, weights=weights)
@@ -104,8 +105,8 @@ def test_published_exploitability_in_no_limit_kuhn(bets, stack, mapping, publish
     """Ganzfried and Sandholm 2013, Tables 3 and 4; the equilibrium is one of the abstraction."""
     abstract = one_bet(stack, bets)
     _, equilibrium = linear_program.solve(build_sequence_form(abstract.tree))
-    found = exploited(one_bet(stack, "any"), abstract, equilibrium[1], mapping)
-    assert found == pytest.approx(published, abs=6e-4)
+    loss = exploited(one_bet(stack, "any"), abstract, equilibrium[1], mapping)
+    assert loss == pytest.approx(published, abs=6e-4)
 
 
 @pytest.mark.parametrize("player", [0, 1])

@@ -1,10 +1,16 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
+import dataclasses
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 import pytest
 
 from experiments import cli
 from experiments.harness import results
+from experiments.harness.runs import Run
 from experiments.student_of_games import training_run
 from train import learner
 
@@ -45,6 +51,47 @@ def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capf
         "network.npz",
         "result.json",
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    rate: float = 2.0
+
+
+class State(NamedTuple):
+    """A training that adds up."""
+
+    step: jax.Array
+    total: jax.Array
+
+
+def add(state):
+    after = State(state.step + 1, state.total + state.step.astype(jnp.float32))
+    return after, dict.fromkeys(learner.CHECKED, after.total)
+
+
+def trainee(folder):
+    arguments = SimpleNamespace(out=folder, resume=True, overwrite=False, preset="smoke")
+    run = Run(arguments, Config(), experiment="sums", command="")
+    return training_run.Trainee(State(jnp.int32(0), jnp.float32(0)), add, run)
+
+
+def test_training_goes_on_from_its_checkpoint(tmp_path):
+    trainee(tmp_path).train(4)
+    resumed = trainee(tmp_path)
+    assert int(resumed.state.step) == 4
+    resumed.train(10)
+    assert float(resumed.state.total) == sum(range(10))
+
+
+def test_training_that_was_stopped_in_its_first_checkpoint_begins_anew(tmp_path):
+    unfinished = tmp_path / "checkpoint" / "training" / "0.orbax-checkpoint-tmp"
+    unfinished.mkdir(parents=True)
+    (unfinished / "part").write_text("of it")
+    restarted = trainee(tmp_path)
+    assert int(restarted.state.step) == 0
+    restarted.train(3)
+    assert int(trainee(tmp_path).state.step) == 3
 
 
 def test_training_stops_at_numbers_that_are_not_finite(tmp_path, monkeypatch, capfd):

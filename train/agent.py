@@ -168,7 +168,7 @@ class TrainedAgent:
         """
         listing, chains = _listing(self.table), agents(own_decisions_only=self.own_decisions_only)
         path = max(1, longest_path(listing, chains))
-        found = searched_exploitability(
+        by_seed = searched_exploitability(
             self.table,
             listing,
             self.params,
@@ -176,7 +176,7 @@ class TrainedAgent:
             settings=dataclasses.replace(self.settings, max_path=path),
             chains=chains,
         )
-        return float(found.mean())
+        return float(by_seed.mean())
 
     def save(self, folder: pathlib.Path | str) -> None:
         """Writes the agent into a folder, from which `load_agent` reads it.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from experiments.benchmarks.measurements import bandwidth, peak_memory
 from experiments.subgame_solving.holdem_spots import SPOTS
-from jaxgames.holdem.evaluator import strength
+from jaxgames.holdem.hand_evaluator import strength
 from solvers import cfr, evaluation
 from solvers.holdem.subgame_tree import holdem_tree
 from train.data_sharding import data_mesh, split_calls
@@ -45,7 +45,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     report(
         devices=jax.device_count(),
         seconds=seconds / solve.batch,
-        sequences=sum(player.num_sequences for player in solve.tree.public.treeplexes),
+        sequences=sum(player.num_sequences for player in solve.tree.sequence_form.treeplexes),
         bytes=kept / solve.batch,
         bandwidth=bandwidth(2 * kept),
         peak=peak_memory(),
@@ -79,16 +79,19 @@ class _Solve:
             mesh = data_mesh() if job["devices"] > 1 else None
             begin, advance = (_side_by_side(function, mesh) for function in (begin, advance))
         self._advance = advance
-        self.start = begin(self.tree.public, self.reach)
+        self.start = begin(self.tree.sequence_form, self.reach)
 
     def advance(self, state, count: int):
         """The state after `count` more iterations, when it is computed."""
-        return jax.block_until_ready(self._advance((self.tree.public, count), state))
+        return jax.block_until_ready(self._advance((self.tree.sequence_form, count), state))
 
     def exploitability(self, state, reach):
         """NashConv / 2 of the average policy, in chips."""
-        policy = cfr.average_policy(self.tree.public, state)
-        return evaluation.exploitability(self.tree.public, policy, reach) / self.tree.total
+        policy = cfr.average_policy(self.tree.sequence_form, state)
+        return (
+            evaluation.exploitability(self.tree.sequence_form, policy, reach)
+            / self.tree.total_weight
+        )
 
 
 def _seconds_per_iteration(solve, wanted) -> float:
@@ -107,10 +110,10 @@ def _check(solve, seconds, report) -> None:
     time until the exploitability is 0.1 % of the pot."""
     spot, target = solve.spot, 0.001 * solve.spot.pot
     state = solve.advance(solve.start, spot.iterations)
-    policy = cfr.average_policy(solve.tree.public, state)
-    value = float(evaluation.expected_value(solve.tree.public, policy, solve.reach)[0])
+    policy = cfr.average_policy(solve.tree.sequence_form, state)
+    value = float(evaluation.expected_value(solve.tree.sequence_form, policy, solve.reach)[0])
     exploitability = float(solve.exploitability(state, solve.reach))
-    report(ev=value / solve.tree.total + spot.pot / 2, exploitability=exploitability)
+    report(ev=value / solve.tree.total_weight + spot.pot / 2, exploitability=exploitability)
     done = spot.iterations
     while solve.exploitability(state, solve.reach) > target:
         state, done = solve.advance(state, 10), done + 10

@@ -24,9 +24,9 @@ from experiments.best_response.holdem_responses import (
     NO_LIMIT,
     Cell,
     HoldemLearning,
-    computed,
-    learned,
-    played,
+    exact_cells,
+    learned_cells,
+    played_cells,
 )
 from experiments.harness import plots
 from experiments.harness.experiment import Experiment
@@ -111,16 +111,16 @@ def compute(run: Run) -> list[Cell]:
     cells: list[Cell] = []
     for game in config.games:
         for name in chumps(make(game)):
-            compute_exact = functools.partial(computed, game, name)
+            compute_exact = functools.partial(exact_cells, game, name)
             cells += run.kept(f"computed-{game}-{name}", Cell, compute_exact)
     for name in config.played:
         play = functools.partial(
-            played, config.games[0], name, deals=config.deals, seed=config.learning.seed
+            played_cells, config.games[0], name, deals=config.deals, seed=config.learning.seed
         )
         cells += run.kept(f"played-{name}", Cell, play)
     for game, steps in config.learned.items():
         lessons = {name: (count,) for name, count in steps.items()}
-        learn = functools.partial(learned, run, game, lessons, config.learning)
+        learn = functools.partial(learned_cells, run, game, lessons, config.learning)
         cells += run.kept(f"learned-{game}", Cell, learn)
     return cells
 

@@ -160,14 +160,14 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
     chump = agents[config.agent]
     run = Run(arguments, config, experiment="approximate_best_response", command=command)
     cells: list[Cell] = run.kept(
-        "computed", Cell, lambda: holdem_responses.computed(config.game, chump)
+        "computed", Cell, lambda: holdem_responses.exact_cells(config.game, chump)
     )
     steps = config.learning.measured_at
     easier = [name for name in holdem_responses.EASIER if name != chump]
     lessons = dict.fromkeys(easier, (-(-steps[-1] // 10),)) | {chump: steps}
 
     def learn():
-        return holdem_responses.learned(run, config.game, lessons, config.learning)
+        return holdem_responses.learned_cells(run, config.game, lessons, config.learning)
 
     cells += [cell for cell in run.kept("learned", Cell, learn) if cell.chump == chump]
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))

@@ -111,7 +111,7 @@ class Cell:
         return float(np.mean(self.seats))
 
 
-def computed(game: str, name: str) -> Iterator[Cell]:
+def exact_cells(game: str, name: str) -> Iterator[Cell]:
     """What an exact best response to a chump wins, and local best response, by exact values.
 
     Args:
@@ -135,7 +135,7 @@ def milli(game: Poker) -> float:
     return 1000 / max(game.blinds)
 
 
-def played(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cell]:
+def played_cells(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cell]:
     """What local best response wins in hands that are played, each deal in both seats."""
     rules = make(game)
     policy = functools.partial(holdem_opponents.by_chump, rules, chumps(rules)[name])
@@ -156,7 +156,7 @@ def played(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cell]:
     )
 
 
-def learned(
+def learned_cells(
     run: Run, game: str, lessons: Mapping[str, Sequence[int]], learning: HoldemLearning
 ) -> Iterator[Cell]:
     """What ISMCTS-BR wins as it learns against one chump after another.

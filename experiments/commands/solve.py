@@ -41,7 +41,7 @@ _FILES = (results.RESULT_FILE, "curve.csv", "curve.png", "policy.npz", "policy.c
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config(RunArguments):
+class Arguments(RunArguments):
     """Solve a game to a measured equilibrium.
 
     Computes the average policy of a solver, its exploitability and the value of the game, and
@@ -72,7 +72,7 @@ class Config(RunArguments):
     """Refuse games with a larger tree."""
 
 
-def main(config: Config, *, command: str) -> int:
+def main(arguments: Arguments, *, command: str) -> int:
     """Runs `solve`; returns the exit code. `command` is the command line, for the record.
 
     Raises:
@@ -80,93 +80,96 @@ def main(config: Config, *, command: str) -> int:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
-    with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
-        result, reached = _solve(config, command)
-    _print(result, config.out)
+    with jax.enable_x64(True) if arguments.dtype == "float64" else contextlib.nullcontext():
+        result, reached = _solve(arguments, command)
+    _print(result, arguments.out)
     if not reached:
-        Console(stderr=True).print(f"exploitability is not below the target of {config.target}")
+        Console(stderr=True).print(f"exploitability is not below the target of {arguments.target}")
     return 0 if reached else 1
 
 
-def _solve(config: Config, command: str) -> tuple[results.Result, bool]:
+def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
     begin = time.perf_counter()
-    solver = solver_by_name(config.solver)
-    config = _completed(config, solver)
+    solver = solver_by_name(arguments.solver)
+    arguments = _completed(arguments, solver)
     schedule = None
-    if config.iterations is not None:
+    if arguments.iterations is not None:
         schedule = measured_solve.Schedule(
-            iterations=config.iterations, every=config.every, target=config.target
+            iterations=arguments.iterations, every=arguments.every, target=arguments.target
         )
-    with status(f"building the tree of {config.game}"):
-        compiled = compile_game(config.game, dtype=config.dtype, max_histories=config.max_histories)
-        prepared = prepare_solver(solver, compiled, seed=config.seed or 0)
+    with status(f"building the tree of {arguments.game}"):
+        compiled = compile_game(
+            arguments.game, dtype=arguments.dtype, max_histories=arguments.max_histories
+        )
+        prepared = prepare_solver(solver, compiled, seed=arguments.seed or 0)
     build_seconds = time.perf_counter() - begin
-    prepare(config.out, files=_FILES, resume=config.resume, overwrite=config.overwrite)
-    if schedule is None:
-        points, speeds = [], []
-        policy = prepared.average_policy(prepared.run(prepared.initial_state, 0))
-        (config.out / results.RESULT_FILE).unlink(missing_ok=True)
-    else:
-        with progress(config.game, config.iterations) as report:
-            run = measured_solve.run(
-                prepared, schedule, folder=config.out, resume=config.resume, report=report
-            )
-        points, speeds = run.points, _speeds(prepared, run)
-        policy = prepared.average_policy(run.state)
-        # an earlier result no longer fits the files below
-        (config.out / results.RESULT_FILE).unlink(missing_ok=True)
-        _write_curve(config, prepared.sequence_form.game, points)
+    prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    policy, points, speeds = _run(arguments, prepared, schedule)
+    # an earlier result no longer fits the files below
+    (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
+    if points:
+        _write_curve(arguments, prepared.sequence_form.game, points)
     policy_file.write_policy(
-        config.out, compiled.game, compiled.tree, tuple(map(np.asarray, policy))
+        arguments.out, compiled.game, compiled.tree, tuple(map(np.asarray, policy))
     )
     result = results.make_result(
         experiment="solve",
         preset="custom",
-        config=_recorded(config),
+        config=_recorded(arguments),
         command=command,
         wall_seconds=time.perf_counter() - begin,
         numbers=[
-            *_solution(prepared.sequence_form, policy, config.solver, points),
+            *_solution(prepared.sequence_form, policy, arguments.solver, points),
             *_sizes(compiled.tree, prepared.sequence_form),
             *speeds,
             results.Number(name="build_seconds", value=build_seconds, unit="s"),
         ],
     )
-    results.write_result(config.out, result)
-    return result, config.target is None or schedule.reached(points)
+    results.write_result(arguments.out, result)
+    return result, arguments.target is None or schedule.reached(points)
 
 
-def _completed(config: Config, solver: TabularSolver) -> Config:
-    """The config with the defaults of its kind of solver.
+def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
+    """The arguments with the defaults of their kind of solver.
 
     Raises:
       ValueError: an option does not apply to the solver.
     """
     if isinstance(solver, LinearProgram):
         for name in ("iterations", "target", "every", "resume"):
-            if getattr(config, name):
+            if getattr(arguments, name):
                 raise ValueError(
-                    f"{name}={getattr(config, name)} does not apply to {config.solver}, which does"
-                    " not iterate; leave it out"
+                    f"{name}={getattr(arguments, name)} does not apply to {arguments.solver}, which"
+                    " does not iterate; leave it out"
                 )
-    elif config.iterations is None:
-        config = dataclasses.replace(config, iterations=DEFAULT_ITERATIONS)
+    elif arguments.iterations is None:
+        arguments = dataclasses.replace(arguments, iterations=DEFAULT_ITERATIONS)
     if isinstance(solver, Mccfr):
-        return config if config.seed is not None else dataclasses.replace(config, seed=0)
-    if config.seed is not None:
+        return arguments if arguments.seed is not None else dataclasses.replace(arguments, seed=0)
+    if arguments.seed is not None:
         raise ValueError(
-            f"seed={config.seed} does not apply to {config.solver}, which draws nothing; leave it"
-            " out"
+            f"seed={arguments.seed} does not apply to {arguments.solver}, which draws nothing;"
+            " leave it out"
         )
-    return config
+    return arguments
 
 
-def _speeds(prepared: PreparedSolver, run: measured_solve.Run) -> list[results.Number]:
+def _run(
+    arguments: Arguments, prepared: PreparedSolver, schedule: measured_solve.Schedule | None
+) -> tuple[Policy, list[measured_solve.Point], list[results.Number]]:
+    """The policy, the curve and the speeds; the latter two are empty without iterations."""
+    if schedule is None:
+        return prepared.average_policy(prepared.run(prepared.initial_state, 0)), [], []
+    with progress(arguments.game, arguments.iterations) as report:
+        run = measured_solve.run(
+            prepared, schedule, folder=arguments.out, resume=arguments.resume, report=report
+        )
     speed = measured_solve.iterations_per_second(prepared, run.state)
-    return [
+    speeds = [
         results.Number(name="iterations_per_second", value=speed, unit="iterations/s"),
         results.Number(name="compile_seconds", value=run.compile_seconds, unit="s"),
     ]
+    return prepared.average_policy(run.state), run.points, speeds
 
 
 def _solution(
@@ -203,26 +206,26 @@ def _sizes(game_tree: GameTree, tree: SequenceForm) -> list[results.Number]:
     ]
 
 
-def _recorded(config: Config) -> dict[str, object]:
-    kept = dataclasses.asdict(config)
+def _recorded(arguments: Arguments) -> dict[str, object]:
+    kept = dataclasses.asdict(arguments)
     for name in ("out", "resume", "overwrite"):  # about files, not about the numbers
         del kept[name]
     return kept
 
 
-def _write_curve(config: Config, game: str, points: list[measured_solve.Point]) -> None:
-    results.write_csv(config.out / "curve.csv", [dataclasses.asdict(point) for point in points])
+def _write_curve(arguments: Arguments, game: str, points: list[measured_solve.Point]) -> None:
+    results.write_csv(arguments.out / "curve.csv", [dataclasses.asdict(point) for point in points])
     curve = plots.Curve(
-        solver=config.solver,
+        solver=arguments.solver,
         x=[point.iteration for point in points],
         exploitability=[point.exploitability for point in points],
-        published=published.exploitability(game, config.solver),
+        published=published.exploitability(game, arguments.solver),
     )
-    with plots.figure(config.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
+    with plots.figure(arguments.out / "curve.png", rows=1, columns=1, size=(4.6, 3.2)) as axes:
         plots.convergence(axes[0, 0], [curve], x_label="iterations")
-        if config.target is not None:
-            plots.level(axes[0, 0], config.target, "target")
-        axes[0, 0].set(title=config.game, ylabel=f"exploitability ({published.unit(game)})")
+        if arguments.target is not None:
+            plots.level(axes[0, 0], arguments.target, "target")
+        axes[0, 0].set(title=arguments.game, ylabel=f"exploitability ({published.unit(game)})")
 
 
 def _print(result: results.Result, out: pathlib.Path) -> None:
@@ -242,4 +245,4 @@ def _print(result: results.Result, out: pathlib.Path) -> None:
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
 
 
-COMMAND = Command(Config, main)
+COMMAND = Command(Arguments, main)

@@ -2,7 +2,7 @@
 
 Writes result.json, the convergence as curve.csv and curve.png, the strategy of every hand at each
 decision of the first street as strategy.csv, strategy.json and grids of hands, and the whole
-solution, which `solvers.holdem.solution.Solution.load` reads.
+solution, which `solvers.holdem.holdem_solution.HoldemSolution.load` reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare
 from experiments.tabular import measured_solve
 from jaxgames.holdem.bet_sizes import SEATS, sizes_by_street
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name, parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import (
@@ -38,7 +38,7 @@ from jaxgames.holdem.ranges import (
     whole_range,
 )
 from solvers import cfr
-from solvers.holdem.solution import Node, Solution
+from solvers.holdem.holdem_solution import HoldemSolution, SolutionNode
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
 from solvers.registry import prepare_cfr
 
@@ -127,7 +127,7 @@ def main(arguments: Arguments, *, command: str) -> int:
     )
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
     prepared = prepare_cfr(
-        solver, tree.public, root_reach=tree.root_reach, storage=arguments.storage
+        solver, tree.sequence_form, root_reach=tree.root_reach, storage=arguments.storage
     )
     with progress(cards_name(tree.board), arguments.iterations) as report:
         run = measured_solve.run(
@@ -136,12 +136,12 @@ def main(arguments: Arguments, *, command: str) -> int:
             folder=arguments.out,
             resume=arguments.resume,
             report=report,
-            weight=tree.total,
+            weight=tree.total_weight,
         )
     (arguments.out / results.RESULT_FILE).unlink(
         missing_ok=True
     )  # it no longer fits the files below
-    solution = Solution(tree, cfr.average_policy(tree.public, run.state))
+    solution = HoldemSolution(tree, cfr.average_policy(tree.sequence_form, run.state))
     with status("writing the solution"):
         speed = measured_solve.iterations_per_second(prepared, run.state)
         _write(arguments, solution, run.points, target)
@@ -182,7 +182,7 @@ def build(arguments: Arguments) -> HoldemTree:
     return holdem_tree(board, ranges, betting, storage=arguments.storage)
 
 
-def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Number]:
+def numbers(solution: HoldemSolution, last: measured_solve.Point) -> list[results.Number]:
     """The numbers of a solution: values, equities, exploitability, and frequencies at the root.
 
     Args:
@@ -210,7 +210,7 @@ def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Numb
     return measured
 
 
-def first_street(solution: Solution) -> Iterator[Node]:
+def first_street(solution: HoldemSolution) -> Iterator[SolutionNode]:
     """All decisions before another card is dealt, in breadth-first order."""
     queue = [solution.root]
     while queue:
@@ -258,7 +258,7 @@ def _write(arguments, solution, points, target) -> None:
             title=f"{board}  {node.path or 'first'}: {seat}",
             actions=node.actions,
             hands=solution.tree.hands[node.player],
-            weights=node.ranges[node.player] * node.met[node.player],
+            weights=node.ranges[node.player] * node.opponent_weight[node.player],
             policy=node.policy,
         )
     results.write_csv(
@@ -269,7 +269,7 @@ def _write(arguments, solution, points, target) -> None:
     solution.save(arguments.out / "solution.npz")
 
 
-def _rows(node: Node) -> list[dict[str, object]]:
+def _rows(node: SolutionNode) -> list[dict[str, object]]:
     """A row for each hand and action."""
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     return [
@@ -288,7 +288,7 @@ def _rows(node: Node) -> list[dict[str, object]]:
     ]
 
 
-def _strategies(node: Node) -> dict[str, object]:
+def _strategies(node: SolutionNode) -> dict[str, object]:
     """A decision for JSON, with the weight, the value and the policy of every hand."""
     hands, weights = node.solution.tree.hands[node.player], node.ranges[node.player]
     columns = weights.tolist(), node.ev.tolist(), node.policy.tolist()
@@ -312,7 +312,7 @@ def _recorded(arguments: Arguments) -> dict[str, object]:
     return recorded | {"measure": measure}
 
 
-def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> None:
+def _print(result: results.Result, solution: HoldemSolution, out: pathlib.Path) -> None:
     console, tree = Console(), solution.tree
     table = Table(title=f"{cards_name(tree.board)}, pot {tree.betting.pot}")
     table.add_column("number")
@@ -328,7 +328,7 @@ def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> Non
     console.print(f"written to {shlex.quote(str(out))}", soft_wrap=True)
 
 
-def _print_node(console: Console, node: Node) -> None:
+def _print_node(console: Console, node: SolutionNode) -> None:
     try:
         frequencies = node.frequencies
     except ValueError:
@@ -337,7 +337,7 @@ def _print_node(console: Console, node: Node) -> None:
     for heading in ("action", "frequency", "hands that do it most"):
         table.add_column(heading, justify="left" if heading != "frequency" else "right")
     hands = node.solution.tree.hands[node.player]
-    weights = node.ranges[node.player] * node.met[node.player]
+    weights = node.ranges[node.player] * node.opponent_weight[node.player]
     shares, _ = hand_grid.of_classes(hands, weights, node.policy)
     classes = class_numbers()[hand_numbers(hands)]
     for index, action in enumerate(node.actions):

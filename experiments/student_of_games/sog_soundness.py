@@ -220,7 +220,7 @@ def constants_of(game: BeliefGame, listing: Listing) -> Constants:
     rows = np.asarray(jax.vmap(game.rows)(listing.state)).sum(axis=2)  # [S, 2]
     ones = jnp.ones(game.num_rows, jnp.float32)
     masses = jax.vmap(lambda s: game.compatible(s, 0, ones))(listing.state).sum(axis=1)
-    legal = np.asarray(jax.vmap(game.legal)(listing.state))
+    legal = np.asarray(jax.vmap(game.legal)(listing.state))  # [S, A, N]
     weights, payoffs = np.asarray(game.weights), np.asarray(game.payoffs)
     utilities = payoffs[weights > 0] / weights[weights > 0]
     return Constants(

@@ -3,6 +3,7 @@ finite."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import time
@@ -100,7 +101,8 @@ class Trainee:
         if self._folder.exists():
             from solvers import checkpoint  # imports Orbax
 
-            self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
+            with contextlib.suppress(FileNotFoundError):  # stopped while writing the first
+                self.state = checkpoint.read(self._folder, self.state, identity=self._identity)
 
     @property
     def params(self) -> PyTree:

@@ -34,7 +34,7 @@ from experiments.subgame_solving.off_tree_bet import (
     deviations,
 )
 from solvers import evaluation
-from solvers.holdem import nested_streets
+from solvers.holdem import street_continuations
 
 CONCEDED = "conceded by leaves"  # the row of what the solution of the first street lets the bet win
 WITHOUT = "without values"  # the column of what does not depend on the number of values
@@ -94,12 +94,12 @@ def compute(run: Run) -> Outcome:
 
 def _limits(bet):
     """The losses that do not depend on the number of values."""
-    own = float(jnp.sum(evaluation.best_response_value(bet.tree.public, bet.blueprint)))
+    own = float(jnp.sum(evaluation.best_response_value(bet.tree.sequence_form, bet.blueprint)))
     known = bet.lost_with_bet_known()  # its solve is continued to compute the value of the game
     losses = {
         "translation": bet.lost(bet.translation),
         "in-abstraction": known,
-        "blueprint in its abstraction": own / bet.tree.total / 2,
+        "blueprint in its abstraction": own / bet.tree.total_weight / 2,
         "uncertainty of the game's value": bet.value[1],
     }
     return [Cell(name=f"{WITHOUT}:{name}", exploitability=lost) for name, lost in losses.items()]
@@ -114,8 +114,8 @@ def _costs(bet):
     return Costs(
         strategy_seconds=float(np.diff(bet.generated[1]).min()),
         street_seconds=street_seconds,
-        whole_sequences=_sequences(bet.answer.public),
-        street_sequences=_sequences(bet.answer_cut.public),
+        whole_sequences=_sequences(bet.answer.sequence_form),
+        street_sequences=_sequences(bet.answer_cut.sequence_form),
     )
 
 
@@ -123,7 +123,9 @@ def _answers(bet, count):
     """What the first street concedes, and the loss of every way to answer, with `count` values."""
     cells = []
     for weaken in sorted({way.weaken for way in WAYS.values()}):
-        values = nested_streets.first_values(bet.weakened if weaken else bet.values, (count, count))
+        values = street_continuations.first_values(
+            bet.weakened if weaken else bet.values, (count, count)
+        )
         street = bet.street(values)
         conceded = f"{CONCEDED}, weakened" if weaken else CONCEDED
         cells.append(_cell(conceded, count, bet.conceded(values, street)))

@@ -12,8 +12,9 @@ import dataclasses
 import numpy as np
 from jaxtyping import Float
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import BettingTree, build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
+from jaxgames.holdem.betting_tree import BettingTree
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import parse_range
 
@@ -57,7 +58,7 @@ class Spot:
             pot=self.pot,
             stack=self.stack,
             streets=6 - len(self.cards),
-            sizes=Sizes.parse(self.bets, self.raises),
+            sizes=BetSizes.parse(self.bets, self.raises),
         )
 
 

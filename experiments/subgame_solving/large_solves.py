@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from solvers import cfr
 from solvers.cfr import Solver
-from solvers.holdem.board_sharding import BOARDS, spread
+from solvers.holdem.board_sharding import BOARDS, shard_tree
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.sequence_form import Policy
 
@@ -59,9 +59,9 @@ def large_solve(
 
     advance = _advancing(solver)
     mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-    call, devices, placed = functools.partial(_alone, tree.public), (), lambda state: state
+    call, devices, placed = functools.partial(_alone, tree.sequence_form), (), lambda state: state
     if mesh.size > 1:
-        parts = spread(tree, mesh=mesh, storage=storage)
+        parts = shard_tree(tree, mesh=mesh, storage=storage)
         call, devices = parts.call, (mesh.size,)
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)

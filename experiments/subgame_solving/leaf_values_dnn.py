@@ -27,11 +27,11 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.subgame_solving import off_tree_bet
 from experiments.subgame_solving.off_tree_bet import OffTreeBet
-from jaxgames.holdem.betting import below
+from jaxgames.holdem.betting_tree import descendants
 from nets.leaf_value_network import leaf_features
-from solvers.holdem import nested_streets, street_leaf_values
-from solvers.holdem.boards import apart
-from solvers.holdem.depth_limited_street import pair_sums
+from solvers.holdem import street_continuations, street_leaf_values
+from solvers.holdem.hand_classes import pair_sums
+from solvers.holdem.street_boards import disjoint_hands
 from train import leaf_value_regression
 
 _STRATEGIES = 4
@@ -124,13 +124,13 @@ class _Lesson:
     def sampled(self, count: int) -> list[Cell]:
         """The answer with values on `count` random boards."""
         key = jax.random.fold_in(jax.random.key(self.config.seed), count)
-        values = self._under(street_leaf_values.sampled(self.below, key, count))
+        values = self._under(street_leaf_values.sampled_boards(self.below, key, count))
         return [self._answered(f"values on {count} boards", self.bet.transferred(values))]
 
     def network(self) -> list[Cell]:
         """The answer with the network's values of the leaves after the bet."""
         bet, cut = self.bet, self.bet.answer_cut
-        leaves = below(bet.whole.betting, bet.made)[cut.leaves]
+        leaves = descendants(bet.whole.betting, bet.made)[cut.leaves]
         graph, state = self._learned[1]
         features = self._features(bet.whole.betting, leaves)
         fractions = nnx.merge(graph, state.params)(features)  # of the pot
@@ -183,7 +183,7 @@ class _Lesson:
     def _pairs(self):
         """The number of pairs of hands in each pair of classes, `[C_0, C_1]`."""
         cut = self.bet.cut
-        return pair_sums(apart(*self.bet.tree.hands).astype(float), cut.classes)
+        return pair_sums(disjoint_hands(*self.bet.tree.hands).astype(float), cut.classes)
 
     @property
     def _targets(self):
@@ -205,10 +205,10 @@ class _Lesson:
         """The values of the leaves under the four strategies, on these boards."""
         bet = self.bet
         strategies = [rows[None] for rows in bet.blueprint]
-        strategies[bet.opponent] = nested_streets.inclined(
+        strategies[bet.opponent] = street_continuations.biased_policies(
             bet.tree, bet.blueprint, player=bet.opponent
         )
-        return nested_streets.values_of(bet.cut, boards, tuple(strategies))
+        return street_continuations.pairwise_leaf_values(bet.cut, boards, tuple(strategies))
 
     def _answered(self, name, values):
         """The cell of the answer with these values."""

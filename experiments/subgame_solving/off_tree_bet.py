@@ -19,15 +19,17 @@ from jaxtyping import Array, Float
 
 from experiments.subgame_solving.large_solves import large_solve
 from jaxgames.holdem.action_translation import translate_bet
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules, with_bet
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import with_bet
 from jaxgames.holdem.rules import Poker
 from solvers import cfr, evaluation
-from solvers.holdem import nested_streets, street_leaf_values
-from solvers.holdem.depth_limited_street import PartPolicy, cut_street, part_of, transferred
+from solvers.holdem import nested_street_solving, street_continuations, street_leaf_values
+from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
+from solvers.holdem.policy_translation import translated_tree_policy
 from solvers.holdem.subgame_tree import HoldemTree
-from solvers.holdem.translated_betting import translated
-from solvers.holdem.whole_game import game_tree
+from solvers.holdem.tree_parts import PartPolicy, subgame_part
+from solvers.holdem.whole_games import whole_game_tree
 from solvers.sequence_form import Policy
 
 _BLUEPRINT = cfr.cfr_plus()
@@ -102,7 +104,7 @@ class Way:
     """A way to answer the bet: the values for which the opponent may opt out of the flop.
 
     They are the values of the leaf in the solution of the first street (see
-    `nested_streets.promised`).
+    `nested_street_solving.promised_leaf_values`).
     """
 
     capped: bool = True  # less, by what the bet would win beyond the other first actions
@@ -119,19 +121,19 @@ class OffTreeBet:
     def __init__(self, config: Config, folder: pathlib.Path):
         self.config, self.folder = config, folder
         self.count: Callable[[int], None] = lambda more: None  # moves the progress bar
-        sizes = Sizes.parse(config.sizes, config.sizes)
+        sizes = BetSizes.parse(config.sizes, config.sizes)
         abstract = betting_of_rules(config.game, sizes=sizes)
         self.opponent = int(abstract.actor[0])
         self.resolver = 1 - self.opponent
         stakes = int(abstract.paid[0].max())
         bet = stakes + int(2 * stakes * config.off_tree)
         betting = with_bet(abstract, 0, bet)
-        self.tree = game_tree(config.game, betting=abstract, form=config.form)
-        self.whole = game_tree(config.game, betting=betting, form=config.form)
+        self.tree = whole_game_tree(config.game, betting=abstract, showdowns=config.form)
+        self.whole = whole_game_tree(config.game, betting=betting, showdowns=config.form)
         children = betting.child[0]
         (made,) = children[betting.paid[children, self.opponent] == bet]
         self.made = int(made)
-        self.answer = part_of(self.whole, self.made).tree
+        self.answer = subgame_part(self.whole, self.made).tree
         self.taken_for = {
             int(abstract.child[0, action]): float(share)
             for action, share in enumerate(translate_bet(abstract, 0, bet))
@@ -153,7 +155,10 @@ class OffTreeBet:
         policy = self._solution(
             "in-abstraction", self.whole, self.config.reference, since=self.config.blueprint
         )
-        best = evaluation.best_response_value(self.whole.public, policy) / self.whole.total
+        best = (
+            evaluation.best_response_value(self.whole.sequence_form, policy)
+            / self.whole.total_weight
+        )
         return -float(best[self.resolver]), float(jnp.sum(best))
 
     @functools.cached_property
@@ -164,12 +169,12 @@ class OffTreeBet:
     @functools.cached_property
     def translation(self) -> Policy:
         """The answer by action translation: as to the bets that the blueprint knows."""
-        return translated(self.answer, self.tree, self.blueprint, self.taken_for)
+        return translated_tree_policy(self.answer, self.tree, self.blueprint, self.taken_for)
 
     @functools.cached_property
     def elsewhere(self) -> Array:
         """The opponent's best-response values by hand against the blueprint, without the bet."""
-        values = evaluation.root_best_response_values(self.tree.public, self.blueprint)
+        values = evaluation.root_best_response_values(self.tree.sequence_form, self.blueprint)
         return values[self.opponent]
 
     @functools.cached_property
@@ -180,13 +185,15 @@ class OffTreeBet:
     @functools.cached_property
     def weakened(self) -> Float[Array, "L n0 n1 C0 C1"]:
         """The same values, lowered so that no strategy beats the blueprint."""
-        values = nested_streets.weakened(self.cut, self.generated[0], self.blueprint)
+        values = street_continuations.weakened_leaf_values(
+            self.cut, self.generated[0], self.blueprint
+        )
         return self.transferred(values)
 
     def transferred(self, values: Float[Array, "L n0 n1 C0 C1"]) -> Float[Array, "_ n0 n1 C0 C1"]:
         """Values at the leaves after the bet, from values at the leaves of the abstraction."""
         even = dict.fromkeys(self.taken_for, 1 / len(self.taken_for))
-        return transferred(self.answer_cut, self.cut, values, even)
+        return transferred_leaf_values(self.answer_cut, self.cut, values, even)
 
     @functools.cached_property
     def generated(self) -> tuple[Float[Array, "L n0 n1 C0 C1"], Float[np.ndarray, " n"]]:
@@ -197,13 +204,13 @@ class OffTreeBet:
         folder, identity = self.folder / "leaf_values", {"config": repr(self.config)}
         shape = len(self.cut.leaves), *self.cut.choices, *self.cut.num_classes
         template = (
-            jax.ShapeDtypeStruct(shape, self.tree.public.dtype),
+            jax.ShapeDtypeStruct(shape, self.tree.sequence_form.dtype),
             jax.ShapeDtypeStruct((max(self.cut.choices),), np.float64),
         )
         if folder.exists():
             return checkpoint.read(folder, template, identity=identity)
         times: list[float] = []
-        values = nested_streets.generated(
+        values = street_continuations.self_generated_values(
             self.cut,
             street_leaf_values.below_leaves(self.cut),
             self.blueprint,
@@ -221,7 +228,7 @@ class OffTreeBet:
         """The answer that plays `street` up to leaves with these values, with the flop solved again
         after each leaf."""
         policy = self.answer_cut.embed(street, self.translation)
-        promises = nested_streets.promised(
+        promises = nested_street_solving.promised_leaf_values(
             self.answer_cut,
             values,
             street,
@@ -230,8 +237,8 @@ class OffTreeBet:
             gifts=way.gifts,
         )
         for leaf, opt_out, reach in zip(self.answer_cut.leaves.tolist(), *promises, strict=True):
-            part = part_of(self.answer, leaf)
-            flop = nested_streets.solve_below(
+            part = subgame_part(self.answer, leaf)
+            flop = nested_street_solving.solve_below(
                 part,
                 opt_out,
                 reach,
@@ -245,7 +252,7 @@ class OffTreeBet:
 
     def street(self, values: Float[Array, "L n0 n1 C0 C1"]) -> PartPolicy:
         """The solution of the first street after the bet, up to leaves with these values."""
-        return nested_streets.solve_street(
+        return nested_street_solving.solve_street(
             self.answer_cut,
             values,
             self.elsewhere,
@@ -257,14 +264,14 @@ class OffTreeBet:
     def lost(self, answer: Policy) -> float:
         """The loss of an answer, in chips: what the opponent's best response, with whatever first
         action, gets beyond the value of the game."""
-        before = float(jnp.sum(self.elsewhere)) / self.tree.total
+        before = float(jnp.sum(self.elsewhere)) / self.tree.total_weight
         return before + self.won_by_bet(answer) - self.value[0]
 
     def lost_with_bet_known(self) -> float:
         """The resolver's loss, in chips, if the blueprint's abstraction had the bet."""
         policy = self._solution("in-abstraction", self.whole, self.config.blueprint)
-        best = evaluation.best_response_value(self.whole.public, policy)[self.opponent]
-        return float(best) / self.tree.total - self.value[0]
+        best = evaluation.best_response_value(self.whole.sequence_form, policy)[self.opponent]
+        return float(best) / self.tree.total_weight - self.value[0]
 
     def conceded(self, values: Float[Array, "L n0 n1 C0 C1"], street: PartPolicy) -> float:
         """What the bet wins, in chips, beyond the best other first action, if leaves have these
@@ -275,12 +282,14 @@ class OffTreeBet:
 
     def won_by_bet(self, answer: Policy) -> float:
         """What the bet wins against an answer, in chips, beyond the best other first action."""
-        after = evaluation.root_best_response_values(self.answer.public, answer)[self.opponent]
+        after = evaluation.root_best_response_values(self.answer.sequence_form, answer)[
+            self.opponent
+        ]
         return self._gain(after)
 
     def _gain(self, after):
         """What the bet wins, in chips, if it is made with the hands that it is better for."""
-        return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total
+        return float(jnp.sum(jnp.maximum(after - self.elsewhere, 0))) / self.tree.total_weight
 
     def _solution(
         self, name: str, tree: HoldemTree, num_iterations: int, *, since: int | None = None

@@ -29,8 +29,9 @@ from experiments.harness import plots, published, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules, build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.rules import UNLIMITED, Poker
 from jaxgames.holdem.small_poker import SmallPoker, build_small_poker
 from solvers import cfr, evaluation, linear_program
@@ -140,7 +141,7 @@ def one_bet(game: OneBet, stack: int) -> Iterator[Cell]:
 
 def build_one_bet(game: OneBet, stack: int, bets: str) -> SmallPoker:
     """A game with a single bet of one of the sizes `bets`, with a stack in pots."""
-    sizes = Sizes.parse(bets, ""), Sizes.parse("", "")
+    sizes = BetSizes.parse(bets, ""), BetSizes.parse("", "")
     betting = build_betting_tree(pot=_POT, stack=_POT * stack, streets=1, sizes=(sizes,))
     weights = _CLAIRVOYANT if game.clairvoyant else None
     return build_small_poker(betting, ranks=_RANKS, weights=weights)
@@ -217,7 +218,7 @@ def no_limit_leduc(config: Config, sizes: str) -> SmallPoker:
         ranks=_RANKS,
         suits=2,
     )
-    betting = betting_of_rules(rules, sizes=Sizes.parse(sizes, sizes))
+    betting = betting_of_rules(rules, sizes=BetSizes.parse(sizes, sizes))
     return build_small_poker(betting, ranks=rules.ranks, suits=rules.suits)
 
 

@@ -1,4 +1,4 @@
-"""Game definitions of the ACPC (Annual Computer Poker Competition): `.game` files."""
+"""Game definitions of the ACPC (Annual Computer Poker Competition): text in `.game` files."""
 
 from __future__ import annotations
 
@@ -19,62 +19,70 @@ _KEYS = {
     "numholecards": "hole",
     "numboardcards": "board",
 }
-_ONE = ("players", "rounds", "suits", "ranks", "hole")
-_NEEDED = ("players", "rounds", "blinds", "suits", "ranks", "hole", "board")
-_MANY = 2**31 - 1  # how files write "no limit"
+_SCALARS = ("players", "rounds", "suits", "ranks", "hole")
+_REQUIRED = ("players", "rounds", "blinds", "suits", "ranks", "hole", "board")
+_UNLIMITED_STACK = 2**31 - 1  # how definitions write a stack without limit
+_UNLIMITED_RAISES = 255
 
 
 def parse_game(text: str) -> Poker:
-    """Reads a game definition, as in the files of the ACPC's server.
+    """Reads a game definition in the format of the ACPC's server.
+
+    Args:
+      text: the content of a `.game` file.
+
+    Returns:
+      The rules that it defines.
 
     Raises:
-      ValueError: a line is not understood, something is missing or given twice, players' stacks
-        differ, or there is no such game.
+      ValueError: a line is not understood, a key is missing or is given twice, the players' stacks
+        differ, or the rules are refused by `Poker`.
     """
-    found: dict[str, list[int]] = {}
+    fields: dict[str, list[int]] = {}
     kind = None
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.partition("#")[0].strip()
-        lower = words.lower()
-        if not words or lower in ("gamedef", "end gamedef"):
+        content = line.partition("#")[0].strip()
+        keyword = content.lower()
+        if not content or keyword in ("gamedef", "end gamedef"):
             continue
-        if lower in ("limit", "nolimit"):
-            kind = lower
+        if keyword in ("limit", "nolimit"):
+            kind = keyword
             continue
-        match = re.fullmatch(r"(\w+)\s*=\s*((?:\d+\s*)+)", words)
+        match = re.fullmatch(r"(\w+)\s*=\s*((?:\d+\s*)+)", content)
         name = _KEYS.get(match[1].lower()) if match else None
         if name is None:
             raise ValueError(f"line {number} of the game definition is not understood: {line!r}")
-        if name in found:
+        if name in fields:
             raise ValueError(f"line {number} of the game definition gives {match[1]} again")
-        found[name] = [int(value) for value in match[2].split()]
+        fields[name] = [int(value) for value in match[2].split()]
     if kind is None:
         raise ValueError("the game definition says neither limit nor nolimit")
-    for name in _NEEDED:
-        if name not in found:
+    for name in _REQUIRED:
+        if name not in fields:
             key = next(key for key, value in _KEYS.items() if value == name)
             raise ValueError(f"the game definition lacks {key}")
-    return _game(kind == "limit", found)
+    return _poker(kind == "limit", fields)
 
 
-def _game(limit, found):
-    one = {name: found[name][0] for name in _ONE}
-    players, rounds = one["players"], one["rounds"]
-    stacks = set(found.get("stack", [0]))
+def _poker(limit, fields):
+    """The rules with these values of the definition's keys."""
+    scalars = {name: fields[name][0] for name in _SCALARS}
+    players, rounds = scalars["players"], scalars["rounds"]
+    stacks = set(fields.get("stack", [0]))
     if len(stacks) > 1:
-        raise ValueError(f"the game definition has stacks {found['stack']}; they must be equal")
+        raise ValueError(f"the game definition has stacks {fields['stack']}; they must be equal")
     stack = stacks.pop()
-    raises = found.get("max_raises", [UNLIMITED] * rounds)
+    raises = fields.get("max_raises", [UNLIMITED] * rounds)
     return Poker(
         players=players,
         limit=limit,
-        blinds=tuple(found["blinds"][:players]),
-        stack=0 if limit and stack >= _MANY else stack,
-        first=tuple(seat - 1 for seat in found.get("first", [1] * rounds)[:rounds]),
-        board=tuple(found["board"][:rounds]),
-        raise_sizes=tuple(found.get("raise_sizes", ())[:rounds]) if limit else (),
-        max_raises=tuple(UNLIMITED if n >= 255 else n for n in raises[:rounds]),
-        hole=one["hole"],
-        ranks=one["ranks"],
-        suits=one["suits"],
+        blinds=tuple(fields["blinds"][:players]),
+        stack=0 if limit and stack >= _UNLIMITED_STACK else stack,
+        first=tuple(seat - 1 for seat in fields.get("first", [1] * rounds)[:rounds]),
+        board=tuple(fields["board"][:rounds]),
+        raise_sizes=tuple(fields.get("raise_sizes", ())[:rounds]) if limit else (),
+        max_raises=tuple(UNLIMITED if n >= _UNLIMITED_RAISES else n for n in raises[:rounds]),
+        hole=scalars["hole"],
+        ranks=scalars["ranks"],
+        suits=scalars["suits"],
     )

@@ -1,8 +1,9 @@
-"""Action translation: what a bet that a strategy does not know is taken for (Ganzfried and Sandholm
-2013, "Action translation in extensive-form games with large action spaces").
+"""Action translation: replaces a bet that a strategy does not know by bets that it knows (Ganzfried
+and Sandholm 2013, "Action translation in extensive-form games with large action spaces").
 
-Bets are fractions of the pot. Between two known sizes A < B a bet x is taken for A with probability
-f(x), which falls from 1 at A to 0 at B, else for B; beyond the known ones, for the nearest.
+Bets are fractions of the pot. A bet x between two neighbouring known sizes A < B is translated to A
+with probability f(x), which falls from 1 at A to 0 at B, and to B otherwise. A bet below the
+smallest or above the largest known size is translated to that size.
 """
 
 from __future__ import annotations
@@ -13,42 +14,43 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxgames.core import CHANCE
-from jaxgames.holdem.betting import NO_NODE, BettingTree
+from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from jaxgames.registry import unknown
 
 
 def pseudo_harmonic(a, b, x):
-    """Randomised pseudo-harmonic: what leaves a caller indifferent in a simple game."""
+    """f(x) of the randomised pseudo-harmonic mapping, which makes a caller indifferent in the
+    clairvoyance game."""
     return (b - x) * (1 + a) / ((b - a) * (1 + x))
 
 
 def deterministic_pseudo_harmonic(a, b, x):
-    """To the likelier of the two, which changes at (A + B + 2AB) / (A + B + 2)."""
+    """1 where `pseudo_harmonic` is at least 1/2: up to x = (A + B + 2AB) / (A + B + 2)."""
     return x <= (a + b + 2 * a * b) / (a + b + 2)
 
 
 def arithmetic(a, b, x):
-    """In proportion to the distance from the other."""
+    """f(x) falls linearly in x."""
     return (b - x) / (b - a)
 
 
 def deterministic_arithmetic(a, b, x):
-    """To the nearer one."""
+    """1 where A is at least as near to x as B."""
     return x <= (a + b) / 2
 
 
 def geometric_1(a, b, x):
-    """By ratios (Gilpin, Sandholm, Sorensen 2008)."""
+    """f(x) by the ratios A / x and x / B (Gilpin, Sandholm, Sorensen 2008)."""
     return a * (b - x) / (a * (b - x) + x * (x - a))
 
 
 def geometric_2(a, b, x):
-    """By ratios (Schnizlein, Bowling, Szafron 2009)."""
+    """f(x) by the ratios A / x and x / B (Schnizlein, Bowling, Szafron 2009)."""
     return a * (b + x) * (b - x) / ((b - a) * (x * x + a * b))
 
 
 def deterministic_geometric(a, b, x):
-    """To the one with the smaller ratio, which changes at sqrt(AB)."""
+    """1 where x / A is at most B / x: up to x = sqrt(AB)."""
     return x * x <= a * b
 
 
@@ -72,12 +74,18 @@ def translate(
     *,
     mapping: str = "pseudo_harmonic",
 ) -> Float[Array, "... n"]:
-    """With what probability a bet is taken for each of the known ones, which rise.
+    """Translates bets to known sizes.
 
-    All are fractions of the pot; 0, a check, may be among the known.
+    Args:
+      known: the known sizes `[n]`, rising, in fractions of the pot; the first may be 0, a check.
+      bet: the bets `[...]`, in fractions of the pot.
+      mapping: a name in `MAPPINGS`.
+
+    Returns:
+      For each bet the probability of each known size, `[..., n]`.
 
     Raises:
-      ValueError: unknown mapping, or known bets that are not positive (or 0) and rising.
+      ValueError: the mapping is unknown, or known sizes are negative or do not rise.
     """
     if mapping not in MAPPINGS:
         raise ValueError(unknown("mapping", mapping, MAPPINGS))
@@ -89,89 +97,113 @@ def translate(
     sizes, n = jnp.asarray(known, float), len(known)
     lower = jnp.clip(jnp.searchsorted(sizes, x, side="right") - 1, 0, n - 2)
     share = MAPPINGS[mapping](sizes[lower], sizes[lower + 1], x).astype(float)
-    share = jnp.where(x == sizes[lower], 1, share)[..., None]  # also of a check, whatever is known
+    # f(A) = 1 for every mapping; the geometric ones compute 0 / 0 at A = 0
+    share = jnp.where(x == sizes[lower], 1, share)[..., None]
     return jax.nn.one_hot(lower, n) * share + jax.nn.one_hot(lower + 1, n) * (1 - share)
 
 
 def translate_bet(
     tree: BettingTree, node: int, to: int, *, mapping: str = "pseudo_harmonic"
 ) -> Float[np.ndarray, " A"]:
-    """With what probability a bet at a decision of a betting tree is taken for each action there.
+    """Translates a bet to the actions of a decision of a betting tree.
 
-    `to` is what the player has paid then, counted as in `paid`. To check or to call is a bet of 0;
-    nothing is taken for a fold.
+    A check or a call counts as a bet of 0. No bet is translated to a fold.
+
+    Args:
+      tree: the betting tree that is known.
+      node: the decision at which the bet is made.
+      to: chips that the player has paid after the bet, counted as in `tree.paid`.
+      mapping: a name in `MAPPINGS`.
+
+    Returns:
+      The probability of each action of the node, `[A]`.
 
     Raises:
-      ValueError: as `translate`, or the node is no decision.
+      ValueError: the node is no decision, or as `translate`.
     """
     if tree.actor[node] < 0:
         raise ValueError(f"node={node} is no decision of the betting tree")
     player, stakes = tree.actor[node], tree.paid[node].max()
     paid = tree.paid[tree.child[node, : len(tree.actions[node])], player]
-    known = paid >= stakes  # all but folds
+    known = paid >= stakes  # all actions except folds
     pot = tree.pot + 2 * stakes
-    found = np.zeros(len(paid))
-    found[known] = translate((paid[known] - stakes) / pot, (to - stakes) / pot, mapping=mapping)
-    return found
+    probabilities = np.zeros(len(paid))
+    probabilities[known] = translate(
+        (paid[known] - stakes) / pot, (to - stakes) / pot, mapping=mapping
+    )
+    return probabilities
 
 
 def counterparts(
     tree: BettingTree, known: BettingTree, node: int, *, root: int = 0
 ) -> Int[np.ndarray, " X"]:
-    """For each node of `tree`, from `root` on, the one of `known` that it is taken for if `root` is
-    taken for `node`; `NO_NODE` elsewhere.
+    """Maps the nodes of a betting tree to nodes of a known one, action by action.
 
-    Actions are taken for those of the same kind (see `action_matrix`). Where play goes on that in
-    the known tree has come to its end, or to a deal, it is taken for that until it comes there too.
+    Actions correspond as in `action_matrix`. Where the known tree has reached an end, or a deal,
+    before this one, all nodes up to the next end or deal of this tree have that node as their
+    counterpart.
+
+    Args:
+      tree: the betting tree to translate, with X nodes.
+      known: the betting tree with known strategies.
+      node: the counterpart of `root`, a node of `known`.
+      root: the node of `tree` to begin at.
+
+    Returns:
+      For each node of `tree` from `root` on its counterpart; `NO_NODE` elsewhere. `[X]`
     """
-    found = np.full(len(tree.actor), NO_NODE)
-    found[root] = node
-    for here in range(root, len(found)):
-        there = found[here]
-        if there == NO_NODE:
+    counterpart = np.full(len(tree.actor), NO_NODE)
+    counterpart[root] = node
+    for current in range(root, len(counterpart)):
+        other = counterpart[current]
+        if other == NO_NODE:
             continue
-        children = tree.child[here][tree.child[here] != NO_NODE]
-        if tree.actor[here] == known.actor[there] >= 0:
-            taken = action_matrix(tree, here, known, int(there)).argmax(axis=1)
-            found[children] = known.child[there][taken]
-        elif tree.actor[here] == known.actor[there] == CHANCE:
-            found[children] = known.child[there, 0]
+        children = tree.child[current][tree.child[current] != NO_NODE]
+        if tree.actor[current] == known.actor[other] >= 0:
+            action = action_matrix(tree, current, known, int(other)).argmax(axis=1)
+            counterpart[children] = known.child[other][action]
+        elif tree.actor[current] == known.actor[other] == CHANCE:
+            counterpart[children] = known.child[other, 0]
         else:
-            found[children] = there
-    return found
+            counterpart[children] = other
+    return counterpart
 
 
 def action_matrix(
     tree: BettingTree, node: int, other: BettingTree, counterpart: int
 ) -> Float[np.ndarray, "A B"]:
-    """1 where an action at a decision of one tree is taken for one at a decision of the other.
+    """Which action at a decision of another tree each action at a decision corresponds to.
 
-    A fold is taken for a fold, all-in for all-in, another bet for the nearest other bet in
-    fractions of the pot. What the other tree lacks is taken for its largest bet, or for a call.
+    A fold corresponds to a fold, all-in to all-in, and any other bet to the bet that is nearest in
+    fractions of the pot. If the other decision has no action of the kind, a bet or all-in
+    corresponds to its largest bet, and everything else to a call.
+
+    Returns:
+      1 at the corresponding action in each row, else 0. `[A, B]`
     """
     options = _moves(other, counterpart)
-    found = np.zeros((len(tree.actions[node]), len(options)))
+    matrix = np.zeros((len(tree.actions[node]), len(options)))
+    kinds = [kind for kind, _ in options]
     for action, (kind, fraction) in enumerate(_moves(tree, node)):
-        kinds = [kind for kind, _ in options]
         if kind == "bet" and kind in kinds:
             distance = [abs(f - fraction) if k == "bet" else np.inf for k, f in options]
-            taken = int(np.argmin(distance))
+            column = int(np.argmin(distance))
         elif kind in kinds:
-            taken = kinds.index(kind)
+            column = kinds.index(kind)
         else:
             bets = [place for place, k in enumerate(kinds) if k in ("bet", "allin")]
-            taken = bets[-1] if bets and kind in ("bet", "allin") else kinds.index("call")
-        found[action, taken] = 1
-    return found
+            column = bets[-1] if bets and kind in ("bet", "allin") else kinds.index("call")
+        matrix[action, column] = 1
+    return matrix
 
 
 def _moves(tree, node):
-    """Kind of each action at a decision, and what it puts in beyond a call, as fraction of the
-    pot after calling."""
+    """For each action of a decision its kind ("fold", "call", "bet" or "allin"), and the chips that
+    it adds to a call as a fraction of the pot after that call."""
     player, stakes = tree.actor[node], tree.paid[node].max()
-    found = []
+    moves = []
     for name, child in zip(tree.actions[node], tree.child[node], strict=False):
         more = (tree.paid[child, player] - stakes) / (tree.pot + 2 * stakes)
         kind = {"check": "call"}.get(name, name)
-        found.append((kind if kind in ("fold", "call", "allin") else "bet", more))
-    return found
+        moves.append((kind if kind in ("fold", "call", "allin") else "bet", more))
+    return moves

@@ -1,9 +1,16 @@
-"""Sizes of bets as players write them: "50%" of the pot after calling; "3x", a raise to three times
-what the other has bet on this street; "allin"; "2e", the share of the pot that, bet on two streets,
-is all-in on the second; "any", all that are legal.
+"""Bet sizes in the notation of players.
 
-    sizes = Sizes.parse(bets="50%, 100%, allin", raises="3x")
-    sizes = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=("turn", "river"))
+"50%" is of the pot after calling; "3x" raises to three times what the opponent has bet on this
+street; "allin"; "2e" is the fraction of the pot that, bet on two streets, is all-in on the second;
+"any" stands for all sizes that are legal.
+
+    >>> from jaxgames.holdem.bet_sizes import BetSizes, sizes_by_street
+    >>> print(*BetSizes.parse(bets="50%, 100%, allin", raises="3x").bets)
+    50% 100% allin
+    >>> streets = "turn", "river"
+    >>> turn, river = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=streets)
+    >>> print(*river[1].bets)  # in position
+    75% allin
 """
 
 from __future__ import annotations
@@ -18,18 +25,18 @@ _CHANGE = re.compile(r"(?:(preflop|flop|turn|river)\s+)?(?:(oop|ip)\s+)?(bets|ra
 
 
 @dataclasses.dataclass(frozen=True)
-class Size:
-    """One size of bets: "allin", an amount of "%", "x" or "e", or "any" of all sizes."""
+class BetSize:
+    """One bet size: `kind` "allin", or "any", or `amount` in units of "%", "x" or "e"."""
 
     kind: str
     amount: float = 0.0
 
     @classmethod
-    def parse(cls, text: str) -> Size:
-        """Reads "50%", "3x", "2e", "allin" or "any".
+    def parse(cls, text: str) -> BetSize:
+        """Reads a size such as "50%", "3x", "2e", "allin" or "any".
 
         Raises:
-          ValueError: it is none of these, or not positive.
+          ValueError: the text is no size, or its amount is not positive (for "x": not above 1).
         """
         match = _SIZE.fullmatch(text.strip().lower())
         if match is None or (match[2] and match[2].count(".") > 1) or match[2] == ".":
@@ -47,42 +54,54 @@ class Size:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
-    """What may be bet, and raised to, by one player on one street."""
+class BetSizes:
+    """The sizes that one player may bet, and raise to, on one street."""
 
-    bets: tuple[Size, ...]
-    raises: tuple[Size, ...]
+    bets: tuple[BetSize, ...]
+    raises: tuple[BetSize, ...]
 
     @classmethod
-    def parse(cls, bets: str, raises: str) -> Sizes:
-        """Reads sizes between commas; nothing is none.
+    def parse(cls, bets: str, raises: str) -> BetSizes:
+        """Reads two lists of sizes.
+
+        Args:
+          bets: sizes with commas between them; an empty text means that nobody may bet.
+          raises: the same for raises.
 
         Raises:
-          ValueError: a size is not understood, or a bet is a multiple of one that is faced.
+          ValueError: a size is not understood, or a bet is a multiple ("3x") of another bet.
         """
-        found = [
-            tuple(Size.parse(part) for part in text.split(",") if part.strip())
+        parsed = [
+            tuple(BetSize.parse(part) for part in text.split(",") if part.strip())
             for text in (bets, raises)
         ]
-        for size in found[0]:
+        for size in parsed[0]:
             if size.kind == "x":
-                raise ValueError(f"bet {size} is a multiple of a bet, but there is none yet")
-        return cls(*found)
+                raise ValueError(f"bet {size} is a multiple of a bet, but no bet precedes it")
+        return cls(*parsed)
 
 
-SizesByStreet = tuple[tuple[Sizes, Sizes], ...]  # and player
+BetSizesByStreet = tuple[tuple[BetSizes, BetSizes], ...]  # by street, then by player
 
 
 def sizes_by_street(
     bets: str, raises: str, changes: Iterable[str] = (), *, streets: tuple[str, ...]
-) -> SizesByStreet:
-    """The same sizes for both players on all streets, but for changes such as "turn oop bets 33%".
+) -> BetSizesByStreet:
+    """Reads sizes for both players on all streets, with changes for some streets or players.
 
-    A change is for a street and a player, or without one for all streets, without the other for
-    both players; "river ip raises" is none at all. Later ones go before earlier ones.
+    Args:
+      bets: sizes of bets, as in `BetSizes.parse`.
+      raises: sizes of raises.
+      changes: texts such as "turn oop bets 33%". Without a street a change is for all streets,
+        without a seat for both players, and without sizes ("river ip raises") it removes them all.
+        Later changes replace earlier ones.
+      streets: names of the streets that the tree has: "preflop", "flop", "turn", "river".
+
+    Returns:
+      The sizes by street and player.
 
     Raises:
-      ValueError: a change or a size is not understood, or for another street.
+      ValueError: a change or a size is not understood, or is for a street that is not in `streets`.
     """
     texts = {(street, seat): [bets, raises] for street in streets for seat in SEATS}
     for change in changes:
@@ -94,8 +113,8 @@ def sizes_by_street(
             raise ValueError(
                 f"sizes {change!r} must be for one of the streets {', '.join(streets)}"
             )
-        for (street_here, seat_here), text in texts.items():
-            if street in (None, street_here) and seat in (None, seat_here):
+        for (each_street, each_seat), text in texts.items():
+            if street in (None, each_street) and seat in (None, each_seat):
                 text[kind == "raises"] = sizes or ""
-    oop, ip = ([Sizes.parse(*texts[street, seat]) for street in streets] for seat in SEATS)
+    oop, ip = ([BetSizes.parse(*texts[street, seat]) for street in streets] for seat in SEATS)
     return tuple(zip(oop, ip, strict=True))

@@ -15,19 +15,25 @@ NUM_CARDS = 52
 
 
 def parse_cards(text: str) -> tuple[int, ...]:
-    """Cards from text, spaces and commas between them allowed: "Td9d6h Qc".
+    """Reads cards such as "Td9d6h Qc".
+
+    Args:
+      text: names of cards; spaces and commas may stand between them.
+
+    Returns:
+      The cards in the order of the text.
 
     Raises:
-      ValueError: something in it is not a card, or a card is there twice.
+      ValueError: a part of the text is not a card, or a card occurs twice.
     """
     cards: list[int] = []
     for word in text.replace(",", " ").split():
         if len(word) % 2:
-            raise ValueError(f"{word!r} in {text!r} is not a row of cards: two letters for each")
+            raise ValueError(f"{word!r} in {text!r} must be cards of two letters each")
         for begin in range(0, len(word), 2):
             card = _parse_card(word[begin : begin + 2], text)
             if card in cards:
-                raise ValueError(f"{card_name(card)} is in {text!r} twice")
+                raise ValueError(f"{card_name(card)} occurs twice in {text!r}")
             cards.append(card)
     return tuple(cards)
 
@@ -42,10 +48,10 @@ def _parse_card(word: str, text: str) -> int:
 
 
 def card_name(card: int) -> str:
-    """How players write a card: "Td".
+    """The name of a card, such as "Td".
 
     Raises:
-      ValueError: there is no such card.
+      ValueError: `card` is not from 0 to 51.
     """
     if not 0 <= card < NUM_CARDS:
         raise ValueError(f"card={card} must be from 0 to {NUM_CARDS - 1}")
@@ -53,5 +59,12 @@ def card_name(card: int) -> str:
 
 
 def cards_name(cards: Int[np.ndarray, " n"] | tuple[int, ...]) -> str:
-    """How players write several cards: "Td9d6h"."""
+    """The names of several cards.
+
+    Args:
+      cards: numbers of cards.
+
+    Returns:
+      Their names side by side, such as "Td9d6h".
+    """
     return "".join(card_name(int(card)) for card in cards)

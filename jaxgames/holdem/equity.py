@@ -1,13 +1,14 @@
-"""What hands are worth at showdown against a range, with the cards that players hold taken out of
-each other's.
+"""Showdowns and equities of all hands against a range, with card removal.
 
-    ranking = rank_hands(jnp.array(parse_cards("Td9d6hQc2s")))
-    equity = showdown_equity(ranking, jnp.array(parse_range("66+, AJo+")))  # [1326]
+    >>> from jaxgames.holdem import parse_cards, parse_range, range_equity
+    >>> hand, random = parse_range("AhKh"), parse_range("random")
+    >>> print(f"{range_equity(parse_cards('Td9d6hQc2s'), hand, random):.3f}")
+    0.348
 
-All hands of a board are sorted once. Whatever the range, what a hand beats is then a difference of
-running sums: over all hands, less those over the 51 hands that hold its one card and its other
-(Johanson, Waugh, Bowling, Zinkevich 2011, "Accelerating best response calculation in large
-extensive games", section 3.3).
+All hands of a board are sorted once. Whatever the range, the weight that a hand beats is then a
+difference of running sums: over all hands, less those over the 51 hands that hold its first card
+and the 51 that hold its second (Johanson, Waugh, Bowling, Zinkevich 2011, "Accelerating best
+response calculation in large extensive games", section 3.3).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
-from jaxgames.holdem.evaluator import strength_of_sets, suit_sets
-from jaxgames.holdem.isomorphism import Isomorphism
+from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
+from jaxgames.holdem.hand_isomorphism import HandIsomorphism
 from jaxgames.holdem.ranges import CLASSES, HANDS, NUM_HANDS, class_numbers
 
 BLOCKED = -1  # strength of a hand that holds a card of the board
@@ -38,22 +39,29 @@ class Ranking:
     order: Array  # [1326] int32 the hand at each place from the weakest on
     weaker: Array  # [1326] int32 how many hands are weaker
     weaker_or_equal: Array  # [1326]
-    order_by_card: Array  # [52, 51] int32 the same of the hands with each card
-    weaker_by_card: Array  # [1326, 2] by either card of a hand
+    order_by_card: Array  # [52, 51] int32 `order` among the hands with each card
+    weaker_by_card: Array  # [1326, 2] `weaker` among the hands with either card of a hand
     weaker_or_equal_by_card: Array  # [1326, 2]
 
 
 def hand_strengths(board: Int[Array, " n"]) -> Int[Array, "1326"]:
-    """Strengths of all hands on a board of n cards, at most five; BLOCKED if they share a card."""
+    """Strengths of all hands on a board of at most five cards; BLOCKED if they share a card."""
     hands = jnp.asarray(HANDS)
-    held = suit_sets(hands) | suit_sets(board)[:, None]
+    sets = suit_sets(hands) | suit_sets(board)[:, None]
     blocked = jnp.any(hands[:, :, None] == board[None, None, :], axis=(1, 2))
-    found = strength_of_sets(held, num_cards=2 + len(board))
-    return jnp.where(blocked, BLOCKED, found)
+    strength = strength_of_sets(sets, num_cards=2 + len(board))
+    return jnp.where(blocked, BLOCKED, strength)
 
 
 def rank_hands(board: Int[Array, " n"]) -> Ranking:
-    """Sorts all hands on a board of n cards, at most five; pure, batched by `vmap`."""
+    """Sorts all hands on a board by their strength; pure, batched by `vmap`.
+
+    Args:
+      board: at most five cards.
+
+    Returns:
+      All 1,326 hands from the weakest to the strongest.
+    """
     strength = hand_strengths(board)
     find = functools.partial(jnp.searchsorted, jnp.sort(strength), strength, method="scan_unrolled")
     weaker = find(side="left").astype(jnp.int32)
@@ -61,7 +69,7 @@ def rank_hands(board: Int[Array, " n"]) -> Ranking:
     order, _, _ = _sorted(weaker)
     places, first, behind = _sorted(weaker[with_card])
     by_card = jnp.take_along_axis(with_card, places, axis=1)
-    which = (jnp.asarray(HANDS)[by_card, 1] == _each_card()).astype(jnp.int32)
+    which = (jnp.asarray(HANDS)[by_card, 1] == _card_column()).astype(jnp.int32)
     runs = jnp.stack([first, behind], axis=-1)
     runs = jnp.zeros((NUM_HANDS, 2, 2), jnp.int32).at[by_card, which].set(runs)
     return Ranking(
@@ -75,15 +83,16 @@ def rank_hands(board: Int[Array, " n"]) -> Ranking:
     )
 
 
-def _each_card():
+def _card_column():
+    """The 52 cards as a column `[52, 1]`."""
     return jnp.arange(NUM_CARDS, dtype=jnp.int32)[:, None]
 
 
 def _sorted(ranks: Int[Array, "... n"]) -> tuple[Array, Array, Array]:
-    """Places of whole numbers below 2048 in their order; and there, where the run of equal ones
-    begins, and where the next one does."""
+    """Sorts whole numbers below 2048: `[..., n]` the position of each in the input; and for each,
+    where its run of equal numbers begins in the sorted order, and where the next run begins."""
     number = jnp.arange(ranks.shape[-1], dtype=jnp.int32)
-    # sorted with their places in one word: many times faster on CPU than with `argsort`
+    # sorted with their positions in one word: many times faster on CPU than with `argsort`
     number = jnp.broadcast_to(number, ranks.shape)
     words = jnp.sort(ranks * 2048 + number, axis=-1)
     values, place = words >> 11, number
@@ -101,8 +110,13 @@ def beaten_and_not_lost(
 ) -> tuple[Float[Array, "1326"], Float[Array, "1326"]]:
     """For every hand the weight of the hands that it beats, and of those that it beats or ties.
 
-    `weights` are an opponent's range; hands that share a card with each other or with the board do
-    not count.
+    Args:
+      ranking: the hands of a board.
+      weights: the opponent's range. Hands that share a card with the player's hand or with the
+        board do not count.
+
+    Returns:
+      Weights beaten `[1326]`, and beaten or tied `[1326]`; 0 for blocked hands.
     """
     weights = jnp.where(ranking.strength == BLOCKED, 0, weights)
     hands = jnp.asarray(HANDS)
@@ -115,13 +129,13 @@ def beaten_and_not_lost(
 
     beaten = total(ranking.weaker, ranking.weaker_by_card)
     not_lost = total(ranking.weaker_or_equal, ranking.weaker_or_equal_by_card)
-    # the hand itself, which has both cards, was taken out twice
+    # the hand itself, which has both cards, was subtracted twice
     not_lost = not_lost + weights
-    there = ranking.strength != BLOCKED
-    return jnp.where(there, beaten, 0), jnp.where(there, not_lost, 0)
+    valid = ranking.strength != BLOCKED
+    return jnp.where(valid, beaten, 0), jnp.where(valid, not_lost, 0)
 
 
-def compatible(weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
+def compatible_weight(weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
     """For every hand the weight of all hands that share no card with it."""
     by_card = jnp.sum(weights[jnp.asarray(_WITH_CARD)], axis=1)
     shared = by_card[jnp.asarray(HANDS)]
@@ -129,18 +143,27 @@ def compatible(weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
 
 
 def showdown_equity(ranking: Ranking, weights: Float[Array, "1326"]) -> Float[Array, "1326"]:
-    """For every hand its share of the pot at showdown against a range, ties split.
+    """For every hand its share of the pot at showdown against a range; ties split the pot.
 
-    0 for hands that share a card with the board, or with every hand of the range.
+    Args:
+      ranking: the hands of a board.
+      weights: the opponent's range.
+
+    Returns:
+      Shares from 0 to 1; 0 for hands that share a card with the board, or with every hand of the
+      range.
     """
     beaten, not_lost = beaten_and_not_lost(ranking, weights)
-    against = compatible(jnp.where(ranking.strength == BLOCKED, 0, weights))
-    some = (ranking.strength != BLOCKED) & (against > 0)
-    return jnp.where(some, (beaten + not_lost) / 2 / jnp.where(some, against, 1), 0)
+    against = compatible_weight(jnp.where(ranking.strength == BLOCKED, 0, weights))
+    valid = (ranking.strength != BLOCKED) & (against > 0)
+    return jnp.where(valid, (beaten + not_lost) / 2 / jnp.where(valid, against, 1), 0)
 
 
 def running_sums(rows: Float[Array, "n ..."]) -> Float[Array, "m ..."]:
-    """Sums of the first 0, 1, 2, ... n rows: within pieces, then over them, all unrolled."""
+    """Sums of the first 0, 1, 2, ..., n rows (m = n + 1).
+
+    Rows are summed within pieces, then over pieces. Both loops are unrolled: about sqrt(n) steps.
+    """
     count, piece = len(rows), 1 << (max(len(rows).bit_length(), 2) // 2)
     more = -count % piece
     parts = jnp.concatenate([rows, jnp.zeros((more, *rows.shape[1:]), rows.dtype)])
@@ -156,14 +179,22 @@ def running_sums(rows: Float[Array, "n ..."]) -> Float[Array, "m ..."]:
 def equity(
     board: tuple[int, ...], weights: Float[np.ndarray, "1326"], *, batch: int = 64
 ) -> Float[np.ndarray, "1326"]:
-    """For every hand its share of the pot against a range, over all ways to complete the board.
+    """For every hand its share of the pot against a range if both check to the showdown.
 
-    Exact, by enumeration: 1,176 boards from a flop, 48 from a turn. 0 for impossible hands.
+    Exact: all ways to complete the board are enumerated, 1,176 from a flop and 48 from a turn.
+
+    Args:
+      board: three to five cards.
+      weights: the opponent's range.
+      batch: boards that are evaluated at once.
+
+    Returns:
+      Shares from 0 to 1; 0 for hands that are impossible or meet no hand of the range.
 
     Raises:
       ValueError: the board does not have three to five different cards.
     """
-    won, against = _summed(board, weights, batch)
+    won, against = _won_over_runouts(board, weights, batch)
     return np.where(against > 0, won / np.where(against > 0, against, 1), 0)
 
 
@@ -174,75 +205,102 @@ def range_equity(
     *,
     batch: int = 64,
 ) -> float:
-    """The share of the pot of one range against another, likewise.
+    """The share of the pot that one range wins against another if both check to the showdown.
+
+    Args:
+      board: three to five cards.
+      weights: the range whose share is asked for.
+      against: the opponent's range.
+      batch: boards that are evaluated at once.
+
+    Returns:
+      A number from 0 to 1.
 
     Raises:
-      ValueError: the board does not have three to five different cards, or no hand of one range
-        goes with one of the other.
+      ValueError: the board does not have three to five different cards, or every hand of one range
+        shares a card with every hand of the other.
     """
-    won, met = _summed(board, against, batch)
+    won, met = _won_over_runouts(board, against, batch)
     total = weights @ met
     if not total > 0:
         raise ValueError("no hand of one range goes with a hand of the other on this board")
     return float(weights @ won / total)
 
 
-def _summed(board, weights, batch):
-    """Weight won, and met, by every hand over all boards that complete this one."""
+def _won_over_runouts(board, weights, batch):
+    """For every hand the opponent's weight that it beats, ties counting half, and the weight that
+    it meets, `[1326]` each, summed over all boards that complete this one."""
     if not 3 <= len(board) <= 5 or len(set(board)) < len(board):
         raise ValueError(f"board={board} must have 3 to 5 different cards")
-    left = [card for card in range(NUM_CARDS) if card not in board]
-    boards = np.array([(*board, *more) for more in itertools.combinations(left, 5 - len(board))])
+    deck = [card for card in range(NUM_CARDS) if card not in board]
+    boards = np.array([(*board, *more) for more in itertools.combinations(deck, 5 - len(board))])
     won, against = np.zeros((2, NUM_HANDS))
-    for _, found in _in_batches(_won, boards, batch, jnp.asarray(weights, jnp.float32)):
-        won += found[0].sum(axis=0)
-        against += found[1].sum(axis=0)
+    for _, (won_on, against_on) in _in_batches(
+        _won, boards, batch, jnp.asarray(weights, jnp.float32)
+    ):
+        won += won_on.sum(axis=0)
+        against += against_on.sum(axis=0)
     return won, against
 
 
 @jax.jit
 def _won(boards, weights):
-    def one(board):
+    """Weights won and met `[B, 1326]` on each of B complete boards."""
+
+    def on_board(board):
         ranking = rank_hands(board)
         beaten, not_lost = beaten_and_not_lost(ranking, weights)
-        there = ranking.strength != BLOCKED
-        against = jnp.where(there, compatible(jnp.where(there, weights, 0)), 0)
+        valid = ranking.strength != BLOCKED
+        against = jnp.where(valid, compatible_weight(jnp.where(valid, weights, 0)), 0)
         return (beaten + not_lost) / 2, against
 
-    return jax.vmap(one)(boards)
+    return jax.vmap(on_board)(boards)
 
 
 def preflop_strengths(*, batch: int = 64) -> Float[np.ndarray, "169 2"]:
-    """Of every class of hands the mean of its equity on the river against a random hand, and of its
-    square: E[HS] and E[HS^2], by classes as in `CLASSES`. Exact, over all boards.
+    """E[HS] and E[HS^2] of every class of hands before the flop.
+
+    HS is the equity of a hand on the river against a random hand; the means are over all boards,
+    exactly.
+
+    Args:
+      batch: boards that are evaluated at once.
+
+    Returns:
+      Both means for each class, in the order of `CLASSES`.
     """
-    every = np.array(list(itertools.combinations(range(NUM_CARDS), 5)), np.int32)
-    number = np.asarray(jax.jit(Isomorphism((5,)).index)(every))
+    boards = np.array(list(itertools.combinations(range(NUM_CARDS), 5)), np.int32)
+    number = np.asarray(jax.jit(HandIsomorphism((5,)).index)(boards))
     _, example, count = np.unique(number, return_index=True, return_counts=True)
     classes, sums, weight = class_numbers(), np.zeros((len(CLASSES), 2)), np.zeros(len(CLASSES))
     uniform = jnp.ones(NUM_HANDS)
-    for rows, (found, there) in _in_batches(_equities, every[example], batch, uniform):
+    for rows, (shares, valid) in _in_batches(_equities, boards[example], batch, uniform):
         times = count[rows][:, None]
         for power in (1, 2):
-            summed = (times * found.astype(np.float64) ** power).sum(axis=0)
+            summed = (times * shares.astype(np.float64) ** power).sum(axis=0)
             np.add.at(sums[:, power - 1], classes, summed)
-        np.add.at(weight, classes, (times * there).sum(axis=0))
+        np.add.at(weight, classes, (times * valid).sum(axis=0))
     return sums / weight[:, None]
 
 
 @jax.jit
 def _equities(boards, weights):
-    def one(board):
+    """Equities on each of B complete boards, and whether hands are possible: `[B, 1326]` each."""
+
+    def on_board(board):
         ranking = rank_hands(board)
         return showdown_equity(ranking, weights), ranking.strength != BLOCKED
 
-    return jax.vmap(one)(boards)
+    return jax.vmap(on_board)(boards)
 
 
 def _in_batches(function, boards, batch, weights):
-    """Results for all boards, so many at a time; the last ones again where it does not come out."""
+    """Yields the rows of each batch of boards and the function's results for them.
+
+    The last batch is filled with its last board, so that the function is compiled once.
+    """
     for begin in range(0, len(boards), batch):
         rows = np.arange(begin, min(begin + batch, len(boards)))
         filled = np.minimum(np.arange(begin, begin + batch), len(boards) - 1)
-        found = function(jnp.asarray(boards[filled], jnp.int32), weights)
-        yield rows, tuple(np.asarray(part)[: len(rows)] for part in found)
+        results = function(jnp.asarray(boards[filled], jnp.int32), weights)
+        yield rows, tuple(np.asarray(part)[: len(rows)] for part in results)

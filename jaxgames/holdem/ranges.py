@@ -1,7 +1,7 @@
-"""What a player may hold, as players write it: "66+, A8s+, A5s-A2s, AJo+:0.5, AhKh".
+"""Ranges in the notation of players, such as "66+, A8s+, A5s-A2s, AJo+:0.5, AhKh".
 
 A range is a weight for each of the 1,326 hands of two cards. Hands are numbered by their higher
-card, then by their lower one: hand `h * (h - 1) / 2 + l` is cards `l < h`.
+card, then by their lower one: hand `h * (h - 1) / 2 + l` is the cards `l < h`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _CLASS = re.compile(f"([{RANKS}])([{RANKS}])([so]?)", re.IGNORECASE)
 
 
 def hand_number(low: int, high: int) -> int:
-    """The number of the hand of two different cards, in any order."""
+    """The number of the hand of two different cards, which may be in any order."""
     low, high = sorted((low, high))
     return high * (high - 1) // 2 + low
 
 
 def hand_numbers(hands: Int[np.ndarray, "n 2"]) -> Int[np.ndarray, " n"]:
-    """The numbers of hands, cards in any order."""
+    """The numbers of hands `[n, 2]`, whose cards may be in any order."""
     high, low = hands.max(axis=1), hands.min(axis=1)
     return high * (high - 1) // 2 + low
 
@@ -42,22 +42,27 @@ def hand_numbers(hands: Int[np.ndarray, "n 2"]) -> Int[np.ndarray, " n"]:
 def whole_range(
     hands: Int[np.ndarray, "n 2"], weights: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "1326"]:
-    """Weights of all hands, from those of some; 0 for the others."""
-    found = np.zeros(NUM_HANDS)
-    found[hand_numbers(hands)] = weights
-    return found
+    """The range that has these weights for these hands `[n, 2]`, and 0 for all others."""
+    result = np.zeros(NUM_HANDS)
+    result[hand_numbers(hands)] = weights
+    return result
 
 
 def parse_range(text: str) -> Float[np.ndarray, "1326"]:
-    """Weights of all hands, from the notation of players; 0 where nothing is said.
+    """Reads a range.
 
-    Between commas stand: a class ("QQ", "AKs", "AKo"; "AK" is both), two cards ("AhKh"), "random"
-    for all hands; a class with all better ones of its kind ("66+"; "A8s+" up to "AKs"), or two with
-    all between them ("99-66", "A5s-A2s", "T9s-54s"). ":0.5" behind gives a weight from 0 to 1,
-    otherwise 1. What is said later replaces what was said before.
+    Args:
+      text: parts with commas between them. A part is a class of hands ("QQ", "AKs", "AKo"; "AK" is
+        both), two cards ("AhKh"), or "random" for all hands; a class with all better ones of its
+        kind ("66+"; "A8s+" up to "AKs"), or two classes with all between them ("99-66", "A5s-A2s",
+        "T9s-54s"). A part may end in a weight from 0 to 1 (":0.5"), which is 1 otherwise. Later
+        parts replace earlier ones.
+
+    Returns:
+      The weights of all hands; 0 for hands that no part names.
 
     Raises:
-      ValueError: something is not a part of a range, and where; or no hand is left.
+      ValueError: a part is not understood (the message marks where), or all weights are 0.
     """
     weights, begin = np.zeros(NUM_HANDS), 0
     for part in text.split(","):
@@ -80,7 +85,15 @@ def parse_range(text: str) -> Float[np.ndarray, "1326"]:
 def without_cards(
     weights: Float[np.ndarray, "1326"], cards: tuple[int, ...]
 ) -> Float[np.ndarray, "1326"]:
-    """A range without the hands that hold any of these cards, which lie on the board."""
+    """A range without the hands that hold any of some cards.
+
+    Args:
+      weights: the range.
+      cards: the cards, such as those of a board.
+
+    Returns:
+      The range with the weight 0 for these hands.
+    """
     return np.where(blocked(cards), 0, weights)
 
 
@@ -90,7 +103,7 @@ def blocked(cards: tuple[int, ...]) -> Bool[np.ndarray, "1326"]:
 
 
 def class_numbers() -> Int[np.ndarray, "1326"]:
-    """The class of every hand, as an index of `CLASSES`."""
+    """The class of each hand, as an index of `CLASSES`."""
     ranks, suits = HANDS // 4, HANDS % 4
     low, high = 12 - ranks.min(axis=1), 12 - ranks.max(axis=1)  # counted from the ace
     suited = suits[:, 0] == suits[:, 1]
@@ -98,6 +111,7 @@ def class_numbers() -> Int[np.ndarray, "1326"]:
 
 
 def _error(text, place, token, reason):
+    """An error that marks the token at `place` in the text."""
     arrow = " " * place + "^" * max(len(token), 1)
     return ValueError(f"range, at {token!r}: {reason}\n  {text}\n  {arrow}")
 
@@ -113,19 +127,20 @@ def _weight(text):
 
 
 def _hands(text) -> Bool[np.ndarray, "1326"]:
+    """Which hands a part without its weight stands for."""
     if text.lower() == "random":
         return np.ones(NUM_HANDS, bool)
     if _TWO_CARDS.fullmatch(text):
         first, second = parse_cards(text)
         return np.arange(NUM_HANDS) == hand_number(first, second)
-    found = np.zeros(NUM_HANDS, bool)
+    chosen = np.zeros(NUM_HANDS, bool)
     for high, low, kind in _classes(text):
-        found |= _members(high, low, kind)
-    return found
+        chosen |= _members(high, low, kind)
+    return chosen
 
 
 def _classes(text) -> Iterator[tuple[int, int, str]]:
-    """The classes that a token without weight stands for: ranks, and "s", "o" or ""."""
+    """The classes that a part without its weight stands for: two ranks, and "s", "o" or ""."""
     first, dash, last = (part.strip() for part in text.partition("-"))
     if dash:
         yield from _between(_class(first), _class(last))
@@ -140,6 +155,7 @@ def _classes(text) -> Iterator[tuple[int, int, str]]:
 
 
 def _between(first, last):
+    """The classes from one to another of the same kind, in either order."""
     (high, low, kind), (other_high, other_low, other_kind) = sorted((first, last), reverse=True)
     if kind != other_kind:
         raise ValueError("both ends must be suited, offsuit, or neither")
@@ -154,6 +170,7 @@ def _between(first, last):
 
 
 def _class(text):
+    """The higher rank, the lower rank and the kind ("s", "o" or "") of a class."""
     match = _CLASS.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no class of hands, such as QQ, AKs, AKo, AK, nor two cards")
@@ -164,6 +181,7 @@ def _class(text):
 
 
 def _members(high, low, kind):
+    """Which hands are of a class, `[1326]`."""
     ranks, suits = HANDS // 4, HANDS % 4
     alike = (ranks.max(axis=1) == high) & (ranks.min(axis=1) == low)
     suited = suits[:, 0] == suits[:, 1]

@@ -1,18 +1,19 @@
-"""Poker as the ACPC's game definitions have it: hold'em, and everything down to Kuhn's.
+"""The rules of poker with the parameters of the ACPC's game definitions: hold'em and smaller games,
+down to Kuhn poker.
 
-Cards are dealt one by one, first every player's own, then each round's on the board. Card
-`suits * rank + suit` has the rank and suit of `cards.py`. Money is in whole chips; what a player
-has *spent* counts from the start of the hand, blinds included, and a raise is named by what it
-raises that to. Details follow the ACPC's reference implementation (project_acpc_server, `game.c`):
-who is all-in does not act; when all but one are, the rest of the board is dealt at once; side pots
-go to the best hand that paid for them; a raise is at least as large as the last one of its round,
-or all-in.
+Cards are dealt one by one, first every player's private cards, then each round's board cards. Card
+`suits * rank + suit` has the rank and suit of `cards.py`. Money is in whole chips. The chips that a
+player has *spent* count from the start of the hand, blinds included, and a raise is named by the
+total that it raises them to. Details follow the ACPC's reference implementation
+(project_acpc_server, `game.c`): players who are all-in do not act; when all players but one are,
+the rest of the board is dealt at once; side pots go to the best hand that paid for them; a raise is
+at least as large as the last one of its round, or all-in.
 
-Actions: 0 fold (when there is something to call), 1 check or call; in limit games 2 raise; in
-no-limit games 1 + n raise to n, or, with `bets`, 2 + i the i-th of these: fractions of the pot
-after calling, "allin", and "random", a fraction that chance draws for the whole hand before the
-deal: 0.5, 0.51, ..., 1 (so that agents learn about all of these with few actions; Schmid et al.
-2023, "Student of Games").
+Actions: 0 folds (when facing a bet), 1 checks or calls. In limit games 2 raises. In no-limit games
+1 + n raises to n chips; or, with `bets`, 2 + i makes the i-th of these: a fraction of the pot after
+calling, "allin", or "random", a fraction of 0.5, 0.51, ..., 1 that chance draws for the whole hand
+before the deal, so that agents learn about many sizes with few actions (Schmid et al. 2023,
+"Student of Games").
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
 from jaxgames.holdem.cards import RANKS, SUITS
-from jaxgames.holdem.evaluator import strength
+from jaxgames.holdem.hand_evaluator import strength
+from jaxgames.holdem.poker_parameters import MAX_STACK, UNLIMITED, check_parameters
 from jaxgames.registry import register
 
 FOLD, CALL = 0, 1
 NOTHING = -1  # no card dealt, or no action taken yet
-UNLIMITED = 0  # as `max_raises` and as limit games' stacks
-PERCENTS = range(50, 101)  # that "random" draws from
-_ENOUGH = 2**30  # chips
+PERCENTS = range(50, 101)  # of the pot, from which "random" is drawn
 
 
 @record
@@ -47,26 +47,34 @@ class PokerState(State):
     num_dealt: Array  # [] int32 cards, all players' and the board's
     spent: Array  # [P] int32
     folded: Array  # [P] bool
-    called: Array  # [P] bool: has acted in this round, and nobody raised since
+    called: Array  # [P] bool: has acted in this round, and nobody has raised since
     round: Array  # [] int32
     num_raises: Array  # [] int32 in this round
-    least_raise: Array  # [] int32 what the next raise must raise to, unless all-in
+    least_raise: Array  # [] int32 chips that the next raise must raise to, unless all-in
     over: Array  # [] bool: no more betting
-    num_taken: Array  # [] int32 actions
-    history: Array  # [T] int32 those actions, NOTHING after them
-    percent: Array  # [] int32 of the pot: the size drawn for "random" bets, NOTHING before that
+    num_taken: Array  # [] int32 number of actions
+    history: Array  # [T] int32 these actions, NOTHING after them
+    percent: Array  # [] int32 of the pot: the size of "random" bets, NOTHING before it is drawn
 
 
 @register("poker")
 @dataclasses.dataclass(frozen=True)
 class Poker(Game):
-    """By default two-player limit hold'em.
+    """A game of poker; by default two-player limit hold'em.
 
-    Parameters: `players` (2 to 10); `limit` (fixed raises) or not; `blinds` by player; `stack`
-    of every player (0: no limit); by round `first` to act (players from 0), `board` cards,
-    `raise_sizes` (limit) and `max_raises` (0: any number); `hole` cards; `ranks` and `suits` of
-    the deck; `bets` (no-limit): fractions of the pot, "random" and "allin", or nothing for all
-    raises.
+    Attributes:
+      players: 2 to 10.
+      limit: whether raises have fixed sizes.
+      blinds: chips by player.
+      stack: chips of every player; 0, in limit games only: any number.
+      first: the player who acts first, by round.
+      board: cards that are dealt to the board before each round.
+      raise_sizes: chips by round, in limit games.
+      max_raises: by round, bets included; 0: any number.
+      hole: private cards of each player.
+      ranks: of the deck.
+      suits: of the deck.
+      bets: in no-limit games, fractions of the pot, "random" and "allin"; empty: all raises.
     """
 
     players: int = 2
@@ -83,64 +91,7 @@ class Poker(Game):
     bets: tuple[str, ...] = ()
 
     def __post_init__(self):
-        self._check_players()
-        self._check_rounds()
-        self._check_bets()
-        if not (1 <= self.ranks <= len(RANKS) and 1 <= self.suits <= len(SUITS)):
-            raise ValueError(
-                f"poker: ranks={self.ranks} and suits={self.suits} must be from 1 to {len(RANKS)}"
-                f" and to {len(SUITS)}"
-            )
-        needed = self.players * self.hole + sum(self.board)
-        if needed > self.ranks * self.suits:
-            raise ValueError(
-                f"poker: {needed} cards are dealt, but ranks={self.ranks} times suits={self.suits}"
-                f" are {self.ranks * self.suits}"
-            )
-        if not (self.hole >= 1 and self.hole + sum(self.board) <= 7):
-            raise ValueError(
-                f"poker: hole={self.hole} and board={self.board} must be 1 to 7 cards together"
-            )
-
-    def _check_players(self):
-        if not 2 <= self.players <= 10:
-            raise ValueError(f"poker: players={self.players} must be between 2 and 10")
-        if len(self.blinds) != self.players or min(self.blinds) < 0:
-            raise ValueError(
-                f"poker: blinds={self.blinds} must be chips for each of players={self.players}"
-            )
-        if self.stack == 0 and not self.limit:
-            raise ValueError("poker: stack=0 (any number of chips) is for limit games")
-        if self.stack and not max(self.blinds) < self.stack <= _ENOUGH:
-            raise ValueError(
-                f"poker: stack={self.stack} must be more than blinds={self.blinds}, and at most"
-                f" {_ENOUGH}"
-            )
-
-    def _check_rounds(self):
-        if not self.board or min(self.board) < 0:
-            raise ValueError(f"poker: board={self.board} must be numbers of cards by round")
-        for name in ("first", "max_raises", *(["raise_sizes"] if self.limit else [])):
-            values = getattr(self, name)
-            if len(values) != len(self.board) or min(values) < 0:
-                raise ValueError(
-                    f"poker: {name}={values} must have a number for each of the"
-                    f" {len(self.board)} rounds of board={self.board}"
-                )
-        if max(self.first) >= self.players:
-            raise ValueError(f"poker: first={self.first} must be players below {self.players}")
-        if self.limit and (min(self.raise_sizes) < 1 or UNLIMITED in self.max_raises):
-            raise ValueError("poker: limit games need raise_sizes and max_raises of at least 1")
-
-    def _check_bets(self):
-        if self.bets and self.limit:
-            raise ValueError(f"poker: bets={self.bets} is for no-limit games")
-        for bet in self.bets:
-            if bet not in ("allin", "random") and not _is_fraction(bet):
-                raise ValueError(
-                    f"poker: {bet!r} of bets must be a positive fraction of the pot, 'random' or"
-                    " 'allin'"
-                )
+        check_parameters(self)
 
     @property
     def num_players(self) -> int:
@@ -175,17 +126,18 @@ class Poker(Game):
 
     @property
     def _most_taken(self) -> int:
-        """In each round everyone acts, and everyone else once more after each raise."""
+        """The most actions of a hand: in each round all players act, and all others once more after
+        each raise."""
         rounds = len(self.board)
         step = max(*self.blinds, 1)
-        by_stack = self.stack // step + self.players if self.stack else _ENOUGH
+        by_stack = self.stack // step + self.players if self.stack else MAX_STACK
         limits = [count or by_stack for count in self.max_raises]
         raises = min(sum(limits), by_stack)
         return rounds * self.players + raises * (self.players - 1)
 
     @property
     def _stack(self) -> int:
-        return self.stack or _ENOUGH
+        return self.stack or MAX_STACK
 
     def init(self) -> PokerState:
         players = self.players
@@ -214,7 +166,7 @@ class Poker(Game):
     def step(self, state: PokerState, action: Int[Array, ""]) -> PokerState:
         dealing = state.actor == CHANCE
         dealt, bet = self._deal(state, action), self._bet(state, action)
-        after = jax.tree.map(lambda one, other: jnp.where(dealing, one, other), dealt, bet)
+        after = jax.tree.map(lambda x, y: jnp.where(dealing, x, y), dealt, bet)
         last = jnp.where(dealing, self._at_round(self.first, after.round) - 1, state.actor)
         after = after.replace(actor=self._actor(after, last))
         after = after.replace(
@@ -228,7 +180,7 @@ class Poker(Game):
         return jnp.array(values, jnp.int32)[round]
 
     def _deal(self, state, card):
-        """The size of bets, or the next card: a player's, or of the board."""
+        """Draws the size of bets, or deals the next card to a player or to the board."""
         sizing = self.draws_size & (state.percent == NOTHING)
         place = jnp.where(sizing, NOTHING, state.num_dealt)
         hole = jnp.arange(self._num_hole, dtype=jnp.int32).reshape(self.players, self.hole)
@@ -241,7 +193,7 @@ class Poker(Game):
         )
 
     def _bet(self, state, action):
-        """One action of the actor, and the next round if it ends this one."""
+        """Makes an action of the actor, and begins the next round if it ends this one."""
         acting = jnp.arange(self.players, dtype=jnp.int32) == state.actor
         raising, stakes = action > CALL, jnp.max(state.spent)
         to = jnp.where(raising, self._raise_to(state, action), stakes)
@@ -274,7 +226,8 @@ class Poker(Game):
         )
 
     def _actor(self, state, last):
-        """Chance as long as cards are missing, or the first after `last` who can act."""
+        """The next actor: chance while cards of the round are missing, else the first player after
+        `last` who can act."""
         needed = self._num_hole + self._at_round(
             tuple(itertools.accumulate(self.board)), state.round
         )
@@ -303,7 +256,7 @@ class Poker(Game):
         return jnp.concatenate([jnp.stack([own < stakes, jnp.bool_(True)]), raises])
 
     def _raise_to(self, state, action):
-        """What an action raises to, in no-limit games whether or not that is legal."""
+        """The chips that an action raises to; in no-limit games also if that is not legal."""
         stakes = jnp.max(state.spent)
         if self.limit:
             size = self._at_round(self.raise_sizes, state.round)
@@ -319,24 +272,28 @@ class Poker(Game):
         return stakes + jnp.stack(sizes)[jnp.clip(action - 2, 0, len(sizes) - 1)]
 
     def _of_actor(self, state, values):
+        """The actor's entry of values `[P]`."""
         acts = jnp.arange(self.players, dtype=jnp.int32) == state.actor
         return jnp.sum(jnp.where(acts, values, 0), dtype=jnp.int32)
 
     def _chance(self, state) -> Float[Array, " C"]:
-        """Probability of each card, or size, to come next."""
+        """The probability of each card, or size of bets, to come next."""
         outcomes = jnp.arange(self.num_chance_outcomes, dtype=jnp.int32)
         seen = jnp.concatenate([state.hole.ravel(), state.board])
-        left = ~jnp.any(outcomes[:, None] == seen[None, :], axis=1) & (outcomes < self._num_cards)
+        possible = ~jnp.any(outcomes[:, None] == seen[None, :], axis=1)
+        possible = possible & (outcomes < self._num_cards)
         if self.draws_size:
-            left = jnp.where(state.percent == NOTHING, outcomes < len(PERCENTS), left)
-        return left.astype(float) / jnp.maximum(jnp.sum(left, dtype=jnp.int32), 1).astype(float)
+            possible = jnp.where(state.percent == NOTHING, outcomes < len(PERCENTS), possible)
+        count = jnp.maximum(jnp.sum(possible, dtype=jnp.int32), 1)
+        return possible.astype(float) / count.astype(float)
 
     def _returns(self, state) -> Float[Array, " P"]:
-        """What every player wins of all pots, less the own chips."""
+        """The chips that every player wins from all pots, less the chips that it has spent."""
         shared = jnp.broadcast_to(state.board, (self.players, len(state.board)))
-        held = jnp.maximum(jnp.concatenate([state.hole, shared], axis=1), 0)
-        hands = strength(held // self.suits * 4 + held % self.suits)
+        cards = jnp.maximum(jnp.concatenate([state.hole, shared], axis=1), 0)
+        hands = strength(cards // self.suits * 4 + cards % self.suits)
         hands = jnp.where(state.folded, NOTHING, hands)
+        # one pot for each level of chips: players who paid up to the level may win it
         won, below = jnp.zeros(self.players, float), jnp.int32(0)
         for level in [jnp.sort(state.spent)[i] for i in range(self.players)]:
             paid = jnp.clip(state.spent, below, level) - below
@@ -349,17 +306,18 @@ class Poker(Game):
         return won - state.spent.astype(float)
 
     def information_state(self, state: PokerState, player: int) -> Int[Array, " L"]:
-        """Own cards, then what is public; cards of a round are shown together."""
+        """The player's own cards, then the public state; cards of a round are shown together."""
         return jnp.concatenate([self._own_cards(state, player), self.public_state(state)])
 
     def public_state(self, state: PokerState) -> Int[Array, " M"]:
-        """Number of cards dealt, board, actions, and the size of bets if it is drawn."""
+        """The number of cards dealt, the board, all actions, and the size of "random" bets."""
         drawn = [state.percent[None]] if self.draws_size else []
         return jnp.concatenate([state.num_dealt[None], *self._boards(state), state.history, *drawn])
 
     def features(self, state: PokerState, player: int) -> Float[Array, " F"]:
-        """Shares of their money that players have spent; one-hot own cards, board by round; who has
-        folded; one-hot who acts, and round; the size of bets if it is drawn."""
+        """Fractions of their stacks that players have spent; the own cards and the board by round,
+        one-hot; who has folded; the actor and the round, one-hot; the size of bets if it is drawn.
+        """
         cards = jnp.arange(self._num_cards, dtype=jnp.int32)
         parts = [self._own_cards(state, player), *filter(len, self._boards(state))]
         seen = [jnp.any(part[:, None] == cards[None, :], axis=0) for part in parts]
@@ -371,11 +329,11 @@ class Poker(Game):
         return jnp.concatenate([money, *(part.astype(float) for part in known), *drawn])
 
     def _own_cards(self, state, player):
-        """In order, once everybody has all of theirs."""
+        """A player's private cards in order, once all players have theirs."""
         return jnp.where(state.num_dealt >= self._num_hole, jnp.sort(state.hole[player]), NOTHING)
 
     def _boards(self, state):
-        """The board's cards by round, in order, once all of the round are there."""
+        """The board's cards by round, in order, once all cards of the round are dealt."""
         ends = itertools.accumulate(self.board)
         return [
             jnp.where(
@@ -388,7 +346,7 @@ class Poker(Game):
 
     @property
     def _most_spent(self) -> int:
-        """Of a player in a limit game without stacks."""
+        """The most chips that a player can spend in a limit game without stacks."""
         sizes = zip(self.raise_sizes, self.max_raises, strict=True)
         return max(self.blinds) + sum(size * count for size, count in sizes)
 
@@ -426,48 +384,9 @@ class Poker(Game):
         return "".join(self._card(card) for card in cards if card != NOTHING)
 
 
-@register("limit_holdem")
-def limit_holdem(players: int = 2) -> Poker:
-    """Limit hold'em of the ACPC for two or three players: blinds 5 and 10, bets 10 and 20."""
-    if players == 2:
-        return Poker()
-    if players == 3:
-        return Poker(players=3, blinds=(5, 10, 0), first=(2, 0, 0, 0))
-    raise ValueError(f"limit_holdem: players={players} must be 2 or 3")
-
-
-@register("hunl")
-def hunl(bets: tuple[str, ...] = ()) -> Poker:
-    """Heads-up no-limit hold'em of the ACPC: blinds 50 and 100, stacks of 20,000."""
-    return _no_limit(first=(1, 0, 0, 0), board=(0, 3, 1, 1), bets=bets)
-
-
-@register("nlfh")
-def nlfh(bets: tuple[str, ...] = ()) -> Poker:
-    """No-limit flop hold'em (Brown, Sandholm, Amos 2018): the same, over after the flop."""
-    return _no_limit(first=(1, 0), board=(0, 3), bets=bets)
-
-
-def _no_limit(**rules):
-    return Poker(
-        limit=False,
-        blinds=(100, 50),
-        stack=20_000,
-        raise_sizes=(),
-        max_raises=(UNLIMITED,) * len(rules["board"]),
-        **rules,
-    )
-
-
-def _is_fraction(text):
-    try:
-        return 0 < float(text) < float("inf")
-    except ValueError:
-        return False
-
-
 def _share(pot, bet):
-    """Of a pot in whole chips, rounded down: in integers, since float32 misses whole numbers."""
+    """A fraction of a pot in whole chips, rounded down; in integers, since float32 cannot represent
+    all numbers of chips."""
     fraction = Fraction(bet).limit_denominator(10_000)
     over, under = fraction.numerator, fraction.denominator
     return pot // under * over + pot % under * over // under

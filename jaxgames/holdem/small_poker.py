@@ -1,12 +1,15 @@
 """Poker with one hole card and any betting tree, as an explicit game tree.
 
-    betting = betting_of_rules(no_limit_leduc, sizes=Sizes.parse("100%, allin", "100%, allin"))
-    game = build_small_poker(betting, ranks=3, suits=2)
-    tree = build_sequence_form(game.tree)
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, build_small_poker
+    >>> sizes = BetSizes.parse("100%, allin", "100%, allin")
+    >>> betting = build_betting_tree(pot=2, stack=10, streets=2, sizes=sizes)
+    >>> game = build_small_poker(betting, ranks=3, suits=2)  # as no-limit Leduc poker
+    >>> game.tree.num_histories
+    2530
 
-Only ranks matter: the higher card wins, and one that pairs the board before the second street beats
-any that does not. So suits are not told apart, and every solver for explicit trees (linear
-programs, depth-limited subgames) has no-limit Kuhn and Leduc poker to work on.
+Only ranks matter: the higher card wins, and on the second street a card that pairs the board beats
+any that does not. So suits are merged, and all solvers of explicit trees (linear programs,
+depth-limited subgames) can work on no-limit Kuhn and Leduc poker.
 """
 
 from __future__ import annotations
@@ -18,30 +21,30 @@ from jaxtyping import Bool, Float, Int
 
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree, make_game_tree
-from jaxgames.holdem.betting import FOLD, NO_NODE, SHOWDOWN, BettingTree
+from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree
 
 NO_STATE = -1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SmallPoker:
-    """R ranks; actions are the children of a betting node, in order."""
+    """A game with R ranks; its actions are the children of a betting node, in order."""
 
     betting: BettingTree
     tree: GameTree
-    # [X, R, C] information state of who acts at a betting node, by own card and board, or NO_STATE;
-    # on the first street the board is 0
+    # [X, R, C] information state of the player to act at a betting node, by own card and board, or
+    # NO_STATE; on the first street the board is 0
     states: Int[np.ndarray, "X R C"]
     deals: Float[np.ndarray, "R R"]  # probability of both players' cards
 
     @property
     def num_ranks(self) -> int:
-        """R."""
+        """The number of ranks, R."""
         return len(self.deals)
 
     @property
     def stack(self) -> int:
-        """What is all-in, in chips as `betting.paid` counts them."""
+        """Chips of a player who is all-in, counted as in `betting.paid`."""
         return int(self.betting.paid.max())
 
     def __str__(self) -> str:
@@ -55,14 +58,21 @@ def build_small_poker(
     suits: int = 1,
     weights: Float[np.ndarray, "2 R"] | None = None,
 ) -> SmallPoker:
-    """The game of a betting tree of one or two streets, on the second of which a card is shown.
+    """Builds the game of a betting tree of one or two streets; a card is shown before the second.
 
-    `weights` are how likely each player is to be dealt each rank, as far as cards allow; by default
-    all cards are as likely.
+    Args:
+      betting: the betting tree.
+      ranks: R, the ranks of the deck.
+      suits: cards of each rank.
+      weights: relative probabilities `[2, R]` that each player is dealt each rank, multiplied by
+        the number of ways to deal the cards; None for 1.
+
+    Returns:
+      The game, its explicit tree and its information states.
 
     Raises:
-      ValueError: there are more than two streets, too few cards to deal, or weights that are
-        negative or allow no deal.
+      ValueError: the betting tree has more than two streets, the deck has too few cards, or weights
+        are negative or allow no deal.
     """
     streets = betting.num_streets
     if streets > 2:
@@ -70,8 +80,8 @@ def build_small_poker(
     if ranks * suits < streets + 1:
         raise ValueError(f"ranks={ranks} times suits={suits} must be at least {streets + 1} cards")
     given = np.ones((2, ranks)) if weights is None else np.asarray(weights, float)
-    left = suits - np.eye(ranks)  # of each rank, when one card of another is gone
-    deals = suits * left * given[0][:, None] * given[1][None, :]
+    remaining = suits - np.eye(ranks)  # cards of the second rank once the first card is dealt
+    deals = suits * remaining * given[0][:, None] * given[1][None, :]
     if given.shape != (2, ranks) or (given < 0).any() or not deals.any():
         raise ValueError(f"weights={weights} must allow a deal of ranks={ranks} for two players")
     deals = deals / deals.sum()
@@ -92,30 +102,39 @@ def build_small_poker(
 def known_actions(
     game: SmallPoker, abstract: SmallPoker
 ) -> tuple[Bool[np.ndarray, "D0 A"], Bool[np.ndarray, "D1 A"]]:
-    """Which actions of a game an abstraction of it has, too: by player, in each information state.
+    """Which actions of a game an abstraction of it has, too.
 
-    After an action that it does not have, all count as known.
+    Args:
+      game: the game with all actions.
+      abstract: the same game with fewer bets.
+
+    Returns:
+      For each player, whether each action `[D_p, A]` is known; True for all actions of decisions
+      that follow an unknown action.
 
     Raises:
-      ValueError: the games have different cards, or the abstraction an action that the game lacks.
+      ValueError: the games have different cards, or the abstraction has an action that the game
+        lacks.
     """
     if not np.array_equal(game.deals, abstract.deals):
         raise ValueError(f"the games differ in deals: {game.deals} and {abstract.deals}")
-    found = tuple(game.tree.legal_actions(player) for player in range(2))
-    waiting = [(0, 0)]
+    known = tuple(game.tree.legal_actions(player) for player in range(2))
+    waiting = [(0, 0)]  # pairs of corresponding betting nodes
     while waiting:
-        node, there = waiting.pop()
-        same = {_reached(abstract.betting, child): child for child in _children(abstract, there)}
+        node, counterpart = waiting.pop()
+        same = {
+            _reached(abstract.betting, child): child for child in _children(abstract, counterpart)
+        }
         for action, child in enumerate(_children(game, node)):
             after = same.pop(_reached(game.betting, child), None)
             if after is not None:
                 waiting.append((child, after))
             else:
                 states = game.states[node]
-                found[game.betting.actor[node]][states[states != NO_STATE], action] = False
+                known[game.betting.actor[node]][states[states != NO_STATE], action] = False
         if same:
-            raise ValueError(f"{game} lacks actions of the abstraction at node={there}")
-    return found
+            raise ValueError(f"{game} lacks actions of the abstraction at node={counterpart}")
+    return known
 
 
 def _children(game, node):
@@ -124,12 +143,13 @@ def _children(game, node):
 
 
 def _reached(betting, node):
-    """What an action leads to, as both games tell it."""
+    """What identifies a betting node among its siblings in both games: folded or not, and chips."""
     return int(betting.actor[node]) == FOLD, *betting.paid[node].tolist()
 
 
 def _levels(betting, deals, boards):
-    """Every history, level by level: its betting node (-1 before the deal), cards and board."""
+    """Every history, level by level, as columns: its betting node (-1 before the deal), both cards,
+    board (-1 before it is shown), parent, action, and the probability of the chance move to it."""
     first, second = np.nonzero(deals)
     levels = [
         _rows([-1], [[0, 0]], [-1], [-1], [-1], [1.0]),
@@ -145,21 +165,21 @@ def _levels(betting, deals, boards):
     width = (betting.child != NO_NODE).sum(axis=1)
     begin = 1
     while True:
-        here = levels[-1]
-        possible = boards[here["cards"][:, 0], here["cards"][:, 1]]
-        dealing = betting.actor[here["node"]] == CHANCE
-        count = np.where(dealing, (possible > 0).sum(axis=1), width[here["node"]])
+        last = levels[-1]
+        possible = boards[last["cards"][:, 0], last["cards"][:, 1]]
+        dealing = betting.actor[last["node"]] == CHANCE
+        count = np.where(dealing, (possible > 0).sum(axis=1), width[last["node"]])
         if not count.any():
-            return {name: np.concatenate([rows[name] for rows in levels]) for name in here}
+            return {name: np.concatenate([rows[name] for rows in levels]) for name in last}
         above = np.repeat(np.arange(len(count)), count)
         nth = np.arange(len(above)) - np.repeat(np.cumsum(count) - count, count)
         dealt = dealing[above]
         card = np.argsort(possible == 0, axis=1, kind="stable")[above, np.where(dealt, nth, 0)]
         levels.append(
             _rows(
-                betting.child[here["node"][above], np.where(dealt, 0, nth)],
-                here["cards"][above],
-                np.where(dealt, card, here["board"][above]),
+                betting.child[last["node"][above], np.where(dealt, 0, nth)],
+                last["cards"][above],
+                np.where(dealt, card, last["board"][above]),
                 begin + above,
                 np.where(dealt, card, nth),
                 np.where(dealt, possible[above, card], 1.0),
@@ -169,6 +189,7 @@ def _levels(betting, deals, boards):
 
 
 def _rows(node, cards, board, parent, action, chance):
+    """The columns of `_levels` for some histories, as arrays."""
     columns = dict(node=node, cards=cards, board=board, parent=parent, action=action)
     return {name: np.asarray(column, int) for name, column in columns.items()} | {
         "chance": np.asarray(chance, float)
@@ -176,6 +197,7 @@ def _rows(node, cards, board, parent, action, chance):
 
 
 def _game_tree(betting, rows, boards, name):
+    """The explicit tree of the histories of `_levels`."""
     node, (first, second), board = rows["node"], rows["cards"].T, rows["board"]
     ranks = len(boards)
     at = np.maximum(node, 0)
@@ -199,7 +221,8 @@ def _game_tree(betting, rows, boards, name):
 
 
 def _returns(betting, node, kind, first, second, board, boards):
-    """By the cards; who is all-in before the board is shown gets the mean over it."""
+    """Payoffs `[H, 2]` of histories, 0 where the hand goes on; at a showdown before the board is
+    shown, the mean over the boards."""
     cards = np.arange(len(boards))
     strength = cards[:, None] + len(boards) * (cards[:, None] == cards[None, :])  # by board
     won = np.sign(strength[:, None, :] - strength[None, :, :])  # [R, R, board]

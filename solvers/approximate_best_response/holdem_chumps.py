@@ -12,7 +12,7 @@ exactly here.
 
 Example:
 
-    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from jaxgames.holdem import limit_holdem
     >>> from solvers.approximate_best_response.holdem_chumps import chumps
     >>> chump = chumps(limit_holdem())["always call"]
     >>> chump.weights  # of fold, call and raise
@@ -34,16 +34,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxgames.holdem.all_boards import (
+from jaxgames.holdem.betting_from_rules import state_after
+from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
-    NOT_THERE,
-    Boards,
-    all_boards,
-    batches,
-    meetings,
-    wins,
+    SHARES_CARD,
+    CanonicalBoards,
+    canonical_boards,
+    index_batches,
+    net_wins,
+    num_opponent_hands,
 )
-from jaxgames.holdem.betting import after_action
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.ranges import HANDS, NUM_HANDS
 from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
@@ -213,7 +213,7 @@ def chump_responses(
         for player in range(2)
     ]
     ends = list(itertools.accumulate(game.board))
-    boards, columns = all_boards(ends[-1]), ((),) * len(cases)
+    boards, columns = canonical_boards(ends[-1]), ((),) * len(cases)
     for count in reversed(range(ends[-1] + 1)):
         # the rounds that begin with so many cards, the last one first
         rounds = [r for r in reversed(range(len(ends))) if ends[r] == count]
@@ -235,14 +235,14 @@ def _river_values(play, num_cards):
     """Values of every number of wins on the last board: `[K, S]`, and their index by hand `[B,
     1326]`.
     """
-    most = meetings(num_cards)
+    most = num_opponent_hands(num_cards)
     equity = jnp.arange(-most, most + 1, dtype=jnp.float32) / most
     values = jax.jit(play)(equity[:, None])
-    index = np.where(wins(num_cards) == NOT_THERE, 2 * most + 1, wins(num_cards) + most)
+    index = np.where(net_wins(num_cards) == SHARES_CARD, 2 * most + 1, net_wins(num_cards) + most)
     return jnp.asarray(index.astype(np.int16)), jnp.pad(values, ((0, 1), (0, 0)))
 
 
-def _average_over_cards(boards: Boards, index, values, play):
+def _average_over_cards(boards: CanonicalBoards, index, values, play):
     """Values of all hands on boards `[B * 1326, S]`, from those with one more card."""
 
     def places(child, exchange):
@@ -267,7 +267,7 @@ def _average_over_cards(boards: Boards, index, values, play):
         return jnp.where(possible[:, :, None], after, 0).reshape(-1, after.shape[2])
 
     table = None
-    for rows in batches(len(boards.cards), min(_BATCH, len(boards.cards))):
+    for rows in index_batches(len(boards.cards), min(_BATCH, len(boards.cards))):
         given = (boards.child[rows], boards.exchange[rows], boards.cards[rows])
         part = batch_values(*(jnp.asarray(x, jnp.int32) for x in given), index, values)
         if table is None:
@@ -332,7 +332,7 @@ class _ChumpBetting:
         self.game, self.chump, self.player = game, chump, player
         self.allowed = local_best_response.checked_allowed(game, allowed)
         self.streets: list[_Street] = [{} for _ in game.board]
-        dealt = after_action(game, game.init(), jnp.int32(0))  # the first card, and the others
+        dealt = state_after(game, game.init(), jnp.int32(0))  # the first card, and the others
         self.street(0, max(game.blinds), dealt)
 
     def street(self, round, paid, state):
@@ -359,7 +359,7 @@ class _ChumpBetting:
 
     def follow(self, before, round, action):
         """Builds the node after an action."""
-        state = after_action(self.game, before, jnp.int32(action))
+        state = state_after(self.game, before, jnp.int32(action))
         over, folded, after, spent = jax.device_get(
             (state.over, state.folded, state.round, state.spent)
         )

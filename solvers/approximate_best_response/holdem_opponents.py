@@ -5,7 +5,7 @@ probabilities of the actions with every hand.
 
 Example:
 
-    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from jaxgames.holdem import limit_holdem
     >>> from solvers.approximate_best_response.holdem_chumps import chumps
     >>> from solvers.approximate_best_response.holdem_opponents import (
     ...     StrengthPoker,
@@ -30,9 +30,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.holdem.evaluator import suit_sets
+from jaxgames.holdem.hand_evaluator import suit_sets
+from jaxgames.holdem.hand_percentile import hand_percentile
 from jaxgames.holdem.rules import NOTHING, Poker, PokerState
-from jaxgames.holdem.share_beaten import share_beaten
 from solvers.approximate_best_response.holdem_chumps import Chump, in_proportion, most_decisions
 from solvers.approximate_best_response.local_best_response import (
     HandPolicy,
@@ -179,7 +179,7 @@ class StrengthPoker(Poker):
         their difference; the round.
         """
         hole, board = jnp.maximum(state.hole[player], 0), state.board
-        share = share_beaten(hole, board, ranks=self.ranks, suits=self.suits)
+        share = hand_percentile(hole, board, ranks=self.ranks, suits=self.suits)
         ranks, suits = hole // self.suits, hole % self.suits
         own = _sets(self, hole)
         held = own | _board_sets(self, board)
@@ -225,7 +225,7 @@ class ChumpGame(IndexedGame):
         """Returns the mean over the opponent's hands if the hand is over, else 0."""
         hole, board = place.hole[self.responder], place.board
         ranks, suits = self.game.ranks, self.game.suits
-        more = 2 * share_beaten(hole, board, ranks=ranks, suits=suits) - 1  # wins less losses
+        more = 2 * hand_percentile(hole, board, ranks=ranks, suits=suits) - 1  # wins less losses
         won = more * jnp.min(place.spent).astype(jnp.float32)
         sides = jnp.where(jnp.arange(2, dtype=jnp.int32) == self.responder, won, -won)
         showdown = (place.actor == TERMINAL) & ~jnp.any(place.folded)

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxgames.holdem.isomorphism import Isomorphism
+from jaxgames.holdem.hand_isomorphism import HandIsomorphism
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from jaxgames.holdem.isomorphism import Isomorphism
     ],
 )
 def test_published_counts(rounds, size):
-    assert Isomorphism(rounds).size == size
+    assert HandIsomorphism(rounds).size == size
 
 
 @pytest.mark.parametrize(
     "rounds", [(2,), (3,), pytest.param((2, 3), marks=pytest.mark.slow), (3, 1)]
 )
 def test_all_numbers_go_there_and_back(rounds):
-    hands = Isomorphism(rounds)
+    hands = HandIsomorphism(rounds)
     numbers = np.arange(hands.size)
     cards = hands.cards(numbers)
     assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
@@ -38,7 +38,7 @@ def test_all_numbers_go_there_and_back(rounds):
 
 @pytest.mark.parametrize("rounds", [(2, 3), (2, 3, 1), (2, 5), (2, 3, 1, 1), (1, 1, 1, 1)])
 def test_some_numbers_go_there_and_back(rounds):
-    hands = Isomorphism(rounds)
+    hands = HandIsomorphism(rounds)
     numbers = np.random.default_rng(0).integers(0, hands.size, 20_000)
     numbers[:2] = 0, hands.size - 1
     np.testing.assert_array_equal(jax.jit(hands.index)(hands.cards(numbers)), numbers)
@@ -46,7 +46,7 @@ def test_some_numbers_go_there_and_back(rounds):
 
 @pytest.mark.parametrize("rounds", [(2, 3), (2, 3, 1, 1)])
 def test_suits_and_order_within_a_round_do_not_matter(rounds):
-    hands = Isomorphism(rounds)
+    hands = HandIsomorphism(rounds)
     rng = np.random.default_rng(1)
     cards = np.argsort(rng.random((500, 52)), axis=1)[:, : hands.num_cards]
     index = jax.jit(hands.index)
@@ -66,17 +66,19 @@ def test_hands_that_differ_have_different_numbers():
         for suits in itertools.permutations(range(4))
     ]
     least = np.min([x @ [52 * 52, 52, 1] for x in renamed], axis=0)
-    found = np.asarray(jax.jit(Isomorphism((3,)).index)(flops))
-    pairs = np.unique(np.stack([least, found]), axis=1)
-    assert pairs.shape[1] == len(np.unique(least)) == len(np.unique(found)) == 1755
+    numbers = np.asarray(jax.jit(HandIsomorphism((3,)).index)(flops))
+    pairs = np.unique(np.stack([least, numbers]), axis=1)
+    assert pairs.shape[1] == len(np.unique(least)) == len(np.unique(numbers)) == 1755
 
 
 def test_bad_input():
-    with pytest.raises(ValueError, match=r"rounds=\(2, 6\) must have a card each and at most 7"):
-        Isomorphism((2, 6))
+    with pytest.raises(
+        ValueError, match=r"rounds=\(2, 6\) must have at least one card each and at most 7"
+    ):
+        HandIsomorphism((2, 6))
     with pytest.raises(ValueError, match="are more than 2"):
-        Isomorphism((1, 1, 1, 1, 1, 1, 1))
+        HandIsomorphism((1, 1, 1, 1, 1, 1, 1))
     with pytest.raises(ValueError, match=r"number 169 of a hand must be from 0 to 168"):
-        Isomorphism((2,)).cards(np.array([169]))
+        HandIsomorphism((2,)).cards(np.array([169]))
     with pytest.raises(ValueError, match="must have 2 on the last axis"):
-        Isomorphism((2,)).index(np.zeros((4, 3), np.int32))
+        HandIsomorphism((2,)).index(np.zeros((4, 3), np.int32))

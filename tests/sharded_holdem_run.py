@@ -1,4 +1,4 @@
-"""A small hold'em game, solved on one device and spread over all of them; a process of its own."""
+"""A small hold'em game, solved on one device and sharded over all of them; a process of its own."""
 
 import argparse
 import functools
@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import build_betting_tree
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from solvers import cfr, evaluation
-from solvers.holdem.board_sharding import BOARDS, spread_holdem_tree
+from solvers.holdem.board_sharding import BOARDS, shard_holdem_tree
 from solvers.holdem.subgame_tree import build_holdem_tree
 from solvers.sequence_form import uniform, unpack
 
@@ -23,7 +23,7 @@ GAMES = {
 
 
 def bytes_on_first(arrays):
-    """Of all arrays, what the first device has."""
+    """Bytes of arrays on the first device."""
     first = jax.devices()[0]
     return sum(
         shard.data.nbytes
@@ -34,7 +34,7 @@ def bytes_on_first(arrays):
 
 
 def main():
-    """Writes policies, exploitabilities and bytes of the state of both."""
+    """Writes the policies, exploitabilities and bytes of the state of both solves."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--game")
     parser.add_argument("--isomorphism", action="store_true")
@@ -48,14 +48,14 @@ def main():
     if not options.isomorphism:
         ranges = np.random.default_rng(0).uniform(0.2, 1, ranges.shape)
     betting = build_betting_tree(
-        pot=4, stack=12, streets=1 + len(deals), sizes=Sizes.parse("100%", "")
+        pot=4, stack=12, streets=1 + len(deals), sizes=BetSizes.parse("100%", "")
     )
     arguments = board, hands, tuple(ranges), betting
     common = dict(deals=deals, deck=deck, isomorphism=options.isomorphism, dtype="float64")
     run = functools.partial(cfr.run, solver=cfr.cfr(), num_iterations=20)
 
     def start(tree, root_reach):
-        """With regrets above zero: of those that tie at zero, rounding would decide."""
+        """A state with positive regrets: rounding would decide between regrets that tie at zero."""
         policy = unpack(tree, uniform(tree))
         return cfr.init(
             tree,
@@ -65,28 +65,28 @@ def main():
             storage=options.storage,
         )
 
-    whole = build_holdem_tree(*arguments, form="products", **common)
+    whole = build_holdem_tree(*arguments, showdowns="products", **common)
     reach = whole.root_reach
-    alone = run(whole.public, start(whole.public, reach))
-    policy = cfr.average_policy(whole.public, alone)
-    found = {
-        "exploitability": evaluation.exploitability(whole.public, policy, reach),
+    alone = run(whole.sequence_form, start(whole.sequence_form, reach))
+    policy = cfr.average_policy(whole.sequence_form, alone)
+    results = {
+        "exploitability": evaluation.exploitability(whole.sequence_form, policy, reach),
         "bytes": bytes_on_first((alone.reach, alone.minimizers)),
     }
 
     mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-    spread = spread_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
-    state = spread.call(lambda tree: start(tree, spread.root_reach))
-    state = spread.call(run, state)
-    parts = spread.call(cfr.average_policy, state)
-    gain = spread.call(
-        lambda tree, policy: evaluation.exploitability(tree, policy, spread.root_reach), parts
+    sharded = shard_holdem_tree(board, tuple(ranges), betting, mesh=mesh, hands=hands, **common)
+    state = sharded.call(lambda tree: start(tree, sharded.root_reach))
+    state = sharded.call(run, state)
+    parts = sharded.call(cfr.average_policy, state)
+    gain = sharded.call(
+        lambda tree, policy: evaluation.exploitability(tree, policy, sharded.root_reach), parts
     )
-    found["spread_exploitability"] = gain
-    found["spread_bytes"] = bytes_on_first((state.reach, state.minimizers))
-    for player, rows in enumerate(spread.gathered(parts, whole)):
-        found[f"policy_{player}"], found[f"spread_policy_{player}"] = policy[player], rows
-    np.savez(options.out, **jax.tree.map(np.asarray, found))
+    results["sharded_exploitability"] = gain
+    results["sharded_bytes"] = bytes_on_first((state.reach, state.minimizers))
+    for player, rows in enumerate(sharded.gathered(parts, whole)):
+        results[f"policy_{player}"], results[f"sharded_policy_{player}"] = policy[player], rows
+    np.savez(options.out, **jax.tree.map(np.asarray, results))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""What unknown bets are taken for: the laws that the mappings' authors state."""
+"""Action translation: the properties of mappings that their authors state."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from jaxgames.holdem.action_translation import MAPPINGS, translate, translate_bet
-from jaxgames.holdem.bet_sizes import Sizes
-from jaxgames.holdem.betting import betting_of_rules, build_betting_tree, with_bet
-from jaxgames.holdem.rules import hunl
+from jaxgames.holdem.bet_sizes import BetSizes
+from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_sizes import build_betting_tree, with_bet
+from jaxgames.holdem.named_games import hunl
 
 KNOWN = np.array([0.5, 1.0, 3.0])
 
@@ -65,7 +66,9 @@ def test_pseudo_harmonic_leaves_a_caller_indifferent():
 
 def test_bets_are_taken_for_those_of_a_tree():
     """A pot of 200 and bets of half and all of it: 150 is three quarters of the pot."""
-    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%, 100%", "3x"))
+    tree = build_betting_tree(
+        pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%, 100%", "3x")
+    )
     half = (1 - 0.75) * (1 + 0.5) / ((1 - 0.5) * (1 + 0.75))
     np.testing.assert_allclose(translate_bet(tree, 0, 150), [0, half, 1 - half], rtol=1e-6)
     np.testing.assert_allclose(translate_bet(tree, 0, 900), [0, 0, 1], atol=1e-7)
@@ -77,14 +80,14 @@ def test_bets_are_taken_for_those_of_a_tree():
     facing = int(tree.child[0, 1])
     share = (0.5 - 150 / 400) / (0.5 * (1 + 150 / 400))
     np.testing.assert_allclose(translate_bet(tree, facing, 250), [0, share, 1 - share], rtol=1e-6)
-    opening = betting_of_rules(hunl(), sizes=Sizes.parse("", "50%, 100%"))
+    opening = betting_of_rules(hunl(), sizes=BetSizes.parse("", "50%, 100%"))
     assert opening.actions[0] == ("fold", "call", "raise 200", "raise 300")
     # 250, three quarters of the pot after calling: this is 200
     np.testing.assert_allclose(translate_bet(opening, 0, 250), [0, 0, half, 1 - half], rtol=1e-6)
 
 
 def test_bad_input():
-    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=Sizes.parse("50%", ""))
+    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=BetSizes.parse("50%", ""))
     with pytest.raises(ValueError, match="node=2 is no decision of the betting tree"):
         translate_bet(tree, int(tree.child[tree.child[0, 0], 0]), 100)
     with pytest.raises(ValueError, match="unknown mapping 'harmonic'"):

@@ -1,4 +1,4 @@
-"""The share of hands that are beaten: against the ranking of all hands, on random boards."""
+"""Hand percentiles: against the ranking of all hands, on random boards."""
 
 import functools
 import itertools
@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgames.holdem import evaluator
+from jaxgames.holdem import hand_evaluator
 from jaxgames.holdem.cards import parse_cards
-from jaxgames.holdem.share_beaten import share_beaten
+from jaxgames.holdem.hand_percentile import hand_percentile
 
-strength = jax.jit(evaluator.strength)
+strength = jax.jit(hand_evaluator.strength)
 
 
 def by_all_hands(hole, board, deck):
@@ -28,7 +28,7 @@ def by_all_hands(hole, board, deck):
 @pytest.mark.parametrize("suits", [1, 2, 4])  # boards of one suit have flushes of all kinds
 @pytest.mark.parametrize("num_dealt", [0, 3, 4, 5])
 def test_it_is_the_share_of_all_hands(num_dealt, suits):
-    shares = jax.jit(jax.vmap(share_beaten))
+    shares = jax.jit(jax.vmap(hand_percentile))
     rng = np.random.default_rng(num_dealt)
     near = [card for card in range(52) if card % 4 < suits]
     cases = []
@@ -39,34 +39,34 @@ def test_it_is_the_share_of_all_hands(num_dealt, suits):
     boards = np.full((len(cases), 5), -1, np.int32)
     for row, (_, board) in zip(boards, cases, strict=True):
         row[:num_dealt] = board
-    found = shares(jnp.asarray([hole for hole, _ in cases], jnp.int32), jnp.asarray(boards))
+    percentiles = shares(jnp.asarray([hole for hole, _ in cases], jnp.int32), jnp.asarray(boards))
     expected = [by_all_hands(hole, board, range(52)) for hole, board in cases]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    np.testing.assert_allclose(percentiles, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_small_decks(size):
     """Five ranks of three suits, on boards of three cards."""
     deck = [4 * rank + suit for rank in range(5) for suit in range(3)]
-    shares = jax.jit(functools.partial(share_beaten, ranks=5, suits=3))
+    shares = jax.jit(functools.partial(hand_percentile, ranks=5, suits=3))
     rng = np.random.default_rng(0)
     for _ in range(20):
         cards = rng.permutation(15)[: size + 3].astype(np.int32)
         whole = cards // 3 * 4 + cards % 3
         expected = by_all_hands(whole[:size], whole[size:], deck)
-        found = shares(jnp.asarray(cards[:size]), jnp.asarray(cards[size:]))
-        assert float(found) == pytest.approx(expected, abs=1e-6)
+        percentiles = shares(jnp.asarray(cards[:size]), jnp.asarray(cards[size:]))
+        assert float(percentiles) == pytest.approx(expected, abs=1e-6)
 
 
 def test_the_nuts_beat_all():
     board = jnp.array(parse_cards("Td9d6hQc2s"))
-    assert float(share_beaten(jnp.array(parse_cards("KhJh")), board)) > 0.99
+    assert float(hand_percentile(jnp.array(parse_cards("KhJh")), board)) > 0.99
     royal = jnp.array(parse_cards("TsJsQs"))
-    assert float(share_beaten(jnp.array(parse_cards("AsKs")), royal)) == 1
+    assert float(hand_percentile(jnp.array(parse_cards("AsKs")), royal)) == 1
 
 
 def test_bad_input():
     with pytest.raises(ValueError, match="hands of 3 cards"):
-        share_beaten(jnp.arange(3, dtype=jnp.int32), jnp.arange(3, 8, dtype=jnp.int32))
+        hand_percentile(jnp.arange(3, dtype=jnp.int32), jnp.arange(3, 8, dtype=jnp.int32))
     with pytest.raises(ValueError, match="14 ranks"):
-        share_beaten(jnp.arange(2, dtype=jnp.int32), jnp.arange(3, 8, dtype=jnp.int32), ranks=14)
+        hand_percentile(jnp.arange(2, dtype=jnp.int32), jnp.arange(3, 8, dtype=jnp.int32), ranks=14)

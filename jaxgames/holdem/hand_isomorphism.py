@@ -1,15 +1,19 @@
-"""Numbers for hands that are the same but for the names of suits (Waugh 2013, "A fast and optimal
-hand isomorphism algorithm").
+"""Numbers the classes of hands that differ only in the names of suits (Waugh 2013, "A fast and
+optimal hand isomorphism algorithm").
 
-    river = Isomorphism((2, 3, 1, 1))  # own cards, flop, turn, river
-    river.size  # 2,428,287,420
-    river.index(cards)  # cards [..., 7], round by round -> [...]
-    river.cards(numbers)  # an example of each
+    >>> import numpy as np
+    >>> from jaxgames.holdem import HandIsomorphism, cards_name, parse_cards
+    >>> HandIsomorphism((2, 3, 1, 1)).size  # own cards, flop, turn, river
+    2428287420
+    >>> preflop = HandIsomorphism((2,))
+    >>> number = preflop.index(np.array(parse_cards("AhKh")))
+    >>> cards_name(preflop.cards(np.array([number]))[0])  # one hand of the class
+    'AcKc'
 
-Cards of one round are a set. Each suit has a set of ranks in every round, which together have a
-number among those of equal sizes. Suits of equal sizes can be exchanged: their numbers are a
-multiset. What the sizes are, from the suit with the largest on, is a *shape*; hands are numbered
-shape by shape.
+The cards of a round are a set. Each suit has a set of ranks in every round; the sets of one suit
+have a number among all sets of the same sizes. Suits with sets of the same sizes can be exchanged,
+so their numbers form a multiset. The sizes of all suits, the largest first, are the *shape* of a
+hand; classes are numbered shape by shape.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Int, Integer, UInt32
 
 _BITS = 24  # of the number of one suit's sets
 _CHOOSE = np.array([[math.comb(n, k) for k in range(8)] for n in range(14)], np.uint32)
@@ -29,40 +33,52 @@ _CHOOSE = np.array([[math.comb(n, k) for k in range(8)] for n in range(14)], np.
 
 @dataclasses.dataclass(frozen=True)
 class Shapes:
-    """The shapes of hands, by rising `key`: what there is to know of each."""
+    """The X shapes of hands of R rounds, by rising `key`."""
 
     key: np.ndarray  # [X] uint32 sizes of all suits, packed
-    begin: np.ndarray  # [X + 1] int64 number of its first hand
+    begin: np.ndarray  # [X + 1] int64 number of the first class of each shape
     sizes: np.ndarray  # [X, 4, R] of each suit's sets, the largest suit first
-    sets: np.ndarray  # [X, 4] int64 how many sets of these sizes there are
+    sets: np.ndarray  # [X, 4] int64 how many sets of these sizes exist
     alike: np.ndarray  # [X, 4] how many suits from this one on have these sizes
-    factor: np.ndarray  # [X, 4] int64 what a multiset counts that begins at this suit or before
+    factor: np.ndarray  # [X, 4] int64 the place value of the multiset that this suit belongs to
 
 
 @dataclasses.dataclass(frozen=True)
-class Isomorphism:
-    """Hands that are dealt in rounds of so many cards, at most seven in all."""
+class HandIsomorphism:
+    """The classes of hands under permutations of suits.
+
+    Attributes:
+      rounds: cards that are dealt in each round, at most seven in all.
+    """
 
     rounds: tuple[int, ...]
 
     def __post_init__(self):
         if not self.rounds or min(self.rounds) < 1 or sum(self.rounds) > 7:
-            raise ValueError(f"rounds={self.rounds} must have a card each and at most 7 in all")
+            raise ValueError(
+                f"rounds={self.rounds} must have at least one card each and at most 7 in all"
+            )
         if self.size > 2**32:
             raise ValueError(f"rounds={self.rounds}: {self.size:,} hands are more than 2**32")
 
     @property
     def num_cards(self) -> int:
-        """Of a hand."""
+        """Cards of a hand."""
         return sum(self.rounds)
 
     @property
     def size(self) -> int:
-        """How many different hands there are."""
+        """The number of classes."""
         return int(_shapes(self.rounds).begin[-1])
 
     def index(self, cards: Int[Array | np.ndarray, "... n"]) -> UInt32[Array, "..."]:
-        """The numbers of hands, whose cards are in the order of the rounds; pure JAX.
+        """The numbers of the classes of hands; pure JAX.
+
+        Args:
+          cards: hands `[..., n]`, their cards in the order of the rounds.
+
+        Returns:
+          Numbers from 0 to `size - 1`, `[...]`.
 
         Raises:
           ValueError: hands do not have as many cards as the rounds.
@@ -70,20 +86,26 @@ class Isomorphism:
         if cards.shape[-1] != self.num_cards:
             raise ValueError(f"cards {cards.shape} must have {self.num_cards} on the last axis")
         shapes = _shapes(self.rounds)
-        held = [jnp.asarray(cards[..., i]) for i in range(self.num_cards)]
-        suits = _sorted([self._suit(held, suit) for suit in range(4)])
+        columns = [jnp.asarray(cards[..., i]) for i in range(self.num_cards)]
+        suits = _sorted([self._packed_suit(columns, suit) for suit in range(4)])
         key = functools.reduce(lambda key, suit: key << 7 | suit >> _BITS, suits, jnp.uint32(0))
         shape = jnp.searchsorted(shapes.key, key, method="scan_unrolled")
-        found = jnp.asarray(shapes.begin[:-1].astype(np.uint32))[shape]
+        index = jnp.asarray(shapes.begin[:-1].astype(np.uint32))[shape]
         alike = jnp.asarray(shapes.alike.astype(np.uint32))[shape]
         factor = jnp.asarray(shapes.factor.astype(np.uint32))[shape]
         for place, suit in enumerate(suits):
             number = suit & jnp.uint32(2**_BITS - 1)
-            found = found + factor[..., place] * _multisets(number, alike[..., place])
-        return found
+            index = index + factor[..., place] * _multisets(number, alike[..., place])
+        return index
 
-    def cards(self, numbers: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
-        """One hand of each number, in numpy.
+    def cards(self, numbers: Integer[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
+        """One hand of each class, in NumPy: the inverse of `index`.
+
+        Args:
+          numbers: B numbers of classes.
+
+        Returns:
+          Cards `[B, n]` in the order of the rounds.
 
         Raises:
           ValueError: a number is not from 0 to `size - 1`.
@@ -94,10 +116,12 @@ class Isomorphism:
             raise ValueError(f"number {bad[0]} of a hand must be from 0 to {self.size - 1}")
         shapes = _shapes(self.rounds)
         shape = np.searchsorted(shapes.begin, numbers, side="right") - 1
-        rest, found = numbers - shapes.begin[shape], np.zeros((len(numbers), self.num_cards), int)
-        after = np.cumsum((0, *self.rounds))[:-1] + np.zeros((len(numbers), 1), int)
+        rest, hands = numbers - shapes.begin[shape], np.zeros((len(numbers), self.num_cards), int)
+        # the column of each hand's next card, by round
+        column = np.cumsum((0, *self.rounds))[:-1] + np.zeros((len(numbers), 1), int)
         within = np.zeros(len(numbers), np.int64)
         for place in range(4):
+            # the number of this suit's multiset, where one begins here
             alike, sets = shapes.alike[shape, place], shapes.sets[shape, place]
             if place:
                 first = shapes.factor[shape, place] != shapes.factor[shape, place - 1]
@@ -106,21 +130,26 @@ class Isomorphism:
                 first = np.ones(len(numbers), bool)
             multisets = _comb(sets + alike - 1, alike)
             within = np.where(first, rest // shapes.factor[shape, place] % multisets, within)
+            # the largest number of the multiset is this suit's
             number = _largest(within, alike)
             within = within - _comb(number + alike - 1, alike)
-            self._put(found, after, shapes.sizes[shape, place], number, place)
-        return found
+            self._write_suit(hands, column, shapes.sizes[shape, place], number, place)
+        return hands
 
-    def _suit(self, held, suit):
-        """A suit's sizes and the number of its sets, packed: `[...]` uint32."""
-        mine = [(card & 3) == suit for card in held]
-        ranks = [card >> 2 for card in held]
+    def _packed_suit(self, columns, suit):
+        """A suit's sizes by round and the number of its sets, packed into a word: `[...]` uint32.
+
+        The number is a mixed-radix number with a digit for each round: the colexicographic rank of
+        the round's set among the sets of its size, of ranks that earlier rounds have left.
+        """
+        mine = [(card & 3) == suit for card in columns]
+        ranks = [card >> 2 for card in columns]
         sizes, number, count, unit = jnp.uint32(0), jnp.uint32(0), jnp.uint32(1), 1
         used, begin = jnp.int32(0), 0
         for cards in self.rounds:
-            here = range(begin, begin + cards)
-            size = sum(mine[i].astype(jnp.int32) for i in here)
-            for i in here:
+            of_round = range(begin, begin + cards)
+            size = sum(mine[i].astype(jnp.int32) for i in of_round)
+            for i in of_round:
                 lower = [mine[j] & (ranks[j] < ranks[i]) for j in range(begin + cards)]
                 place = ranks[i] - sum((x.astype(jnp.int32) for x in lower[:begin]), 0)
                 order = 1 + sum(x.astype(jnp.int32) for x in lower[begin:])
@@ -130,28 +159,30 @@ class Isomorphism:
             used, begin = used + size, begin + cards
         return sizes << _BITS | number
 
-    def _put(self, found, after, sizes, number, suit):
-        """Writes a suit's cards where its sets have these numbers; `after` says where to."""
-        rows, used = np.arange(len(found)), np.zeros((len(found), 13), bool)
+    def _write_suit(self, hands, column, sizes, number, suit):
+        """Writes the cards of one suit into `hands`, from the sizes and the number of its sets; the
+        inverse of `_packed_suit`. Advances `column`, where the next card of each round goes."""
+        rows, used = np.arange(len(hands)), np.zeros((len(hands), 13), bool)
         for turn in range(len(self.rounds)):
             size = sizes[:, turn]
             left = 13 - used.sum(axis=1)
             count = _CHOOSE[left, size].astype(np.int64)
             number, code = number // count, number % count
-            free = np.argsort(used, axis=1, kind="stable")  # the ranks that are left come first
+            free = np.argsort(used, axis=1, kind="stable")  # unused ranks come first
             for order in range(int(size.max(initial=0)), 0, -1):
-                there = order <= size
+                present = order <= size
                 place = (_CHOOSE[None, :, order] <= code[:, None]).sum(axis=1) - 1
-                code = np.where(there, code - _CHOOSE[place, order], code)
+                code = np.where(present, code - _CHOOSE[place, order], code)
                 rank = free[rows, place]
-                some = rows[there]
-                found[some, after[some, turn]] = 4 * rank[there] + suit
-                after[some, turn] += 1
-                used[some, rank[there]] = True
+                some = rows[present]
+                hands[some, column[some, turn]] = 4 * rank[present] + suit
+                column[some, turn] += 1
+                used[some, rank[present]] = True
 
 
 @functools.cache
 def _shapes(rounds: tuple[int, ...]) -> Shapes:
+    """All shapes of hands that are dealt in these rounds."""
     units = np.cumprod((1, *(cards + 1 for cards in rounds)))[:-1]
     one_suit = [
         sizes
@@ -164,9 +195,11 @@ def _shapes(rounds: tuple[int, ...]) -> Shapes:
     keys = [functools.reduce(lambda key, s: key << 7 | packed[s], four, 0) for four in fours]
     order = np.argsort(keys)
     sizes = np.array(fours)[order]
+    # how many sets of its sizes each suit may have
     sets = np.ones(sizes.shape[:2], np.int64)
     for turn in range(len(rounds)):
         sets *= _CHOOSE[13 - sizes[:, :, :turn].sum(axis=2), sizes[:, :, turn]].astype(np.int64)
+    # runs of suits with the same sizes: a multiset of numbers each
     alike, factor = np.ones_like(sets), np.ones_like(sets)
     same = (sizes[:, 1:] == sizes[:, :-1]).all(axis=2)
     for place in (2, 1, 0):
@@ -187,7 +220,7 @@ def _shapes(rounds: tuple[int, ...]) -> Shapes:
 
 
 def _splits(one_suit, left, suits):
-    """All ways to split what is left over so many suits, from the largest on."""
+    """All ways to split the cards `left` of each round over `suits` suits, the largest first."""
     if suits == 0:
         if not any(left):
             yield ()
@@ -199,18 +232,19 @@ def _splits(one_suit, left, suits):
 
 
 def _choose(n, k):
+    """Binomial coefficients of arrays."""
     return jnp.asarray(_CHOOSE)[n, k]
 
 
 def _sorted(suits):
-    """Four numbers from the largest on."""
+    """Four arrays, sorted elementwise from the largest to the smallest by a sorting network."""
     for i, j in ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)):
         suits[i], suits[j] = jnp.maximum(suits[i], suits[j]), jnp.minimum(suits[i], suits[j])
     return suits
 
 
 def _multisets(number, alike):
-    """How many multisets of `alike` numbers are all below `number`."""
+    """How many multisets of `alike` numbers, 1 to 4, have all numbers below `number`."""
     two = number * (number + 1) // 2
     three = two * (number + 2) // 3
     four = three * (number + 3) // 4
@@ -220,15 +254,16 @@ def _multisets(number, alike):
 
 
 def _comb(n, k):
-    """n over k, for k from 1 to 4, in int64."""
-    found = np.ones_like(n)
+    """Binomial coefficients of n over k, for k from 1 to 4, in int64."""
+    result = np.ones_like(n)
     for i in range(4):
-        found = np.where(i < k, found * (n - i) // (i + 1), found)
-    return found
+        result = np.where(i < k, result * (n - i) // (i + 1), result)
+    return result
 
 
 def _largest(within, alike):
-    """The largest number below which there are at most `within` multisets of `alike` numbers."""
+    """The largest number for which at most `within` multisets of `alike` numbers have all numbers
+    below it, by bisection."""
     low, high = np.zeros_like(within), np.where(alike == 1, within + 1, 4096)
     while (high - low > 1).any():
         middle = (low + high) // 2
