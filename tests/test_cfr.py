@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -282,7 +283,7 @@ def test_players_may_be_swapped():
 
 
 def assert_states_equal(actual, expected, atol=0.0):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), actual, expected)
+    chex.assert_trees_all_close(actual, expected, rtol=0, atol=atol)
 
 
 def test_iterations_may_be_run_in_parts():

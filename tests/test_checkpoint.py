@@ -2,6 +2,7 @@
 
 import shutil
 
+import chex
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
@@ -36,7 +37,7 @@ def saved(tmp_path, form):
 
 
 def assert_same(actual, expected):
-    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    chex.assert_trees_all_equal(actual, expected)
     assert jax.tree.map(lambda x: x.dtype, actual) == jax.tree.map(lambda x: x.dtype, expected)
 
 

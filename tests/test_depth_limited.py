@@ -3,6 +3,7 @@ closed forms and recursion over every history."""
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -161,7 +162,7 @@ def test_biased_strategies():
     tree, *_ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, player, 1, seed=player)[0] for player in range(2))
     four = continuations.bias_set(policy[1], jnp.stack([FOLD, CALL, RAISE]))
-    assert four.shape == (4, *policy[1].shape)
+    chex.assert_shape(four, (4, *policy[1].shape))
     subgame = build_subgame(tree, cut_at(TINY_LEDUC), choices=(1, 4))
     paths = leaf_values.paths_from_leaves(tree, subgame)
     values = leaf_values.values(paths, (policy[0][None], four))
@@ -205,7 +206,7 @@ def test_self_generated_strategies_recover_the_equilibrium_of_rps_plus():
     first = strategies[1][0, 0]  # the blueprint
     np.testing.assert_allclose(first, [0.4, 0.4, 0.2], atol=1e-6)
     assert set(map(tuple, strategies[1][1:, 0].tolist())) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
-    assert values.shape == (3, 1, 6)
+    chex.assert_shape(values, (3, 1, 6))
     fewer = generate("rps_plus", (1, 3))[2]
     np.testing.assert_array_equal(fewer[1], strategies[1][:3])
     assert subgame.leaf_choice[0].tolist() == [NOT_OF_GAME] * 3

@@ -16,7 +16,7 @@ from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name
 from jaxgames.registry import make
 from solvers import cfr, evaluation
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.street_boards import unblocked_hands
 from solvers.holdem.subgame_tree import build_holdem_tree
 from solvers.sequence_form import build_sequence_form, pack, sweeps, uniform, unpack
@@ -235,7 +235,7 @@ def turn():
     """A turn with two random ranges, and a rough solution of it."""
     ranges = np.random.default_rng(0).uniform(0.1, 1, (2, len(HANDS)))
     tree = built(BOARD, tuple(ranges), 2)
-    return Solution(tree, solve(tree.sequence_form, tree.root_reach, 20))
+    return HoldemSolution(tree, solve(tree.sequence_form, tree.root_reach, 20))
 
 
 class Rivers:

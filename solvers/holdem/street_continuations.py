@@ -1,10 +1,8 @@
 """Strategies for the rest of the hand among which players choose at the leaves of a depth-limited
 street, and the leaf values that they give (Brown, Sandholm, Amos 2018, section 4).
 
-    values = self_generated_values(cut, below, blueprint, solver=solver, num_iterations=1000)
-    values = pairwise_leaf_values(cut, below, (biased_policies(tree, blueprint, player=0), ...))
-
-`solvers.subgames.continuations` is the same for explicit trees.
+`self_generated_values` lets strategies generate themselves; `pairwise_leaf_values` takes any, such
+as those of `biased_policies`. `solvers.subgames.continuations` is the same for explicit trees.
 """
 
 from __future__ import annotations
@@ -181,6 +179,9 @@ def biased_policies(
       policy: of the whole tree.
       player: 0 or 1.
       factor: by which the probabilities of the preferred actions are multiplied.
+
+    Returns:
+      The four policies, by action.
     """
     preferred = np.zeros((3, *policy[player].shape), bool)
     layout, hands = tree.layouts[player], len(tree.hands[player])
