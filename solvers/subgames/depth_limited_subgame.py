@@ -101,7 +101,9 @@ def build_subgame(
     return _compiled(table, tree, starts, choices, dtype)
 
 
-def with_leaf_values(subgame: Subgame, leaf_values: Float[Array, "L c0 c1"]) -> SequenceForm:
+def with_leaf_values(
+    subgame: Subgame, leaf_values: Float[Array | np.ndarray, "L c0 c1"]
+) -> SequenceForm:
     """The subgame's sequence form with these values at its leaves; pure, batched by `jax.vmap`.
 
     Args:
@@ -114,7 +116,7 @@ def with_leaf_values(subgame: Subgame, leaf_values: Float[Array, "L c0 c1"]) -> 
     shape = (len(subgame.leaf_history), *subgame.choices)
     if leaf_values.shape != shape:
         raise ValueError(f"leaf_values have shape {leaf_values.shape}, must be {shape}")
-    values = leaf_values.reshape(-1)
+    values = jnp.asarray(leaf_values).reshape(-1)
     index = subgame.leaf_value_index
     at_leaves = jnp.append(values, jnp.zeros(1, values.dtype))[index]  # -1: the last
     payoff = jnp.where(index < 0, subgame.payoff, at_leaves.astype(subgame.payoff.dtype))

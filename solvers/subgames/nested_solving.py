@@ -54,7 +54,7 @@ def ranges(to_root: tuple[Paths, Paths], policy: Policy) -> RootReach:
 def opt_out_values_at_leaves(
     subgame: Subgame,
     to_leaves: Paths,
-    leaf_values: Float[Array, "L c0 c1"],
+    leaf_values: Float[Array | np.ndarray, "L c0 c1"],
     solution: SubgamePolicy,
     policy: Policy,
     *,
@@ -93,7 +93,7 @@ def opt_out_values_at_leaves(
 
 def opt_out_values_inside(
     subgame: Subgame,
-    leaf_values: Float[Array, "L c0 c1"],
+    leaf_values: Float[Array | np.ndarray, "L c0 c1"],
     solution: SubgamePolicy,
     reach: RootReach,
     *,
@@ -123,7 +123,7 @@ def opt_out_values_inside(
 
 def resolve(
     subgame: Subgame,
-    leaf_values: Float[Array, "L c0 c1"],
+    leaf_values: Float[Array | np.ndarray, "L c0 c1"],
     reach: RootReach,
     opt_out: Float[Array, " R"] | None,
     *,
