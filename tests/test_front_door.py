@@ -240,7 +240,7 @@ def test_agents_are_measured_and_printed(agent):
     assert 0 < agent.exploitability() < 1
     assert "Student of Games agent of kuhn_poker(players=2)" in str(agent)
     assert "trained for 3 steps" in str(agent)
-    assert agent.play(deals=4).shape == (4, 2)
+    chex.assert_shape(agent.play(deals=4), (4, 2))
 
 
 def test_agents_act(agent):

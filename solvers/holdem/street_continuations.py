@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import safe_divide
 from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.holdem.depth_limited_street import DepthLimitedStreet
@@ -149,7 +150,7 @@ def weakened_leaf_values(
         own = values[:, :, 0] if player == 0 else -values[:, 0].swapaxes(2, 3)  # [L, n, C, C']
         value = jnp.einsum("lkcd,ld->lkc", own, of_class, precision="highest")
         mass = jnp.einsum("cd,ld->lc", pairs, of_class, precision="highest")[:, None]
-        excess = jnp.maximum(value - value[:, :1], 0) / jnp.where(mass > 0, mass, 1)
+        excess = safe_divide(jnp.maximum(value - value[:, :1], 0), mass)
         less = jnp.where(mass > 0, excess, 0)[..., None] * pairs[None, None]
         less = less[:, :, None] if player == 0 else less.swapaxes(2, 3)[:, None]
         values = values - sign * less
