@@ -219,7 +219,7 @@ def built(board, ranges, streets):
         build_betting_tree(pot=4, stack=12, streets=streets, sizes=SIZES),
         deals=(1,) * (streets - 1),
         deck=DECK,
-        form="products",
+        showdowns="products",
         isomorphism=False,
     )
 
@@ -351,7 +351,7 @@ def test_boards_of_one_shape_are_solved_side_by_side():
     spot = rivers()
     together = jax.vmap(lambda *problem: solve(*problem, 30))(spot.public, spot.reach)
     for river in (0, 5):
-        tree = spot.trees[river].public
+        tree = spot.trees[river].sequence_form
         alone = solve(tree, tuple(r[river] for r in spot.reach), 30)
         for batch, single in zip(together, alone, strict=True):
             np.testing.assert_allclose(batch[river], single, atol=1e-4)
