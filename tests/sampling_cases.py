@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,7 +65,7 @@ def assert_side_by_side_is_one_by_one(run):
     together = jax.vmap(run)(keys)
     for number, key in enumerate(keys):
         here = jax.tree.map(lambda x, number=number: x[number], together)
-        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), here, run(key))
+        chex.assert_trees_all_close(here, run(key), rtol=1e-5)
 
 
 def exact_regrets(public, tree, table):

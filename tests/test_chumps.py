@@ -13,7 +13,7 @@ from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
-from solvers.holdem.whole_game_tree import whole_game_tree
+from solvers.holdem.whole_games import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
 BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -111,7 +112,7 @@ def test_a_run_in_pieces_is_a_run():
     start = outcome_sampling.init(tree, settings)
     whole = run(start, num_episodes=30)
     parts = run(run(start, num_episodes=11), num_episodes=19)
-    jax.tree.map(np.testing.assert_array_equal, whole, parts)
+    chex.assert_trees_all_equal(whole, parts)
 
 
 @pytest.mark.parametrize(

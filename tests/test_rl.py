@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -231,7 +232,7 @@ def test_games_too_large_to_list(algorithm):
         }[algorithm]
         start = module.init(here, key, settings=settings)
         learner = module.run(here, start, key, settings=settings, num_rounds=4)
-        assert jax.tree.all(jax.tree.map(lambda x: np.isfinite(x).all(), learner.params))
+        chex.assert_tree_all_finite(learner.params)
         policy = module.policy_at(here, learner, node, settings=settings)
         ask = {"a2c": a2c.current_policy, "dqn": dqn.greedy_policy}[algorithm]
         table = functools.partial(ask, here, learner, settings=settings)

@@ -5,13 +5,12 @@ street; "allin"; "2e" is the fraction of the pot that, bet on two streets, is al
 "any" stands for all sizes that are legal.
 
     >>> from jaxgames.holdem.bet_sizes import BetSizes, sizes_by_street
-    >>> sizes = BetSizes.parse(bets="50%, 100%, allin", raises="3x")
-    >>> len(sizes.bets), len(sizes.raises)
-    (3, 1)
-    >>> change = "river ip bets 75%,allin"
-    >>> turn, river = sizes_by_street("50%", "3x", [change], streets=("turn", "river"))
-    >>> [len(seat.bets) for seat in river]  # out of position, in position
-    [1, 2]
+    >>> print(*BetSizes.parse(bets="50%, 100%, allin", raises="3x").bets)
+    50% 100% allin
+    >>> streets = "turn", "river"
+    >>> turn, river = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=streets)
+    >>> print(*river[1].bets)  # in position
+    75% allin
 """
 
 from __future__ import annotations

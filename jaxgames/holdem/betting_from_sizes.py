@@ -1,11 +1,8 @@
 """Betting trees from bet sizes, and changes to such trees.
 
-    >>> from jaxgames.holdem.bet_sizes import BetSizes
-    >>> from jaxgames.holdem.betting_from_sizes import build_betting_tree, with_bet
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, with_bet
     >>> sizes = BetSizes.parse(bets="50%, 100%, allin", raises="3x")
     >>> tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
-    >>> tree.actions[0]
-    ('check', 'bet 100', 'bet 200', 'allin')
     >>> with_bet(tree, 0, 150).actions[0]
     ('check', 'bet 100', 'bet 150', 'bet 200', 'allin')
 

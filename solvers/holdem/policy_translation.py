@@ -1,16 +1,5 @@
 """Action translation of whole policies between hold'em trees.
 
-    >>> from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
-    >>> from solvers.holdem import holdem_tree
-    >>> from solvers.holdem.policy_translation import translated_tree_policy
-    >>> from solvers.sequence_form import uniform, unpack
-    >>> board, ranges = parse_cards("Td9d6hQc2s"), (parse_range("QQ"), parse_range("AQ"))
-    >>> sizes = [BetSizes.parse(bets, "") for bets in ("50%, 100%", "75%")]
-    >>> bettings = [build_betting_tree(pot=200, stack=900, streets=1, sizes=s) for s in sizes]
-    >>> known, tree = (holdem_tree(board, ranges, betting) for betting in bettings)
-    >>> known_policy = unpack(known.sequence_form, uniform(known.sequence_form))
-    >>> policy = translated_tree_policy(tree, known, known_policy, {0: 1.0})  # from root to root
-
 Nodes of a betting tree are translated to nodes of a known one (see
 `jaxgames.holdem.action_translation`). If the root may be translated to several nodes, each player
 draws one of them before play, unseen by the opponent. `solvers.translated_strategy` translates
@@ -53,6 +42,9 @@ def translated_tree_policy(
       policy: of the known tree.
       starts: nodes of the known betting tree that the root of `tree` is translated to, with their
         probabilities.
+
+    Returns:
+      Both players' policies `[D_p, A]` of `tree`.
 
     Raises:
       ValueError: the trees have other hands or boards, or the probabilities do not sum to 1.

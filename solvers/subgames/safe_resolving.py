@@ -44,7 +44,7 @@ import flax.struct
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, safe_divide
 from jaxgames.core import record
 from solvers import evaluation
 from solvers.sequence_form import (
@@ -282,7 +282,7 @@ def gifts(
     legal = unpack(form, uniform(form))[player] > 0
     best = jnp.max(jnp.where(legal, actions[player], -jnp.inf), axis=1, keepdims=True)
     weight = weights[player][:, None]
-    given = jnp.where(weight > 0, (best - actions[player]) / jnp.where(weight > 0, weight, 1), 0)
+    given = jnp.where(weight > 0, safe_divide(best - actions[player], weight), 0)
     rows = [
         jnp.zeros((each.num_decisions, form.num_actions), form.dtype) for each in form.treeplexes
     ]

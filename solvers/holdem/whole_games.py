@@ -1,16 +1,12 @@
 """Whole games of poker for two as hold'em trees, with any deck and betting.
 
-    >>> from jaxgames import make
-    >>> from solvers import evaluation
-    >>> from solvers.holdem.whole_game_tree import whole_game_tree
-    >>> from solvers.sequence_form import uniform, unpack
-    >>> cards, bets = "hole=1,board=0/1,ranks=3,suits=2", "raise_sizes=2/4,max_raises=2/2"
-    >>> tree = whole_game_tree(make(f"poker(first=0/0,{cards},{bets})"))
-    >>> form = tree.sequence_form
-    >>> policy = unpack(form, uniform(form))
-    >>> values = evaluation.expected_value(form, policy) / tree.total_weight
-    >>> values.shape
-    (2,)
+    >>> import jaxgames
+    >>> from solvers.holdem import whole_game_tree
+    >>> cards = "hole=1,ranks=3,suits=2,board=0/1"
+    >>> bets = "blinds=1/1,first=0/0,raise_sizes=2/4,max_raises=2/2"
+    >>> tree = whole_game_tree(jaxgames.make(f"poker({cards},{bets})"))  # as Leduc poker
+    >>> tree.total_weight  # 6 times 5 pairs of cards
+    30.0
 
 Every hand has the weight 1 instead of its probability, so payoffs are divided by
 `tree.total_weight`, the number of pairs of hands, to be in chips.
@@ -51,6 +47,9 @@ def whole_game_tree(
       showdowns: "ranks" or "products", as in `holdem_tree`.
       isomorphism: whether boards that are the same under a symmetry of suits are merged.
       max_nodes: the largest number of betting nodes that is allowed.
+
+    Returns:
+      The tree; both ranges have the weight 1 for every hand.
 
     Raises:
       ValueError: players hold more than two cards, cards are dealt to the board before the first

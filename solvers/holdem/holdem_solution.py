@@ -1,20 +1,8 @@
 """A solved hold'em subgame: the policy and the value of every hand, at any node.
 
-    >>> from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
-    >>> from solvers import cfr
-    >>> from solvers.holdem import Solution, holdem_tree
-    >>> sizes = BetSizes.parse(bets="50%", raises="")
-    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
-    >>> board = parse_cards("Td9d6hQc2s")
-    >>> ranges = parse_range("66+, A8s+"), parse_range("QQ+, AQ")
-    >>> tree = holdem_tree(board, ranges, betting)
-    >>> state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
-    >>> solver = cfr.dcfr(gamma=3.0)
-    >>> state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=20)
-    >>> solution = Solution(tree, cfr.average_policy(tree.sequence_form, state))
-    >>> node = solution.play("check", "bet 100")
-    >>> node.actions
-    ('fold', 'call')
+A `HoldemSolution` has the players' expected chips and the exploitability. Its `root` and
+`HoldemSolution.play` give nodes, which have frequencies, strategies, ranges, values and equities.
+`docs/holdem.md` has a program.
 
 Nodes are decisions on boards as they are dealt. Where boards were merged by a symmetry of suits, a
 node looks up its hands with their suits permuted, so callers need not know.
@@ -53,7 +41,7 @@ _END_NAMES = {FOLD: "the hand was folded", SHOWDOWN: "the hands are shown"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Solution:
+class HoldemSolution:
     """Both players' policies `[D_p, A]` of a tree."""
 
     tree: HoldemTree
@@ -100,7 +88,7 @@ class Solution:
         save_solution(path, self.tree, self.policy)
 
     @classmethod
-    def load(cls, path: pathlib.Path | str) -> Solution:
+    def load(cls, path: pathlib.Path | str) -> HoldemSolution:
         """Reads what `save` wrote.
 
         Raises:
@@ -114,7 +102,7 @@ class Solution:
 class SolutionNode:
     """A decision on a board. Its n hands are those of `HoldemTree.hands`."""
 
-    solution: Solution
+    solution: HoldemSolution
     number: int  # in the betting tree
     kept: int  # the board of the tree that stands for this board
     board: tuple[int, ...]
