@@ -11,6 +11,7 @@ import json
 import pathlib
 import re
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -39,6 +40,18 @@ def on_files(files, config):
 def on_page_markdown(markdown, **_):
     """Turns links out of `docs/` into links to the copies that `on_files` added."""
     return re.sub(r"\]\(\.\./((?:\.\./)*experiments/results/)", r"](\1", markdown)
+
+
+def on_post_page(output, page, **_):
+    """Refuses a page that would load anything from another server.
+
+    Raises:
+      PluginError: a script, style sheet, font or image has an address on the web.
+    """
+    address = r"""(?:src|href)=["']?(?:https?:)?//"""
+    loaded = re.search(rf"<(?:script|img|link)\b[^>]*{address}[^>]*>", output)
+    if loaded:
+        raise PluginError(f"{page.file.src_uri} loads from another server: {loaded.group(0)}")
 
 
 def notebook_page(notebook):

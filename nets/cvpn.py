@@ -211,7 +211,7 @@ def counterfactual(
     weighted = values * mass
     if zero_sum:
         excess, total = jnp.sum(reach * weighted), jnp.sum(reach[0] * mass[0])
-        weighted = weighted - mass * excess / jnp.where(total > 0, 2 * total, 1)
+        weighted = weighted - safe_divide(mass * excess, 2 * total)
     return weighted
 
 

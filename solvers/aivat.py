@@ -12,9 +12,14 @@ have mean 0 in any case. The better the values, the smaller the variance.
 Estimates are computed for all terminal histories of an enumerated game. The estimate of a played
 game is then looked up, and means and variances of estimates are sums.
 
-    values = history_values(tree, policies)  # for example, of self-play
-    estimate = estimates(tree, values, (policies[0], None))  # player 0's policy is known
-    estimate[history, 0]  # of a game that ended in this history, for player 0
+    >>> import jaxgames
+    >>> from solvers import aivat, solve
+    >>> tree = jaxgames.enumerate_game(jaxgames.make("kuhn_poker"))
+    >>> policies = solve(tree, num_iterations=100).policy
+    >>> values = aivat.history_values(tree, policies)  # for example, of self-play
+    >>> estimates = aivat.estimates(tree, values, (policies[0], None))  # player 0's policy is known
+    >>> estimates.shape  # by the history in which a game ended, and player
+    (58, 2)
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Counterfactual regret minimisation on a sequence form: CFR, CFR+, linear CFR, DCFR, PCFR+.
 
-    form, solver = build_sequence_form(make("leduc_poker")), cfr_plus()
-    state = run(form, init(form), solver=solver, num_iterations=1000)
-    policy = average_policy(form, state)
+    >>> import jaxgames
+    >>> from solvers import build_sequence_form, cfr
+    >>> form = build_sequence_form(jaxgames.make("kuhn_poker"))
+    >>> state = cfr.run(form, cfr.init(form), solver=cfr.cfr_plus(), num_iterations=100)
+    >>> [rows.shape for rows in cfr.average_policy(form, state)]
+    [(6, 2), (6, 2)]
 
 One iteration updates every player once. `run` is one compiled loop in which the sequence form is an
 argument, so sequence forms of one shape share a compilation and whole solves batch under

@@ -1,8 +1,11 @@
 """Fictitious play in extensive-form games (Heinrich, Lanctot and Silver 2015), full width.
 
-    form = build_sequence_form(make("leduc_poker"))
-    state = run(form, init(form), num_iterations=1000)
-    policy = average_policy(form, state)
+    >>> import jaxgames
+    >>> from solvers import build_sequence_form, fictitious_play
+    >>> form = build_sequence_form(jaxgames.make("kuhn_poker"))
+    >>> state = fictitious_play.run(form, fictitious_play.init(form), num_iterations=100)
+    >>> [rows.shape for rows in fictitious_play.average_policy(form, state)]
+    [(6, 2), (6, 2)]
 
 In every iteration all players compute exact best responses to the others' averages, and the
 responses join the averages. The average is of own reach, so it plays like a player who draws one of

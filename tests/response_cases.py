@@ -51,7 +51,7 @@ def beliefs_by_hand(name, policies):
     children = {}
     for history in range(1, tree.num_histories):
         children[int(tree.parent[history]), int(tree.parent_action[history])] = history
-    found = {}
+    weights = {}
 
     def walk(state, history, moves, reach, chance):
         actor = int(state.actor)
@@ -65,7 +65,7 @@ def beliefs_by_hand(name, policies):
             return
         key = actor, tuple(np.asarray(keys[actor](state)).tolist())
         row_of[key] = int(tree.information_state[history, actor])
-        found.setdefault(key, {})[moves] = history, chance * reach[1 - actor]
+        weights.setdefault(key, {})[moves] = history, chance * reach[1 - actor]
         for action in np.flatnonzero(np.asarray(state.legal)):
             share = float(policies[actor][row_of[key], action])
             own = [r * share if p == actor else r for p, r in enumerate(reach)]
@@ -74,7 +74,7 @@ def beliefs_by_hand(name, policies):
 
     walk(game.init(), 0, (), [1.0, 1.0], 1.0)
     beliefs = {}
-    for key, histories in found.items():
+    for key, histories in weights.items():
         total = sum(weight for _, weight in histories.values())
         here = {h: weight / total if total else None for h, weight in histories.values()}
         beliefs[key[0], row_of[key]] = here

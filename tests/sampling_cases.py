@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,17 +40,17 @@ def random_table(tree, seed):
 def assert_unbiased(sampled, exact, key, *, count):
     """`sampled(key)` `[N + 1, A]`, drawn so many times, is on average `exact` `[N, A]`."""
 
-    def one(key):
-        found = sampled(key)
-        return found, found**2
+    def moments(key):
+        sample = sampled(key)
+        return sample, sample**2
 
     @jax.jit
     def sums(key):
         def add(total, key):
-            found = jax.vmap(one)(jax.random.split(key, 1000))
-            return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, found), None
+            batch = jax.vmap(moments)(jax.random.split(key, 1000))
+            return jax.tree.map(lambda x, y: x + y.sum(axis=0), total, batch), None
 
-        zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(one, key))
+        zero = jax.tree.map(jnp.zeros_like, jax.eval_shape(moments, key))
         return jax.lax.scan(add, zero, jax.random.split(key, count // 1000))[0]
 
     mean, square = (np.asarray(x, np.float64)[:-1] / count for x in sums(key))
@@ -64,7 +65,7 @@ def assert_side_by_side_is_one_by_one(run):
     together = jax.vmap(run)(keys)
     for number, key in enumerate(keys):
         here = jax.tree.map(lambda x, number=number: x[number], together)
-        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), here, run(key))
+        chex.assert_trees_all_close(here, run(key), rtol=1e-5)
 
 
 def exact_regrets(public, tree, table):

@@ -57,9 +57,9 @@ def game_tree(name: str) -> GameTree:
 
 
 @functools.cache
-def public_tree(name: str, *, root: int = 0, dtype: str = "float64") -> SequenceForm:
-    """The public tree of a registered game, built once for all tests."""
-    # not traced, though a test's jitted function be the first to ask for it
+def form_of(name: str, *, root: int = 0, dtype: str = "float64") -> SequenceForm:
+    """The sequence form of a registered game, built once for all tests."""
+    # not traced, even if a jitted function of a test is the first that asks for it
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return build_sequence_form(game_tree(name), root=root, dtype=dtype)
 
@@ -124,11 +124,11 @@ def with_other_returns(tree: GameTree, seed: int) -> GameTree:
 
 
 @jax.jit
-def gains(tree: SequenceForm, policies: Policies) -> tuple[jax.Array, jax.Array, jax.Array]:
+def gains(form: SequenceForm, policies: Policies) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Values, best-response values and NashConv, in one compilation that all tests share."""
-    value = evaluation.expected_value(tree, policies)
-    best = evaluation.best_response_value(tree, policies)
-    return value, best, evaluation.nash_conv(tree, policies)
+    value = evaluation.expected_value(form, policies)
+    best = evaluation.best_response_value(form, policies)
+    return value, best, evaluation.nash_conv(form, policies)
 
 
 def assert_policies_close(ours, theirs, *, atol: float) -> None:

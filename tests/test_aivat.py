@@ -1,4 +1,4 @@
-"""AIVAT: exactly unbiased, whatever the values; published deviations in Leduc."""
+"""AIVAT: exactly unbiased for any values, and the published standard deviations in Leduc."""
 
 import functools
 
@@ -24,7 +24,7 @@ def explicit(name):
 
 
 def random_policies(tree, seed):
-    """Of all players; some actions are never taken."""
+    """Random policies of all players; some actions are never taken."""
     generator = np.random.default_rng(seed)
     policies = []
     for player in range(tree.num_players):

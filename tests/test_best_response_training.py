@@ -74,10 +74,10 @@ def test_what_is_learned_is_a_best_response(acts_by):
     for player, response in enumerate(responses):
         state, _ = trained(player, 60, acts_by=acts_by)
         params = environment, state.learner.params
-        found = response_matches.response_policy(
+        policy = response_matches.response_policy(
             response, params, jax.random.key(0), compiled(KUHN)[0], settings=settings, batch=8
         )
-        won.append(value(KUHN, policies, player, found))
+        won.append(value(KUHN, policies, player, policy))
     np.testing.assert_allclose(won, best_values(KUHN, policies), rtol=0.01)
 
 
@@ -85,15 +85,15 @@ def test_what_is_learned_from():
     environment, _, _, settings, _, _ = case()
     state, metrics = trained(1, 8)
     count = int(state.replay.size)
-    found = jax.tree.map(lambda x: np.asarray(x)[:count], state.replay.examples)
+    examples = jax.tree.map(lambda x: np.asarray(x)[:count], state.replay.examples)
     assert int(metrics["games"]) > 0
     assert count > 100
-    assert set((found.value * settings.search.scale).round(5)) <= {-2.0, -1.0, 1.0, 2.0}
-    np.testing.assert_allclose(found.policy.sum(axis=1), 1, rtol=1e-5)
-    assert (found.policy[~found.legal] == 0).all()
-    np.testing.assert_allclose(found.policy * 16, np.round(found.policy * 16), atol=1e-4)
+    assert set((examples.value * settings.search.scale).round(5)) <= {-2.0, -1.0, 1.0, 2.0}
+    np.testing.assert_allclose(examples.policy.sum(axis=1), 1, rtol=1e-5)
+    assert (examples.policy[~examples.legal] == 0).all()
+    np.testing.assert_allclose(examples.policy * 16, np.round(examples.policy * 16), atol=1e-4)
     own = np.asarray(environment.features)[6:12]  # of player 1, who responds
-    assert all((own == row).all(axis=1).any() for row in found.features)
+    assert all((own == row).all(axis=1).any() for row in examples.features)
 
 
 def test_the_loss_by_hand():
@@ -127,12 +127,12 @@ def test_bad_settings():
 
 
 def numbers():
-    """Of two steps on all devices there are, for the test below."""
+    """Metrics of two steps on all devices, for the test below."""
     state, _ = trained(0, 2, mesh=data_sharding.data_mesh())
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
 
 
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
-    found = other_devices.numbers("test_best_response", tmp_path, devices=2)
-    np.testing.assert_allclose(found, numbers(), rtol=1e-3, atol=1e-5)
+    on_two = other_devices.numbers("test_best_response", tmp_path, devices=2)
+    np.testing.assert_allclose(on_two, numbers(), rtol=1e-3, atol=1e-5)

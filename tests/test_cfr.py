@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +10,11 @@ import pyspiel
 import pytest
 from solver_cases import (
     assert_policies_close,
+    form_of,
     from_openspiel,
     gains,
     game_tree,
     openspiel,
-    public_tree,
     swapped,
     with_other_returns,
 )
@@ -32,17 +33,17 @@ def _x64():
         yield
 
 
-def averages(tree, solver, counts):
+def averages(form, solver, counts):
     """The average policies after each of the (increasing) numbers of iterations."""
-    state, done = cfr.init(tree), 0
+    state, done = cfr.init(form), 0
     for count in counts:
-        state = cfr.run(tree, state, solver=solver, num_iterations=count - done)
+        state = cfr.run(form, state, solver=solver, num_iterations=count - done)
         done = count
-        yield cfr.average_policy(tree, state)
+        yield cfr.average_policy(form, state)
 
 
-def solve(tree, solver, num_iterations, **start):
-    return cfr.run(tree, cfr.init(tree, **start), solver=solver, num_iterations=num_iterations)
+def solve(form, solver, num_iterations, **start):
+    return cfr.run(form, cfr.init(form, **start), solver=solver, num_iterations=num_iterations)
 
 
 # Against other code
@@ -63,7 +64,7 @@ def solve(tree, solver, num_iterations, **start):
 def test_average_policies_are_those_of_openspiel(name, solver):
     make = {"cfr": pyspiel.CFRSolver, "cfr_plus": pyspiel.CFRPlusSolver}[solver]
     theirs = make(openspiel(name)[0])
-    for average in averages(public_tree(name), cfr.make_solver(solver), range(1, 11)):
+    for average in averages(form_of(name), cfr.make_solver(solver), range(1, 11)):
         theirs.evaluate_and_update_policy()
         table = theirs.tabular_average_policy().policy_table()
         assert_policies_close(average, from_openspiel(name, table), atol=1e-10)
@@ -76,19 +77,19 @@ def test_average_policies_are_those_of_openspiel(name, solver):
 def test_policies_are_those_of_plain_code(solver, alternating):
     name, ours = "random(seed=35)", cfr.SOLVERS[solver](alternating=alternating, delay=2)
     for count in (1, 2, 3, 9):
-        state = solve(public_tree(name), ours, count)
+        state = solve(form_of(name), ours, count)
         current, average = reference_solve(
             game_tree(name), solver, count, alternating=alternating, delay=2
         )
-        assert_policies_close(cfr.current_policy(public_tree(name), state), current, atol=1e-10)
-        assert_policies_close(cfr.average_policy(public_tree(name), state), average, atol=1e-10)
+        assert_policies_close(cfr.current_policy(form_of(name), state), current, atol=1e-10)
+        assert_policies_close(cfr.average_policy(form_of(name), state), average, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["random(seed=6,players=3)", "random(seed=10,players=1)"])
 def test_three_players_and_one_are_those_of_plain_code(name):
-    state = solve(public_tree(name), cfr.dcfr(), 7)
+    state = solve(form_of(name), cfr.dcfr(), 7)
     _, average = reference_solve(game_tree(name), "dcfr", 7)
-    assert_policies_close(cfr.average_policy(public_tree(name), state), average, atol=1e-10)
+    assert_policies_close(cfr.average_policy(form_of(name), state), average, atol=1e-10)
 
 
 # Exploitability after so many iterations, from OpenSpiel. Rounding errors grow a millionfold per
@@ -107,27 +108,27 @@ EXPLOITABILITY = {
 def test_exploitability_by_iteration(name, solver):
     expected = EXPLOITABILITY[name, solver]
     for average, number in zip(
-        averages(public_tree(name), cfr.make_solver(solver), expected),
+        averages(form_of(name), cfr.make_solver(solver), expected),
         expected.values(),
         strict=True,
     ):
-        *_, nash_conv = gains(public_tree(name), average)
+        *_, nash_conv = gains(form_of(name), average)
         np.testing.assert_allclose(nash_conv / 2, number, atol=6e-7)
 
 
 def test_leduc_after_many_iterations():
     """In exact arithmetic (decimals of 200 digits) exploitability is .004950 after 200 iterations
     and .000263 after 1000; OpenSpiel has .004963 and .000257."""
-    policies = averages(public_tree("leduc_poker"), cfr.cfr_plus(), (200, 1000))
+    policies = averages(form_of("leduc_poker"), cfr.cfr_plus(), (200, 1000))
     for average, expected in zip(policies, (0.004950, 0.000263), strict=True):
-        *_, nash_conv = gains(public_tree("leduc_poker"), average)
+        *_, nash_conv = gains(form_of("leduc_poker"), average)
         np.testing.assert_allclose(nash_conv / 2, expected, rtol=0.1)
 
 
 def test_kuhn_converges_to_its_equilibria():
     """Kuhn (1950): everything follows from the chance alpha that player 0 bets the jack."""
-    tree = public_tree("kuhn_poker")
-    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 10_000))
+    form = form_of("kuhn_poker")
+    average = cfr.average_policy(form, solve(form, cfr.cfr_plus(), 10_000))
     bet = {
         text: float(policy[row, 1])
         for names, policy in zip(openspiel("kuhn_poker")[1], average, strict=True)
@@ -139,7 +140,7 @@ def test_kuhn_converges_to_its_equilibria():
     expected |= {"0p": 1 / 3, "1p": 0, "2p": 1, "0b": 0, "1b": 1 / 3, "2b": 1}
     for text, chance in expected.items():
         np.testing.assert_allclose(bet[text], chance, atol=2e-3, err_msg=text)
-    value, *_ = gains(tree, average)
+    value, *_ = gains(form, average)
     np.testing.assert_allclose(value, [-1 / 18, 1 / 18], atol=1e-5)
 
 
@@ -151,8 +152,8 @@ def test_kuhn_converges_to_its_equilibria():
     ],
 )
 def test_known_equilibria(name, policies):
-    tree = public_tree(name)
-    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 20_000))
+    form = form_of(name)
+    average = cfr.average_policy(form, solve(form, cfr.cfr_plus(), 20_000))
     for rows, expected in zip(average, policies, strict=True):
         if expected is not None:
             np.testing.assert_allclose(rows, expected, atol=2e-3)
@@ -165,8 +166,8 @@ def test_known_equilibria(name, policies):
 @pytest.mark.parametrize("name", ["kuhn_poker", "untimed"])
 def test_convergence_is_at_least_of_order_one_half(name, solver):
     counts = 2 ** np.arange(3, 12)
-    policies = averages(public_tree(name), cfr.make_solver(solver), counts.tolist())
-    nash_conv = [float(gains(public_tree(name), average)[2]) for average in policies]
+    policies = averages(form_of(name), cfr.make_solver(solver), counts.tolist())
+    nash_conv = [float(gains(form_of(name), average)[2]) for average in policies]
     slope = np.polyfit(np.log(counts), np.log(nash_conv), 1)[0]
     assert slope < -0.5
     # CFR's bound: the range of payoffs, times decisions, times sqrt(A / T), for both players
@@ -178,7 +179,7 @@ def test_convergence_is_at_least_of_order_one_half(name, solver):
 
 @dataclasses.dataclass(frozen=True)
 class InTurn(RegretMinimizer):
-    """Plays action t - 1 in iteration t, whatever happens."""
+    """A minimiser that plays action t - 1 in iteration t, whatever the regrets."""
 
     def update(self, state, instant, uniform, step):
         actions = jnp.arange(uniform.shape[0], dtype=step.dtype)
@@ -187,7 +188,7 @@ class InTurn(RegretMinimizer):
 
 
 class EightByEight(MatrixGame):
-    """Both players choose one of 8 actions, for nothing."""
+    """A game in which both players choose one of 8 actions and all payoffs are 0."""
 
     name = "eight_by_eight"
     payoffs = ((0.0,) * 8,) * 8
@@ -223,32 +224,32 @@ def test_averaging_weights(indifferent, power, delay, alternating):
 
 
 def test_two_iterations_by_hand():
-    """Matching pennies for 2 at heads. Alternating, player 1 answers player 0's new policy;
-    simultaneously, the old one."""
+    """Matching pennies with stakes of 2 at heads. With alternating updates, player 1 answers player
+    0's new policy; with simultaneous ones, the old policy."""
     returns = np.array([[2, -2], [-1, 1], [-1, 1], [1, -1.0]])
-    tree = with_returns(public_tree("matrix_mp"), jnp.asarray(returns))
+    form = with_returns(form_of("matrix_mp"), jnp.asarray(returns))
     expected = {
         True: ([[0.25, -0.25], [0.25, 1.75]], [[-1.5, 1.5], [-0.125, 1.5]]),
         False: ([[0.25, -0.25], [0.25, 1.75]], [[-0.25, 0.25], [-3.25, 0.25]]),
     }
     for alternating, regrets in expected.items():
-        state = cfr.init(tree)
+        state = cfr.init(form)
         for t in range(2):
             solver = cfr.cfr(alternating=alternating)
-            state = cfr.run(tree, state, solver=solver, num_iterations=1)
+            state = cfr.run(form, state, solver=solver, num_iterations=1)
             for player in range(2):
                 ((memory,),) = (state.minimizers[player],)
                 np.testing.assert_allclose(memory.regret[:, 0], regrets[player][t])
         # both play heads in the second iteration if they can: averages of uniform and pure
-        average = cfr.average_policy(tree, state)
+        average = cfr.average_policy(form, state)
         np.testing.assert_allclose(average[0], [[0.75, 0.25]])
         np.testing.assert_allclose(average[1], [[0.25, 0.75]])
 
 
 def test_suits_do_not_matter():
     """Swapping the two cards of every rank maps the policies of Leduc to themselves."""
-    explicit, tree = game_tree("leduc_poker"), public_tree("leduc_poker")
-    average = cfr.average_policy(tree, solve(tree, cfr.cfr_plus(), 20))
+    explicit, form = game_tree("leduc_poker"), form_of("leduc_poker")
+    average = cfr.average_policy(form, solve(form, cfr.cfr_plus(), 20))
     row_of, paths = {}, []
     for row in range(explicit.num_histories):
         above = () if row == 0 else (*paths[explicit.parent[row]], explicit.parent_action[row])
@@ -270,11 +271,11 @@ def test_suits_do_not_matter():
 
 
 def test_players_may_be_swapped():
-    """Updated simultaneously, players are alike."""
+    """With simultaneous updates the order of the players does not matter."""
     name, solver = "untimed", cfr.cfr_plus(alternating=False)
-    tree = build_sequence_form(swapped(game_tree(name)), dtype="float64")
-    policies = cfr.average_policy(tree, solve(tree, solver, 9))
-    expected = cfr.average_policy(public_tree(name), solve(public_tree(name), solver, 9))
+    form = build_sequence_form(swapped(game_tree(name)), dtype="float64")
+    policies = cfr.average_policy(form, solve(form, solver, 9))
+    expected = cfr.average_policy(form_of(name), solve(form_of(name), solver, 9))
     assert_policies_close(policies[::-1], expected, atol=1e-10)
 
 
@@ -282,37 +283,37 @@ def test_players_may_be_swapped():
 
 
 def assert_states_equal(actual, expected, atol=0.0):
-    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=0, atol=atol), actual, expected)
+    chex.assert_trees_all_close(actual, expected, rtol=0, atol=atol)
 
 
 def test_iterations_may_be_run_in_parts():
-    tree = public_tree("kuhn_poker")
-    whole = solve(tree, cfr.dcfr(), 12)
-    state = solve(tree, cfr.dcfr(), 5)
-    state = cfr.run(tree, state, solver=cfr.dcfr(), num_iterations=0)
-    parts = cfr.run(tree, state, solver=cfr.dcfr(), num_iterations=7)
+    form = form_of("kuhn_poker")
+    whole = solve(form, cfr.dcfr(), 12)
+    state = solve(form, cfr.dcfr(), 5)
+    state = cfr.run(form, state, solver=cfr.dcfr(), num_iterations=0)
+    parts = cfr.run(form, state, solver=cfr.dcfr(), num_iterations=7)
     assert int(parts.step) == 12
     assert_states_equal(parts, whole)
 
 
 def test_compiled_is_as_written():
-    tree = public_tree("kuhn_poker")
+    form = form_of("kuhn_poker")
     with jax.disable_jit():
-        eager = solve(tree, cfr.pcfr_plus(), 3)
-    assert_states_equal(eager, solve(tree, cfr.pcfr_plus(), 3), atol=1e-12)
+        eager = solve(form, cfr.pcfr_plus(), 3)
+    assert_states_equal(eager, solve(form, cfr.pcfr_plus(), 3), atol=1e-12)
 
 
-def test_trees_of_one_shape_share_a_compilation():
+def test_forms_of_one_shape_share_a_compilation():
     explicit = game_tree("kuhn_poker")
-    tree, solver = public_tree("kuhn_poker"), cfr.cfr(delay=1)
-    solve(tree, solver, 2)
+    form, solver = form_of("kuhn_poker"), cfr.cfr(delay=1)
+    solve(form, solver, 2)
     before = cfr.run._cache_size()
-    solve(tree, solver, 77)
-    solve(tree, cfr.cfr(delay=1), jnp.int32(5).item())
+    solve(form, solver, 77)
+    solve(form, cfr.cfr(delay=1), jnp.int32(5).item())
     other = build_sequence_form(with_other_returns(explicit, 0), dtype="float64")
     solve(other, solver, 2)
     assert cfr.run._cache_size() == before
-    solve(tree, cfr.cfr(delay=2), 2)
+    solve(form, cfr.cfr(delay=2), 2)
     assert cfr.run._cache_size() == before + 1
 
 
@@ -329,7 +330,7 @@ def assert_batch_is_loop(solve_one_case, *arguments, atol=1e-12):
 
 @pytest.fixture
 def after_deal():
-    return public_tree("kuhn_poker", root=2)
+    return form_of("kuhn_poker", root=2)
 
 
 def kuhn_ranges(count):
@@ -346,18 +347,18 @@ def test_batch_over_ranges(after_deal):
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3])
 def test_batch_over_payoffs_and_warm_starts(num_parts, monkeypatch):
-    """In two parts, the last is not full."""
-    explicit, tree = game_tree("random(seed=12)"), public_tree("random(seed=12)")
+    """In two parts, of which the last is not full."""
+    explicit, form = game_tree("random(seed=12)"), form_of("random(seed=12)")
 
     def of_payoffs(returns, policy):
-        state = cfr.init(tree, policy=policy, policy_weight=0.1)
-        other = with_returns(tree, returns)
+        state = cfr.init(form, policy=policy, policy_weight=0.1)
+        other = with_returns(form, returns)
         return cfr.run(other, state, solver=cfr.cfr_plus(), num_iterations=5)
 
     over = explicit.actor == TERMINAL
     returns = [with_other_returns(explicit, seed).returns[over] for seed in range(3)]
     if num_parts > 1:
-        size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(tree), tree.histories.payoffs)))
+        size = 3 * sum(x.nbytes for x in jax.tree.leaves((cfr.init(form), form.histories.payoffs)))
         monkeypatch.setattr(batching, "_CPU_BYTES", size / (num_parts - 0.5))
     policies = [random_policies(explicit, seed) for seed in range(3)]
     assert_batch_is_loop(of_payoffs, returns, policies)
@@ -390,17 +391,17 @@ def test_batch_of_batches(after_deal, payoffs_first, in_parts, monkeypatch):
 
 def test_batch_of_different_games():
     """Two subgames of one shape whose tables of indices differ."""
-    states = public_tree("leduc_poker").histories.public_states
+    states = form_of("leduc_poker").histories.public_states
     roots = np.flatnonzero((np.asarray(states.depth) == 5) & (np.asarray(states.actor) == 0))
     trees = [build_sequence_form(game_tree("leduc_poker"), root=int(r)) for r in roots[:2]]
-    assert_batch_is_loop(lambda tree: solve(tree, cfr.cfr_plus(), 5), trees, atol=1e-6)
+    assert_batch_is_loop(lambda form: solve(form, cfr.cfr_plus(), 5), trees, atol=1e-6)
 
 
 def test_one_number_of_iterations_for_all():
-    tree = public_tree("kuhn_poker")
+    form = form_of("kuhn_poker")
 
     def of_count(count):
-        return solve(tree, cfr.cfr(), count)
+        return solve(form, cfr.cfr(), count)
 
     with pytest.raises(ValueError, match="num_iterations must be the same for all solves"):
         jax.vmap(of_count)(jnp.arange(3, dtype=jnp.int32))
@@ -410,36 +411,36 @@ def test_one_number_of_iterations_for_all():
 
 
 def test_the_average_is_uniform_before_it_begins():
-    tree, uniform = public_tree("kuhn_poker"), uniform_policies(game_tree("kuhn_poker"))
-    state = cfr.init(tree)
-    assert_policies_close(cfr.average_policy(tree, state), uniform, atol=0)
-    assert_policies_close(cfr.current_policy(tree, state), uniform, atol=0)
+    form, uniform = form_of("kuhn_poker"), uniform_policies(game_tree("kuhn_poker"))
+    state = cfr.init(form)
+    assert_policies_close(cfr.average_policy(form, state), uniform, atol=0)
+    assert_policies_close(cfr.current_policy(form, state), uniform, atol=0)
 
 
 @pytest.mark.parametrize("solver", RULES)
 def test_a_solve_begun_at_an_equilibrium_stays_there(solver):
-    tree, alpha = public_tree("kuhn_poker"), 0.2
+    form, alpha = form_of("kuhn_poker"), 0.2
     bets = {"0": alpha, "1": 0, "2": 3 * alpha, "0pb": 0, "1pb": alpha + 1 / 3, "2pb": 1}
     bets |= {"0p": 1 / 3, "1p": 0, "2p": 1, "0b": 0, "1b": 1 / 3, "2b": 1}
     table = {text: [(0, 1 - bet), (1, bet)] for text, bet in bets.items()}
     equilibrium = from_openspiel("kuhn_poker", table)
-    start = cfr.init(tree, policy=equilibrium, policy_weight=3.0)
-    assert_policies_close(cfr.current_policy(tree, start), equilibrium, atol=0)
-    state = cfr.run(tree, start, solver=cfr.make_solver(solver), num_iterations=20)
-    assert_policies_close(cfr.current_policy(tree, state), equilibrium, atol=1e-10)
-    assert_policies_close(cfr.average_policy(tree, state), equilibrium, atol=1e-10)
+    start = cfr.init(form, policy=equilibrium, policy_weight=3.0)
+    assert_policies_close(cfr.current_policy(form, start), equilibrium, atol=0)
+    state = cfr.run(form, start, solver=cfr.make_solver(solver), num_iterations=20)
+    assert_policies_close(cfr.current_policy(form, state), equilibrium, atol=1e-10)
+    assert_policies_close(cfr.average_policy(form, state), equilibrium, atol=1e-10)
 
 
 def test_the_game_after_the_deal_has_the_value_of_the_game(after_deal):
     average = cfr.average_policy(after_deal, solve(after_deal, cfr.cfr_plus(), 3000))
-    for root in (after_deal, public_tree("kuhn_poker")):
+    for root in (after_deal, form_of("kuhn_poker")):
         value, _, nash_conv = gains(root, average)
         np.testing.assert_allclose(value, [-1 / 18, 1 / 18], atol=1e-4)
         np.testing.assert_allclose(nash_conv, 0, atol=2e-4)
 
 
 def test_ranges_decide_a_subgame(after_deal):
-    """Where player 0 surely holds the king, player 1 folds jack and queen to a bet."""
+    """If player 0 holds the king for sure, player 1 folds jack and queen to a bet."""
     reach = (jnp.asarray([0.0, 0.0, 1.0]), jnp.ones(3))
     state = solve(after_deal, cfr.cfr_plus(), 300, root_reach=reach)
     average = cfr.average_policy(after_deal, state)
@@ -452,12 +453,12 @@ def test_ranges_decide_a_subgame(after_deal):
 
 def test_float32_is_close_to_float64():
     explicit = game_tree("kuhn_poker")
-    exact = public_tree("kuhn_poker")
+    exact = form_of("kuhn_poker")
     expected = cfr.average_policy(exact, solve(exact, cfr.cfr_plus(), 50))
     with jax.enable_x64(False):
-        tree = build_sequence_form(explicit)
-        state = solve(tree, cfr.cfr_plus(), 50)
-        policies = cfr.average_policy(tree, state)
+        form = build_sequence_form(explicit)
+        state = solve(form, cfr.cfr_plus(), 50)
+        policies = cfr.average_policy(form, state)
     leaves = jax.tree.leaves((state, policies))
     assert {leaf.dtype for leaf in leaves} == {np.dtype("float32"), np.dtype("int32")}
     assert_policies_close(policies, expected, atol=1e-4)
@@ -480,7 +481,7 @@ def test_float32_is_close_to_float64():
         ("dcfr(alpha=nan)", r"alpha=nan and beta=0.0 must be numbers"),
     ],
 )
-def test_solvers_that_do_not_exist(spec, message):
+def test_unknown_solvers_are_refused(spec, message):
     with pytest.raises(ValueError, match=message):
         cfr.make_solver(spec)
 
@@ -496,8 +497,8 @@ def test_solvers_are_made_by_name():
 
 
 def test_starting_points_of_wrong_shape():
-    tree = public_tree("kuhn_poker")
+    form = form_of("kuhn_poker")
     with pytest.raises(ValueError, match=r"policy of kuhn.* has shapes"):
-        cfr.init(tree, policy=uniform_policies(game_tree("kuhn_poker"))[:1])
+        cfr.init(form, policy=uniform_policies(game_tree("kuhn_poker"))[:1])
     with pytest.raises(ValueError, match=r"root_reach of kuhn.* has shapes"):
-        cfr.init(tree, root_reach=(jnp.ones(2), jnp.ones(1)))
+        cfr.init(form, root_reach=(jnp.ones(2), jnp.ones(1)))

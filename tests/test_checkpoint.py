@@ -1,12 +1,13 @@
-"""Checkpoints: what comes back is what was saved, and nothing else comes back."""
+"""Checkpoints: a saved state is restored exactly, and every other one is refused."""
 
 import shutil
 
+import chex
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from solver_cases import game_tree, public_tree, with_other_returns
+from solver_cases import form_of, game_tree, with_other_returns
 
 from solvers import cfr, checkpoint
 from solvers.sequence_form import build_sequence_form
@@ -21,61 +22,61 @@ def _x64():
 
 
 @pytest.fixture
-def tree():
-    return public_tree(NAME)
+def form():
+    return form_of(NAME)
 
 
-def solved(tree, num_iterations, solver=SOLVER):
-    return cfr.run(tree, cfr.init(tree), solver=solver, num_iterations=num_iterations)
+def solved(form, num_iterations, solver=SOLVER):
+    return cfr.run(form, cfr.init(form), solver=solver, num_iterations=num_iterations)
 
 
 @pytest.fixture
-def saved(tmp_path, tree):
-    checkpoint.save(tmp_path, solved(tree, 7), form=tree, solver=SOLVER)
+def saved(tmp_path, form):
+    checkpoint.save(tmp_path, solved(form, 7), form=form, solver=SOLVER)
     return tmp_path
 
 
 def assert_same(actual, expected):
-    jax.tree.map(np.testing.assert_array_equal, actual, expected)
+    chex.assert_trees_all_equal(actual, expected)
     assert jax.tree.map(lambda x: x.dtype, actual) == jax.tree.map(lambda x: x.dtype, expected)
 
 
-def test_a_resumed_solve_is_an_uninterrupted_one(saved, tree):
-    state = checkpoint.restore(saved, form=tree, solver=SOLVER)
-    assert_same(state, solved(tree, 7))
-    state = cfr.run(tree, state, solver=SOLVER, num_iterations=5)
-    assert_same(state, solved(tree, 12))
+def test_a_resumed_solve_is_an_uninterrupted_one(saved, form):
+    state = checkpoint.restore(saved, form=form, solver=SOLVER)
+    assert_same(state, solved(form, 7))
+    state = cfr.run(form, state, solver=SOLVER, num_iterations=5)
+    assert_same(state, solved(form, 12))
 
 
 def test_ranges_are_kept(tmp_path):
-    tree = public_tree(NAME, root=2)
+    form = form_of(NAME, root=2)
     reach = tuple(np.random.default_rng(0).random((2, 3)))
-    start = cfr.init(tree, root_reach=reach)
-    checkpoint.save(tmp_path, start, form=tree, solver=SOLVER)
-    state = checkpoint.restore(tmp_path, form=tree, solver=SOLVER)
+    start = cfr.init(form, root_reach=reach)
+    checkpoint.save(tmp_path, start, form=form, solver=SOLVER)
+    state = checkpoint.restore(tmp_path, form=form, solver=SOLVER)
     np.testing.assert_array_equal(state.root_reach, reach)
     assert_same(state, start)
 
 
 def test_single_precision_returns_as_it_was(tmp_path):
     with jax.enable_x64(False):
-        tree = build_sequence_form(game_tree(NAME))
-        checkpoint.save(str(tmp_path), solved(tree, 7), form=tree, solver=SOLVER)
-        assert_same(checkpoint.restore(str(tmp_path), form=tree, solver=SOLVER), solved(tree, 7))
+        form = build_sequence_form(game_tree(NAME))
+        checkpoint.save(str(tmp_path), solved(form, 7), form=form, solver=SOLVER)
+        assert_same(checkpoint.restore(str(tmp_path), form=form, solver=SOLVER), solved(form, 7))
 
 
 @pytest.mark.parametrize("count", [9, 7, 3])
-def test_the_newest_save_counts(saved, tree, count):
-    """Though it be of as many iterations as the one before, or of fewer."""
-    checkpoint.save(saved, solved(tree, count), form=tree, solver=SOLVER)
-    state = checkpoint.restore(saved, form=tree, solver=SOLVER)
+def test_the_newest_save_counts(saved, form, count):
+    """Even if it has as many iterations as the one before, or fewer."""
+    checkpoint.save(saved, solved(form, count), form=form, solver=SOLVER)
+    state = checkpoint.restore(saved, form=form, solver=SOLVER)
     assert int(state.step) == count
     assert len(list(saved.iterdir())) == 1  # older ones are gone
 
 
-def test_another_solve_may_take_the_place(saved, tree):
-    checkpoint.save(saved, solved(tree, 2, cfr.cfr()), form=tree, solver=cfr.cfr())
-    assert int(checkpoint.restore(saved, form=tree, solver=cfr.cfr()).step) == 2
+def test_another_solve_may_replace_a_checkpoint(saved, form):
+    checkpoint.save(saved, solved(form, 2, cfr.cfr()), form=form, solver=cfr.cfr())
+    assert int(checkpoint.restore(saved, form=form, solver=cfr.cfr()).step) == 2
 
 
 def other_payoffs():
@@ -85,16 +86,16 @@ def other_payoffs():
 @pytest.mark.parametrize(
     ("other", "solver", "message"),
     [
-        (lambda: public_tree(NAME), cfr.dcfr(gamma=3.0), r"has solver=.*=2.0.*, not '.*=3.0.*'"),
-        (lambda: public_tree(NAME), cfr.cfr(), r"has solver=.*Discounted.*, not 'Solver\(.*"),
-        (lambda: public_tree(NAME, dtype="float32"), SOLVER, "has dtype='float64', not 'float32'"),
+        (lambda: form_of(NAME), cfr.dcfr(gamma=3.0), r"has solver=.*=2.0.*, not '.*=3.0.*'"),
+        (lambda: form_of(NAME), cfr.cfr(), r"has solver=.*Discounted.*, not 'Solver\(.*"),
+        (lambda: form_of(NAME, dtype="float32"), SOLVER, "has dtype='float64', not 'float32'"),
         (
-            lambda: public_tree("matrix_mp"),
+            lambda: form_of("matrix_mp"),
             SOLVER,
             r"has game='kuhn_poker\(players=2\)', not 'matr",
         ),
         (
-            lambda: public_tree(NAME, root=2),
+            lambda: form_of(NAME, root=2),
             SOLVER,
             r"has num_sequences=\[13, 13\], not \[15, 15\]",
         ),
@@ -114,18 +115,18 @@ def test_checkpoints_of_other_solves_are_refused(saved, other, solver, message):
         checkpoint.restore(saved, form=other(), solver=solver)
 
 
-def test_there_must_be_a_checkpoint(tmp_path, tree):
+def test_a_missing_checkpoint_is_refused(tmp_path, form):
     (tmp_path / "file").write_text("no folder")
     (tmp_path / "empty").mkdir()
     for name in ("missing", "file", "empty"):
         with pytest.raises(FileNotFoundError, match=f"^no checkpoint at {tmp_path / name}$"):
-            checkpoint.restore(tmp_path / name, form=tree, solver=SOLVER)
+            checkpoint.restore(tmp_path / name, form=form, solver=SOLVER)
     assert not (tmp_path / "missing").exists()
     assert not list((tmp_path / "empty").iterdir())
 
 
 def files(folder):
-    """The files that the state is read from; the others are Orbax's notes to itself."""
+    """The files that the state is read from; Orbax does not read the others back."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     read = ("_METADATA", "manifest.ocdbt", "metadata")
     files = [path for path in files if path.name in read or path.parent.name == "d"]
@@ -135,7 +136,7 @@ def files(folder):
 # threads of Orbax outlive the first error and complain
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("damage", ["truncated", "missing", "overwritten", "one byte"])
-def test_damaged_checkpoints_are_refused(saved, tree, damage, tmp_path_factory):
+def test_damaged_checkpoints_are_refused(saved, form, damage, tmp_path_factory):
     names = [path.relative_to(saved) for path in files(saved)]
     assert len(names) == 4
     for name in names:
@@ -155,42 +156,42 @@ def test_damaged_checkpoints_are_refused(saved, tree, damage, tmp_path_factory):
         else:
             continue
         with pytest.raises(ValueError, match=f"^the checkpoint at {folder} is damaged: .") as error:
-            checkpoint.restore(folder, form=tree, solver=SOLVER)
+            checkpoint.restore(folder, form=form, solver=SOLVER)
         assert "\n" not in str(error.value)
 
 
-def test_checkpoints_of_other_programs_are_refused(tmp_path, tree):
+def test_checkpoints_of_other_programs_are_refused(tmp_path, form):
     with ocp.CheckpointManager(tmp_path) as manager:
         manager.save(3, args=ocp.args.StandardSave({"weights": np.ones(3)}))
     with pytest.raises(ValueError, match="is damaged"):
-        checkpoint.restore(tmp_path, form=tree, solver=SOLVER)
+        checkpoint.restore(tmp_path, form=form, solver=SOLVER)
 
 
-def test_what_was_begun_and_not_finished_is_ignored(saved, tree):
+def test_an_unfinished_save_is_ignored(saved, form):
     (done,) = saved.iterdir()
     shutil.copytree(done, saved / f"{int(done.name) + 1}.orbax-checkpoint-tmp")
-    assert int(checkpoint.restore(saved, form=tree, solver=SOLVER).step) == 7
+    assert int(checkpoint.restore(saved, form=form, solver=SOLVER).step) == 7
     shutil.rmtree(done)
     with pytest.raises(FileNotFoundError, match="no checkpoint"):
-        checkpoint.restore(saved, form=tree, solver=SOLVER)
+        checkpoint.restore(saved, form=form, solver=SOLVER)
 
 
-def test_a_full_disk_leaves_the_last_checkpoint(saved, tree, monkeypatch):
+def test_a_full_disk_leaves_the_last_checkpoint(saved, form, monkeypatch):
     before = sorted(saved.rglob("*"))
     full = shutil.disk_usage(saved)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     with pytest.raises(OSError, match="No space left on device"):
-        checkpoint.save(saved, solved(tree, 9), form=tree, solver=SOLVER)
+        checkpoint.save(saved, solved(form, 9), form=form, solver=SOLVER)
     assert sorted(saved.rglob("*")) == before
-    assert int(checkpoint.restore(saved, form=tree, solver=SOLVER).step) == 7
+    assert int(checkpoint.restore(saved, form=form, solver=SOLVER).step) == 7
 
 
-def test_places_that_cannot_be_written(tmp_path, tree):
+def test_places_that_cannot_be_written(tmp_path, form):
     (tmp_path / "file").write_text("no folder")
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(
             OSError, match=f"^the checkpoint at {path} cannot be written: ."
         ) as error:
-            checkpoint.save(path, solved(tree, 1), form=tree, solver=SOLVER)
+            checkpoint.save(path, solved(form, 1), form=form, solver=SOLVER)
         assert "\n" not in str(error.value)
     assert (tmp_path / "file").read_text() == "no folder"

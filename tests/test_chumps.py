@@ -13,7 +13,7 @@ from jaxgames.holdem.rules import Poker
 from solvers import evaluation
 from solvers.approximate_best_response import holdem_chumps
 from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
-from solvers.holdem.whole_game_tree import whole_game_tree
+from solvers.holdem.whole_games import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
 BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))
@@ -23,7 +23,7 @@ PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 369
 
 def table_of(tree, chump):
     """A chump as policies of a hold'em tree, for both players."""
-    found = []
+    policies = []
     for player, layout in enumerate(tree.layouts):
         size = len(tree.hands[player])
         table = np.zeros(
@@ -34,8 +34,8 @@ def table_of(tree, chump):
             legal = np.isin(["fold", "call", "raise"], tree.betting.actions[node])
             row = np.asarray(chump.probabilities(jnp.asarray(legal)))[legal]
             table[first * size : (first + boards) * size, : len(row)] = row
-        found.append(jnp.asarray(table, jnp.float32))
-    return tuple(found)
+        policies.append(jnp.asarray(table, jnp.float32))
+    return tuple(policies)
 
 
 def test_always_call_in_closed_form():
@@ -47,21 +47,21 @@ def test_always_call_in_closed_form():
     @jax.vmap
     def equities(board):
         ranking = equity.rank_hands(board)
-        there = ranking.strength != equity.BLOCKED
-        return jnp.where(there, 2 * equity.showdown_equity(ranking, uniform) - 1, 0), there
+        possible = ranking.strength != equity.BLOCKED
+        return jnp.where(possible, 2 * equity.showdown_equity(ranking, uniform) - 1, 0), possible
 
-    last, there = map(np.asarray, equities(boards))
+    last, possible = map(np.asarray, equities(boards))
     first = last.sum(axis=0) / 50
-    expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / there.sum()
-    for found in chump_responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
-        assert found.values[0] == pytest.approx(expected, rel=1e-5)
-        assert (found.by_hand[0, first > 0] > 0).all()
+    expected = 10 * np.maximum(first, 0).mean() + 20 * np.maximum(last, 0).sum() / possible.sum()
+    for response in chump_responses(ONE_CARD, Chump((0.0, 1.0, 0.0)), BOTH):
+        assert response.values[0] == pytest.approx(expected, rel=1e-5)
+        assert (response.by_hand[0, first > 0] > 0).all()
 
 
 def test_always_fold_in_closed_form():
     """It gives up its blind, or the first bet that it meets."""
-    (found,) = chump_responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
-    np.testing.assert_allclose(found.values, [5, 10], atol=1e-4)
+    (response,) = chump_responses(ONE_CARD, Chump((1.0, 0.0, 0.0)))
+    np.testing.assert_allclose(response.values, [5, 10], atol=1e-4)
 
 
 @pytest.mark.slow
@@ -105,9 +105,9 @@ def test_boards_and_equities():
     row, place = 77, 31
     dealt = np.append(last.cards[row], np.setdiff1d(np.arange(52), last.cards[row])[place])
     after = canonical_boards.canonical_boards(3)[3].cards[last.child[row, place]]
-    here, there = (np.isin(canonical_boards.HANDS, cards).sum(axis=1) for cards in (dealt, after))
+    cards_in_common = [np.isin(canonical_boards.HANDS, x).sum(axis=1) for x in (dealt, after)]
     images = canonical_boards.HAND_IMAGES[last.exchange[row, place]]
-    np.testing.assert_array_equal(here, there[images])
+    np.testing.assert_array_equal(cards_in_common[0], cards_in_common[1][images])
 
 
 def test_chumps_fall_back_on_calling():

@@ -23,8 +23,8 @@ GAMES = ["kuhn_poker", "leduc_poker", "kuhn_poker(players=3)", "goofspiel(cards=
 def compiled(name):
     """A tree, what it compiles to, and that on the host."""
     tree = enumerate_game(make(name))
-    found = build_decision_tree(tree)
-    return tree, found, jax.tree.map(np.asarray, found)
+    decisions = build_decision_tree(tree)
+    return tree, decisions, jax.tree.map(np.asarray, decisions)
 
 
 def tickets(first, count, share, other):
@@ -41,17 +41,17 @@ def tickets(first, count, share, other):
 @pytest.mark.parametrize("name", GAMES)
 def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
     """By going through all places, with the probabilities of the lotteries."""
-    tree, compact, found = compiled(name)
-    reach, earned = np.zeros(len(found.table)), np.zeros(tree.num_players)
-    lottery = functools.partial(tickets, share=found.share, other=found.other)
-    for place, chance in lottery(0, found.num_starts).items():
+    tree, compact, decisions = compiled(name)
+    reach, earned = np.zeros(len(decisions.table)), np.zeros(tree.num_players)
+    lottery = functools.partial(tickets, share=decisions.share, other=decisions.other)
+    for place, chance in lottery(0, decisions.num_starts).items():
         reach[place] += chance
-    first, count = np.split(found.table[:, 2:], 2, axis=1)
-    for place in np.argsort(longest_way(found), kind="stable"):  # parents first
-        if found.actor[place] == TERMINAL:
-            earned += reach[place] * found.payoffs[place]
+    first, count = np.split(decisions.table[:, 2:], 2, axis=1)
+    for place in np.argsort(longest_way(decisions), kind="stable"):  # parents first
+        if decisions.actor[place] == TERMINAL:
+            earned += reach[place] * decisions.payoffs[place]
             continue
-        legal = np.flatnonzero(found.uniform[found.state[place]])
+        legal = np.flatnonzero(decisions.uniform[decisions.state[place]])
         np.testing.assert_array_equal(legal, np.flatnonzero(count[place]))
         for action in legal:
             for below, chance in lottery(first[place, action], count[place, action]).items():
@@ -59,14 +59,14 @@ def test_uniform_play_earns_what_it_earns_on_the_public_tree(name):
     public = build_sequence_form(tree)
     policy = split_by_player(compact, compact.uniform)
     np.testing.assert_allclose(earned, evaluation.expected_value(public, policy), atol=1e-5)
-    assert reach[found.actor == TERMINAL].sum() == pytest.approx(1, abs=1e-6)
+    assert reach[decisions.actor == TERMINAL].sum() == pytest.approx(1, abs=1e-6)
 
 
-def longest_way(found):
+def longest_way(decisions):
     """Decisions before each place."""
-    before = np.zeros(len(found.table), int)
-    first, count = np.split(found.table[:, 2:], 2, axis=1)
-    for _ in range(found.max_decisions):
+    before = np.zeros(len(decisions.table), int)
+    first, count = np.split(decisions.table[:, 2:], 2, axis=1)
+    for _ in range(decisions.max_decisions):
         for begin, size in zip(first.T, count.T, strict=True):
             for place in np.flatnonzero(size):
                 before[begin[place] : begin[place] + size[place]] = before[place] + 1
@@ -75,25 +75,25 @@ def longest_way(found):
 
 @pytest.mark.parametrize("name", GAMES)
 def test_worlds_are_as_likely_as_chance_makes_them(name):
-    tree, _, found = compiled(name)
-    reach, worlds, state = tree.chance_reach(), found.worlds, found.state
-    for number in range(0, found.num_states, max(1, found.num_states // 50)):
-        player = int(found.actor[np.flatnonzero(state == number)[0]])
+    tree, _, decisions = compiled(name)
+    reach, worlds, state = tree.chance_reach(), decisions.worlds, decisions.state
+    for number in range(0, decisions.num_states, max(1, decisions.num_states // 50)):
+        player = int(decisions.actor[np.flatnonzero(state == number)[0]])
         own = number - sum(tree.num_decisions[:player])
-        there = (tree.actor == player) & (tree.information_state[:, player] == own)
+        possible = (tree.actor == player) & (tree.information_state[:, player] == own)
         drawn = tickets(worlds.first[number], worlds.count[number], worlds.share, worlds.other)
         assert (state[worlds.place[list(drawn)]] == number).all()
-        expected = np.sort(reach[there] / reach[there].sum())
+        expected = np.sort(reach[possible] / reach[possible].sum())
         np.testing.assert_allclose(np.sort([*drawn.values()]), expected, atol=1e-6)
 
 
 def test_lotteries_of_unequal_chances():
     """Ranks dealt without suits: a pair is half as likely as any two others."""
-    _, found, host = compiled("leduc_poker(suit_isomorphism=true)")
+    _, decisions, host = compiled("leduc_poker(suit_isomorphism=true)")
     root = tickets(0, host.num_starts, host.share, host.other)
     assert sorted(root.values()) == pytest.approx([1 / 15] * 3 + [2 / 15] * 6, abs=1e-6)
     noise = (jnp.arange(60_000, dtype=jnp.float32) + 0.5) / 60_000
-    drawn = jax.jit(jax.vmap(lambda one: found.start(one[None])))(noise)
+    drawn = jax.jit(jax.vmap(lambda number: decisions.start(number[None])))(noise)
     counts = np.bincount(np.asarray(drawn), minlength=max(root) + 1) / len(noise)
     np.testing.assert_allclose(counts[list(root)], list(root.values()), atol=1e-4)
 
@@ -103,30 +103,30 @@ def test_fair_lotteries_need_no_tables():
 
 
 def test_terminals_stay():
-    _, found, _ = compiled("kuhn_poker")
-    node = found.at(jnp.int32(found.nowhere))
+    _, decisions, _ = compiled("kuhn_poker")
+    node = decisions.at(jnp.int32(decisions.nowhere))
     assert int(node.actor) == TERMINAL
-    assert int(found.after(node, jnp.int32(1), jnp.array([0.9]))) == found.nowhere
+    assert int(decisions.after(node, jnp.int32(1), jnp.array([0.9]))) == decisions.nowhere
 
 
 def test_numbers_are_uniform_and_independent():
     keys = jax.random.split(jax.random.key(1), 4000)
     draw_all = jax.vmap(lambda key: episodes.uniform_numbers(key, (24,)))
-    found = np.asarray(draw_all(keys))
-    assert 0 <= found.min() < 1e-4
-    assert 1 - 1e-4 < found.max() < 1
-    for column in found.T:
+    numbers = np.asarray(draw_all(keys))
+    assert 0 <= numbers.min() < 1e-4
+    assert 1 - 1e-4 < numbers.max() < 1
+    for column in numbers.T:
         assert scipy.stats.kstest(column, "uniform").pvalue > 1e-4
-    correlation = np.corrcoef(found.T) - np.eye(found.shape[1])
-    assert np.abs(correlation).max() < 5 / np.sqrt(len(found))
-    along = np.corrcoef(found.reshape(-1)[:-1], found.reshape(-1)[1:])[0, 1]
-    assert abs(along) < 5 / np.sqrt(found.size)
+    correlation = np.corrcoef(numbers.T) - np.eye(numbers.shape[1])
+    assert np.abs(correlation).max() < 5 / np.sqrt(len(numbers))
+    along = np.corrcoef(numbers.reshape(-1)[:-1], numbers.reshape(-1)[1:])[0, 1]
+    assert abs(along) < 5 / np.sqrt(numbers.size)
 
 
 def test_actions_are_drawn_by_weight():
     noise = (jnp.arange(10_000, dtype=jnp.float32) + 0.5) / 10_000
     weights = jnp.array([0.0, 3.0, 0.0, 1.0, 0.0])
-    drawn = jax.vmap(lambda one: episodes.pick_action(weights, one))(noise)
+    drawn = jax.vmap(lambda number: episodes.pick_action(weights, number))(noise)
     np.testing.assert_array_equal(np.bincount(drawn, minlength=5), [0, 7500, 0, 2500, 0])
     assert episodes.pick_action(jnp.zeros(3), jnp.float32(0.7)) == 0
 

@@ -3,6 +3,7 @@ closed forms and recursion over every history."""
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +31,7 @@ FOLD, CALL, RAISE = np.eye(3, dtype=bool)
 
 @functools.cache
 def game(name):
-    """A game as histories, as sequences, and its equilibrium by linear programming."""
+    """A game as a tree and as a sequence form, its value and an equilibrium."""
     tree = enumerate_game(make(name))
     public = build_sequence_form(tree)
     value, policy = linear_program.solve(public)
@@ -161,7 +162,7 @@ def test_biased_strategies():
     tree, *_ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, player, 1, seed=player)[0] for player in range(2))
     four = continuations.bias_set(policy[1], jnp.stack([FOLD, CALL, RAISE]))
-    assert four.shape == (4, *policy[1].shape)
+    chex.assert_shape(four, (4, *policy[1].shape))
     subgame = build_subgame(tree, cut_at(TINY_LEDUC), choices=(1, 4))
     paths = leaf_values.paths_from_leaves(tree, subgame)
     values = leaf_values.values(paths, (policy[0][None], four))
@@ -172,7 +173,7 @@ def test_biased_strategies():
 
 
 def test_biased_equilibria_are_best_responses_to_the_blueprint():
-    """The paper, section 4: whatever probabilities are multiplied."""
+    """The paper, section 4: biased strategies are best responses too, whatever the bias."""
     _, public, value, blueprint = game(TINY_LEDUC)
     four = continuations.bias_set(blueprint[1], jnp.stack([FOLD, CALL, RAISE]))
     for other in four:
@@ -205,7 +206,7 @@ def test_self_generated_strategies_recover_the_equilibrium_of_rps_plus():
     first = strategies[1][0, 0]  # the blueprint
     np.testing.assert_allclose(first, [0.4, 0.4, 0.2], atol=1e-6)
     assert set(map(tuple, strategies[1][1:, 0].tolist())) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
-    assert values.shape == (3, 1, 6)
+    chex.assert_shape(values, (3, 1, 6))
     fewer = generate("rps_plus", (1, 3))[2]
     np.testing.assert_array_equal(fewer[1], strategies[1][:3])
     assert subgame.leaf_choice[0].tolist() == [NOT_OF_GAME] * 3
@@ -225,8 +226,8 @@ def test_self_generated_strategies_in_leduc():
 
 
 def test_weakened_strategies_do_no_better_than_the_blueprint():
-    """In the information states of leaves, against the other's blueprint; those that did no better
-    keep their values."""
+    """In information states at leaves, against the other's blueprint. Strategies that were not
+    better keep their values."""
     tree = game(TINY_LEDUC)[0]
     blueprint = tuple(random_strategies(tree, p, 1, seed=5 + p)[0] for p in range(2))
     subgame, paths, strategies, values, _ = generate(
@@ -244,7 +245,7 @@ def test_weakened_strategies_do_no_better_than_the_blueprint():
 
 
 def test_subgames_below_the_root():
-    """Without leaves they are the game's own."""
+    """Without leaves, their values are those of the game."""
     tree, _, _, _ = game(TINY_LEDUC)
     policy = tuple(random_strategies(tree, p, 1, seed=8 + p)[0] for p in range(2))
     for root in map(int, ends_of_rounds(tree)):
@@ -277,7 +278,7 @@ def best_response_values(tree, policy, root, player, states):
 
 
 def resolved_below(tree, subgame, policy, opt_out, player, constraint):
-    """The policy with that of a subgame without leaves in its place."""
+    """The policy with a re-solved subgame, which has no leaves, in its place."""
     solution = nested_solving.resolve(
         subgame,
         jnp.zeros((0, 1, 1)),
@@ -309,9 +310,9 @@ def least(public, policy, player):
 
 @pytest.mark.parametrize("constraint", ["resolve", "maxmargin"])
 @pytest.mark.parametrize("player", [0, 1])
-def test_safe_resolving_keeps_what_it_has(player, constraint):
-    """No worse than the blueprint (Burch, Johanson and Bowling 2014), be it good or bad; with an
-    equilibrium's trunk it comes back to the equilibrium."""
+def test_safe_resolving_is_no_worse_than_the_blueprint(player, constraint):
+    """It is no worse than the blueprint (Burch, Johanson and Bowling 2014), good or bad; behind the
+    first round of an equilibrium it recovers the equilibrium."""
     tree, public, value, equilibrium = game(TINY_LEDUC)
     value = value if player == 0 else -value
     again = resolved(tree, equilibrium, player, constraint=constraint)
@@ -324,7 +325,7 @@ def test_safe_resolving_keeps_what_it_has(player, constraint):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_opt_out_values_at_leaves_are_best_response_values(player):
-    """If all pure strategies are offered; so after depth-limited solving, safe re-solving makes an
+    """If all pure strategies are offered. So safe re-solving after depth-limited solving makes an
     equilibrium."""
     tree, public, value, blueprint = game("kuhn_poker")
     leaves = after_decisions(tree, 1)
@@ -350,7 +351,7 @@ def test_opt_out_values_at_leaves_are_best_response_values(player):
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_opt_out_values_inside_a_subgame_are_best_response_values(player):
-    """In the whole game, if the rest of it is played as at the leaves."""
+    """In the whole game, whose rest is played by the strategies at the leaves."""
     tree, public, _, blueprint = game("leduc_poker(suit_isomorphism=true)")
     subgame = build_subgame(tree, ends_of_rounds(tree))
     offered = tuple(rows[None] for rows in blueprint)

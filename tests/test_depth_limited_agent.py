@@ -97,7 +97,7 @@ def off_tree(betting, to, **cards):
 
 
 def lost_by_second(game, policy):
-    """To a best response, beyond the value of the game."""
+    """What player 1 loses to a best response, beyond the value of the game."""
     form = build_sequence_form(game.tree)
     value, _ = linear_program.solve(form)
     return float(evaluation.best_response_value(form, policy)[0]) - value
@@ -139,7 +139,7 @@ def test_a_bet_outside_of_the_abstraction_is_answered_by_solving_again(constrain
 
 @pytest.mark.slow
 def test_bets_outside_of_the_abstraction_in_a_game_of_two_streets():
-    """No-limit Leduc: the next subgame begins at the board, and goes on from what was solved."""
+    """No-limit Leduc: the second subgame begins at the board, behind the solution of the first."""
     sizes = BetSizes.parse("50%, allin", "allin")
     betting = build_betting_tree(pot=2, stack=8, streets=2, sizes=((sizes, sizes),) * 2)
     game, blueprint, known = off_tree(betting, 3, ranks=3, suits=2)

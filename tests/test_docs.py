@@ -19,6 +19,11 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 GENERATED = {  # pages that the site makes: see docs/hooks.py
     DOCS / "api" / "index.md",
     *(DOCS / "notebooks" / f"{path.stem}.md" for path in (DOCS / "notebooks").glob("*.ipynb")),
+    *(
+        DOCS / "api" / f"{'.'.join(path.parent.relative_to(ROOT).parts)}.md"
+        for package in PACKAGES[:-1]
+        for path in (ROOT / package).rglob("__init__.py")
+    ),
 }
 MAX_README_LINES = 150
 MAX_README_ROWS = 12
@@ -62,6 +67,22 @@ def test_dotted_names_exist(page):
     names = sorted(name for name in found if not name.endswith(files))
     missing = [name for name in names if not resolves(name)]
     assert not missing, f"{page_id(page)} names what does not exist: {missing}"
+
+
+def test_new_names_in_the_changelog_exist():
+    """Of the table of moved modules; `.name` is a neighbour of the full name before it."""
+    text = (ROOT / "CHANGELOG.md").read_text()
+    table = re.search(r"^\| old \| new \|\n(.*?)\n\n", text, re.DOTALL | re.MULTILINE).group(1)
+    for row in table.splitlines()[1:]:
+        neighbours = ""
+        for name in re.findall(r"`([\w.]+)`", row.split("|")[2]):
+            if name.split(".")[0] in PACKAGES:
+                neighbours = name.rpartition(".")[0]
+                assert resolves(name), f"{row}: {name}"
+            elif name.startswith("."):
+                assert resolves(neighbours + name), f"{row}: {name}"
+            else:
+                assert {*name.split(".")} <= words_of_the_code(), f"{row}: {name}"
 
 
 def resolves(name):

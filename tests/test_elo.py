@@ -1,5 +1,6 @@
 """Elo ratings against closed forms."""
 
+import chex
 import numpy as np
 import pytest
 
@@ -30,8 +31,7 @@ def test_players_who_always_win_have_finite_ratings():
     points[1, 0] = points[2, 1] = 100
     strengths, errors = elo.ratings(points)
     assert strengths[0] == 0 < strengths[1] < strengths[2]
-    assert np.isfinite(strengths).all()
-    assert np.isfinite(errors).all()
+    chex.assert_tree_all_finite((strengths, errors))
 
 
 def test_players_must_be_connected_by_games():

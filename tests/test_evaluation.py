@@ -9,11 +9,11 @@ from normal_form import pure_strategies
 from open_spiel.python.algorithms.exploitability import nash_conv as openspiel_nash_conv
 from solver_cases import (
     OPENSPIEL_NAMES,
+    form_of,
     from_openspiel,
     gains,
     game_tree,
     openspiel,
-    public_tree,
     to_openspiel,
 )
 from solver_reference import random_policies, uniform_policies
@@ -33,12 +33,12 @@ def _x64():
 
 @pytest.mark.parametrize("name", PARITY)
 def test_random_policies_are_worth_what_openspiel_says(name):
-    tree, spiel = public_tree(name), openspiel(name)[0]
+    form, spiel = form_of(name), openspiel(name)[0]
     root = spiel.new_initial_state()
     for seed, num_pure in enumerate((0.0, 0.5, 1.0)):
         policies = random_policies(game_tree(name), seed, num_pure=num_pure)
         theirs = pyspiel.TabularPolicy(to_openspiel(name, policies))
-        value, best, nash_conv = gains(tree, policies)
+        value, best, nash_conv = gains(form, policies)
         expected = pyspiel.expected_returns(root, theirs, -1, True)
         np.testing.assert_allclose(value, expected, atol=1e-12)
         np.testing.assert_allclose(nash_conv, pyspiel.nash_conv(spiel, theirs), atol=1e-12)
@@ -51,7 +51,7 @@ def test_an_exported_policy_has_our_nash_conv():
     policies = random_policies(game_tree("kuhn_poker"), 0)
     exported = to_openspiel_policy(game_tree("kuhn_poker"), policies, "kuhn_poker")
     expected = openspiel_nash_conv(pyspiel.load_game("kuhn_poker"), exported)
-    *_, nash_conv = gains(public_tree("kuhn_poker"), policies)
+    *_, nash_conv = gains(form_of("kuhn_poker"), policies)
     np.testing.assert_allclose(nash_conv, expected, atol=1e-12)
 
 
@@ -68,7 +68,7 @@ UNIFORM_NASH_CONV = {
 
 @pytest.mark.parametrize(("name", "expected"), UNIFORM_NASH_CONV.items())
 def test_nash_conv_of_the_uniform_policy(name, expected):
-    *_, nash_conv = gains(public_tree(name), uniform_policies(game_tree(name)))
+    *_, nash_conv = gains(form_of(name), uniform_policies(game_tree(name)))
     np.testing.assert_allclose(nash_conv, expected, atol=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_nash_conv_of_simple_policies_of_leduc(preferred, expected):
     for player in range(2):
         legal = game_tree("leduc_poker").legal_actions(player)[:, list(preferred)]
         policies.append(np.eye(3)[np.array(preferred)[legal.argmax(axis=1)]])
-    *_, nash_conv = gains(public_tree("leduc_poker"), tuple(policies))
+    *_, nash_conv = gains(form_of("leduc_poker"), tuple(policies))
     np.testing.assert_allclose(nash_conv, expected, atol=1e-6)
 
 
@@ -102,17 +102,17 @@ def test_the_equilibria_of_kuhn_cannot_be_exploited(alpha):
         for history, chances in bets.items()
         for card, chance in enumerate(chances)
     }
-    value, _, nash_conv = gains(public_tree("kuhn_poker"), from_openspiel("kuhn_poker", table))
+    value, _, nash_conv = gains(form_of("kuhn_poker"), from_openspiel("kuhn_poker", table))
     np.testing.assert_allclose(value, [-1 / 18, 1 / 18], atol=1e-12)
     np.testing.assert_allclose(nash_conv, 0, atol=1e-12)
 
 
 @jax.jit
-def evaluate(tree, policy):
-    """All that is to be compared with plain code, in one compilation."""
-    best = evaluation.best_response(tree, policy)
-    cut = evaluation.exploitability(tree, policy)
-    return gains(tree, policy), evaluation.counterfactual_values(tree, policy), best, cut
+def evaluate(form, policy):
+    """Everything that is compared with plain code, in one compilation."""
+    best = evaluation.best_response(form, policy)
+    cut = evaluation.exploitability(form, policy)
+    return gains(form, policy), evaluation.counterfactual_values(form, policy), best, cut
 
 
 RANDOM = [
@@ -128,7 +128,7 @@ def test_values_and_responses_agree_with_plain_code(name):
     explicit = game_tree(name)
     for num_pure in (0.0, 0.6):
         policies = random_policies(explicit, 3, num_pure=num_pure)
-        evaluated = evaluate(public_tree(name), policies)
+        evaluated = evaluate(form_of(name), policies)
         (value, best, nash_conv), counterfactual, response, cut = evaluated
         np.testing.assert_allclose(
             value, reference.history_values(explicit, policies)[0], atol=1e-12
@@ -149,10 +149,10 @@ def test_values_and_responses_agree_with_plain_code(name):
 
 
 def test_a_game_whose_moves_have_no_order_in_time():
-    explicit, tree = game_tree("untimed"), public_tree("untimed")
+    explicit, form = game_tree("untimed"), form_of("untimed")
     assert explicit.num_decisions == (1, 1)
     policies = random_policies(explicit, 0)
-    (value, best, _), counterfactual, _, _ = evaluate(tree, policies)
+    (value, best, _), counterfactual, _, _ = evaluate(form, policies)
     np.testing.assert_allclose(value, reference.history_values(explicit, policies)[0], atol=1e-12)
     for player in range(2):
         expected = reference.counterfactual_values(explicit, policies, player)
@@ -169,8 +169,8 @@ def test_many_policies_at_once():
     name = "kuhn_poker"
     each = [random_policies(game_tree(name), seed) for seed in range(4)]
     batch = jax.tree.map(lambda *rows: np.stack(rows), *each)
-    actual = jax.vmap(gains, in_axes=(None, 0))(public_tree(name), batch)
-    expected = [gains(public_tree(name), policies) for policies in each]
+    actual = jax.vmap(gains, in_axes=(None, 0))(form_of(name), batch)
+    expected = [gains(form_of(name), policies) for policies in each]
     for values, others in zip(actual, zip(*expected, strict=True), strict=True):
         np.testing.assert_allclose(values, np.stack(others), atol=1e-12)
 
@@ -178,11 +178,11 @@ def test_many_policies_at_once():
 def test_values_are_differentiable_in_the_policy():
     """The derivative in a probability is own reach times the action's counterfactual value."""
     name = "random(seed=35)"
-    explicit, tree = game_tree(name), public_tree(name)
+    explicit, form = game_tree(name), form_of(name)
     policies = random_policies(explicit, 0)
-    _, (actions, _), *_ = evaluate(tree, policies)
+    _, (actions, _), *_ = evaluate(form, policies)
     for player in range(2):
-        gradient = jax.grad(lambda x, p=player: evaluation.expected_value(tree, x)[p])(policies)
+        gradient = jax.grad(lambda x, p=player: evaluation.expected_value(form, x)[p])(policies)
         first = explicit.representative(player)[: explicit.num_decisions[player]]
         own = reference.reach(explicit, policies)[player, first]
         np.testing.assert_allclose(gradient[player], own[:, None] * actions[player], atol=1e-12)
@@ -191,8 +191,8 @@ def test_values_are_differentiable_in_the_policy():
 def test_float32_is_close():
     name = "goofspiel(cards=4,points=descending)"
     policies = random_policies(game_tree(name), 0)
-    single = gains(public_tree(name, dtype="float32"), policies)
-    exact = gains(public_tree(name), policies)
+    single = gains(form_of(name, dtype="float32"), policies)
+    exact = gains(form_of(name), policies)
     for value, expected in zip(single, exact, strict=True):
         assert value.dtype == np.float32
         np.testing.assert_allclose(value, expected, atol=1e-5)
@@ -213,4 +213,4 @@ def test_policies_of_wrong_shape_are_refused(change, function):
     with pytest.raises(
         ValueError, match=r"^policy of kuhn_poker.* has shapes .*, must be \[\(6, 2"
     ):
-        getattr(evaluation, function)(public_tree("kuhn_poker"), policies)
+        getattr(evaluation, function)(form_of("kuhn_poker"), policies)

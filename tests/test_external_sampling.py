@@ -60,8 +60,8 @@ def test_averages_come_near_equilibrium(settings):
         )
         return evaluation.exploitability(public, external_sampling.average_policy(tree, learner))
 
-    found = jax.jit(exploitability)(jax.random.split(jax.random.key(1), 4))
-    assert found.mean() < 0.02  # uniform play: 0.458
+    exploitabilities = jax.jit(exploitability)(jax.random.split(jax.random.key(1), 4))
+    assert exploitabilities.mean() < 0.02  # uniform play: 0.458
 
 
 def test_learners_side_by_side_are_learners_one_by_one():

@@ -9,7 +9,7 @@ from solvers import evaluation, fictitious_play
 
 
 def test_matching_pennies_by_hand():
-    """Both start with heads for sure. Answers: heads to heads, tails to heads, and so on."""
+    """Both start with heads; then player 0 answers with heads, player 1 with tails, and so on."""
     _, public, _ = compiled("matrix_mp")
     heads = tuple(jnp.array([[1.0, 0.0]]) for _ in range(2))
     state = fictitious_play.init(public, policy=heads)

@@ -51,6 +51,18 @@ EXPORTS = {
         " expected_value exploitability growing_tree_search nash_conv prepare_solver solve"
         " solver_by_name solver_names"
     ),
+    "jaxgames.holdem": (
+        "BetSizes BettingTree HandIsomorphism Poker betting_of_rules build_betting_tree"
+        " build_small_poker cards_name category hunl limit_holdem nlfh parse_cards parse_game"
+        " parse_range range_equity rank_hands showdown_equity sizes_by_street strength subtree"
+        " translate translate_bet with_bet without_cards"
+    ),
+    "solvers.holdem": (
+        "HoldemSolution HoldemTree below_leaves biased_policies build_holdem_tree cut_street"
+        " estimated_bytes holdem_tree leaf_values mixture_policy promised_leaf_values"
+        " sampled_boards self_generated_values shard_holdem_tree shard_tree solve_below"
+        " solve_street subgame_part transferred_leaf_values translated_tree_policy whole_game_tree"
+    ),
     "nets": (
         "Convolutional Cvpn CvpnEvaluator LeafValues Mlp MlpHead ResidualMlp ValuePrior"
         " ValuePriorEvaluator apply_player_networks from_bytes leaf_features new_cvpn"
@@ -228,7 +240,7 @@ def test_agents_are_measured_and_printed(agent):
     assert 0 < agent.exploitability() < 1
     assert "Student of Games agent of kuhn_poker(players=2)" in str(agent)
     assert "trained for 3 steps" in str(agent)
-    assert agent.play(deals=4).shape == (4, 2)
+    chex.assert_shape(agent.play(deals=4), (4, 2))
 
 
 def test_agents_act(agent):

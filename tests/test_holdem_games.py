@@ -33,7 +33,7 @@ from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
 from jaxgames.holdem.named_games import hunl, limit_holdem
 from jaxgames.holdem.rules import Poker
 from solvers import cfr
-from solvers.holdem.whole_game_tree import whole_game_tree
+from solvers.holdem.whole_games import whole_game_tree
 from solvers.sequence_form import build_sequence_form
 
 # player 1 acts first, and has the smaller blind

@@ -44,8 +44,8 @@ def test_strength_is_the_share_of_hands_that_are_beaten():
 
 @functools.cache
 def playouts():
-    found = random_playouts(POKER, jax.random.key(0), num_playouts=64)
-    return jax.device_get(found)
+    batch = random_playouts(POKER, jax.random.key(0), num_playouts=64)
+    return jax.device_get(batch)
 
 
 def test_the_belief_is_what_bayes_says():
@@ -91,9 +91,9 @@ def test_hands_are_drawn_in_proportion_to_their_weights(policy):
     noise = (jnp.arange(1000, dtype=jnp.float32) + 0.5) / 1000
     memory = belief.start()
     draw = jax.jit(jax.vmap(lambda noise: belief.sample(memory, state, None, noise)))
-    found = draw(noise).hole
-    np.testing.assert_array_equal(found[:, 1, 0], 5)
-    np.testing.assert_array_equal(np.bincount(found[:, 0, 0], minlength=6), [200] * 5 + [0])
+    hands = draw(noise).hole
+    np.testing.assert_array_equal(hands[:, 1, 0], 5)
+    np.testing.assert_array_equal(np.bincount(hands[:, 0, 0], minlength=6), [200] * 5 + [0])
 
 
 def test_any_two_cards_are_drawn_equally_often():
@@ -105,10 +105,10 @@ def test_any_two_cards_are_drawn_equally_often():
     for card in (1, 4, 0, 5):
         state = game.step(state, jnp.int32(card))
     noise = (jnp.arange(1200, dtype=jnp.float32) + 0.5) / 1200
-    found = jax.jit(jax.vmap(lambda noise: belief.sample((), state, None, noise)))(noise).hole
-    mine = found[:, 0]
+    hands = jax.jit(jax.vmap(lambda noise: belief.sample((), state, None, noise)))(noise).hole
+    mine = hands[:, 0]
     assert (mine == mine[:1]).all()
-    pairs, counts = np.unique(np.asarray(found[:, 1]), axis=0, return_counts=True)
+    pairs, counts = np.unique(np.asarray(hands[:, 1]), axis=0, return_counts=True)
     others = sorted(set(range(6)) - set(mine[0].tolist()))
     assert pairs.tolist() == [list(pair) for pair in itertools.combinations(others, 2)]
     np.testing.assert_array_equal(counts, 200)
@@ -126,8 +126,8 @@ def test_cards_are_dealt_as_by_the_rules():
         return jax.lax.scan(call, play.start(noise[0]), noise[1:])
 
     noise = jax.random.uniform(jax.random.key(0), (4096, 9, 2))
-    last, found = jax.jit(jax.vmap(run))(noise)
-    assert (np.asarray(found) == [4, 4, 7, 7, 8, 8, 9, 9]).all()
+    last, num_dealt = jax.jit(jax.vmap(run))(noise)
+    assert (np.asarray(num_dealt) == [4, 4, 7, 7, 8, 8, 9, 9]).all()
     assert (np.asarray(last.actor) == TERMINAL).all()
     cards = np.concatenate([last.hole.reshape(-1, 4), last.board], axis=1)
     assert (np.diff(np.sort(cards, axis=1), axis=1) > 0).all()
@@ -141,19 +141,19 @@ def test_showdowns_pay_the_mean_over_all_hands():
     for responder in range(2):
         game = holdem_opponents.build_chump_game(POKER, CALLS, responder=responder).game
         last = jax.tree.map(lambda x: x[:, -1], states)
-        found = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
-        np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-5)
+        payoffs = np.asarray(jax.jit(jax.vmap(game.payoffs_at))(last))
+        np.testing.assert_allclose(payoffs.sum(axis=1), 0, atol=1e-5)
         for row in range(64):
             state = jax.tree.map(lambda x, r=row: x[r], last)
             if state.folded.any():
-                np.testing.assert_allclose(found[row], state.returns)
+                np.testing.assert_allclose(payoffs[row], state.returns)
                 continue
             own, board = int(state.hole[responder, 0]), int(state.board[0])
             rank = lambda card, b=board: (card // 2 == b // 2, card // 2)  # noqa: E731
             others = [card for card in range(6) if card not in (own, board)]
             wins = [(rank(own) > rank(o)) - (rank(own) < rank(o)) for o in others]
             expected = float(np.mean(wins)) * int(state.spent[0])
-            assert found[row, responder] == pytest.approx(expected, abs=1e-5)
+            assert payoffs[row, responder] == pytest.approx(expected, abs=1e-5)
 
 
 def test_bad_input():

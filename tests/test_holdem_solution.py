@@ -13,7 +13,7 @@ from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.equity import range_equity
 from jaxgames.holdem.ranges import parse_range, whole_range
 from solvers import cfr
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.subgame_spec import estimated_bytes
 from solvers.holdem.subgame_tree import holdem_tree
 
@@ -30,7 +30,7 @@ def solved(tree, iterations, solver=None):
     solver = cfr.dcfr(gamma=3.0) if solver is None else solver
     state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
     state = cfr.run(tree.sequence_form, state, solver=solver, num_iterations=iterations)
-    return Solution(tree, cfr.average_policy(tree.sequence_form, state))
+    return HoldemSolution(tree, cfr.average_policy(tree.sequence_form, state))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_files_there_and_back(tmp_path):
     solution = small()
     path = tmp_path / "solution.npz"
     solution.save(path)
-    again = Solution.load(path)
+    again = HoldemSolution.load(path)
     assert [file.name for file in tmp_path.iterdir()] == ["solution.npz"]
     assert again.tree.betting.abstraction == solution.tree.betting.abstraction
     np.testing.assert_allclose(again.ev, solution.ev, atol=1e-4)
@@ -104,12 +104,12 @@ def test_files_there_and_back(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match="is not a solution of this version"):
-        Solution.load(path)
+        HoldemSolution.load(path)
     path.write_bytes(b"something else")
     with pytest.raises(ValueError, match="is not a solution of this version"):
-        Solution.load(path)
+        HoldemSolution.load(path)
     with pytest.raises(OSError, match="no_such"):
-        Solution.load(tmp_path / "no_such.npz")
+        HoldemSolution.load(tmp_path / "no_such.npz")
 
 
 def test_moves_that_cannot_be():

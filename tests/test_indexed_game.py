@@ -23,12 +23,12 @@ KUHN = make("kuhn_poker")
 
 def rows_of_tree(game, tree):
     """By player the row of each information state of the tree."""
-    found = []
+    rows = []
     for player in range(2):
         histories = tree.representative(player)[: tree.num_decisions[player]]
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, histories))
-        found.append(jax.vmap(lambda state, p=player: kuhn_index(state, p))(states))
-    return found
+        rows.append(jax.vmap(lambda state, p=player: kuhn_index(state, p))(states))
+    return rows
 
 
 @pytest.mark.slow
@@ -88,11 +88,11 @@ def test_rows_by_hash_tell_information_states_apart():
     for player in range(2):
         decides = np.flatnonzero(tree.actor == player)
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, decides))
-        found = np.asarray(jax.vmap(index, (0, None))(states, jnp.int32(player)))
+        hashed = np.asarray(jax.vmap(index, (0, None))(states, jnp.int32(player)))
         known = tree.information_state[decides, player]
-        pairs = len(np.unique(np.column_stack([found, known]), axis=0))
-        assert pairs == len(np.unique(found)) == len(np.unique(known))
-        rows.append(np.unique(found))
+        pairs = len(np.unique(np.column_stack([hashed, known]), axis=0))
+        assert pairs == len(np.unique(hashed)) == len(np.unique(known))
+        rows.append(np.unique(hashed))
     assert len(np.intersect1d(*rows)) == 0
     small = np.asarray(jax.vmap(hash_index(game, num_states=7), (0, None))(states, jnp.int32(1)))
     assert set(small.tolist()) == set(range(7))

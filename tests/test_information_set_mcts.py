@@ -19,17 +19,17 @@ def nash_conv(name, policy):
 def test_every_simulation_is_a_visit_where_the_search_is():
     _, _, tree = compiled("kuhn_poker")
     settings = InformationSetMcts(exploration=2.0, simulations=37)
-    found = mcts.search_everywhere(tree, jax.random.key(0), settings=settings, batch=5)
-    np.testing.assert_array_equal(found.visits.sum(axis=1), np.full(12, 37))
-    assert (np.asarray(found.visits)[np.asarray(tree.uniform[:-1]) == 0] == 0).all()
+    result = mcts.search_everywhere(tree, jax.random.key(0), settings=settings, batch=5)
+    np.testing.assert_array_equal(result.visits.sum(axis=1), np.full(12, 37))
+    assert (np.asarray(result.visits)[np.asarray(tree.uniform[:-1]) == 0] == 0).all()
 
 
 def test_known_last_decisions():
     """Facing a bet in Kuhn: with a king a call wins 2, with a jack it loses 2, folding loses 1."""
     _, _, tree = compiled("kuhn_poker")
     settings = InformationSetMcts(exploration=2.0, simulations=500)
-    found = mcts.search_everywhere(tree, jax.random.key(0), settings=settings)
-    chosen = np.concatenate(mcts.max_visits(tree, found))
+    result = mcts.search_everywhere(tree, jax.random.key(0), settings=settings)
+    chosen = np.concatenate(mcts.max_visits(tree, result))
     seen = []
     for state in range(tree.num_states):
         places = np.flatnonzero(np.asarray(tree.state) == state)
@@ -39,25 +39,25 @@ def test_known_last_decisions():
             (win,) = wins
             seen.append(win)
             assert chosen[state, BET] == (win > 0)
-            assert float(found.values[state].max()) == pytest.approx(max(win, -1.0))
+            assert float(result.values[state].max()) == pytest.approx(max(win, -1.0))
     assert sorted(seen) == [-2, -2, 2, 2]
 
 
 def test_more_search_is_less_exploitable():
     _, _, tree = compiled("leduc_poker(suit_isomorphism=true)")
-    found = {}
+    nash_convs = {}
     for count in (10, 400):
         settings = InformationSetMcts(exploration=13.0, simulations=count)
         result = mcts.search_everywhere(tree, jax.random.key(1), settings=settings)
-        found[count] = nash_conv(
+        nash_convs[count] = nash_conv(
             "leduc_poker(suit_isomorphism=true)", mcts.max_visits(tree, result)
         )
-    assert found[400] < 0.6 * found[10]
+    assert nash_convs[400] < 0.6 * nash_convs[10]
 
 
 def test_read_outs():
     _, _, tree = compiled("matrix_rps")
-    found = IsmctsResult(
+    result = IsmctsResult(
         visits=jnp.array([[6, 3, 1], [2, 2, 0]]),
         values=jnp.array([[0.1, 0.3, -1.0], [0.0, 0.5, 9]]),
     )
@@ -68,7 +68,7 @@ def test_read_outs():
     }
     for read_out, policy in expected.items():
         jax.tree.map(
-            np.testing.assert_allclose, read_out(tree, found), tuple(map(np.array, policy))
+            np.testing.assert_allclose, read_out(tree, result), tuple(map(np.array, policy))
         )
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import itertools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -247,7 +248,7 @@ def test_rows_and_examples_that_do_not_count_do_not_matter():
         jax.tree.leaves(value(predictions(batch), batch)),
         strict=True,
     ):
-        assert np.isfinite(found).all()
+        chex.assert_tree_all_finite(found)
         np.testing.assert_array_equal(found, expected)
 
 
@@ -325,7 +326,7 @@ def test_what_is_not_finite_is_named_and_not_learned(field, part):
     last, report = update(graph, after, bad, SETTINGS)
     with pytest.raises(FloatingPointError, match=f"step 1: not finite: {part}, total, gradient"):
         learning.require_finite(report.losses, 1)
-    jax.tree.map(np.testing.assert_array_equal, last, after)
+    chex.assert_trees_all_equal(last, after)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Learning curves on a schedule, of learners whose values are known."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -37,7 +38,7 @@ def test_every_seed_of_every_method_is_measured_on_schedule(tmp_path):
     curves = measured(tmp_path)
     assert list(curves) == ["ones", "hundreds"]
     for name, step in (("ones", 1), ("hundreds", 100)):
-        assert curves[name].shape == (3, 2)
+        chex.assert_shape(curves[name], (3, 2))
         mean = (curves[name] / np.array(AT)[:, None])[-1]
         np.testing.assert_allclose(mean, step + 0.5, atol=0.06)  # 5 standard errors
         assert curves[name][0, 0] != curves[name][0, 1]
@@ -66,9 +67,9 @@ def test_interrupted_curves_resume_to_the_same_numbers(tmp_path, monkeypatch):
                 measured(tmp_path / "parts")
     parts = measured(tmp_path / "parts")
     assert list(parts) == list(whole)
-    jax.tree.map(np.testing.assert_array_equal, parts, whole)
+    chex.assert_trees_all_equal(parts, whole)
     again = measured(tmp_path / "parts")  # from a finished checkpoint
-    jax.tree.map(np.testing.assert_array_equal, again, whole)
+    chex.assert_trees_all_equal(again, whole)
 
 
 def test_measurements_must_be_finite(tmp_path):

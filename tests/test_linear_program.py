@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 from normal_form import guaranteed, payoff_table
-from solver_cases import assert_policies_close, gains, game_tree, public_tree, swapped
+from solver_cases import assert_policies_close, form_of, gains, game_tree, swapped
 
 from solvers import linear_program
 from solvers.sequence_form import build_sequence_form
@@ -39,9 +39,9 @@ SLOW = {"liars_dice(sides=3)", "liars_dice(sides=5)"}
     [pytest.param(*item, marks=[pytest.mark.slow] * (item[0] in SLOW)) for item in VALUES.items()],
 )
 def test_values_and_equilibria(name, value):
-    solved, policies = linear_program.solve(public_tree(name))
+    solved, policies = linear_program.solve(form_of(name))
     np.testing.assert_allclose(solved, value, atol=1e-9)
-    values, _, nash_conv = gains(public_tree(name), policies)
+    values, _, nash_conv = gains(form_of(name), policies)
     np.testing.assert_allclose(values, [value, -value], atol=1e-9)
     np.testing.assert_allclose(nash_conv, 0, atol=1e-9)
     for player, policy in enumerate(policies):
@@ -60,7 +60,7 @@ def test_values_and_equilibria(name, value):
     ],
 )
 def test_unique_equilibria(name, player, expected):
-    _, policies = linear_program.solve(public_tree(name))
+    _, policies = linear_program.solve(form_of(name))
     np.testing.assert_allclose(policies[player], [expected], atol=1e-9)
 
 
@@ -91,7 +91,7 @@ def value_of_matrix(table):
 def test_agrees_with_the_table_of_pure_strategies(name):
     """Actions that depend on the information state, private and public chance and signals."""
     explicit = game_tree(name)
-    value, policies = linear_program.solve(public_tree(name))
+    value, policies = linear_program.solve(form_of(name))
     np.testing.assert_allclose(value, value_of_matrix(payoff_table(explicit)), atol=1e-8)
     if min(explicit.num_decisions) > 0:
         np.testing.assert_allclose(guaranteed(explicit, list(policies)), value, atol=1e-8)
@@ -99,18 +99,18 @@ def test_agrees_with_the_table_of_pure_strategies(name):
 
 def test_swapped_players_have_the_opposite_value():
     name = "random(seed=35,zero_sum=true)"
-    value, _ = linear_program.solve(public_tree(name))
+    value, _ = linear_program.solve(form_of(name))
     other, _ = linear_program.solve(build_sequence_form(swapped(game_tree(name)), dtype="float64"))
     np.testing.assert_allclose(other, -value, atol=1e-9)
     assert abs(value) > 1e-3
 
 
 def test_single_precision_trees_are_solved_in_double():
-    tree = build_sequence_form(game_tree("kuhn_poker"), dtype="float32")
-    value, policies = linear_program.solve(tree)
+    form = build_sequence_form(game_tree("kuhn_poker"), dtype="float32")
+    value, policies = linear_program.solve(form)
     np.testing.assert_allclose(value, -1 / 18, atol=1e-7)
     assert policies[0].dtype == np.float64
-    again, others = linear_program.solve(public_tree("kuhn_poker"))
+    again, others = linear_program.solve(form_of("kuhn_poker"))
     np.testing.assert_allclose(value, again, atol=1e-7)
     assert_policies_close(policies, others, atol=1e-5)
 
@@ -118,10 +118,10 @@ def test_single_precision_trees_are_solved_in_double():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: public_tree("kuhn_poker(players=3)"), "has 3 players; the program needs 2"),
-        (lambda: public_tree("random(seed=10,players=1)"), "has 1 players; the program needs 2"),
-        (lambda: public_tree("random(seed=35)"), "random 35 is not zero-sum: payoffs sum to"),
-        (lambda: public_tree("kuhn_poker", root=2), r"kuhn_poker.*: subgames with several root"),
+        (lambda: form_of("kuhn_poker(players=3)"), "has 3 players; the program needs 2"),
+        (lambda: form_of("random(seed=10,players=1)"), "has 1 players; the program needs 2"),
+        (lambda: form_of("random(seed=35)"), "random 35 is not zero-sum: payoffs sum to"),
+        (lambda: form_of("kuhn_poker", root=2), r"kuhn_poker.*: subgames with several root"),
     ],
     ids=["three players", "one player", "not zero-sum", "several roots"],
 )

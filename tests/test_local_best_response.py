@@ -58,30 +58,30 @@ def table_of(name, policy, player):
     hands = lbr.all_hands(game)
     hidden = [s.replace(hole=np.full_like(s.hole, NOTHING)) for s in states]
     batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *hidden)
-    found = np.asarray(jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64)
+    rows = np.asarray(jax.jit(jax.vmap(functools.partial(policy, game)))(batch), np.float64)
     held = [int(np.flatnonzero((hands == np.sort(s.hole[player])).all(axis=1))[0]) for s in states]
-    return found[np.arange(len(states)), held]
+    return rows[np.arange(len(states)), held]
 
 
 def reach_of(tree, table, player):
     """The player's own reach of every history."""
-    found = np.ones(tree.num_histories)
+    reach = np.ones(tree.num_histories)
     for rows in levels(tree.parent):
         above = tree.parent[rows]
         acted = tree.actor[above] == player
         state = np.where(acted, tree.information_state[above, player], 0)
         chance = table[state, np.maximum(tree.parent_action[rows], 0) % tree.num_actions]
-        found[rows] = found[above] * np.where(acted, chance, 1)
-    return found
+        reach[rows] = reach[above] * np.where(acted, chance, 1)
+    return reach
 
 
 def cards_of(tree, player):
     """The card that the player was dealt, at every history; hands of one card are cards."""
-    found = np.full(tree.num_histories, -1)
+    cards = np.full(tree.num_histories, -1)
     for rows in levels(tree.parent):
         dealt = tree.depth[rows] == player + 1
-        found[rows] = np.where(dealt, tree.parent_action[rows], found[tree.parent[rows]])
-    return found
+        cards[rows] = np.where(dealt, tree.parent_action[rows], cards[tree.parent[rows]])
+    return cards
 
 
 def by_the_rule(name, policy, player):
@@ -91,7 +91,7 @@ def by_the_rule(name, policy, player):
     reach = tree.chance_reach() * reach_of(tree, theirs, 1 - player)
     checks = [np.eye(tree.num_actions)[np.full(count, CALL)] for count in tree.num_decisions]
     value = aivat.history_values(tree, checks)[:, player]
-    # what follows an action, if both only check and call from there on
+    # the value of an action if both players only check and call afterwards
     worth = value.copy()
     facing = np.flatnonzero(tree.actor == 1 - player)
     state = tree.information_state[facing, 1 - player]
@@ -112,8 +112,8 @@ def by_the_rule(name, policy, player):
             child = first[history, action]
             then = worth[child] if action <= CALL else after_bet[child]
             sums[here, action] += reach[history] * (then + spent)
-    found = np.where(legal, sums / np.where(total > 0, total, 1)[:, None], -np.inf)
-    return found, np.eye(tree.num_actions)[found.argmax(axis=1)], total
+    utility = np.where(legal, sums / np.where(total > 0, total, 1)[:, None], -np.inf)
+    return utility, np.eye(tree.num_actions)[utility.argmax(axis=1)], total
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -139,7 +139,7 @@ def test_utilities_are_those_of_all_histories(name):
         ranges[tree.information_state[acts, player], cards_of(tree, 1 - player)[acts]] = reach[acts]
         assert (total > 0).all()
         batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states[player])
-        found = utilities(
+        actual = utilities(
             LocalBestResponse(game, boards=(0, 0)),
             functools.partial(any_policy, game),
             batch,
@@ -147,7 +147,7 @@ def test_utilities_are_those_of_all_histories(name):
             batch.hole[:, player],
             batch.board,
         )
-        np.testing.assert_allclose(found, expected, atol=1e-4)
+        np.testing.assert_allclose(actual, expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["limit", pytest.param("no limit", marks=pytest.mark.slow)])
@@ -213,10 +213,10 @@ def test_drawn_boards_come_near_all_of_them():
         )
         for drawn in (0, 1000)
     )
-    there = np.asarray(every.apart[2])
-    np.testing.assert_array_equal(every.met[2], np.where(there, 44, 0))
-    np.testing.assert_array_equal(some.met[2] > 0, there)
-    share = [np.asarray(x.won[2])[there] / np.asarray(x.met[2])[there] for x in (every, some)]
+    apart = np.asarray(every.apart[2])
+    np.testing.assert_array_equal(every.met[2], np.where(apart, 44, 0))
+    np.testing.assert_array_equal(some.met[2] > 0, apart)
+    share = [np.asarray(x.won[2])[apart] / np.asarray(x.met[2])[apart] for x in (every, some)]
     np.testing.assert_allclose(share[0], share[1], atol=0.08)
     assert abs((share[0] - share[1]).mean()) < 0.02
 

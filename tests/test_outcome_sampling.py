@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,8 +79,8 @@ def learned(name, settings, episodes, *, learners=4):
     ],
 )
 def test_averages_come_near_equilibrium(settings):
-    found = learned("kuhn_poker", settings, 20_000)
-    assert found.mean() < 0.05  # uniform play: 0.458
+    exploitabilities = learned("kuhn_poker", settings, 20_000)
+    assert exploitabilities.mean() < 0.05  # uniform play: 0.458
 
 
 def test_learners_side_by_side_are_learners_one_by_one():
@@ -111,7 +112,7 @@ def test_a_run_in_pieces_is_a_run():
     start = outcome_sampling.init(tree, settings)
     whole = run(start, num_episodes=30)
     parts = run(run(start, num_episodes=11), num_episodes=19)
-    jax.tree.map(np.testing.assert_array_equal, whole, parts)
+    chex.assert_trees_all_equal(whole, parts)
 
 
 @pytest.mark.parametrize(

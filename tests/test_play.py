@@ -1,5 +1,6 @@
 """Sampled play: chance by its probabilities, random playouts, refused moves."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -38,7 +39,7 @@ def test_random_playouts_make_possible_moves_to_the_end():
     game = make("kuhn_poker")
     playouts = random_playouts(game, jax.random.key(0), num_playouts=500)
     states, moves = jax.tree.map(np.asarray, (playouts.states, playouts.moves))
-    assert moves.shape == (500, game.max_depth)
+    chex.assert_shape(moves, (500, game.max_depth))
     assert (states.actor[:, 0] == CHANCE).all()
     assert (states.actor[:, -1] == TERMINAL).all()
     for actor, possible in ((CHANCE, states.chance_probs > 0), (0, states.legal)):

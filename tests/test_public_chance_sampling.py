@@ -71,17 +71,17 @@ def test_sampled_regrets_are_the_exact_ones_where_walks_come():
     def sampled(key):
         levels = public_chance_sampling.walk(tree, learner, key)
         regrets = public_chance_sampling.instant_regrets(tree, levels)
-        found = jnp.zeros((len(policy) + 1, *policy.shape[1:]))
+        total = jnp.zeros((len(policy) + 1, *policy.shape[1:]))
         for level, here in zip(levels, regrets, strict=True):
-            found = found.at[level.state].add(here)
-        return found
+            total = total.at[level.state].add(here)
+        return total
 
     exact = _exact_regrets(tree, policy / jnp.maximum(policy.sum(axis=1, keepdims=True), 1e-9))
     assert_unbiased(sampled, exact, jax.random.key(0), count=10_000)
 
 
 def _exact_regrets(tree, policy):
-    """By public state as if walks left nothing out, times how often they come there."""
+    """Exact regrets by public state, times the probability that walks come there."""
     game = tree.game
     listing = list_public_states(game)
     states, above, slots, actor, child = map(
@@ -96,9 +96,9 @@ def _exact_regrets(tree, policy):
     for s in range(1, len(states)):
         share = np.asarray(tree.chance)[states[above[s]], slots[s]]
         often[s] = often[above[s]] * (share if actor[above[s]] == CHANCE else 1)
-    found = np.zeros(policy.shape)
-    found[states] = often[:, None, None] * np.asarray(regrets)
-    return found
+    result = np.zeros(policy.shape)
+    result[states] = often[:, None, None] * np.asarray(regrets)
+    return result
 
 
 @pytest.mark.slow
@@ -134,5 +134,5 @@ def test_learners_side_by_side_are_learners_one_by_one():
 def test_bad_settings():
     with pytest.raises(ValueError, match=r"averaging_power=-1.0 must be at least 0"):
         PublicChanceSampling(averaging_power=-1.0)
-    with pytest.raises(ValueError, match="has 3 players; a public table needs 2"):
+    with pytest.raises(ValueError, match="has 3 players; a belief table needs 2"):
         chance_tree("kuhn_poker(players=3)")

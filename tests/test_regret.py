@@ -132,7 +132,7 @@ def test_equal_discounts_are_linear_regrets():
 
 
 def test_predictions_by_hand():
-    """Plays from the regrets plus the last instantaneous ones, but does not remember those."""
+    """The policy is of the regrets plus the last instantaneous ones, which are not added twice."""
     states = observe(PredictiveRegretMatchingPlus(), [[1, -1], [-3, 2], [0, 1]])
     assert regrets(states) == [[1, 0], [0, 2], [0, 3]]
     np.testing.assert_allclose(policies(states), [[1, 0], [0, 1], [0, 1]])

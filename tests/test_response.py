@@ -35,15 +35,15 @@ SETTINGS = IsmctsBr(simulations=1000, scale=2.0)
 BETS = (0.02, 0.05, 0.95)  # chance that the one who plays its cards bets, by card
 
 
-def one_who_plays_its_cards():
+def policies_by_card():
     """Policies in Kuhn that tell the card; beliefs without Bayes take it for any."""
     tree = compiled(KUHN)[0]
-    found = []
+    policies = []
     for player in range(2):
         states = states_at(make(KUHN), tree, tree.representative(player)[:6])
         bets = [BETS[int(state.cards[player])] for state in states]
-        found.append(np.array([[1 - bet, bet] for bet in bets]))
-    return tuple(found)
+        policies.append(np.array([[1 - bet, bet] for bet in bets]))
+    return tuple(policies)
 
 
 @pytest.mark.parametrize("name", [KUHN, SMALL])
@@ -58,9 +58,9 @@ def test_posteriors_are_bayes(name):
             with pytest.raises(ValueError, match=rf"probability 0 .* information state {number}"):
                 posterior.history_probabilities(source, tree, policies, number)
             continue
-        found = posterior.history_probabilities(source, tree, policies, number)
-        assert found.keys() == expected.keys()
-        np.testing.assert_allclose([found[h] for h in expected], [*expected.values()], atol=1e-6)
+        beliefs = posterior.history_probabilities(source, tree, policies, number)
+        assert beliefs.keys() == expected.keys()
+        np.testing.assert_allclose([beliefs[h] for h in expected], [*expected.values()], atol=1e-6)
     assert len(beliefs) == tree.num_states
     assert never == (posterior.others_reach(source, tree, policies) == 0).sum()
 
@@ -74,7 +74,7 @@ def test_places_are_drawn_from_the_posterior():
     @jax.jit
     def drawn(state):
         node = tree.at(belief.worlds.place[belief.worlds.first[state]])
-        return jax.vmap(lambda one: belief.sample((), None, node, one))(noise)
+        return jax.vmap(lambda number: belief.sample((), None, node, number))(noise)
 
     for state in np.flatnonzero(posterior.others_reach(source, tree, policies))[::5]:
         history = np.asarray(tree.history)[np.asarray(drawn(jnp.int32(state)))]
@@ -90,20 +90,20 @@ def shares_of_the_best(name, policies, settings, *, belief=None):
     for player in range(2):
         response = build_response_game(source, tree, policies, responder=player)
         response = response if belief is None else response.replace(belief=belief)
-        found = response_matches.response_policy(
+        policy = response_matches.response_policy(
             response, None, jax.random.key(player), source, settings=settings, batch=16
         )
-        won += value(name, policies, player, found)
+        won += value(name, policies, player, policy)
     return won / best_values(name, policies).sum()
 
 
 def test_search_alone_finds_the_best_response_in_kuhn():
-    policies = one_who_plays_its_cards()
+    policies = policies_by_card()
     assert shares_of_the_best(KUHN, policies, SETTINGS) == pytest.approx(1, abs=0.005)
 
 
 def test_search_without_bayes_does_not():
-    policies, belief = one_who_plays_its_cards(), posterior.chance_posterior(compiled(KUHN)[2])
+    policies, belief = policies_by_card(), posterior.chance_posterior(compiled(KUHN)[2])
     assert shares_of_the_best(KUHN, policies, SETTINGS, belief=belief) < 0.5
 
 
@@ -111,17 +111,17 @@ def test_more_search_is_a_better_response_in_leduc():
     policies = solved(SMALL, 4)
     settings = IsmctsBr(simulations=3000, exploration=0.5, scale=3.0)
     few = dataclasses.replace(settings, simulations=10)
-    found = shares_of_the_best(SMALL, policies, settings)
-    assert 0.97 < found < 1 + 1e-5
-    assert shares_of_the_best(SMALL, policies, few) < found - 0.1
+    share = shares_of_the_best(SMALL, policies, settings)
+    assert 0.97 < share < 1 + 1e-5
+    assert shares_of_the_best(SMALL, policies, few) < share - 0.1
 
 
 @pytest.mark.slow
 def test_search_alone_comes_near_the_best_response_in_leduc():
     """And without Bayes it does not."""
     policies, settings = solved("leduc_poker", 10), IsmctsBr(simulations=20_000, scale=13.0)
-    found = shares_of_the_best("leduc_poker", policies, settings)
-    assert 0.85 < found < 1 + 1e-5
+    share = shares_of_the_best("leduc_poker", policies, settings)
+    assert 0.85 < share < 1 + 1e-5
     belief = posterior.chance_posterior(compiled("leduc_poker")[2])
     assert shares_of_the_best("leduc_poker", policies, settings, belief=belief) < 0.7
 
@@ -134,7 +134,7 @@ def searched(response, key, settings):
 
 def test_side_by_side_is_one_by_one():
     source, _, tree = compiled(KUHN)
-    response = build_response_game(source, tree, one_who_plays_its_cards(), responder=1)
+    response = build_response_game(source, tree, policies_by_card(), responder=1)
     settings = IsmctsBr(simulations=50, scale=2.0, noise=0.3)
     one = functools.partial(searched, response, settings=settings)
     keys = jax.random.split(jax.random.key(0), 3)
@@ -157,8 +157,8 @@ def test_the_network_leads_the_search():
     place = tree.worlds.place[tree.worlds.first[0]]
     settings = IsmctsBr(evaluate=says, simulations=1, scale=2.0)
     run = jax.jit(functools.partial(search, settings=settings))
-    found = run(response, 0.25, jax.random.key(0), ResponseState(place=place, memory=()))
-    np.testing.assert_array_equal(found.visits, [0, 1])  # a bet, after which the game ends
+    result = run(response, 0.25, jax.random.key(0), ResponseState(place=place, memory=()))
+    np.testing.assert_array_equal(result.visits, [0, 1])  # a bet, after which the game ends
     settings = IsmctsBr(evaluate=lambda p, n: (p, jnp.array([9.0, 0.0])), simulations=1, scale=2.0)
     run = jax.jit(functools.partial(search, settings=settings))
     keys = jax.random.split(jax.random.key(1), 12)
@@ -170,7 +170,7 @@ def test_the_network_leads_the_search():
 
 def test_games_against_the_opponent_are_worth_what_they_should_be():
     source, _, tree = compiled(KUHN)
-    policies = one_who_plays_its_cards()
+    policies = policies_by_card()
     best = best_values(KUHN, policies)
     for player in range(2):
         response = build_response_game(source, tree, policies, responder=player)
@@ -183,7 +183,7 @@ def test_games_against_the_opponent_are_worth_what_they_should_be():
 
 
 def test_games_of_policies_are_worth_what_they_should_be():
-    policies = one_who_plays_its_cards()
+    policies = policies_by_card()
     won = response_matches.sampled_payoffs(
         compiled(KUHN)[2], policies, jax.random.key(0), num_games=20_000
     )
@@ -230,7 +230,7 @@ def test_games_by_their_rules():
     won = response_matches.play(
         response, None, jax.random.key(5), settings=settings, num_games=2000
     )
-    best = best_values(KUHN, one_who_plays_its_cards())[0]
+    best = best_values(KUHN, policies_by_card())[0]
     assert abs(won.mean() - best) < 4 * won.std() / np.sqrt(len(won)) + 0.01
 
 
@@ -244,32 +244,32 @@ def test_games_that_hide_nothing():
     for action in (0, 3, 1, 4):
         state = game.game.step(state, jnp.int32(action))
     run = jax.jit(functools.partial(search, settings=IsmctsBr(simulations=200)))
-    found = run(response, None, jax.random.key(0), ResponseState(place=state, memory=()))
-    assert int(jnp.argmax(found.visits)) == 2  # three in a row
-    assert float(found.values[2]) == 1.0
-    assert (np.asarray(found.visits)[[0, 1, 3, 4]] == 0).all()
+    result = run(response, None, jax.random.key(0), ResponseState(place=state, memory=()))
+    assert int(jnp.argmax(result.visits)) == 2  # three in a row
+    assert float(result.values[2]) == 1.0
+    assert (np.asarray(result.visits)[[0, 1, 3, 4]] == 0).all()
 
 
 def test_finished_games_are_not_searched():
     source, _, tree = compiled(KUHN)
     response = build_response_game(source, tree, uniform(KUHN), responder=0)
     over = ResponseState(place=jnp.int32(tree.nowhere), memory=())
-    found = jax.jit(functools.partial(search, settings=SETTINGS))(
+    result = jax.jit(functools.partial(search, settings=SETTINGS))(
         response, None, jax.random.key(0), over
     )
     assert int(tree.at(over.place).actor) == TERMINAL
-    assert (np.asarray(found.visits) == 0).all()
+    assert (np.asarray(result.visits) == 0).all()
 
 
 def test_an_agent_that_tells_no_probabilities_is_counted():
     tree = compiled(KUHN)[2]
-    bets = jnp.asarray(one_who_plays_its_cards()[0][:, BET], jnp.float32)
+    bets = jnp.asarray(policies_by_card()[0][:, BET], jnp.float32)
 
     def act(node, key):
         return jax.random.bernoulli(key, bets[node.state % 6]).astype(jnp.int32)
 
-    found = opponents.sampled_policy(tree, act, jax.random.key(0), count=2000)
-    np.testing.assert_allclose(found[0][:, BET], bets, atol=0.05)
+    frequencies = opponents.sampled_policy(tree, act, jax.random.key(0), count=2000)
+    np.testing.assert_allclose(frequencies[0][:, BET], bets, atol=0.05)
     with pytest.raises(ValueError, match="chooses an illegal action in information state 0"):
         opponents.sampled_policy(tree, lambda node, key: jnp.int32(7), jax.random.key(0))
 

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,28 +93,28 @@ def test_replay_takes_transitions_in_place_of_the_oldest():
         last=jnp.zeros((2, 4), bool),
         payoff=jnp.full((2, 4), 9.0),
     )
-    found = dqn.add_transitions(replay, jax.tree.map(lambda x: x[None], line()))
-    np.testing.assert_array_equal(found.count, [6, 1])  # of a capacity of 3
-    np.testing.assert_array_equal(found.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
-    np.testing.assert_array_equal(found.action[:, :3], [[9, 0, 0], [1, 9, 9]])
-    np.testing.assert_array_equal(found.last[:, :3], [[0, 0, 1], [1, 0, 0]])
-    assert int(found.following[0, 1]) == 4
-    np.testing.assert_array_equal(found.payoff[:, :3], [[9, 0, -1], [1, 9, 9]])
+    after = dqn.add_transitions(replay, jax.tree.map(lambda x: x[None], line()))
+    np.testing.assert_array_equal(after.count, [6, 1])  # of a capacity of 3
+    np.testing.assert_array_equal(after.seen[:, :3], [[9, 0, 4], [7, 9, 9]])
+    np.testing.assert_array_equal(after.action[:, :3], [[9, 0, 0], [1, 9, 9]])
+    np.testing.assert_array_equal(after.last[:, :3], [[0, 0, 1], [1, 0, 0]])
+    assert int(after.following[0, 1]) == 4
+    np.testing.assert_array_equal(after.payoff[:, :3], [[9, 0, -1], [1, 9, 9]])
 
 
 def by_rules():
-    """Kuhn by its rules, and the row there of every information state of the tree."""
-    here, there = rules_environment(KUHN, kuhn_index, num_states=KUHN_STATES), nodes_of_kuhn()
-    return here, [np.asarray(jax.vmap(here.game.at)(states).state) for states in there]
+    """Kuhn by its rules, and its row of every information state of the tree."""
+    here = rules_environment(KUHN, kuhn_index, num_states=KUHN_STATES)
+    return here, [np.asarray(jax.vmap(here.game.at)(states).state) for states in nodes_of_kuhn()]
 
 
 def nodes_of_kuhn():
     """By player a state at each information state of the tree."""
-    tree, found = enumerate_game(KUHN), []
+    tree, nodes = enumerate_game(KUHN), []
     for player in range(2):
         histories = tree.representative(player)[: tree.num_decisions[player]]
-        found.append(jax.tree.map(lambda *x: jnp.stack(x), *states_at(KUHN, tree, histories)))
-    return found
+        nodes.append(jax.tree.map(lambda *x: jnp.stack(x), *states_at(KUHN, tree, histories)))
+    return nodes
 
 
 def best_response(run, policy_of, *, compiled_game, player, seed=5):
@@ -160,8 +161,8 @@ def test_q_learning_finds_the_best_response(player, compiled_game):
         )
 
     policy = q_learning.greedy_policy if compiled_game else q_learning.policy_at
-    found, best = best_response(run, policy, compiled_game=compiled_game, player=player)
-    assert found == pytest.approx(best, abs=1e-5)
+    won, best = best_response(run, policy, compiled_game=compiled_game, player=player)
+    assert won == pytest.approx(best, abs=1e-5)
 
 
 @either
@@ -178,8 +179,8 @@ def test_a2c_finds_the_best_response(player, compiled_game):
 
     policy = a2c.current_policy if compiled_game else a2c.policy_at
     policy = functools.partial(policy, settings=settings)
-    found, best = best_response(run, policy, compiled_game=compiled_game, player=player, seed=2)
-    assert found == pytest.approx(best, abs=0.01)
+    won, best = best_response(run, policy, compiled_game=compiled_game, player=player, seed=2)
+    assert won == pytest.approx(best, abs=0.01)
 
 
 @either
@@ -193,18 +194,18 @@ def test_dqn_finds_the_best_response(compiled_game):
 
     policy = dqn.greedy_policy if compiled_game else dqn.policy_at
     policy = functools.partial(policy, settings=settings)
-    found, best = best_response(run, policy, compiled_game=compiled_game, player=0)
-    assert found == pytest.approx(best, abs=0.02)
+    won, best = best_response(run, policy, compiled_game=compiled_game, player=0)
+    assert won == pytest.approx(best, abs=0.02)
 
 
 def test_what_is_seen_by_rules_is_what_is_compiled():
     here, (mine, _) = environment("kuhn_poker"), nodes_of_kuhn()
-    there = rules_environment(KUHN, num_states=16)
-    seen = jax.vmap(lambda state: there.observe(there.game.at(state)))(mine)
+    by_its_rules = rules_environment(KUHN, num_states=16)
+    seen = jax.vmap(lambda state: by_its_rules.observe(by_its_rules.game.at(state)))(mine)
     features, legal = here.encoded(np.arange(len(mine.actor)))
     np.testing.assert_array_equal(seen.features, features)
     np.testing.assert_array_equal(seen.legal, legal)
-    assert there.num_features == here.num_features
+    assert by_its_rules.num_features == here.num_features
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_games_too_large_to_list(algorithm):
         }[algorithm]
         start = module.init(here, key, settings=settings)
         learner = module.run(here, start, key, settings=settings, num_rounds=4)
-        assert jax.tree.all(jax.tree.map(lambda x: np.isfinite(x).all(), learner.params))
+        chex.assert_tree_all_finite(learner.params)
         policy = module.policy_at(here, learner, node, settings=settings)
         ask = {"a2c": a2c.current_policy, "dqn": dqn.greedy_policy}[algorithm]
         table = functools.partial(ask, here, learner, settings=settings)

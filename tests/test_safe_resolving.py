@@ -1,5 +1,4 @@
-"""Safe re-solving of subgames of any tree: gadgets, margins, gifts; and hold'em subgames side by
-side."""
+"""Safe re-solving of subgames: gadgets, margins and gifts; hold'em subgames in a batch."""
 
 import functools
 import itertools
@@ -17,7 +16,7 @@ from jaxgames.holdem.betting_from_sizes import build_betting_tree
 from jaxgames.holdem.cards import cards_name
 from jaxgames.registry import make
 from solvers import cfr, evaluation
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 from solvers.holdem.street_boards import unblocked_hands
 from solvers.holdem.subgame_tree import build_holdem_tree
 from solvers.sequence_form import build_sequence_form, pack, sweeps, uniform, unpack
@@ -40,7 +39,7 @@ def coin_toss(name):
 
 
 def guessed(tree, policy):
-    """Heads, by player 1's policy of the subgame without its gadget."""
+    """The probability of heads in player 1's policy of the subgame, solved with a gadget."""
     policy = without_gadget(tree, policy, resolver=1)
     assert [rows.shape for rows in policy] == [
         (player.num_decisions, tree.num_actions) for player in tree.treeplexes
@@ -63,8 +62,8 @@ def solved(tree, opt_out, kind):
 @pytest.mark.parametrize(
     ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
 )
-def test_the_price_of_the_other_branch_is_found(name, heads, kind):
-    """Published: player 0 may sell a coin for 0.5 or -0.5, or play; what player 1 then guesses."""
+def test_the_guess_makes_selling_and_playing_equally_good(name, heads, kind):
+    """Published: player 0 may sell a coin for 0.5 or -0.5, or play; player 1 then guesses."""
     _, tree, _ = coin_toss(name)
     price = 0.5 * jnp.array([0.5, -0.5]) * (-1 if heads > 0.5 else 1)  # chance 1/2 of each side
     assert solved(tree, price, kind) == pytest.approx(heads, abs=0.01)
@@ -77,7 +76,7 @@ def guessing(whole, heads):
     return tuple(policy)
 
 
-def test_reach_spends_what_was_given():
+def test_gifts_may_be_given_back():
     """Who guesses heads with 5/8 gives 1/4 for each: the opponent sells tails for 1/2 and gets 1/4
     by playing. Maxmargin sees that nothing can be gained in the subgame alone; that raised by the
     gift gives 1/2 + (1/2 + 1/4) / 4. As one of two subgames that chance leads to, with the gift
@@ -97,8 +96,8 @@ def test_reach_spends_what_was_given():
         assert solved(tree, raised, "maxmargin") == pytest.approx(heads, abs=0.005)
 
 
-def test_estimates_are_what_is_played():
-    """Of mistakes on the way too: player 0 sells each side as often as it plays it."""
+def test_estimated_gifts_follow_the_policy():
+    """Mistakes on the way count: player 0 sells each side as often as it plays it."""
     whole, tree, played = coin_toss("coin_toss")
     before = guessing(whole, 1 / 2)
     np.testing.assert_allclose(evaluation.root_values(tree, before)[0], [0, 0], atol=1e-6)
@@ -141,7 +140,7 @@ def subgame_reach(policy, root):
 
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_maxmargin_is_the_best_of_least_margins(resolver):
-    """Its gadget's value is the least margin, which no other way to solve the subgame exceeds."""
+    """The gadget's value is the least margin, and no other policy has a larger least margin."""
     other, policy = 1 - resolver, random_policy(1)
     for root, tree in leduc()[1].items():
         reach = subgame_reach(policy, root)
@@ -176,7 +175,7 @@ def test_maxmargin_is_the_best_of_least_margins(resolver):
 
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_margins_and_gifts_are_safe(resolver):
-    """All subgames re-solved for one player: less exploitable than before, with gifts too."""
+    """With all subgames re-solved a player is less exploitable than before, with gifts too."""
     whole, subgames = leduc()
     other, policy = 1 - resolver, random_policy(2)
     before = float(evaluation.best_response_value(whole, policy)[other])
@@ -236,11 +235,11 @@ def turn():
     """A turn with two random ranges, and a rough solution of it."""
     ranges = np.random.default_rng(0).uniform(0.1, 1, (2, len(HANDS)))
     tree = built(BOARD, tuple(ranges), 2)
-    return Solution(tree, solve(tree.sequence_form, tree.root_reach, 20))
+    return HoldemSolution(tree, solve(tree.sequence_form, tree.root_reach, 20))
 
 
 class Rivers:
-    """All rivers after two checks, of one shape: stacked."""
+    """All rivers after two checks, which have one shape, stacked."""
 
     def __init__(self):
         self.whole, ones = turn(), np.ones(len(HANDS))
@@ -263,7 +262,7 @@ class Rivers:
         self.before = stack([self.rows(river) for river in range(len(RIVERS))])
 
     def _pairs(self, start):
-        """Nodes of the river's betting, and which they are in the turn's."""
+        """Pairs of a node of the river's betting and the same node of the turn's."""
         small, large = self.trees[0].betting, self.whole.tree.betting
         pairs, pending = [], [(0, start)]
         while pending:
@@ -276,7 +275,7 @@ class Rivers:
         return pairs
 
     def places(self, river, player):
-        """Rows of the river's decisions, and which rows they are of the turn's."""
+        """Numbers of the river's decisions, and of the same decisions of the turn."""
         small, large = self.trees[river].layouts[player], self.whole.tree.layouts[player]
         (hands,) = np.nonzero(self.possible[river][player])
         mine, theirs = [], []
@@ -290,7 +289,7 @@ class Rivers:
         return np.array(mine), np.array(theirs)
 
     def rows(self, river):
-        """What the turn's solution does here."""
+        """The turn's solution as policies of this river."""
         tables = []
         for player, layout in enumerate(self.trees[river].layouts):
             mine, theirs = self.places(river, player)
@@ -300,7 +299,7 @@ class Rivers:
         return tuple(tables)
 
     def exploited(self, policies, resolver):
-        """What the opponent gets at most when the resolver plays so on all rivers."""
+        """The most that the opponent gets when the resolver plays these policies on all rivers."""
         changed = list(map(np.array, self.whole.policy))
         for river in range(len(RIVERS)):
             mine, theirs = self.places(river, resolver)
@@ -322,7 +321,7 @@ def rivers():
 
 @functools.partial(jax.jit, static_argnames=("resolver", "safe"))
 def resolved(tree, reach, before, *, resolver, safe):
-    """Without a gadget, half of the opponent's range is thought to be unlikely."""
+    """A re-solved river; without a gadget, half of the opponent's range is given less weight."""
     opt_out = evaluation.root_best_response_values(tree, before, reach)[1 - resolver]
     opponent = reach[1 - resolver]
     if not safe:
@@ -337,7 +336,7 @@ def resolved(tree, reach, before, *, resolver, safe):
 @pytest.mark.slow
 @pytest.mark.parametrize("resolver", [0, 1])
 def test_rivers_resolved_safely_are_not_more_exploitable(resolver):
-    """All rivers after two checks at once: a gadget does not trust the opponent's range."""
+    """A gadget does not rely on the opponent's range; all rivers after two checks at once."""
     spot, exploited = rivers(), {}
     before = spot.exploited(spot.before, resolver)
     for safe in (True, False):

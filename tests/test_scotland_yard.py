@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -598,7 +599,7 @@ def test_beliefs_follow_random_games_in_london(london_games):
                 assert state.result == expected.result
                 break
             assert pair.tolist() == [expected.mr_x, 0]
-            jax.tree.map(np.testing.assert_array_equal, state.board, expected.board)
+            chex.assert_trees_all_equal(state.board, expected.board)
             np.testing.assert_array_equal(legal[:, pair[actor]], expected.legal)
             np.testing.assert_array_equal(
                 features, _features(game, jax.tree.map(jnp.asarray, expected))[2 * 199 :]

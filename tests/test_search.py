@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -158,8 +159,7 @@ def test_padding_of_the_path_does_not_matter():
         search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
         found.append(search(table, None, jax.random.key(3), problem=problem).tree)
     assert int(found[0].count) == int(found[1].count)
-    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    chex.assert_trees_all_close(*found, rtol=1e-5, atol=1e-6)
 
 
 def test_policies_are_distributions():

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -113,7 +114,7 @@ def test_thinking_again_finds_the_same():
     again, same = thinking("leduc_poker", seeds()[::-1], 1, once)
     np.testing.assert_array_equal(policy, same)
     assert np.abs(policy[0] - policy[1]).max() > 1e-3  # the seeds matter
-    jax.tree.map(np.testing.assert_array_equal, once, again)
+    chex.assert_trees_all_equal(once, again)
 
 
 def test_acts_are_drawn_from_what_was_thought():
@@ -145,7 +146,7 @@ def test_impossible_observations_are_refused():
         with pytest.raises(ValueError, match=message):
             search_agent.checked_observe(table, state, child)
         same = search_agent.observe(table, state, jnp.int32(child))
-        jax.tree.map(np.testing.assert_array_equal, state, same)
+        chex.assert_trees_all_equal(state, same)
     over = np.flatnonzero(np.asarray(listing.actor) == TERMINAL)[0]  # a raise, then a fold
     for number in line(listing, over)[1:]:
         state = search_agent.checked_observe(table, state, int(listing.slot[number]))

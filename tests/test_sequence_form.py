@@ -1,4 +1,4 @@
-"""The compiled tree: counts, policies packed and unpacked, public states, subgames, payoffs."""
+"""The sequence form: counts, policies packed and unpacked, public states, subgames, payoffs."""
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +8,12 @@ import solver_reference as reference
 from solver_cases import (
     UNTIMED,
     assert_policies_close,
+    form_of,
     gains,
     game_tree,
     swapped,
     with_other_returns,
 )
-from solver_cases import public_tree as tree_of
 from solver_reference import random_policies, uniform_policies
 
 from jaxgames import TERMINAL, TreeTooLargeError
@@ -47,15 +47,15 @@ def _x64():
 
 
 @jax.jit
-def own_reach(tree, policies):
+def own_reach(form, policies):
     """[Q] own reach of every player's sequences."""
-    roots = [jnp.ones(player.num_roots) for player in tree.treeplexes]
-    return tuple(map(sweeps.reach, tree.treeplexes, pack(tree, policies), roots))
+    roots = [jnp.ones(player.num_roots) for player in form.treeplexes]
+    return tuple(map(sweeps.reach, form.treeplexes, pack(form, policies), roots))
 
 
 @jax.jit
-def packed_and_unpacked(tree, policies):
-    return unpack(tree, pack(tree, policies)), unpack(tree, uniform(tree))
+def packed_and_unpacked(form, policies):
+    return unpack(form, pack(form, policies)), unpack(form, uniform(form))
 
 
 # by hand, and from a linear program made of OpenSpiel's game
@@ -67,7 +67,7 @@ def packed_and_unpacked(tree, policies):
     ],
 )
 def test_counts_of_sequences(name, decisions, sequences):
-    for player in tree_of(name).treeplexes:
+    for player in form_of(name).treeplexes:
         groups = player.groups
         assert player.num_decisions == decisions
         assert sum(group.num_decisions for group in groups) == decisions
@@ -77,28 +77,28 @@ def test_counts_of_sequences(name, decisions, sequences):
 
 @pytest.mark.parametrize("name", ["leduc_poker", "random(seed=6,players=3)", "untimed"])
 def test_packing_is_undone_by_unpacking(name):
-    explicit, tree = game_tree(name), tree_of(name)
+    explicit, form = game_tree(name), form_of(name)
     policies = random_policies(explicit, 0)
-    again, even = packed_and_unpacked(tree, policies)
+    again, even = packed_and_unpacked(form, policies)
     assert_policies_close(again, policies, atol=0)
     assert_policies_close(even, uniform_policies(explicit), atol=1e-15)
     # what is written at illegal actions does not matter
     legal = map(explicit.legal_actions, range(explicit.num_players))
     dirty = (np.where(ok, policy, 7.0) for ok, policy in zip(legal, policies, strict=True))
-    again, _ = packed_and_unpacked(tree, tuple(dirty))
+    again, _ = packed_and_unpacked(form, tuple(dirty))
     assert_policies_close(again, policies, atol=0)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_public_states_list_who_may_be_where(name):
-    explicit, states = game_tree(name), tree_of(name).histories.public_states
+def test_public_states_list_their_information_states(name):
+    explicit, states = game_tree(name), form_of(name).histories.public_states
     _, first = np.unique(explicit.public_state, return_index=True)
     np.testing.assert_array_equal(states.depth, explicit.depth[first])
     np.testing.assert_array_equal(states.actor, explicit.actor[first])
     parent = explicit.public_state[explicit.parent]
     np.testing.assert_array_equal(np.asarray(states.parent)[explicit.public_state[1:]], parent[1:])
     assert states.parent[0] == -1
-    reaches = own_reach(tree_of(name), random_policies(explicit, 0))
+    reaches = own_reach(form_of(name), random_policies(explicit, 0))
     expected = reference.reach(explicit, random_policies(explicit, 0))
     for player in range(explicit.num_players):
         members = np.asarray(states.information_states[player])
@@ -115,24 +115,24 @@ def test_public_states_list_who_may_be_where(name):
 
 
 def test_the_layout_of_groups_changes_nothing(monkeypatch):
-    """Decisions with different numbers of actions in tables of their own, or in one, padded."""
-    explicit, padded = game_tree("random(seed=35)"), tree_of("random(seed=35)")
+    """Decisions with different numbers of actions in separate tables, or in one with padding."""
+    explicit, padded = game_tree("random(seed=35)"), form_of("random(seed=35)")
     monkeypatch.setattr(treeplex, "_GROUP_COST", 0)
-    tree = build_sequence_form(explicit, dtype="float64")
-    for each, expected in ((tree, 3), (padded, 1)):
+    form = build_sequence_form(explicit, dtype="float64")
+    for each, expected in ((form, 3), (padded, 1)):
         levels = [level for player in each.treeplexes for level in player.levels]
         assert max(len(level.groups) for level in levels) == expected
     policies = random_policies(explicit, 0)
-    for actual, expected in zip(gains(tree, policies), gains(padded, policies), strict=True):
+    for actual, expected in zip(gains(form, policies), gains(padded, policies), strict=True):
         np.testing.assert_allclose(actual, expected, atol=1e-12)
 
 
 def test_players_may_be_swapped():
     name = "random(seed=35)"
     policies = random_policies(game_tree(name), 0)
-    tree = build_sequence_form(swapped(game_tree(name)), dtype="float64")
-    value, best, nash_conv = gains(tree, policies[::-1])
-    expected = gains(tree_of(name), policies)
+    form = build_sequence_form(swapped(game_tree(name)), dtype="float64")
+    value, best, nash_conv = gains(form, policies[::-1])
+    expected = gains(form_of(name), policies)
     np.testing.assert_allclose(value, expected[0][::-1], atol=1e-12)
     np.testing.assert_allclose(best, expected[1][::-1], atol=1e-12)
     np.testing.assert_allclose(nash_conv, expected[2], atol=1e-12)
@@ -143,9 +143,9 @@ def test_players_may_be_swapped():
 
 def ranges(name, policies, root):
     """Every player's own reach of its information states at a public state."""
-    states = tree_of(name).histories.public_states
+    states = form_of(name).histories.public_states
     reaches = []
-    for player, reach in enumerate(map(np.asarray, own_reach(tree_of(name), policies))):
+    for player, reach in enumerate(map(np.asarray, own_reach(form_of(name), policies))):
         here = np.asarray(states.information_states[player][root]) >= 0
         reaches.append(reach[np.asarray(states.sequences[player][root])[here]])
     return tuple(reaches)
@@ -153,7 +153,7 @@ def ranges(name, policies, root):
 
 def subgames(name, depth):
     """Public states of one depth in which the game goes on."""
-    states = tree_of(name).histories.public_states
+    states = form_of(name).histories.public_states
     here = (np.asarray(states.depth) == depth) & (np.asarray(states.actor) != TERMINAL)
     return np.flatnonzero(here).tolist()
 
@@ -165,8 +165,8 @@ def test_values_of_a_subgame_are_those_of_the_whole_game(name, depth):
     explicit = game_tree(name)
     policies = random_policies(explicit, 0)
     root = subgames(name, depth)[-1]
-    tree = build_sequence_form(explicit, root=root, dtype="float64")
-    values = counterfactual_values(tree, policies, ranges(name, policies, root))
+    form = build_sequence_form(explicit, root=root, dtype="float64")
+    values = counterfactual_values(form, policies, ranges(name, policies, root))
     inside = explicit.public_state == root
     for rows in levels(explicit.parent):
         inside[rows] |= inside[explicit.parent[rows]]
@@ -187,35 +187,35 @@ def test_subgames_add_up_to_the_game(name, depth):
     policies = random_policies(explicit, 0)
     values = []
     for root in subgames(name, depth):
-        tree = build_sequence_form(explicit, root=root, dtype="float64")
+        form = build_sequence_form(explicit, root=root, dtype="float64")
         reach = ranges(name, policies, root)
-        values.append(evaluation.expected_value(tree, policies, reach))
+        values.append(evaluation.expected_value(form, policies, reach))
     assert len(values) > 1
     expected = reference.history_values(explicit, policies)[0]
     np.testing.assert_allclose(sum(values), expected, atol=1e-12)
 
 
 def test_the_whole_game_is_the_subgame_at_its_root():
-    tree = build_sequence_form(game_tree("kuhn_poker"), root=0, dtype="float64")
-    jax.tree.map(np.testing.assert_array_equal, tree, tree_of("kuhn_poker"))
+    form = build_sequence_form(game_tree("kuhn_poker"), root=0, dtype="float64")
+    jax.tree.map(np.testing.assert_array_equal, form, form_of("kuhn_poker"))
 
 
 def test_a_subgame_may_be_over():
     explicit = game_tree("kuhn_poker")
     row = int(np.flatnonzero(explicit.actor == TERMINAL)[0])
     root = int(explicit.public_state[row])
-    tree = build_sequence_form(explicit, root=root, dtype="float64")
+    form = build_sequence_form(explicit, root=root, dtype="float64")
     policies = uniform_policies(explicit)
     here = explicit.public_state == root
     expected = reference.reach(explicit, policies)[-1, here] @ explicit.returns[here]
-    np.testing.assert_allclose(evaluation.expected_value(tree, policies), expected, atol=1e-12)
-    np.testing.assert_allclose(evaluation.nash_conv(tree, policies), 0, atol=1e-12)
+    np.testing.assert_allclose(evaluation.expected_value(form, policies), expected, atol=1e-12)
+    np.testing.assert_allclose(evaluation.nash_conv(form, policies), 0, atol=1e-12)
 
 
 def test_subgames_of_one_shape_batch():
     """The second rounds of Leduc after check, check, one for each public card, stacked."""
     explicit, roots = game_tree("leduc_poker"), subgames("leduc_poker", 5)
-    above = np.asarray(tree_of("leduc_poker").histories.public_states.parent)
+    above = np.asarray(form_of("leduc_poker").histories.public_states.parent)
     roots = [root for root in roots if above[root] == above[roots[0]]]
     assert len(roots) == 6
     policies = random_policies(explicit, 0)
@@ -226,8 +226,8 @@ def test_subgames_of_one_shape_batch():
         jax.tree.map(stack, *trees), policies, jax.tree.map(stack, *reaches)
     )
     single = [
-        evaluation.expected_value(tree, policies, reach)
-        for tree, reach in zip(trees, reaches, strict=True)
+        evaluation.expected_value(form, policies, reach)
+        for form, reach in zip(trees, reaches, strict=True)
     ]
     np.testing.assert_allclose(batched, np.stack(single), atol=1e-12)
     assert np.ptp(np.asarray(batched)[:, 0]) > 1e-3  # they do differ
@@ -241,7 +241,7 @@ def test_other_payoffs_are_another_game():
     explicit, policies = game_tree(name), random_policies(game_tree(name), 0)
     others = [with_other_returns(explicit, seed) for seed in range(3)]
     returns = jnp.stack([other.returns[other.actor == TERMINAL] for other in others])
-    change = jax.jit(jax.vmap(lambda r: gains(with_returns(tree_of(name), r), policies)))
+    change = jax.jit(jax.vmap(lambda r: gains(with_returns(form_of(name), r), policies)))
     single = [gains(build_sequence_form(other, dtype="float64"), policies) for other in others]
     for actual, expected in zip(change(returns), zip(*single, strict=True), strict=True):
         np.testing.assert_allclose(actual, np.stack(expected), atol=1e-12)
@@ -254,7 +254,7 @@ def test_a_payoff_counts_as_often_as_it_is_reached():
     over = explicit.actor == TERMINAL
 
     def value(returns):
-        return evaluation.expected_value(with_returns(tree_of(name), returns), policies)[0]
+        return evaluation.expected_value(with_returns(form_of(name), returns), policies)[0]
 
     gradient = jax.jit(jax.grad(value))(jnp.asarray(explicit.returns[over]))
     expected = reference.reach(explicit, policies).prod(axis=0)[over]
@@ -266,9 +266,9 @@ def test_a_payoff_counts_as_often_as_it_is_reached():
 
 
 def test_forms_without_histories_are_refused_where_those_are_needed():
-    tree = tree_of("kuhn_poker")
-    gadget = with_gadget(tree, jnp.zeros(1), resolver=0)
-    policy, ones = unpack(tree, uniform(tree)), jnp.ones((30, 2))
+    form = form_of("kuhn_poker")
+    gadget = with_gadget(form, jnp.zeros(1), resolver=0)
+    policy, ones = unpack(form, uniform(form)), jnp.ones((30, 2))
     for purpose, call in {
         "with_returns": lambda: with_returns(gadget, ones),
         "linear_program.solve": lambda: linear_program.solve(gadget),
@@ -278,11 +278,11 @@ def test_forms_without_histories_are_refused_where_those_are_needed():
         message = rf"kuhn.* with a gadget has no histories; {purpose} needs .* build_sequence_form"
         with pytest.raises(ValueError, match=message):
             call()
-    assert gadget.dtype == tree.dtype == np.float64
+    assert gadget.dtype == form.dtype == np.float64
 
 
 @pytest.mark.parametrize("root", [-1, 10**6])
-def test_there_must_be_such_a_root(root):
+def test_an_unknown_root_is_refused(root):
     with pytest.raises(ValueError, match=rf"root={root} must be a public state, 0 to \d+"):
         build_sequence_form(game_tree("kuhn_poker"), root=root)
 
@@ -318,15 +318,15 @@ def test_payoffs_must_be_finite(payoff):
 
 
 def test_shapes_of_payoffs_policies_and_ranges_are_checked():
-    explicit, tree = game_tree("kuhn_poker"), tree_of("kuhn_poker")
+    explicit, form = game_tree("kuhn_poker"), form_of("kuhn_poker")
     policies = uniform_policies(explicit)
     with pytest.raises(ValueError, match=r"returns of kuhn.* \(1, 2\), must be \(30, 2\)"):
-        with_returns(tree, jnp.ones((1, 2)))
+        with_returns(form, jnp.ones((1, 2)))
     with pytest.raises(ValueError, match=r"policy of kuhn.* \[\(6, 2\)\], must be \[\(6, 2\), \(6"):
-        pack(tree, policies[:1])
+        pack(form, policies[:1])
     subgame = build_sequence_form(explicit, root=2, dtype="float64")
     short = (jnp.ones(3), jnp.ones(2))
     with pytest.raises(ValueError, match=r"root_reach of kuhn.* \[\(3,\), \(2,\)\], must be"):
         evaluation.expected_value(subgame, policies, short)
     with pytest.raises(ValueError, match=r"root_reach of kuhn"):
-        evaluation.nash_conv(tree, policies, short)
+        evaluation.nash_conv(form, policies, short)

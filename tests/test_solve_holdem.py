@@ -13,7 +13,7 @@ from experiments.commands.hand_grid import of_classes
 from experiments.harness import results
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import CLASSES
-from solvers.holdem.solution import Solution
+from solvers.holdem.holdem_solution import HoldemSolution
 
 SPOT = {
     "--board": "Td9d6h Qc 2s",
@@ -65,7 +65,7 @@ def test_a_spot_solved(tmp_path, capsys):
     assert sum(hand["policy"]) == pytest.approx(1, abs=1e-5)
     assert {file.name for file in (tmp_path / "grids").iterdir()} >= {"root.png", "bet100.png"}
     assert (tmp_path / "grids" / "root.png").read_bytes().startswith(b"\x89PNG")
-    solution = Solution.load(tmp_path / "solution.npz")
+    solution = HoldemSolution.load(tmp_path / "solution.npz")
     assert solution.ev[0] == pytest.approx(number["ev_oop"], abs=1e-3)
     assert run(tmp_path) == 2  # the folder is taken
     assert "--resume" in capsys.readouterr().err

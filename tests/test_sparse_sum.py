@@ -64,7 +64,7 @@ def test_product_with_a_matrix(lengths, weighted):
 
 
 def test_many_plans_of_one_shape():
-    """Rows of every plan are as long as they happen to be; long ones are cut."""
+    """Rows of all lengths in every plan; long ones are cut."""
     lengths = np.array([[0, 3, 1, 9], [2, 0, 0, 1], [0, 0, 0, 0]])
     row, (column,), _ = entries(lengths.ravel())
     plans = sparse_sum.build_many(
@@ -121,8 +121,8 @@ def test_padding_reads_nothing_that_matters():
 
 
 def tiled_entries(*, num_tiles=300, shape=(5, 6), num_factors=2, seed=0):
-    """Rows that share their columns as hands do at a public state (a fifth of the pairs missing),
-    in shuffled order, and as many loose entries beside: row, columns, weight, number of rows."""
+    """Rows that share their columns, as hands do at a public state (a fifth of the pairs missing),
+    and as many loose entries, all shuffled: row, columns, weight, number of rows."""
     generator = np.random.default_rng(seed)
     tile, r, c = np.indices((num_tiles, *shape)).reshape(3, -1)
     tuples = generator.permutation(NUM_COLUMNS**num_factors)[: num_tiles * shape[1]]

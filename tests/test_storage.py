@@ -1,10 +1,10 @@
-"""Solves in half the bytes: rounding that cancels, and equilibria as good as in full precision."""
+"""Compressed states: rounding errors cancel, and solutions are as good as in full precision."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from solver_cases import public_tree
+from solver_cases import form_of
 
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
@@ -36,9 +36,8 @@ def test_rounding_errors_are_below_a_unit_and_cancel():
     assert np.abs(errors.mean(axis=0)).max() < 0.02
 
 
-def test_numbers_that_have_no_units():
-    """Rows of zeros, and of numbers so small that they have no reciprocal; what is not finite is
-    not hidden."""
+def test_rows_without_a_unit():
+    """Rows of zeros and of numbers too small for a reciprocal become 0; NaN remains NaN."""
     rows = jnp.array([[0.0, 0.0], [1e-42, -1e-42], [np.nan, 1.0], [0.0, 1e30]], jnp.float32)
     again = decompress(compress(rows, axis=1, step=jnp.int32(1)))
     np.testing.assert_array_equal(again[:2], 0)
@@ -49,11 +48,11 @@ def test_numbers_that_have_no_units():
 # what full precision reaches in as many iterations, and twice that or one thousandth of a chip
 @pytest.mark.parametrize("solver", cfr.SOLVERS)
 def test_leduc_is_solved_as_in_full_precision(solver):
-    tree, solver = public_tree("leduc_poker", dtype="float32"), cfr.make_solver(solver)
+    form, solver = form_of("leduc_poker", dtype="float32"), cfr.make_solver(solver)
     measured = {}
     for storage in ("full", "int16"):
-        state = cfr.run(tree, cfr.init(tree, storage=storage), solver=solver, num_iterations=400)
-        measured[storage] = float(evaluation.exploitability(tree, cfr.average_policy(tree, state)))
+        state = cfr.run(form, cfr.init(form, storage=storage), solver=solver, num_iterations=400)
+        measured[storage] = float(evaluation.exploitability(form, cfr.average_policy(form, state)))
     assert measured["int16"] < max(2 * measured["full"], measured["full"] + 0.001)
 
 
@@ -71,13 +70,13 @@ def test_a_river_is_solved_in_half_the_bytes():
 
 
 def test_solves_side_by_side_are_solves_one_by_one():
-    tree = public_tree("kuhn_poker", root=2, dtype="float32")
+    form = form_of("kuhn_poker", root=2, dtype="float32")
     reaches = tuple(np.random.default_rng(0).random((2, 4, 3), np.float32))
 
     def solve(*reach):
-        state = cfr.init(tree, root_reach=reach, storage="int16")
-        state = cfr.run(tree, state, solver=cfr.cfr_plus(), num_iterations=9)
-        return cfr.average_policy(tree, state), cfr.current_policy(tree, state)
+        state = cfr.init(form, root_reach=reach, storage="int16")
+        state = cfr.run(form, state, solver=cfr.cfr_plus(), num_iterations=9)
+        return cfr.average_policy(form, state), cfr.current_policy(form, state)
 
     together = jax.vmap(solve)(*reaches)
     for number in range(4):
@@ -92,14 +91,14 @@ def test_solves_side_by_side_are_solves_one_by_one():
 
 
 def test_checkpoints_are_of_one_storage(tmp_path):
-    tree, solver = public_tree("kuhn_poker", dtype="float32"), cfr.dcfr()
-    state = cfr.run(tree, cfr.init(tree, storage="int16"), solver=solver, num_iterations=7)
-    checkpoint.save(tmp_path, state, form=tree, solver=solver)
-    again = checkpoint.restore(tmp_path, form=tree, solver=solver, storage="int16")
+    form, solver = form_of("kuhn_poker", dtype="float32"), cfr.dcfr()
+    state = cfr.run(form, cfr.init(form, storage="int16"), solver=solver, num_iterations=7)
+    checkpoint.save(tmp_path, state, form=form, solver=solver)
+    again = checkpoint.restore(tmp_path, form=form, solver=solver, storage="int16")
     jax.tree.map(np.testing.assert_array_equal, again, state)
     assert again.storage == "int16"
     with pytest.raises(ValueError, match="has dtype='float32 in int16', not 'float32'"):
-        checkpoint.restore(tmp_path, form=tree, solver=solver)
+        checkpoint.restore(tmp_path, form=form, solver=solver)
 
 
 def test_the_estimate_of_memory_knows_the_storage():
@@ -116,7 +115,7 @@ def test_the_estimate_of_memory_knows_the_storage():
     assert full - half == pytest.approx(states[0] - states[1], rel=0.05)
 
 
-def test_storages_that_are_none():
-    tree = public_tree("kuhn_poker", dtype="float32")
+def test_unknown_storages_are_refused():
+    form = form_of("kuhn_poker", dtype="float32")
     with pytest.raises(ValueError, match="storage='int8' must be one of full, int16"):
-        cfr.init(tree, storage="int8")
+        cfr.init(form, storage="int8")

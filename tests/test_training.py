@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -148,7 +149,7 @@ def test_a_step_does_all():
     assert int(state.step) == 12
     assert int(state.learner.step) == 24
     assert 0 < int(state.replay.size) <= 64
-    assert all(np.isfinite(value) for value in metrics.values())
+    chex.assert_tree_all_finite(metrics)
     moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), params, state.learner.params)
     assert max(jax.tree.leaves(moved)) > 0
 
@@ -157,8 +158,7 @@ def test_training_is_reproducible():
     _, one, _ = trained(12)
     trained.cache_clear()
     _, other, _ = trained(12)
-    for a, b in zip(*map(jax.tree.leaves, (one.learner, other.learner)), strict=True):
-        np.testing.assert_array_equal(a, b)
+    chex.assert_trees_all_equal(one.learner, other.learner)
 
 
 def test_losses_that_are_not_finite_are_shown_and_stop_a_run():

@@ -103,8 +103,8 @@ def learned(name, settings, episodes, *, learners=4):
     @jax.vmap
     def measured(key):
         learner = uct.run(tree, uct.init(tree), key, settings=settings, num_episodes=episodes)
-        found = uct.average_policy(tree, learner)
-        return evaluation.nash_conv(public, found), evaluation.expected_value(public, found)[0]
+        policy = uct.average_policy(tree, learner)
+        return evaluation.nash_conv(public, policy), evaluation.expected_value(public, policy)[0]
 
     keys = jax.random.split(jax.random.key(1), learners)
     return map(np.asarray, jax.jit(measured)(keys))

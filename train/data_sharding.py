@@ -7,12 +7,10 @@ the numbers are those of one device up to rounding.
 
 Several processes (one per machine) make one mesh of all their devices:
 
-    jax.distributed.initialize()  # before any other call of JAX; finds the others on most clusters
-    mesh = data_sharding.data_mesh()
-    state = student_of_games_training.init(game, params, key, settings=settings, mesh=mesh)
-    state, metrics = student_of_games_training.train_step(
-        game, graph, state, settings=settings, mesh=mesh
-    )
+    >>> from train import data_sharding
+    >>> mesh = data_sharding.data_mesh()  # for `mesh=` of the functions that train
+    >>> mesh.axis_names
+    ('data',)
 """
 
 from __future__ import annotations

@@ -1,13 +1,17 @@
 """Supervised learning of value-and-policy networks from a replay buffer (Schmid et al. 2023).
 
-A learning loop consists of:
+A learner holds the parameters and the state of the optimizer:
 
-    graph, params = nnx.split(network)
-    learner = new_learner(params, settings)
-    replay, batch, _ = sample(replay, key, settings.batch_size, settings.max_uses)
-    learner, report = update(graph, learner, batch, settings)
+    >>> import jaxgames
+    >>> import nets
+    >>> from flax import nnx
+    >>> from jaxgames.beliefs import belief_table
+    >>> from train.learner import LearnerSettings, new_learner
+    >>> game = belief_table(jaxgames.make("kuhn_poker"))
+    >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=8))
+    >>> learner = new_learner(params, LearnerSettings(batch_size=8, capacity=64))
 
-`learn` does many such updates.
+`update` makes one gradient step on a batch that `train.replay.sample` draws; `learn` makes many.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Training of a value-and-policy network by sound self-play, as one jitted step.
 
-    state = student_of_games_training.init(game, params, key, settings=settings)
-    state, metrics = student_of_games_training.train_step(game, graph, state, settings=settings)
-
-A step plays one move in every episode, solves some queries, and makes some gradient updates
-(Schmid et al. 2023, Algorithm 2). With a mesh (`train.data_sharding`) the same program runs on
-several devices.
+`init` starts a run, and `train_step` makes one step of it; `train.student_of_games` does both for a
+game by name. A step plays one move in every episode, solves some queries, and makes some gradient
+updates (Schmid et al. 2023, Algorithm 2). With a mesh (`train.data_sharding`) the same program runs
+on several devices.
 """
 
 from __future__ import annotations

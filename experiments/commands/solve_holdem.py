@@ -2,7 +2,7 @@
 
 Writes result.json, the convergence as curve.csv and curve.png, the strategy of every hand at each
 decision of the first street as strategy.csv, strategy.json and grids of hands, and the whole
-solution, which `solvers.holdem.solution.Solution.load` reads.
+solution, which `solvers.holdem.holdem_solution.HoldemSolution.load` reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from jaxgames.holdem.ranges import (
     whole_range,
 )
 from solvers import cfr
-from solvers.holdem.solution import Solution, SolutionNode
+from solvers.holdem.holdem_solution import HoldemSolution, SolutionNode
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
 from solvers.registry import prepare_cfr
 
@@ -141,7 +141,7 @@ def main(arguments: Arguments, *, command: str) -> int:
     (arguments.out / results.RESULT_FILE).unlink(
         missing_ok=True
     )  # it no longer fits the files below
-    solution = Solution(tree, cfr.average_policy(tree.sequence_form, run.state))
+    solution = HoldemSolution(tree, cfr.average_policy(tree.sequence_form, run.state))
     with status("writing the solution"):
         speed = measured_solve.iterations_per_second(prepared, run.state)
         _write(arguments, solution, run.points, target)
@@ -182,7 +182,7 @@ def build(arguments: Arguments) -> HoldemTree:
     return holdem_tree(board, ranges, betting, storage=arguments.storage)
 
 
-def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Number]:
+def numbers(solution: HoldemSolution, last: measured_solve.Point) -> list[results.Number]:
     """The numbers of a solution: values, equities, exploitability, and frequencies at the root.
 
     Args:
@@ -210,7 +210,7 @@ def numbers(solution: Solution, last: measured_solve.Point) -> list[results.Numb
     return measured
 
 
-def first_street(solution: Solution) -> Iterator[SolutionNode]:
+def first_street(solution: HoldemSolution) -> Iterator[SolutionNode]:
     """All decisions before another card is dealt, in breadth-first order."""
     queue = [solution.root]
     while queue:
@@ -312,7 +312,7 @@ def _recorded(arguments: Arguments) -> dict[str, object]:
     return recorded | {"measure": measure}
 
 
-def _print(result: results.Result, solution: Solution, out: pathlib.Path) -> None:
+def _print(result: results.Result, solution: HoldemSolution, out: pathlib.Path) -> None:
     console, tree = Console(), solution.tree
     table = Table(title=f"{cards_name(tree.board)}, pot {tree.betting.pot}")
     table.add_column("number")

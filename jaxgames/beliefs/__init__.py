@@ -1,6 +1,10 @@
 """Belief-level games: public states, ranges over information states, and tables of them.
 
-    game = belief_table(jaxgames.make("leduc_poker"))
+    >>> import jaxgames
+    >>> from jaxgames.beliefs import belief_table
+    >>> game = belief_table(jaxgames.make("leduc_poker"))
+    >>> game.num_actions
+    3
 
 - `BeliefGame` is the contract, for games of any size; `check_belief_game` tests an implementation.
 - `belief_table` compiles any small two-player game into a `BeliefTable`. It uses `table_from_tree`,

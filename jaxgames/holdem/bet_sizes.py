@@ -4,8 +4,13 @@
 street; "allin"; "2e" is the fraction of the pot that, bet on two streets, is all-in on the second;
 "any" stands for all sizes that are legal.
 
-    sizes = BetSizes.parse(bets="50%, 100%, allin", raises="3x")
-    sizes = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=("turn", "river"))
+    >>> from jaxgames.holdem.bet_sizes import BetSizes, sizes_by_street
+    >>> print(*BetSizes.parse(bets="50%, 100%, allin", raises="3x").bets)
+    50% 100% allin
+    >>> streets = "turn", "river"
+    >>> turn, river = sizes_by_street("50%", "3x", ["river ip bets 75%,allin"], streets=streets)
+    >>> print(*river[1].bets)  # in position
+    75% allin
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The betting trees of whole games: blinds, order of play and bets as their rules say, or bets of
 given sizes.
 
-    tree = betting_of_rules(make("limit_holdem"))
-    tree = betting_of_rules(make("nlfh"), sizes=BetSizes.parse("50%, allin", "3x"))
+    >>> from jaxgames.holdem import BetSizes, betting_of_rules, nlfh
+    >>> tree = betting_of_rules(nlfh(), sizes=BetSizes.parse("50%, allin", "3x"))
+    >>> tree.actions[0]  # facing the big blind of 100
+    ('fold', 'call', 'raise 300')
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Betting trees from bet sizes, and changes to such trees.
 
-    sizes = BetSizes.parse(bets="50%, 100%, allin", raises="3x")
-    tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
-    tree = with_bet(tree, 0, 150)
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, with_bet
+    >>> sizes = BetSizes.parse(bets="50%, 100%, allin", raises="3x")
+    >>> tree = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
+    >>> with_bet(tree, 0, 150).actions[0]
+    ('check', 'bet 100', 'bet 150', 'bet 200', 'allin')
 
 A raise is at least as large as the one before it: smaller sizes are lifted to that. A bet that
 reaches the stack is all-in, and sizes that come to the same amount are one bet. Player 0 acts first

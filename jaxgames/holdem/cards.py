@@ -15,7 +15,10 @@ NUM_CARDS = 52
 
 
 def parse_cards(text: str) -> tuple[int, ...]:
-    """Reads cards such as "Td9d6h Qc"; spaces and commas may stand between them.
+    """Reads cards such as "Td9d6h Qc".
+
+    Args:
+      text: names of cards; spaces and commas may stand between them.
 
     Returns:
       The cards in the order of the text.
@@ -56,5 +59,12 @@ def card_name(card: int) -> str:
 
 
 def cards_name(cards: Int[np.ndarray, " n"] | tuple[int, ...]) -> str:
-    """The names of several cards, such as "Td9d6h"."""
+    """The names of several cards.
+
+    Args:
+      cards: numbers of cards.
+
+    Returns:
+      Their names side by side, such as "Td9d6h".
+    """
     return "".join(card_name(int(card)) for card in cards)

@@ -1,7 +1,9 @@
 """Showdowns and equities of all hands against a range, with card removal.
 
-    ranking = rank_hands(jnp.array(parse_cards("Td9d6hQc2s")))
-    equity = showdown_equity(ranking, jnp.array(parse_range("66+, AJo+")))  # [1326]
+    >>> from jaxgames.holdem import parse_cards, parse_range, range_equity
+    >>> hand, random = parse_range("AhKh"), parse_range("random")
+    >>> print(f"{range_equity(parse_cards('Td9d6hQc2s'), hand, random):.3f}")
+    0.348
 
 All hands of a board are sorted once. Whatever the range, the weight that a hand beats is then a
 difference of running sums: over all hands, less those over the 51 hands that hold its first card
@@ -52,7 +54,14 @@ def hand_strengths(board: Int[Array, " n"]) -> Int[Array, "1326"]:
 
 
 def rank_hands(board: Int[Array, " n"]) -> Ranking:
-    """Sorts all hands on a board of at most five cards; pure, batched by `vmap`."""
+    """Sorts all hands on a board by their strength; pure, batched by `vmap`.
+
+    Args:
+      board: at most five cards.
+
+    Returns:
+      All 1,326 hands from the weakest to the strongest.
+    """
     strength = hand_strengths(board)
     find = functools.partial(jnp.searchsorted, jnp.sort(strength), strength, method="scan_unrolled")
     weaker = find(side="left").astype(jnp.int32)
@@ -203,6 +212,9 @@ def range_equity(
       weights: the range whose share is asked for.
       against: the opponent's range.
       batch: boards that are evaluated at once.
+
+    Returns:
+      A number from 0 to 1.
 
     Raises:
       ValueError: the board does not have three to five different cards, or every hand of one range

@@ -51,7 +51,14 @@ def strength(cards: Int[Array, "... n"]) -> Int[Array, "..."]:
 
 
 def category(strength: Int[Array | np.ndarray, "..."]) -> Int[Array | np.ndarray, "..."]:
-    """The category of hands of these strengths, as an index of `CATEGORIES`."""
+    """The category of hands: high card, one pair, ..., straight flush.
+
+    Args:
+      strength: strengths of hands, as of `strength`.
+
+    Returns:
+      Indices of `CATEGORIES`.
+    """
     return strength >> 26
 
 

@@ -1,10 +1,14 @@
 """Numbers the classes of hands that differ only in the names of suits (Waugh 2013, "A fast and
 optimal hand isomorphism algorithm").
 
-    river = HandIsomorphism((2, 3, 1, 1))  # own cards, flop, turn, river
-    river.size  # 2,428,287,420
-    river.index(cards)  # cards [..., 7], round by round -> [...]
-    river.cards(numbers)  # one hand of each class
+    >>> import numpy as np
+    >>> from jaxgames.holdem import HandIsomorphism, cards_name, parse_cards
+    >>> HandIsomorphism((2, 3, 1, 1)).size  # own cards, flop, turn, river
+    2428287420
+    >>> preflop = HandIsomorphism((2,))
+    >>> number = preflop.index(np.array(parse_cards("AhKh")))
+    >>> cards_name(preflop.cards(np.array([number]))[0])  # one hand of the class
+    'AcKc'
 
 The cards of a round are a set. Each suit has a set of ranks in every round; the sets of one suit
 have a number among all sets of the same sizes. Suits with sets of the same sizes can be exchanged,
@@ -21,7 +25,7 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Int, Integer, UInt32
 
 _BITS = 24  # of the number of one suit's sets
 _CHOOSE = np.array([[math.comb(n, k) for k in range(8)] for n in range(14)], np.uint32)
@@ -94,7 +98,7 @@ class HandIsomorphism:
             index = index + factor[..., place] * _multisets(number, alike[..., place])
         return index
 
-    def cards(self, numbers: Int[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
+    def cards(self, numbers: Integer[np.ndarray, " B"]) -> Int[np.ndarray, "B n"]:
         """One hand of each class, in NumPy: the inverse of `index`.
 
         Args:

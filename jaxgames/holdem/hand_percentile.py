@@ -1,7 +1,12 @@
 """The percentile of a hand on a board: the share of all other hands that it beats ("hand strength"
 of Billings et al. 2002, "The challenge of poker"), without ranking all of them.
 
-    share = hand_percentile(jnp.array(parse_cards("AsKs")), jnp.array(parse_cards("Td9d6hQc2s")))
+    >>> import jax.numpy as jnp
+    >>> from jaxgames.holdem import parse_cards
+    >>> from jaxgames.holdem.hand_percentile import hand_percentile
+    >>> hole, board = parse_cards("AsKs"), parse_cards("Td9d6hQc2s")
+    >>> print(f"{hand_percentile(jnp.array(hole), jnp.array(board)):.3f}")
+    0.348
 
 Suits matter for flushes alone, and on any board at most one suit can make a flush. So hands are
 counted by the ranks of their cards and by how many of them are of the suit that the board has most

@@ -10,6 +10,12 @@ from jaxgames.registry import register
 def limit_holdem(players: int = 2) -> Poker:
     """Limit hold'em of the ACPC for two or three players: blinds 5 and 10, bets 10 and 20.
 
+    Args:
+      players: 2 or 3.
+
+    Returns:
+      The rules.
+
     Raises:
       ValueError: `players` is neither 2 nor 3.
     """
@@ -22,13 +28,27 @@ def limit_holdem(players: int = 2) -> Poker:
 
 @register("hunl")
 def hunl(bets: tuple[str, ...] = ()) -> Poker:
-    """Heads-up no-limit hold'em of the ACPC: blinds 50 and 100, stacks of 20,000."""
+    """Heads-up no-limit hold'em of the ACPC: blinds 50 and 100, stacks of 20,000.
+
+    Args:
+      bets: as of `Poker`: empty for all raises.
+
+    Returns:
+      The rules.
+    """
     return _no_limit(first=(1, 0, 0, 0), board=(0, 3, 1, 1), bets=bets)
 
 
 @register("nlfh")
 def nlfh(bets: tuple[str, ...] = ()) -> Poker:
-    """No-limit flop hold'em (Brown, Sandholm, Amos 2018): `hunl` that ends after the flop."""
+    """No-limit flop hold'em (Brown, Sandholm, Amos 2018): `hunl` that ends after the flop.
+
+    Args:
+      bets: as of `Poker`: empty for all raises.
+
+    Returns:
+      The rules.
+    """
     return _no_limit(first=(1, 0), board=(0, 3), bets=bets)
 
 

@@ -85,7 +85,15 @@ def parse_range(text: str) -> Float[np.ndarray, "1326"]:
 def without_cards(
     weights: Float[np.ndarray, "1326"], cards: tuple[int, ...]
 ) -> Float[np.ndarray, "1326"]:
-    """A range without the hands that hold any of these cards, as those of a board."""
+    """A range without the hands that hold any of some cards.
+
+    Args:
+      weights: the range.
+      cards: the cards, such as those of a board.
+
+    Returns:
+      The range with the weight 0 for these hands.
+    """
     return np.where(blocked(cards), 0, weights)
 
 

@@ -1,8 +1,11 @@
 """Poker with one hole card and any betting tree, as an explicit game tree.
 
-    betting = betting_of_rules(no_limit_leduc, sizes=BetSizes.parse("100%, allin", "100%, allin"))
-    game = build_small_poker(betting, ranks=3, suits=2)
-    tree = build_sequence_form(game.tree)
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, build_small_poker
+    >>> sizes = BetSizes.parse("100%, allin", "100%, allin")
+    >>> betting = build_betting_tree(pot=2, stack=10, streets=2, sizes=sizes)
+    >>> game = build_small_poker(betting, ranks=3, suits=2)  # as no-limit Leduc poker
+    >>> game.tree.num_histories
+    2530
 
 Only ranks matter: the higher card wins, and on the second street a card that pairs the board beats
 any that does not. So suits are merged, and all solvers of explicit trees (linear programs,

@@ -12,7 +12,7 @@ exactly here.
 
 Example:
 
-    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from jaxgames.holdem import limit_holdem
     >>> from solvers.approximate_best_response.holdem_chumps import chumps
     >>> chump = chumps(limit_holdem())["always call"]
     >>> chump.weights  # of fold, call and raise

@@ -5,7 +5,7 @@ probabilities of the actions with every hand.
 
 Example:
 
-    >>> from jaxgames.holdem.rules import limit_holdem
+    >>> from jaxgames.holdem import limit_holdem
     >>> from solvers.approximate_best_response.holdem_chumps import chumps
     >>> from solvers.approximate_best_response.holdem_opponents import (
     ...     StrengthPoker,

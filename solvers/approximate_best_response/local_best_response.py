@@ -46,6 +46,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from jaxgames.arrays import safe_divide
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING, Poker, PokerState
@@ -284,7 +285,7 @@ def utilities(
 
 def _ratio(part, whole):
     """`part / whole`, 0 where `whole` is 0."""
-    return jnp.where(whole > 0, part / jnp.where(whole > 0, whole, 1), 0)
+    return jnp.where(whole > 0, safe_divide(part, whole), 0)
 
 
 def probabilities(

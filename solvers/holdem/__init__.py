@@ -1,53 +1,73 @@
-"""Hold'em subgames and whole games as sequence forms: exact solving, safe nested solving, action
-translation.
+"""Hold'em subgames and whole games as sequence forms: exact solving, safe nested subgame solving,
+action translation.
 
-    from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
-    from solvers import cfr
-    from solvers.holdem import Solution, holdem_tree
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
+    >>> from solvers import cfr
+    >>> from solvers.holdem import HoldemSolution, holdem_tree
+    >>> sizes = BetSizes.parse(bets="50%, allin", raises="3x")
+    >>> betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
+    >>> ranges = parse_range("66+, A8s+, AJo+"), parse_range("QQ-22, AQs-A2s")
+    >>> tree = holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting)
+    >>> state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
+    >>> state = cfr.run(tree.sequence_form, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
+    >>> solution = HoldemSolution(tree, cfr.average_policy(tree.sequence_form, state))
+    >>> print(f"{solution.ev[0]:.0f} {solution.ev[1]:.0f}")  # chips of a pot of 200
+    111 89
+    >>> solution.exploitability < 0.1  # chips
+    True
+    >>> max(solution.play("check").strategy("QsQh").items(), key=lambda item: item[1])[0]
+    'allin'
 
-    sizes = BetSizes.parse(bets="50%, allin", raises="3x")
-    betting = build_betting_tree(pot=200, stack=900, streets=1, sizes=sizes)
-    ranges = parse_range("66+, A8s+, AJo+"), parse_range("QQ-22, AQs-A2s")
-    tree = holdem_tree(parse_cards("Td9d6hQc2s"), ranges, betting)
-    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
-    state = cfr.run(tree.sequence_form, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
-    solution = Solution(tree, cfr.average_policy(tree.sequence_form, state))
-    print(solution.ev, solution.exploitability)  # in chips
-    print(solution.play("check").strategy("QsQh"))
+Everything here is imported on first use.
+
+- Trees: `holdem_tree` of a subgame on a board, `build_holdem_tree` with any deck,
+  `whole_game_tree` of a whole game, all of them a `HoldemTree`; `estimated_bytes` of solving one;
+  `shard_holdem_tree` and `shard_tree` over several devices. Every solver of a `SequenceForm` works
+  on `HoldemTree.sequence_form`.
+- A `HoldemSolution` is walked, queried, saved and loaded.
+- Depth-limited solving: `cut_street`, leaf values (`below_leaves`, `leaf_values`,
+  `sampled_boards`), strategies to choose from (`self_generated_values`, `biased_policies`).
+- Safe nested subgame solving: `subgame_part`, `transferred_leaf_values`, `solve_street`,
+  `promised_leaf_values`, `solve_below`.
+- Action translation of whole policies: `translated_tree_policy`, `mixture_policy`.
 """
 
-from solvers.holdem.board_sharding import shard_holdem_tree, shard_tree
-from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
-from solvers.holdem.nested_street_solving import promised_leaf_values, solve_below, solve_street
-from solvers.holdem.policy_translation import mixture_policy, translated_tree_policy
-from solvers.holdem.solution import Solution
-from solvers.holdem.street_continuations import biased_policies, self_generated_values
-from solvers.holdem.street_leaf_values import below_leaves, leaf_values, sampled_boards
-from solvers.holdem.subgame_part import subgame_part
-from solvers.holdem.subgame_spec import estimated_bytes
-from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree, holdem_tree
-from solvers.holdem.whole_game_tree import whole_game_tree
+from __future__ import annotations
 
-__all__ = [
-    "HoldemTree",
-    "Solution",
-    "below_leaves",
-    "biased_policies",
-    "build_holdem_tree",
-    "cut_street",
-    "estimated_bytes",
-    "holdem_tree",
-    "leaf_values",
-    "mixture_policy",
-    "promised_leaf_values",
-    "sampled_boards",
-    "self_generated_values",
-    "shard_holdem_tree",
-    "shard_tree",
-    "solve_below",
-    "solve_street",
-    "subgame_part",
-    "transferred_leaf_values",
-    "translated_tree_policy",
-    "whole_game_tree",
-]
+import importlib
+
+_MODULES = {
+    "HoldemSolution": "holdem_solution",
+    "HoldemTree": "subgame_tree",
+    "below_leaves": "street_leaf_values",
+    "biased_policies": "street_continuations",
+    "build_holdem_tree": "subgame_tree",
+    "cut_street": "depth_limited_street",
+    "estimated_bytes": "subgame_spec",
+    "holdem_tree": "subgame_tree",
+    "leaf_values": "street_leaf_values",
+    "mixture_policy": "policy_translation",
+    "promised_leaf_values": "nested_street_solving",
+    "sampled_boards": "street_leaf_values",
+    "self_generated_values": "street_continuations",
+    "shard_holdem_tree": "board_sharding",
+    "shard_tree": "board_sharding",
+    "solve_below": "nested_street_solving",
+    "solve_street": "nested_street_solving",
+    "subgame_part": "tree_parts",
+    "transferred_leaf_values": "depth_limited_street",
+    "translated_tree_policy": "policy_translation",
+    "whole_game_tree": "whole_games",
+}
+__all__ = [*_MODULES]
+
+
+def __getattr__(name: str):
+    """The exported names, imported on first use."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

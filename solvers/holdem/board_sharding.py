@@ -1,15 +1,9 @@
 """One large subgame over several devices: each has some of the boards after the first card dealt.
 
-    mesh = Mesh(np.array(jax.devices()), (BOARDS,))
-    sharded = shard_holdem_tree(board, ranges, betting, mesh=mesh)
-    state = sharded.call(functools.partial(cfr.init, root_reach=sharded.root_reach))
-    run = functools.partial(cfr.run, solver=cfr.dcfr(), num_iterations=200)
-    state = sharded.call(run, state)
-    policy = sharded.call(cfr.average_policy, state)
-
 All devices have what comes before that card, and all hands. What follows the card, and the memory
 for it, is on one device each. Devices communicate only the values of hands when the card is dealt,
-which they add up, so every function of a sequence form works inside `call`.
+which they add up, so every function of a sequence form works inside `ShardedTree.call`.
+`docs/holdem.md` has a program.
 """
 
 from __future__ import annotations
@@ -112,6 +106,14 @@ def _on_all_devices(mesh, function):
 def shard_tree(tree: HoldemTree, *, mesh: Mesh, storage: str = "full") -> ShardedTree:
     """Shards a tree that has been built on one device; see `shard_holdem_tree`.
 
+    Args:
+      tree: the tree; both players must be able to hold all hands.
+      mesh: with the one axis `BOARDS`.
+      storage: of the solver's state, as in `cfr.init`; it matters to the estimate of memory only.
+
+    Returns:
+      The sharded tree.
+
     Raises:
       ValueError: no card is dealt any more, or a player cannot hold some of the hands.
       TreeTooLargeError: a device's part takes more memory than it has.
@@ -148,13 +150,24 @@ def shard_holdem_tree(
 ) -> ShardedTree:
     """Builds the subgame of `build_holdem_tree` over the devices of a mesh.
 
-    Showdowns are computed by products. The arguments that are not listed here are those of
-    `build_holdem_tree`.
+    Showdowns are computed by products.
 
     Args:
+      board: the cards of the board.
+      ranges: weights of the hands, by player.
+      betting: the betting tree, with one street more than there are deals.
       mesh: with the one axis `BOARDS`.
-      deals: None: those of hold'em after a board of three or four cards.
-      max_bytes: the memory that solving may take on each device; None: what it has.
+      hands: the N hands of k cards that the deck has.
+      deals: how many cards are dealt before each later street; None: those of hold'em after a board
+        of three or four cards.
+      deck: all cards of the game.
+      dtype: of payoffs, and so of every solver: "float32" or "float64".
+      isomorphism: whether boards that are the same under a symmetry of suits are merged.
+      storage: of the solver's state, as in `cfr.init`; it matters to the estimate of memory only.
+      max_bytes: the memory that solving may take on each device; None: the memory of the device.
+
+    Returns:
+      The sharded tree.
 
     Raises:
       ValueError: as `build_holdem_tree`, or no card is dealt any more.

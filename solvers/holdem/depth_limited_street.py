@@ -1,15 +1,14 @@
 """The first street of a hold'em tree as a depth-limited subgame (Brown, Sandholm, Amos 2018).
 
-    cut = cut_street(tree, choices=(4, 1))
-    game = cut.with_values(values)  # [L, 4, 1, C_0, C_1] by leaf, both choices, pair of classes
-    policy = cfr.average_policy(game, cfr.run(game, cfr.init(game), ...))
-    whole = cut.embed(policy, blueprint)
-
 A leaf is a point where the first street ends and cards would be dealt. There each player with more
 than one choice decides among strategies for the rest of the hand, in each of its information states
 and unseen by the opponent. Hands that a suit symmetry maps to each other play alike before the
 deal, so they form one *class*, and the value of a leaf is a table of pairs of classes: the sums
 over all their pairs of hands.
+
+`cut_street` builds it, `DepthLimitedStreet.with_values` is the game with given leaf values, and
+`DepthLimitedStreet.embed` puts its policy into one of the whole tree. `docs/depth_limited.md` has a
+program.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from solvers.holdem.hand_classes import hand_classes, pair_sums
 from solvers.holdem.sequence_layout import HoldemLayout
 from solvers.holdem.showdown_by_products import expected_winners
 from solvers.holdem.street_boards import IDENTITY, StreetBoards, disjoint_hands
-from solvers.holdem.subgame_part import PartPolicy, embed_policy
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.holdem.terminal_payoffs import chips_won
+from solvers.holdem.tree_parts import PartPolicy, embed_policy
 from solvers.sequence_form import Policy, SequenceForm, sparse_sum
 from solvers.sequence_form.sparse_sum import SparseSum
 from solvers.sequence_form.treeplex import Blocks, split
@@ -170,6 +169,9 @@ def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> DepthLimitedStr
       tree: a tree with at least two streets.
       choices: among how many strategies each player chooses at a leaf.
 
+    Returns:
+      The depth-limited street; its leaves have the value 0 until `with_values` is called.
+
     Raises:
       ValueError: the tree has one street, or a player has less than one choice.
     """
@@ -190,14 +192,7 @@ def cut_street(tree: HoldemTree, *, choices: tuple[int, int]) -> DepthLimitedStr
     # terminals are the ends, then every pair of choices at every leaf
     payoffs = _end_payoffs(tree, classes, ends)
     payoffs = np.pad(payoffs, ((0, len(leaves) * math.prod(choices)), (0, 0), (0, 0)))
-    leaf, *choice = np.indices((len(leaves), *choices)).reshape(3, -1)
-    last = tuple(
-        np.append(
-            np.searchsorted(nodes, ends),
-            _choice_nodes(nodes, leaves, choices[p])[leaf, choice[p]],
-        )
-        for p in range(2)
-    )
+    last = _last_nodes(nodes, ends, leaves, choices)
     sequence_form = SequenceForm(
         treeplexes=tuple(layout.treeplex for layout in layouts),
         terminals=tuple(
@@ -282,6 +277,19 @@ def _cut_betting(betting, nodes, player, count):
         num_streets=1,
         actions=tuple(() for _ in actor),
         abstraction=None,
+    )
+
+
+def _last_nodes(nodes, ends, leaves, choices):
+    """For each player, the node of each terminal in its betting tree, `[T]`: of the ends, then of
+    every pair of choices at every leaf."""
+    leaf, *choice = np.indices((len(leaves), *choices)).reshape(3, -1)
+    return tuple(
+        np.append(
+            np.searchsorted(nodes, ends),
+            _choice_nodes(nodes, leaves, choices[player])[leaf, choice[player]],
+        )
+        for player in range(2)
     )
 
 

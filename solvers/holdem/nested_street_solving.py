@@ -16,12 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import safe_divide
 from jaxgames.holdem.betting_tree import NO_NODE
 from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.holdem.depth_limited_street import DepthLimitedStreet
 from solvers.holdem.street_boards import disjoint_hands
-from solvers.holdem.subgame_part import SubgamePart
+from solvers.holdem.tree_parts import SubgamePart
 from solvers.sequence_form import Policy, pack, sweeps
 from solvers.subgames.safe_resolving import with_gadget, without_gadget
 
@@ -156,7 +157,7 @@ def _excess_at_leaves(cut, game, policy, reach, opt_out, resolver):
             continue
         weights = jnp.stack([opponents_reach(child) for _, child in children])
         total = weights.sum(axis=0, keepdims=True)
-        shares = jnp.where(total > 0, weights / jnp.where(total > 0, total, 1), 0)
+        shares = jnp.where(total > 0, safe_divide(weights, total), 0)
         for (_, child), share in zip(children, shares, strict=True):
             excess[child] = excess[node] * share
     return jnp.stack([excess[leaf] for leaf in cut.leaves.tolist()])

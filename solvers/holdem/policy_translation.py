@@ -1,7 +1,5 @@
 """Action translation of whole policies between hold'em trees.
 
-    policy = translated_tree_policy(tree, known, known_policy, {half: 0.5, whole: 0.5})
-
 Nodes of a betting tree are translated to nodes of a known one (see
 `jaxgames.holdem.action_translation`). If the root may be translated to several nodes, each player
 draws one of them before play, unseen by the opponent. `solvers.translated_strategy` translates
@@ -44,6 +42,9 @@ def translated_tree_policy(
       policy: of the known tree.
       starts: nodes of the known betting tree that the root of `tree` is translated to, with their
         probabilities.
+
+    Returns:
+      Both players' policies `[D_p, A]` of `tree`.
 
     Raises:
       ValueError: the trees have other hands or boards, or the probabilities do not sum to 1.

@@ -1,10 +1,8 @@
 """Strategies for the rest of the hand among which players choose at the leaves of a depth-limited
 street, and the leaf values that they give (Brown, Sandholm, Amos 2018, section 4).
 
-    values = self_generated_values(cut, below, blueprint, solver=solver, num_iterations=1000)
-    values = pairwise_leaf_values(cut, below, (biased_policies(tree, blueprint, player=0), ...))
-
-`solvers.subgames.continuations` is the same for explicit trees.
+`self_generated_values` lets strategies generate themselves; `pairwise_leaf_values` takes any, such
+as those of `biased_policies`. `solvers.subgames.continuations` is the same for explicit trees.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from jaxgames.arrays import safe_divide
 from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.holdem.depth_limited_street import DepthLimitedStreet
@@ -151,7 +150,7 @@ def weakened_leaf_values(
         own = values[:, :, 0] if player == 0 else -values[:, 0].swapaxes(2, 3)  # [L, n, C, C']
         value = jnp.einsum("lkcd,ld->lkc", own, of_class, precision="highest")
         mass = jnp.einsum("cd,ld->lc", pairs, of_class, precision="highest")[:, None]
-        excess = jnp.maximum(value - value[:, :1], 0) / jnp.where(mass > 0, mass, 1)
+        excess = safe_divide(jnp.maximum(value - value[:, :1], 0), mass)
         less = jnp.where(mass > 0, excess, 0)[..., None] * pairs[None, None]
         less = less[:, :, None] if player == 0 else less.swapaxes(2, 3)[:, None]
         values = values - sign * less
@@ -180,6 +179,9 @@ def biased_policies(
       policy: of the whole tree.
       player: 0 or 1.
       factor: by which the probabilities of the preferred actions are multiplied.
+
+    Returns:
+      The four policies, by action.
     """
     preferred = np.zeros((3, *policy[player].shape), bool)
     layout, hands = tree.layouts[player], len(tree.hands[player])

@@ -50,6 +50,12 @@ class BelowLeaves:
 def below_leaves(cut: DepthLimitedStreet) -> BelowLeaves:
     """Collects what follows the leaves of a depth-limited street.
 
+    Args:
+      cut: the street, of a tree with two streets.
+
+    Returns:
+      The ends below each leaf and the boards of the second street, for `leaf_values`.
+
     Raises:
       ValueError: the tree does not have two streets.
     """
@@ -93,7 +99,13 @@ def sampled_boards(below: BelowLeaves, key: Key[Array, ""], count: int) -> Below
     """Replaces the boards by `count` boards drawn by their probability: rollouts for all hands on
     the same boards.
 
-    Their leaf values are unbiased estimates of those on all boards. `key` is consumed.
+    Args:
+      below: what follows the leaves, on all boards.
+      key: consumed.
+      count: how many boards are drawn, with replacement.
+
+    Returns:
+      The same on the drawn boards, whose leaf values are unbiased estimates of those on all boards.
     """
     drawn = jax.random.choice(
         key, len(below.boards), (count,), p=below.weight / jnp.sum(below.weight)

@@ -1,10 +1,13 @@
 """Hold'em from some public state on as a sequence form: betting, boards and both players' hands.
 
-    board, ranges = parse_cards("Td9d6hQc"), (parse_range("66+, A8s+"), parse_range("random"))
-    betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=BetSizes.parse("50%", "3x"))
-    tree = holdem_tree(board, ranges, betting)
-    state = cfr.init(tree.sequence_form, root_reach=tree.root_reach)
-    state = cfr.run(tree.sequence_form, state, solver=cfr.dcfr(gamma=3.0), num_iterations=200)
+    >>> from jaxgames.holdem import BetSizes, build_betting_tree, parse_cards, parse_range
+    >>> from solvers.holdem import holdem_tree
+    >>> sizes = BetSizes.parse("50%", "3x")
+    >>> betting = build_betting_tree(pot=200, stack=900, streets=2, sizes=sizes)
+    >>> ranges = parse_range("66+, A8s+"), parse_range("QQ-22, AQs-A2s")
+    >>> tree = holdem_tree(parse_cards("Td9d6hQc"), ranges, betting)  # a turn
+    >>> [treeplex.num_decisions for treeplex in tree.sequence_form.treeplexes]
+    [54684, 81592]
 
 Every solver of a `SequenceForm` works on `tree.sequence_form`. Cards are not abstracted: players
 see their hands and all boards. Boards that are the same under a symmetry of suits are solved once.
@@ -85,6 +88,9 @@ def holdem_tree(
       storage: of the solver's state, as in `cfr.init`; it matters to the estimate of memory only.
       max_bytes: the memory that solving may take; None: the memory of the device.
 
+    Returns:
+      The tree; its `sequence_form` and `root_reach` are for solvers.
+
     Raises:
       ValueError: the board does not have three to five different cards, a range is empty on it, or
         the betting tree has another number of streets.
@@ -120,8 +126,6 @@ def build_holdem_tree(
 ) -> HoldemTree:
     """Builds a subgame with any deck, any board, and hands of one or two cards.
 
-    The arguments that are not listed here are those of `holdem_tree`.
-
     Args:
       board: the cards of the board.
       hands: the N hands of k cards that the deck has.
@@ -129,6 +133,15 @@ def build_holdem_tree(
       betting: the betting tree, with one street more than there are deals.
       deals: how many cards are dealt before each later street.
       deck: all cards of the game.
+      dtype: of payoffs, and so of every solver: "float32" or "float64".
+      isomorphism: whether boards that are the same under a symmetry of suits are merged.
+      showdowns: how showdowns are computed, "ranks" or "products"; None: the faster of them on this
+        backend.
+      storage: of the solver's state, as in `cfr.init`; it matters to the estimate of memory only.
+      max_bytes: the memory that solving may take; None: the memory of the device.
+
+    Returns:
+      The tree; its `sequence_form` and `root_reach` are for solvers.
 
     Raises:
       ValueError: a range is empty on the board, the number of streets does not fit the deals, or

@@ -1,8 +1,14 @@
 """AlphaZero's search in games of perfect information (Silver et al. 2018), and ISMCTS-BR there.
 
-    agent = Agent(params=params, settings=AlphaZero(evaluate, simulations=100))
-    result = search(game, agent, key, state)
-    action = jnp.argmax(result.visits)
+    >>> import jax
+    >>> from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+    >>> from solvers.perfect_information import alphazero_search
+    >>> game = pgx_beliefs("tic_tac_toe")
+    >>> settings = alphazero_search.AlphaZero(alphazero_search.zero, simulations=50)
+    >>> agent = alphazero_search.Agent(settings=settings)
+    >>> result = alphazero_search.search(game, agent, jax.random.key(0), game.root())
+    >>> float(result.visits.sum())
+    50.0
 
 A simulation walks down the tree of positions by PUCT and adds one position; mctx (Babuschkin et al.
 2020) keeps the tree. With an `opponent` the search is ISMCTS-BR (Timbers et al. 2020, Algorithms 1

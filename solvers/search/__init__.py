@@ -1,9 +1,16 @@
 """Search in belief-level games: growing-tree CFR and what is built on it (Schmid et al. 2023).
 
-    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=100)
-    problem = first_problem(game, max_path=settings.max_path)
-    result = search(game, None, jax.random.key(0), problem=problem, settings=settings)
-    average_policy(result)  # [A, N]
+    >>> import jax
+    >>> import jaxgames
+    >>> from jaxgames.beliefs import belief_table
+    >>> from solvers.search import GrowingTreeCfr, average_policy, first_problem
+    >>> from solvers.search import leaf_evaluators, search
+    >>> game = belief_table(jaxgames.make("kuhn_poker"))
+    >>> settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=20)
+    >>> problem = first_problem(game, max_path=settings.max_path)
+    >>> result = search(game, None, jax.random.key(0), problem=problem, settings=settings)
+    >>> average_policy(result).shape  # actions, information states
+    (2, 3)
 
 - `search` runs one search with the settings `GrowingTreeCfr`. Its leaves are valued by an
   evaluator: one of the module `leaf_evaluators`, or a network of `nets`. `growing_tree_search` does

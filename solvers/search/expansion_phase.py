@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.search.search_state import Evaluator, GrowingTreeCfr, Search
@@ -120,7 +121,7 @@ def _selection(game, tree, state, node, row, settings, settled):
     column = node * game.num_rows + row
     reach = columns(tree.reach, node, 1, game.num_rows)[1 - actor]
     mass = game.compatible(state, actor, reach)[row]
-    values = tree.action_values[:, column] / jnp.where(mass > 0, mass, 1)
+    values = safe_divide(tree.action_values[:, column], mass)
     visits, legal = tree.visits[:, column], tree.uniform[:, column] > 0
     total = jnp.sum(visits)
     if settings.expand is not None:

@@ -45,7 +45,7 @@ def average_values(search: Search) -> Float[Array, "2 N"]:
     """
     tree = search.tree
     total = columns(tree.slot_total, tree.parent[0], 1, node_row_count(tree))
-    return total / jnp.where(search.total > 0, search.total, 1)
+    return safe_divide(total, search.total)
 
 
 def last_reach(search: Search) -> Float[Array, "2 N"]:
@@ -61,7 +61,7 @@ def average_reach(search: Search) -> Float[Array, "2 N"]:
     tree = search.tree
     weight = search.total - tree.since[search.target]
     total = columns(tree.reach_total, search.target, 1, node_row_count(tree))
-    return total / jnp.where(weight > 0, weight, 1)
+    return safe_divide(total, weight)
 
 
 def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:

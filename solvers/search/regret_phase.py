@@ -215,5 +215,5 @@ def _updated_gadget(game, state, values, settings):
     value = gadget.follow * options[0] + (1 - gadget.follow) * options[1]
     regret = jnp.maximum(gadget.regret + options - value[None], 0)
     total = jnp.sum(regret, axis=0)
-    follow = jnp.where(total > 0, regret[0] / jnp.where(total > 0, total, 1), 0.5)
+    follow = jnp.where(total > 0, safe_divide(regret[0], total), 0.5)
     return Gadget(regret=regret, follow=follow.astype(value.dtype))

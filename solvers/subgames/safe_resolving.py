@@ -3,11 +3,21 @@
 *Re-solving* (Burch, Johanson and Bowling 2014, "Solving imperfect information games using
 decomposition"):
 
-    opt_out = evaluation.root_best_response_values(form, before, root_reach)[1 - resolver]
-    safe = with_gadget(form, opt_out, resolver=resolver)
-    state = cfr.init(safe, root_reach=...)  # the resolver's range; 1 for all hands of the opponent
-    state = cfr.run(safe, state, solver=solver, num_iterations=1000)
-    policy = without_gadget(form, cfr.average_policy(safe, state), resolver=resolver)
+    >>> import jaxgames
+    >>> import jax.numpy as jnp
+    >>> from solvers import build_sequence_form, cfr, evaluation
+    >>> from solvers.sequence_form import uniform, unpack
+    >>> from solvers.subgames.safe_resolving import with_gadget, without_gadget
+    >>> form, resolver = build_sequence_form(jaxgames.make("kuhn_poker")), 0
+    >>> before = unpack(form, uniform(form))  # the policies to improve on
+    >>> root_reach = (jnp.ones(1), jnp.ones(1))  # here the subgame is the whole game
+    >>> opt_out = evaluation.root_best_response_values(form, before, root_reach)[1 - resolver]
+    >>> safe = with_gadget(form, opt_out, resolver=resolver)
+    >>> state = cfr.init(safe, root_reach=root_reach)
+    >>> state = cfr.run(safe, state, solver=cfr.cfr_plus(), num_iterations=100)
+    >>> policy = without_gadget(form, cfr.average_policy(safe, state), resolver=resolver)
+    >>> [rows.shape for rows in policy]
+    [(6, 2), (6, 2)]
 
 Before the subgame the resolver's opponent decides in each of its root sequences whether to follow
 into the subgame, or to terminate for its opt-out value: what it could have had against the policy
@@ -34,7 +44,7 @@ import flax.struct
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, safe_divide
 from jaxgames.core import record
 from solvers import evaluation
 from solvers.sequence_form import (
@@ -272,7 +282,7 @@ def gifts(
     legal = unpack(form, uniform(form))[player] > 0
     best = jnp.max(jnp.where(legal, actions[player], -jnp.inf), axis=1, keepdims=True)
     weight = weights[player][:, None]
-    given = jnp.where(weight > 0, (best - actions[player]) / jnp.where(weight > 0, weight, 1), 0)
+    given = jnp.where(weight > 0, safe_divide(best - actions[player], weight), 0)
     rows = [
         jnp.zeros((each.num_decisions, form.num_actions), form.dtype) for each in form.treeplexes
     ]

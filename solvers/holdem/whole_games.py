@@ -1,7 +1,12 @@
 """Whole games of poker for two as hold'em trees, with any deck and betting.
 
-    tree = whole_game_tree(make("poker(hole=1,board=0/1/1)"))
-    values = evaluation.expected_value(tree.sequence_form, policy) / tree.total_weight
+    >>> import jaxgames
+    >>> from solvers.holdem import whole_game_tree
+    >>> cards = "hole=1,ranks=3,suits=2,board=0/1"
+    >>> bets = "blinds=1/1,first=0/0,raise_sizes=2/4,max_raises=2/2"
+    >>> tree = whole_game_tree(jaxgames.make(f"poker({cards},{bets})"))  # as Leduc poker
+    >>> tree.total_weight  # 6 times 5 pairs of cards
+    30.0
 
 Every hand has the weight 1 instead of its probability, so payoffs are divided by
 `tree.total_weight`, the number of pairs of hands, to be in chips.
@@ -42,6 +47,9 @@ def whole_game_tree(
       showdowns: "ranks" or "products", as in `holdem_tree`.
       isomorphism: whether boards that are the same under a symmetry of suits are merged.
       max_nodes: the largest number of betting nodes that is allowed.
+
+    Returns:
+      The tree; both ranges have the weight 1 for every hand.
 
     Raises:
       ValueError: players hold more than two cards, cards are dealt to the board before the first

@@ -45,6 +45,9 @@ def subgame_part(tree: HoldemTree, node: int) -> SubgamePart:
       tree: the whole tree.
       node: of its betting tree.
 
+    Returns:
+      The part, which has the hands, ranges and boards of the whole tree.
+
     Raises:
       ValueError: the node is not on the first street, or the hand is over there.
       TreeTooLargeError: as `build_holdem_tree`.

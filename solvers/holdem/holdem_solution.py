@@ -1,8 +1,8 @@
 """A solved hold'em subgame: the policy and the value of every hand, at any node.
 
-    solution = Solution(tree, cfr.average_policy(tree.sequence_form, state))
-    node = solution.play("check", "bet 50%").play("call", card="2s")
-    node.actions, node.frequencies, node.strategy("AhQd")
+A `HoldemSolution` has the players' expected chips and the exploitability. Its `root` and
+`HoldemSolution.play` give nodes, which have frequencies, strategies, ranges, values and equities.
+`docs/holdem.md` has a program.
 
 Nodes are decisions on boards as they are dealt. Where boards were merged by a symmetry of suits, a
 node looks up its hands with their suits permuted, so callers need not know.
@@ -41,7 +41,7 @@ _END_NAMES = {FOLD: "the hand was folded", SHOWDOWN: "the hands are shown"}
 
 
 @dataclasses.dataclass(frozen=True)
-class Solution:
+class HoldemSolution:
     """Both players' policies `[D_p, A]` of a tree."""
 
     tree: HoldemTree
@@ -88,7 +88,7 @@ class Solution:
         save_solution(path, self.tree, self.policy)
 
     @classmethod
-    def load(cls, path: pathlib.Path | str) -> Solution:
+    def load(cls, path: pathlib.Path | str) -> HoldemSolution:
         """Reads what `save` wrote.
 
         Raises:
@@ -102,7 +102,7 @@ class Solution:
 class SolutionNode:
     """A decision on a board. Its n hands are those of `HoldemTree.hands`."""
 
-    solution: Solution
+    solution: HoldemSolution
     number: int  # in the betting tree
     kept: int  # the board of the tree that stands for this board
     board: tuple[int, ...]
