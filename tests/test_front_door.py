@@ -276,7 +276,7 @@ def numbers(folder):
     return {n.name: n.value for n in results.read_result(folder / "result.json").numbers}
 
 
-@pytest.mark.parametrize("name", set(SOLVERS) - {"linear_program"})
+@pytest.mark.parametrize("name", sorted(set(SOLVERS) - {"linear_program"}))
 def test_the_command_line_knows_every_solver_and_resumes_it(name, tmp_path):
     """In pieces the same as at once, and the same as `solvers.solve`."""
     arguments = f"kuhn_poker --solver {name} --every 20"
