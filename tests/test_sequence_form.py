@@ -1,5 +1,6 @@
 """The sequence form: counts, policies packed and unpacked, public states, subgames, payoffs."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -197,7 +198,7 @@ def test_subgames_add_up_to_the_game(name, depth):
 
 def test_the_whole_game_is_the_subgame_at_its_root():
     form = build_sequence_form(game_tree("kuhn_poker"), root=0, dtype="float64")
-    jax.tree.map(np.testing.assert_array_equal, form, form_of("kuhn_poker"))
+    chex.assert_trees_all_equal(form, form_of("kuhn_poker"))
 
 
 def test_a_subgame_may_be_over():

@@ -1,5 +1,6 @@
 """Compressed states: rounding errors cancel, and solutions are as good as in full precision."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -95,7 +96,7 @@ def test_checkpoints_are_of_one_storage(tmp_path):
     state = cfr.run(form, cfr.init(form, storage="int16"), solver=solver, num_iterations=7)
     checkpoint.save(tmp_path, state, form=form, solver=solver)
     again = checkpoint.restore(tmp_path, form=form, solver=solver, storage="int16")
-    jax.tree.map(np.testing.assert_array_equal, again, state)
+    chex.assert_trees_all_equal(again, state)
     assert again.storage == "int16"
     with pytest.raises(ValueError, match="has dtype='float32 in int16', not 'float32'"):
         checkpoint.restore(tmp_path, form=form, solver=solver)
