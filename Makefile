@@ -18,7 +18,7 @@ test-slow: $(VENV)/installed-test  ## The long tests.
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
-	    tests/test_check.py tests/test_small_games.py tests/test_cfr.py
+	    tests/test_check_game.py tests/test_small_games.py tests/test_cfr.py
 
 lint: $(VENV)/installed-test  ## Style, and the tables of docs/results.md against the committed results.
 	$(BIN)/ruff check .

@@ -31,7 +31,7 @@ TOOLS = {
         "Play against a trained agent in the terminal, or let it play against another one.",
     ),
     "approximate_best_response": Entry(
-        "best_response.approximate_best_response",
+        "commands.approximate_best_response",
         "Learn best responses to an agent of an enumerable two-player zero-sum game, or of"
         " hold'em.",
     ),

@@ -46,7 +46,7 @@ from jaxgames import (  # noqa: F401 (registers them)
     scotland_yard,
     tic_tac_toe,
 )
-from jaxgames.check import check_game
+from jaxgames.check_game import check_game
 from jaxgames.core import CHANCE, TERMINAL, Game, State, absorb, no_legal, record
 from jaxgames.game_tree import (
     GameTree,

@@ -46,9 +46,9 @@ from solvers.sequence_form import (
     uniform,
     unpack,
 )
-from solvers.sequence_form.averaging import behaviour
+from solvers.sequence_form.average_policies import behaviour
+from solvers.sequence_form.compression import Compressed, check_storage, compress, decompress
 from solvers.sequence_form.sparse_sum import stored
-from solvers.sequence_form.storage import Compressed, check_storage, compress, decompress
 from solvers.value_checks import check_cfr_start, check_cfr_state
 
 
@@ -193,7 +193,7 @@ def init(
         `policy_weight` times its probabilities, which regret matching turns back into it.
       policy_weight: see `policy`.
       storage: how the state is kept between iterations: "full" in the precision of the form,
-        "int16" in half the bytes of float32 (see `solvers.sequence_form.storage`).
+        "int16" in half the bytes of float32 (see `solvers.sequence_form.compression`).
 
     Returns:
       The state, to be passed to `run`.

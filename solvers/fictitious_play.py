@@ -32,7 +32,7 @@ from solvers.sequence_form import (
     uniform,
     unpack,
 )
-from solvers.sequence_form.averaging import behaviour
+from solvers.sequence_form.average_policies import behaviour
 from solvers.value_checks import check_start
 
 

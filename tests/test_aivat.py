@@ -7,7 +7,8 @@ import pytest
 
 from jaxgames import enumerate_game, make
 from jaxgames.core import TERMINAL
-from solvers import aivat, cfr
+from solvers import cfr
+from solvers.evaluation import aivat
 from solvers.sequence_form import build_sequence_form
 
 GAMES = (

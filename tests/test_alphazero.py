@@ -17,7 +17,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from nets.value_prior import ValuePriorEvaluator, new_value_prior
 from solvers.perfect_information import alphazero_search, duels, minimax
-from solvers.perfect_information.alphazero_search import Agent, AlphaZero
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.duels import Games
 from train import alphazero_training as training
 from train import data_sharding
@@ -27,7 +27,9 @@ from train.learner import LearnerSettings
 GAME = pgx_beliefs("tic_tac_toe")
 SEARCH = AlphaZero(alphazero_search.zero, simulations=200)
 TASTE = -1.5 * np.arange(9, dtype=np.float32)  # of a player who likes the first cells
-BIASED = Agent(settings=AlphaZero(lambda *_: (jnp.float32(0), jnp.asarray(TASTE)), simulations=1))
+BIASED = AlphaZeroAgent(
+    settings=AlphaZero(lambda *_: (jnp.float32(0), jnp.asarray(TASTE)), simulations=1)
+)
 
 
 @functools.cache
@@ -74,14 +76,16 @@ def lost(exact, result):
 def test_search_without_a_network_comes_to_the_best_response():
     """More simulations lose less; a search that expects its opponent to play well loses more."""
     numbers, exact = decisions((3, 4), 32)
-    agent = Agent(settings=SEARCH, opponent=BIASED)
+    agent = AlphaZeroAgent(settings=SEARCH, opponent=BIASED)
     losses = [
         lost(exact, search_at(agent.replace(simulations=jnp.int32(count)), numbers))
         for count in (4, 25, 200)
     ]
     assert losses[0] > losses[1] > losses[2]
     assert losses[2] < 0.005
-    blind = lost(exact, search_at(Agent(settings=SEARCH, simulations=jnp.int32(200)), numbers))
+    blind = lost(
+        exact, search_at(AlphaZeroAgent(settings=SEARCH, simulations=jnp.int32(200)), numbers)
+    )
     assert blind > 0.02
 
 
@@ -89,7 +93,7 @@ def test_search_without_a_network_comes_to_the_best_response():
 def test_values_are_those_of_the_best_response():
     """Three moves before the end every position is searched many times."""
     numbers, exact = decisions((6,), 32)
-    result = search_at(Agent(settings=SEARCH, opponent=BIASED), numbers)
+    result = search_at(AlphaZeroAgent(settings=SEARCH, opponent=BIASED), numbers)
     errors = np.abs(result.value - exact.max(axis=1))
     assert errors.mean() < 0.05  # of exploration and sampling
     assert lost(exact, result) < 0.01
@@ -98,8 +102,10 @@ def test_values_are_those_of_the_best_response():
 @pytest.mark.slow
 def test_fewer_simulations_than_there_is_room_for():
     numbers, _ = decisions((0, 2), 8)
-    roomy = Agent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
-    tight = Agent(settings=AlphaZero(alphazero_search.zero, simulations=20), opponent=BIASED)
+    roomy = AlphaZeroAgent(settings=SEARCH, simulations=jnp.int32(20), opponent=BIASED)
+    tight = AlphaZeroAgent(
+        settings=AlphaZero(alphazero_search.zero, simulations=20), opponent=BIASED
+    )
     first, second = (search_at(agent, numbers) for agent in (roomy, tight))
     np.testing.assert_array_equal(first.visits, second.visits)
     np.testing.assert_array_equal(first.visits.sum(axis=1), 20)
@@ -110,7 +116,7 @@ def test_any_game_of_perfect_information_is_searched():
     """Our own tic-tac-toe after an opening, as a belief table, against pgx's."""
     table = belief_table(enumerate_game(Midgame()))
     position = functools.reduce(GAME.child, jnp.array(Midgame().opening), GAME.root())
-    agent, run = Agent(settings=SEARCH), jax.jit(alphazero_search.search)
+    agent, run = AlphaZeroAgent(settings=SEARCH), jax.jit(alphazero_search.search)
     ours, theirs = (
         run(game, agent, jax.random.key(0), state)
         for game, state in ((table, table.root()), (GAME, position))
@@ -123,7 +129,11 @@ def test_any_game_of_perfect_information_is_searched():
 
 
 def test_games_with_hidden_information_are_refused():
-    table, agent, key = belief_table(make("kuhn_poker")), Agent(settings=SEARCH), jax.random.key(0)
+    table, agent, key = (
+        belief_table(make("kuhn_poker")),
+        AlphaZeroAgent(settings=SEARCH),
+        jax.random.key(0),
+    )
     settings = AlphaZeroSettings(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
     calls = (
         lambda: alphazero_search.search(table, agent, key, table.root()),
@@ -137,7 +147,7 @@ def test_games_with_hidden_information_are_refused():
 
 def test_illegal_actions_are_never_visited():
     numbers, exact = decisions((3, 5, 7), 32)
-    noisy = Agent(
+    noisy = AlphaZeroAgent(
         settings=AlphaZero(alphazero_search.zero, simulations=30, noise=1.0, concentration=0.1)
     )
     visits, others = (np.asarray(search_at(noisy, numbers, seed).visits) for seed in range(2))
@@ -192,9 +202,9 @@ def test_games_side_by_side_are_those_of_the_rules():
 @pytest.mark.slow
 def test_duels_are_told_from_the_first_agents_side():
     """A search does well against random play, from either seat."""
-    strong = Agent(settings=AlphaZero(alphazero_search.zero, simulations=40))
-    won = duels.duel(GAME, strong, Agent(), jax.random.key(0), num_games=48)
-    lost_ = duels.duel(GAME, Agent(), strong, jax.random.key(0), num_games=48)
+    strong = AlphaZeroAgent(settings=AlphaZero(alphazero_search.zero, simulations=40))
+    won = duels.duel(GAME, strong, AlphaZeroAgent(), jax.random.key(0), num_games=48)
+    lost_ = duels.duel(GAME, AlphaZeroAgent(), strong, jax.random.key(0), num_games=48)
     for seat in range(2):
         assert won[seat::2].mean() > 0.4
         assert lost_[seat::2].mean() < -0.4
@@ -279,7 +289,11 @@ def test_training_teaches_to_win():
     points = [
         float(
             duels.duel(
-                GAME, Agent(params=params, settings=head), Agent(), jax.random.key(1), num_games=512
+                GAME,
+                AlphaZeroAgent(params=params, settings=head),
+                AlphaZeroAgent(),
+                jax.random.key(1),
+                num_games=512,
             ).mean()
         )
         for params in (untrained, state.learner.params)
@@ -291,7 +305,7 @@ def test_training_teaches_to_win():
 def test_training_comes_to_perfect_play():
     """Nothing beats the trained agent in any of the positions that it can meet."""
     graph, state, _ = trained(400, games=64)
-    agent = Agent(
+    agent = AlphaZeroAgent(
         params=state.learner.params,
         settings=AlphaZero(ValuePriorEvaluator(graph), simulations=64),
     )
@@ -303,11 +317,11 @@ def test_learned_responses_come_to_the_exact_one():
     """Against an agent of little training; a response cannot win more than the exact one."""
     graph, state, _ = trained(5)
     evaluate = ValuePriorEvaluator(graph)
-    agent = Agent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
+    agent = AlphaZeroAgent(params=state.learner.params, settings=AlphaZero(evaluate, simulations=8))
     exact = gain_of_best_response(composed(agent))
     assert exact > 0.5
     _, state, _ = trained(150, opponent=agent, seed=1)
-    response = Agent(
+    response = AlphaZeroAgent(
         params=state.learner.params, settings=AlphaZero(evaluate, simulations=64), opponent=agent
     )
     won = duels.duel(GAME, response, agent, jax.random.key(2), num_games=256).mean()

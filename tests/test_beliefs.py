@@ -12,8 +12,8 @@ from jaxgames.beliefs import belief_table
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game, levels
 from jaxgames.registry import make
-from solvers.search import exact_solver, readouts
-from solvers.search.exact_solver import Whole
+from solvers.search import exact_below_belief, readouts
+from solvers.search.exact_below_belief import Whole
 
 GAMES = (
     "matrix_mp",
@@ -105,7 +105,7 @@ def test_permuting_suits_permutes_the_answer():
 
         @jax.jit
         def answer(reach):
-            search = exact_solver.solve_below(table, root, reach, settings=settings)
+            search = exact_below_belief.solve_below(table, root, reach, settings=settings)
             return readouts.average_values(search), readouts.average_policy(search)
 
         values, policy = answer(jnp.asarray(reach))

@@ -17,7 +17,7 @@ from solvers.approximate_best_response.ismcts_br import IsmctsBr
 from solvers.approximate_best_response.posterior import build_response_game
 from train import best_response_training, data_sharding
 from train.best_response_training import ResponseEvaluator, ResponseExample, ResponseSettings
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 from train.rl.environment import build_environment
 
 KUHN = "kuhn_poker"
@@ -62,7 +62,7 @@ def trained(player, steps, mesh=None, acts_by="visits"):
         state, metrics = best_response_training.train_step(
             environment, responses[player], graph, state, settings=settings, mesh=mesh
         )
-        require_finite(metrics, number)
+        require_finite_losses(metrics, number)
     return state, metrics
 
 

@@ -11,12 +11,16 @@ from jaxgames.holdem import canonical_boards, equity
 from jaxgames.holdem.named_games import hunl, limit_holdem
 from jaxgames.holdem.rules import Poker
 from solvers import evaluation
-from solvers.approximate_best_response import holdem_chumps
-from solvers.approximate_best_response.holdem_chumps import Chump, ResponsePlan, chump_responses
+from solvers.approximate_best_response import exact_chump_responses
+from solvers.approximate_best_response.exact_chump_responses import (
+    Chump,
+    ResponsePlan,
+    chump_responses,
+)
 from solvers.holdem.whole_games import whole_game_tree
 
 ONE_CARD = Poker(board=(0, 1), first=(1, 0), raise_sizes=(10, 20), max_raises=(2, 1))
-BOTH = (ResponsePlan(), ResponsePlan(rule=holdem_chumps.local_value))
+BOTH = (ResponsePlan(), ResponsePlan(rule=exact_chump_responses.local_value))
 # Johanson et al. 2011, Table 1: means over seats, in thousandths of a big blind
 PUBLISHED = {"always fold": 750.0, "always call": 1163.4758, "always raise": 3697.6929}
 
@@ -69,7 +73,7 @@ def test_values_of_another_solver():
     """A hold'em tree with all 52 cards and a board of one."""
     tree = whole_game_tree(ONE_CARD)
     for name in ("always raise", "uniform"):
-        chump = holdem_chumps.chumps(ONE_CARD)[name]
+        chump = exact_chump_responses.chumps(ONE_CARD)[name]
         expected = (
             evaluation.best_response_value(tree.sequence_form, table_of(tree, chump))
             / tree.total_weight
@@ -84,7 +88,7 @@ def test_values_of_another_solver():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values_in_limit_holdem(name):
     game = limit_holdem()
-    chump = holdem_chumps.chumps(game)[name]
+    chump = exact_chump_responses.chumps(game)[name]
     best, local = chump_responses(game, chump, BOTH)
     value = 1000 * np.mean(best.values) / max(game.blinds)
     assert value == pytest.approx(PUBLISHED[name], abs=0.05)
@@ -111,7 +115,7 @@ def test_boards_and_equities():
 
 
 def test_chumps_fall_back_on_calling():
-    chump = holdem_chumps.chumps(hunl(bets=("1", "allin")))["always pot"]
+    chump = exact_chump_responses.chumps(hunl(bets=("1", "allin")))["always pot"]
     row = chump.probabilities(jnp.array([True, True, False, True]))
     np.testing.assert_array_equal(row, [0, 1, 0, 0])
 
@@ -127,7 +131,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="allowed="):
         chump_responses(ONE_CARD, chump, (ResponsePlan(allowed=((0, 2), (0, 1))),))
     with pytest.raises(ValueError, match="must be a limit game or have bets"):
-        holdem_chumps.chumps(hunl())
+        exact_chump_responses.chumps(hunl())
     for num_cards in (0, 6):
         with pytest.raises(ValueError, match=f"num_cards={num_cards}"):
             canonical_boards.net_wins(num_cards)

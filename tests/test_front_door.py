@@ -37,7 +37,7 @@ EXPORTS = {
         " search_agent searched_exploitability solve_below"
     ),
     "solvers.perfect_information": (
-        "Agent AlphaZero act alphazero_search best_response_values duel duels"
+        "AlphaZero AlphaZeroAgent act alphazero_search best_response_values duel duels"
         " enumerate_positions perfect_policy perfect_values search"
     ),
     "jaxgames": (
@@ -71,7 +71,7 @@ EXPORTS = {
     "train": (
         "AgentConfig AlphaZeroSettings LearnerSettings MetricsWriter ResponseSettings"
         " SelfPlaySettings StudentOfGamesSettings TrainedAgent load_agent paper_settings"
-        " require_finite student_of_games"
+        " require_finite_losses student_of_games"
     ),
 }
 SMALL = train.AgentConfig(

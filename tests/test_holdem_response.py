@@ -14,7 +14,7 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers.approximate_best_response import holdem_opponents
 from solvers.approximate_best_response import local_best_response as lbr
-from solvers.approximate_best_response.holdem_chumps import Chump
+from solvers.approximate_best_response.exact_chump_responses import Chump
 
 CALLS = Chump((0.0, 1.0, 0.0))
 POKER = holdem_opponents.StrengthPoker(**SMALL.parameters())

@@ -319,13 +319,13 @@ def test_what_is_not_finite_is_named_and_not_learned(field, part):
     graph, params = network()
     before, batch = learning.new_learner(params, SETTINGS), leduc_examples()
     after, report = update(graph, before, batch, SETTINGS)
-    learning.require_finite(report.losses, 0)
+    learning.require_finite_losses(report.losses, 0)
     assert after.step == 1
     action = 0 if field != "policy" else int(jnp.argmax(batch.legal[7, :, 0]))
     bad = batch.replace(**{field: getattr(batch, field).at[7, action, 0].set(jnp.nan)})
     last, report = update(graph, after, bad, SETTINGS)
     with pytest.raises(FloatingPointError, match=f"step 1: not finite: {part}, total, gradient"):
-        learning.require_finite(report.losses, 1)
+        learning.require_finite_losses(report.losses, 1)
     chex.assert_trees_all_equal(last, after)
 
 

@@ -15,9 +15,9 @@ from jaxgames.game_tree import levels, states_at
 from jaxgames.holdem.named_games import limit_holdem
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
-from solvers import aivat
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
+from solvers.evaluation import aivat
 from solvers.sampling.episodes import mix_bits
 
 SMALL = dataclasses.replace(LEDUC, max_raises=(1, 1))

@@ -12,7 +12,7 @@ from experiments import benchmarks
 from experiments.benchmarks import (
     growing_tree_search,
     mctx_search,
-    network_floor,
+    network_time,
     search,
     search_report,
     tree_growth,
@@ -91,7 +91,7 @@ def test_leaves_are_counted_in_every_iteration():
     priors = settings.simulations + 1
     assert counted["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
     assert counted["simulations"] == settings.simulations
-    inputs = network_floor.layers(setting.params["torso"])[0][0]
+    inputs = network_time.layers(setting.params["torso"])[0][0]
     rows, actions = game.num_rows, game.num_actions
     torso, value, prior = inputs * 8, 8 * 2 * rows, 8 * actions * rows
     by_hand = 2 * (np.sum(expected) / 2 * (torso + value) + priors * (torso + prior))
@@ -99,7 +99,7 @@ def test_leaves_are_counted_in_every_iteration():
 
 
 def test_matrix_rate_is_measured():
-    rate = network_floor.matrix_rate([(8, 16), (16, 8)], rows=4, seconds=0.01)
+    rate = network_time.matrix_rate([(8, 16), (16, 8)], rows=4, seconds=0.01)
     assert 1e6 < rate < 1e15
 
 

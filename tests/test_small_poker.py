@@ -15,7 +15,7 @@ from jaxgames.holdem.rules import Poker
 from jaxgames.holdem.small_poker import build_small_poker, known_actions
 from solvers import evaluation, linear_program
 from solvers.sequence_form import build_sequence_form
-from solvers.translated_strategy import translated
+from solvers.small_poker_translation import translated
 
 
 def no_limit_leduc(stack):

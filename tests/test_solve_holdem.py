@@ -9,8 +9,8 @@ import tyro
 
 from experiments import cli
 from experiments.commands import solve_holdem
-from experiments.commands.hand_grid import of_classes
 from experiments.harness import results
+from experiments.harness.hand_grid import of_classes
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import CLASSES
 from solvers.holdem.holdem_solution import HoldemSolution

@@ -15,7 +15,7 @@ from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.registry import make
 from solvers.regret import PredictiveRegretMatchingPlus
-from solvers.search import exact_solver, leaf_evaluators
+from solvers.search import exact_below_belief, leaf_evaluators
 from solvers.search.agent_exploitability import agents, searched_exploitability
 from solvers.search.search_state import GrowingTreeCfr
 
@@ -25,7 +25,7 @@ def exactly_solved(name, accuracy):
     """A game, its public states, and leaves that are solved in `accuracy` iterations."""
     table = belief_table(make(name))
     states = list_public_states(table)
-    oracle = exact_solver.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
+    oracle = exact_below_belief.oracle(states, iterations=accuracy, max_nodes=states.num_inner)
     return table, states, leaf_evaluators.Noisy(oracle)
 
 

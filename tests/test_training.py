@@ -20,7 +20,7 @@ from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluator
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
 from train import queries, self_play, student_of_games_training
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 
 
 @functools.cache
@@ -166,12 +166,12 @@ def test_losses_that_are_not_finite_are_shown_and_stop_a_run():
     table, graph, params, settings = network("kuhn_poker", SMALL)
     state = student_of_games_training.init(table, params, jax.random.key(0), settings=settings)
     state, metrics = student_of_games_training.train_step(table, graph, state, settings=settings)
-    require_finite(metrics, 0)
+    require_finite_losses(metrics, 0)
     poisoned = jax.tree.map(lambda x: x * jnp.nan, state.learner.params)
     state = state.replace(learner=state.learner.replace(params=poisoned))
     state, metrics = student_of_games_training.train_step(table, graph, state, settings=settings)
     with pytest.raises(FloatingPointError, match=r"step 1: not finite: values, .*gradient"):
-        require_finite(metrics, 1)
+        require_finite_losses(metrics, 1)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers.search.search_state import GrowingTreeCfr
 from train import data_sharding, student_of_games_training
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 
 IDENTITY = {"training": "a small run"}
 CAPACITY = 88  # of the replay buffer: a number that no other axis has
@@ -93,7 +93,7 @@ def with_checkpoints(step, folder, last):
         while int(state.step) < last(first):
             number = int(state.step)
             state, report = step(state)
-            require_finite(report, number)
+            require_finite_losses(report, number)
             writer.write(number, report)
             if (number + 1) % SAVE_EVERY == 0:
                 checkpoint.write(folder / "state", state, identity=IDENTITY)

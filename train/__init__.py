@@ -15,14 +15,14 @@ and a record of settings:
 - `train.best_response_training` with `ResponseSettings`.
 - `train.leaf_value_regression`, and `train.rl`: A2C, DQN and Q-learning.
 
-`MetricsWriter` records the numbers of a run, and `require_finite` stops one whose losses are not
-finite.
+`MetricsWriter` records the numbers of a run, and `require_finite_losses` stops one whose losses are
+not finite.
 """
 
 from train.agent import AgentConfig, TrainedAgent, load_agent, student_of_games
 from train.alphazero_training import AlphaZeroSettings
 from train.best_response_training import ResponseSettings
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 from train.metrics import MetricsWriter
 from train.paper_settings import paper_settings
 from train.self_play import SelfPlaySettings
@@ -39,6 +39,6 @@ __all__ = [
     "TrainedAgent",
     "load_agent",
     "paper_settings",
-    "require_finite",
+    "require_finite_losses",
     "student_of_games",
 ]

@@ -29,11 +29,11 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import search_agent
 from solvers.search.agent_exploitability import agents, longest_path, searched_exploitability
-from solvers.search.search_agent import AgentState
+from solvers.search.search_agent import SearchAgentState
 from solvers.search.search_result import as_belief_game
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 from train.student_of_games_training import StudentOfGamesSettings
 
 NETWORK_FILE = "network.npz"
@@ -91,7 +91,7 @@ class TrainedAgent:
             )
         return game_tree(str(self.game))
 
-    def new_game(self, player: int) -> AgentState:
+    def new_game(self, player: int) -> SearchAgentState:
         """The agent's mind before a game.
 
         Args:
@@ -103,8 +103,8 @@ class TrainedAgent:
         return search_agent.init(self.table, player, settings=self.settings)
 
     def act(
-        self, key: Key[Array, ""], state: AgentState, row: int | Int[Array, ""]
-    ) -> tuple[AgentState, Int[Array, ""], Float[Array, " A"]]:
+        self, key: Key[Array, ""], state: SearchAgentState, row: int | Int[Array, ""]
+    ) -> tuple[SearchAgentState, Int[Array, ""], Float[Array, " A"]]:
         """Thinks at its own decision and draws an action.
 
         Args:
@@ -119,7 +119,7 @@ class TrainedAgent:
             self.table, self.params, key, state, jnp.int32(row), settings=self.settings
         )
 
-    def observe(self, state: AgentState, child: int) -> AgentState:
+    def observe(self, state: SearchAgentState, child: int) -> SearchAgentState:
         """Tells the agent which public state was entered.
 
         Args:
@@ -154,7 +154,7 @@ class TrainedAgent:
 
         if opponent is not None and str(opponent.game) != str(self.game):
             raise ValueError(f"opponent plays {opponent.game}; must be {self.game}")
-        return agent_matches.duel(self, opponent, deals=deals, seed=seed)
+        return agent_matches.play_match(self, opponent, deals=deals, seed=seed)
 
     def exploitability(self, *, seeds: int = 1, seed: int = 0) -> float:
         """How exploitable it is if it searches wherever it may have to act (Schmid et al. 2023).
@@ -256,7 +256,7 @@ def student_of_games(
         state, metrics = student_of_games_training.train_step(
             table, graph, state, settings=settings
         )
-        require_finite(metrics, step)
+        require_finite_losses(metrics, step)
         if progress is not None:
             progress(step + 1, metrics)
     return TrainedAgent(

@@ -26,7 +26,7 @@ _SIDE_BY_SIDE = 256  # games at a time, whose agents must fit into memory
 Player = TrainedAgent | None  # None plays uniformly at random
 
 
-def duel(
+def play_match(
     agent: TrainedAgent,
     opponent: Player,
     *,

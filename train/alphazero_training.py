@@ -29,7 +29,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
 from jaxgames.debug import checked
 from solvers.perfect_information import duels
-from solvers.perfect_information.alphazero_search import Agent, AlphaZero
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.duels import Games
 from solvers.perfect_information.positions import legal_actions, require_perfect_information
 from solvers.value_checks import check_training
@@ -132,7 +132,7 @@ def train_step(
     state: AlphaZeroTraining,
     *,
     settings: AlphaZeroSettings,
-    opponent: Agent | None = None,
+    opponent: AlphaZeroAgent | None = None,
     mesh: Mesh | None = None,
 ) -> tuple[AlphaZeroTraining, dict[str, Array]]:
     """Plays games and learns from them.
@@ -213,7 +213,7 @@ def _played(shared, batch, *, settings):
     """Plays the learner's games, with notes of every turn."""
     game, params, opponent = shared
     keys, seats = batch
-    agent = Agent(params=params, settings=settings.search, opponent=opponent)
+    agent = AlphaZeroAgent(params=params, settings=settings.search, opponent=opponent)
     players = [_noting(game, agent, policy_weight=1.0)]
     if opponent is not None:  # from its moves the values are learned, not the policy
         players.append(_noting(game, opponent, policy_weight=0.0))

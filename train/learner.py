@@ -219,7 +219,7 @@ def learn(
     return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
 
 
-def require_finite(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
+def require_finite_losses(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:
     """Raises an error if an update was refused; to be called outside of `jit`.
 
     Args:

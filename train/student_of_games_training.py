@@ -156,9 +156,10 @@ def train_step(
 
     Returns:
       The state after the step, and its metrics: the losses of the last update (or of the first that
-      was refused because they were not finite, at which `learner.require_finite(metrics, step)`
-      stops a run), the queries in the queue ("queue") and solved in this step ("solved"), and the
-      examples in the replay buffer ("replay").
+      was refused because they were not finite, at which
+      `learner.require_finite_losses(metrics, step)` stops a run), the queries in the queue
+      ("queue") and solved in this step ("solved"), and the examples in the replay buffer
+      ("replay").
     """
     key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
     # 1. One search for every episode and every query that is taken from the queue.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks.measurements import Clock, sample_searches, seconds_per_turn
-from experiments.benchmarks.network_floor import layers, matrix_rate, operations
+from experiments.benchmarks.network_time import layers, matrix_rate, operations
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase

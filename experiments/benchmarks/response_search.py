@@ -16,7 +16,7 @@ from experiments.best_response.enumerable_responses import enumerated_game
 from experiments.best_response.named_agents import agent_policies
 from jaxgames.registry import make
 from solvers.approximate_best_response import holdem_opponents, response_matches
-from solvers.approximate_best_response.holdem_chumps import chumps
+from solvers.approximate_best_response.exact_chump_responses import chumps
 from solvers.approximate_best_response.ismcts_br import IsmctsBr, search
 from solvers.approximate_best_response.response_game import ResponseGame, begin
 from train.best_response_training import ResponseEvaluator, new_network

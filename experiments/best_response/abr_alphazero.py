@@ -24,8 +24,8 @@ from experiments.best_response.alphazero_responses import (
     HEAD_TO_HEAD,
     RANDOM,
     WAYS,
+    AlphaZeroLaboratory,
     Config,
-    Laboratory,
     Rated,
     Response,
 )
@@ -107,7 +107,7 @@ class Outcome:
 
 def compute(run: Run) -> Outcome:
     """Trains the agents, lets them play, then trains and measures responses to them."""
-    laboratory = Laboratory(run)
+    laboratory = AlphaZeroLaboratory(run)
     agents = {name: laboratory.agent(name) for name in AGENTS}
     players = run.kept("ladder", Rated, lambda: laboratory.ladder(agents))
     last = {name: params[run.config.measured_at[-1]] for name, params in agents.items()}

@@ -2,9 +2,9 @@
 
 Chumps do not look at their cards: they always fold, always call, always raise, call or raise at
 random, or do everything at random. The exact values of a best response and of local best response
-can therefore be computed (`solvers.approximate_best_response.holdem_chumps`). What local best
-response wins in hands that are played, each deal in both seats, is measured, too. ISMCTS-BR learns
-in both seats.
+can therefore be computed (`solvers.approximate_best_response.exact_chump_responses`). What local
+best response wins in hands that are played, each deal in both seats, is measured, too. ISMCTS-BR
+learns in both seats.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from experiments.harness import plots
 from experiments.harness.experiment import Experiment
 from experiments.harness.runs import Run
 from jaxgames.registry import make
-from solvers.approximate_best_response.holdem_chumps import chumps
+from solvers.approximate_best_response.exact_chump_responses import chumps
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,8 @@ from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.holdem.rules import FOLD
 from jaxgames.registry import make
-from solvers import aivat, cfr
+from solvers import cfr
+from solvers.evaluation import aivat
 from solvers.sequence_form import build_sequence_form
 
 OPPONENTS = ("itself", "call or raise")

@@ -22,7 +22,7 @@ from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
 from solvers.perfect_information import duels
-from solvers.perfect_information.alphazero_search import Agent, AlphaZero
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from train import alphazero_training
 from train.alphazero_training import AlphaZeroSettings
 from train.learner import LearnerSettings
@@ -81,7 +81,7 @@ class Rated:
     points: list[float]
 
 
-class Laboratory:
+class AlphaZeroLaboratory:
     """Agents in training, their duels, and responses to them, in one game."""
 
     def __init__(self, run: Run):
@@ -139,14 +139,19 @@ class Laboratory:
 
     def head_to_head(self, agents: Mapping[str, PyTree]) -> Response:
         """What the agent of the returns wins against the other, both with all simulations."""
-        first, second = (Agent(params=agents[name], settings=self.playing) for name in AGENTS)
+        first, second = (
+            AlphaZeroAgent(params=agents[name], settings=self.playing) for name in AGENTS
+        )
         payoffs = [self._duel(first, second, seed=seed) for seed in range(_HEAD_TO_HEAD_DUELS)]
         return _response(AGENTS[0], HEAD_TO_HEAD, 0, np.concatenate(payoffs))
 
     def responses(self, name: str, way: str, params: PyTree) -> Iterator[Response]:
         """Trains a response to an agent in one of the ways, and measures it in the course."""
         config = self.config
-        opponent, steps = Agent(params=params, settings=self.playing), config.responses_at[-1]
+        opponent, steps = (
+            AlphaZeroAgent(params=params, settings=self.playing),
+            config.responses_at[-1],
+        )
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
         settings = self._training(steps)
         start = nnx.split(self._network(1))[1]
@@ -169,7 +174,7 @@ class Laboratory:
 
         def measure(number):
             trainee.train(number)
-            responder = Agent(params=trainee.params, settings=search, opponent=opponent)
+            responder = AlphaZeroAgent(params=trainee.params, settings=search, opponent=opponent)
             yield _response(name, way, number, self._duel(responder, opponent, seed=2000))
 
         for number in config.responses_at:
@@ -214,8 +219,8 @@ class Laboratory:
     def _player(self, agents, name, step, simulations):
         """A player of the ladder."""
         if name == RANDOM:
-            return Agent()
-        return Agent(
+            return AlphaZeroAgent()
+        return AlphaZeroAgent(
             params=agents[name][step],
             settings=self.playing,
             simulations=jnp.int32(simulations),

@@ -1,8 +1,8 @@
 """Best responses to chumps of hold'em: exact, by local best response, and learned by ISMCTS-BR.
 
 Chumps do not look at their cards, so the exact values of a best response and of local best response
-can be computed (`solvers.approximate_best_response.holdem_chumps`). ISMCTS-BR learns in both seats
-from games that are played by the rules.
+can be computed (`solvers.approximate_best_response.exact_chump_responses`). ISMCTS-BR
+learns in both seats from games that are played by the rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from solvers.approximate_best_response import (
     local_best_response,
     response_matches,
 )
-from solvers.approximate_best_response.holdem_chumps import (
+from solvers.approximate_best_response.exact_chump_responses import (
     ResponsePlan,
     chump_responses,
     chumps,

@@ -78,7 +78,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         opponent = load(pathlib.Path(arguments.opponent))
     games = 1000 if arguments.games is None else arguments.games
     with progress(f"{agent.game.name}, games", games) as report:
-        payoffs = agent_matches.duel(
+        payoffs = agent_matches.play_match(
             agent, opponent, deals=games // 2, seed=arguments.seed or 0, report=counter(report)
         )
     _print_match(agent, payoffs, f"{arguments.agent} against {arguments.opponent}")

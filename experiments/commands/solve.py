@@ -33,7 +33,7 @@ from solvers.registry import (
     prepare_solver,
     solver_by_name,
 )
-from solvers.sampling.mccfr import Mccfr
+from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy, SequenceForm
 from solvers.solution import DEFAULT_ITERATIONS, compile_game
 

@@ -20,8 +20,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments.commands import hand_grid
-from experiments.harness import plots, results
+from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import RunArguments, prepare

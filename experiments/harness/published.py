@@ -1,4 +1,7 @@
-"""Published numbers, and numbers of other programs, to compare ours with."""
+"""Published numbers, and numbers of other programs, that several experiments compare with.
+
+What a single experiment compares with stands in its own file (`PAPER`, `PUBLISHED`).
+"""
 
 from __future__ import annotations
 

@@ -21,13 +21,13 @@ import numpy as np
 import scipy.stats
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, published, results
+from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games.search_laboratory import Laboratory
+from experiments.student_of_games.measured_search import SearchLaboratory
 from solvers.search import leaf_evaluators
 from solvers.search.agent_exploitability import Chain, agents
-from solvers.search.exact_solver import equilibrium
+from solvers.search.exact_below_belief import equilibrium
 from solvers.search.search_state import GrowingTreeCfr
 
 
@@ -190,7 +190,7 @@ class _PartLaboratory:
 
     def __init__(self, name: str, part: Part, batch: int):
         self.name, self.part = name, part
-        self.laboratory = Laboratory(part.game, batch=batch)
+        self.laboratory = SearchLaboratory(part.game, batch=batch)
         game = self.laboratory.table, self.laboratory.listing
         self.equilibrium = functools.cache(lambda: equilibrium(*game))
 
@@ -253,7 +253,7 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
             "agent": cell.agent,
             "simulations": cell.simulations,
         }
-        yield from by_seed.rows(columns, cell.exploitability)
+        yield from seed_statistics.rows(columns, cell.exploitability)
 
 
 _MEASURE = (
@@ -268,7 +268,7 @@ def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
     for cell in cells:
         game = config.parts[cell.part].game
         search, row = f"SoG({cell.simulations},1)", f"{cell.part}, {cell.agent}"
-        yield by_seed.number(f"{search}:{row}", game, cell.exploitability)
+        yield seed_statistics.number(f"{search}:{row}", game, cell.exploitability)
         known = REFERENCE.get(game, {}).get(cell.agent, {})
         if cell.simulations in known:
             unit, scale = published.measured_in(game)
@@ -321,7 +321,7 @@ def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
         lines: dict[str, list[str]] = {agent: [agent] for agent in part.agents}
         for cell in cells:
             if cell.part == name:
-                text = by_seed.text(part.game, cell.exploitability)
+                text = seed_statistics.text(part.game, cell.exploitability)
                 lines[cell.agent].append(text)
         title = f"sog_search, {part.game}: exploitability (NashConv / 2), {unit}"
         yield text_table(title, ("leaves", *map(str, part.simulations)), lines.values())

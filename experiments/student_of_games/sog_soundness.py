@@ -21,15 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, results
+from experiments.harness import plots, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import status
 from experiments.harness.runs import Run
-from experiments.student_of_games.search_laboratory import Laboratory
+from experiments.student_of_games.measured_search import SearchLaboratory
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL
-from solvers.search import exact_solver, leaf_evaluators
+from solvers.search import exact_below_belief, leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
 
 
@@ -150,16 +150,16 @@ class _PartLaboratory:
 
     def __init__(self, name: str, part: Part, oracle_iterations: int):
         self.name, self.part = name, part
-        self.laboratory = Laboratory(part.game, batch=part.batch)
+        self.laboratory = SearchLaboratory(part.game, batch=part.batch)
         game = self.laboratory.table, self.laboratory.listing
         self.constants = constants_of(*game)
         self.evaluate, self.params = leaf_evaluators.continuation, None
         if part.leaves == "oracle":
-            self.evaluate = exact_solver.oracle(game[1], iterations=oracle_iterations)
+            self.evaluate = exact_below_belief.oracle(game[1], iterations=oracle_iterations)
         else:
             with status(f"solving {part.game}"):
                 self.params = leaf_evaluators.continuation_values(
-                    *game, exact_solver.equilibrium(*game)
+                    *game, exact_below_belief.equilibrium(*game)
                 )
 
     def measure(self, iterations: int, error: float) -> Iterator[Cell]:
@@ -273,7 +273,9 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
             "iterations": cell.iterations,
             "error": f"{cell.error:g}",
         }
-        yield from by_seed.rows(columns, cell.exploitability, more={"bound": f"{cell.bound:.6g}"})
+        yield from seed_statistics.rows(
+            columns, cell.exploitability, more={"bound": f"{cell.bound:.6g}"}
+        )
 
 
 def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
@@ -304,7 +306,7 @@ def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
 def _constants(config: Config, cells: Sequence[Cell]) -> dict[str, dict[str, float]]:
     """The theorem's constants by game, for the record."""
     games = dict.fromkeys(part.game for part in config.parts.values())
-    laboratories = {game: Laboratory(game, batch=1) for game in games}
+    laboratories = {game: SearchLaboratory(game, batch=1) for game in games}
     return {
         game: dataclasses.asdict(constants_of(laboratory.table, laboratory.listing))
         for game, laboratory in laboratories.items()

@@ -19,10 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, results
+from experiments.harness import plots, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games.search_laboratory import Laboratory
+from experiments.student_of_games.measured_search import SearchLaboratory
 from solvers.regret import DiscountedRegretMatching, PredictiveRegretMatchingPlus
 from solvers.search import continual_resolving, expansion_phase, growing_tree_cfr, regret_phase
 from solvers.search.agent_exploitability import agents
@@ -125,7 +125,7 @@ def configure(config: Config, options: Options) -> Config:
 def compute(run: Run) -> Outcome:
     """All cells, variant by variant."""
     config, agent = run.config, load_agent(run.arguments.agent)
-    laboratory, cells = Laboratory(agent.table, batch=config.batch), []
+    laboratory, cells = SearchLaboratory(agent.table, batch=config.batch), []
     for name, simulations in itertools.product(config.variants, config.simulations):
         compute_cell = functools.partial(
             measure_variant, laboratory, agent, name, simulations, config
@@ -135,7 +135,7 @@ def compute(run: Run) -> Outcome:
 
 
 def measure_variant(
-    laboratory: Laboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
+    laboratory: SearchLaboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
 ) -> Iterator[Cell]:
     """The exploitability of a variant, and how often it calls the network."""
     variant = VARIANTS[name]
@@ -210,14 +210,14 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
             "simulations": cell.simulations,
             "calls": f"{cell.calls:.0f}",
         }
-        yield from by_seed.rows(columns, cell.exploitability)
+        yield from seed_statistics.rows(columns, cell.exploitability)
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """The exploitability of every variant, and how often it calls the network."""
     for cell in outcome.cells:
         name = f"SoG({cell.simulations}):{cell.variant}"
-        yield by_seed.number(name, outcome.game, cell.exploitability)
+        yield seed_statistics.number(name, outcome.game, cell.exploitability)
         yield results.Number(name=f"calls, {name}", value=cell.calls, unit="calls")
 
 
@@ -234,9 +234,9 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
     """Mean exploitability by variant and simulations."""
     lines: dict[str, list[str]] = {name: [name] for name in config.variants}
     for cell in outcome.cells:
-        text = by_seed.text(outcome.game, cell.exploitability)
+        text = seed_statistics.text(outcome.game, cell.exploitability)
         lines[cell.variant].append(text)
-    title = f"sog_variants: {by_seed.measure(outcome.game, config.seeds)}"
+    title = f"sog_variants: {seed_statistics.measure(outcome.game, config.seeds)}"
     yield text_table(title, ("search", *map(str, config.simulations)), lines.values())
 
 

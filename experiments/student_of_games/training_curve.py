@@ -17,10 +17,10 @@ from flax import nnx
 from jaxtyping import PyTree
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, published, results
+from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.student_of_games.search_laboratory import Laboratory
+from experiments.student_of_games.measured_search import SearchLaboratory
 from experiments.student_of_games.training_run import LOG, student, training_settings
 from nets import cvpn
 from solvers.search.agent_exploitability import agents
@@ -136,7 +136,7 @@ class _Student:
     def __init__(self, run: Run):
         self.run, self.config = run, run.config
         config = self.config
-        self.laboratory = Laboratory(config.game, batch=config.batch)
+        self.laboratory = SearchLaboratory(config.game, batch=config.batch)
         table = self.laboratory.table
         network = cvpn.new_cvpn(table, seed=config.seed, width=config.width, depth=config.depth)
         self.evaluate = cvpn.CvpnEvaluator(nnx.graphdef(network))
@@ -224,7 +224,7 @@ def _agent(config: Config, simulations: int, smoothing: float) -> str:
 def measure(config: Config) -> str:
     """What the numbers are."""
     where = "; the agent searches at its own decisions only" * config.own_decisions_only
-    return by_seed.measure(config.game, config.seeds) + where
+    return seed_statistics.measure(config.game, config.seeds) + where
 
 
 def deviations(config: Config) -> list[str]:
@@ -241,7 +241,7 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
             "simulations": cell.simulations,
             "smoothing": cell.smoothing,
         }
-        yield from by_seed.rows(columns, cell.exploitability)
+        yield from seed_statistics.rows(columns, cell.exploitability)
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
@@ -251,7 +251,7 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
         kinds = list(published.searched_exploitability(config.game).values())
         known = kinds[0 if cell.step else 1] if kinds else {}
         agent = _agent(config, cell.simulations, cell.smoothing)
-        yield by_seed.number(
+        yield seed_statistics.number(
             f"{'' if cell.step else 'untrained '}{agent}",
             config.game,
             cell.exploitability,
@@ -263,7 +263,7 @@ def tables(name: str, config: Config, outcome: Outcome) -> Iterator[Table]:
     """Exploitability by training steps and simulations."""
     lines: dict[tuple[int, float], list[str]] = {}
     for cell in outcome.cells + outcome.unsmoothed:
-        text = by_seed.text(config.game, cell.exploitability)
+        text = seed_statistics.text(config.game, cell.exploitability)
         lines.setdefault((cell.step, cell.smoothing), []).append(text)
     texts = [
         (f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}", *means)

@@ -19,7 +19,7 @@ from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
-from train.learner import LearnerSettings, require_finite
+from train.learner import LearnerSettings, require_finite_losses
 from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
@@ -124,7 +124,7 @@ class Trainee:
         with progress(title, step) as report, MetricsWriter(self._log, step=first) as log:
             for number in range(first, step):
                 self.state, metrics = self._step(self.state)
-                require_finite(metrics, number)
+                require_finite_losses(metrics, number)
                 if number % _LOG_EVERY == 0:
                     log.write(number, metrics)
                 now, done = time.perf_counter(), number + 1

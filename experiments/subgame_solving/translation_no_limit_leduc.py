@@ -36,7 +36,7 @@ from jaxgames.holdem.rules import UNLIMITED, Poker
 from jaxgames.holdem.small_poker import SmallPoker, build_small_poker
 from solvers import cfr, evaluation, linear_program
 from solvers.sequence_form import Policy, build_sequence_form
-from solvers.translated_strategy import translated
+from solvers.small_poker_translation import translated
 
 MAPPINGS = {
     "deterministic_arithmetic": "Det-Arith",

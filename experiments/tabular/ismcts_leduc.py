@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, published, results
+from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
@@ -149,14 +149,14 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
                 "constant": cell.constant,
                 "read_out": read_out,
             }
-            yield from by_seed.rows(columns, values)
+            yield from seed_statistics.rows(columns, values)
 
 
 def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
     """Exploitability by setting and read-out, beside the paper's."""
     for cell in cells:
         for read_out, values in cell.exploitability.items():
-            yield by_seed.number(
+            yield seed_statistics.number(
                 f"sims={cell.simulations},C={cell.constant:g},{read_out}",
                 config.game,
                 values,

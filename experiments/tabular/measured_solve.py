@@ -75,7 +75,7 @@ class Schedule:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run:
+class MeasuredSolve:
     """A finished run."""
 
     state: PyTree  # of the solver
@@ -97,7 +97,7 @@ def run(
     resume: bool,
     report: Report,
     weight: float = 1.0,
-) -> Run:
+) -> MeasuredSolve:
     """Solves on schedule, with checkpoints.
 
     Args:
@@ -142,7 +142,7 @@ def run(
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
     store.save(state, points)
-    return Run(state=state, points=points, compile_seconds=compile_seconds)
+    return MeasuredSolve(state=state, points=points, compile_seconds=compile_seconds)
 
 
 def latest(points: list[Point]) -> float | None:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, published, results
+from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.tabular.learning_curves import Method, learn, log_spaced, of_seeds
@@ -276,14 +276,14 @@ def rows(config: Config, outcome: Mapping[str, Learned]) -> Iterator[dict[str, o
         for name, curve in learned.curves.items():
             for point, values in zip(learned.at, curve, strict=True):
                 columns = {"game": game, "setting": name, "episodes": BLOCK * point}
-                yield from by_seed.rows(columns, values)
+                yield from seed_statistics.rows(columns, values)
 
 
 def numbers(config: Config, outcome: Mapping[str, Learned]) -> Iterator[results.Number]:
     """The exploitability of every algorithm's best setting and of uniform play, by game."""
     for game, learned in outcome.items():
         for algorithm in ALGORITHMS:
-            yield by_seed.number(
+            yield seed_statistics.number(
                 f"{game}:best {algorithm}",
                 game,
                 learned.curves[best(learned.curves, algorithm)][-1].tolist(),

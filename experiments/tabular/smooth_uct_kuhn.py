@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, results
+from experiments.harness import plots, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.tabular import learning_curves
@@ -174,7 +174,7 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
         measurements += [(name, point, errors) for point, errors in zip(at, curve, strict=True)]
     for name, point, errors in measurements:
         columns = {"method": name, "episodes": point}
-        yield from by_seed.rows(columns, errors, name="mean_squared_error")
+        yield from seed_statistics.rows(columns, errors, name="mean_squared_error")
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:

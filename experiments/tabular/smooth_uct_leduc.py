@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from rich.table import Table
 
-from experiments.harness import by_seed, plots, results
+from experiments.harness import plots, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
 from experiments.tabular import learning_curves
@@ -139,7 +139,7 @@ def rows(config: Config, curves: Curves) -> Iterator[dict[str, object]]:
     for name, curve in curves.items():
         for point, values in zip(points(config), curve, strict=True):
             columns = {"method": name, "episodes": point}
-            yield from by_seed.rows(columns, values, name="nash_conv")
+            yield from seed_statistics.rows(columns, values, name="nash_conv")
 
 
 def numbers(config: Config, curves: Curves) -> Iterator[results.Number]:

@@ -15,7 +15,7 @@
 """
 
 from jaxgames.beliefs.build import belief_table
-from jaxgames.beliefs.check import check_belief_game
+from jaxgames.beliefs.check_belief_game import check_belief_game
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.from_tree import table_from_tree
 from jaxgames.beliefs.listing import NO_STATE, Listing, list_public_states

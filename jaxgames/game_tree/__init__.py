@@ -6,6 +6,7 @@
 - `moves_to`, `states_at`: the moves to a history, and the game's states there.
 """
 
+from jaxgames.game_tree.check_policies import check_policies
 from jaxgames.game_tree.enumeration import (
     MAX_HISTORIES,
     TreeTooLargeError,
@@ -14,7 +15,6 @@ from jaxgames.game_tree.enumeration import (
     too_large,
 )
 from jaxgames.game_tree.histories import moves_to, states_at
-from jaxgames.game_tree.policies import check_policies
 from jaxgames.game_tree.tree import NO_PARENT, GameTree, levels, make_game_tree, own_sequence
 
 __all__ = [

@@ -39,8 +39,8 @@ from jaxgames.scotland_yard.board import (
     encode,
     mr_x_legal,
 )
-from jaxgames.scotland_yard.histories import history_places
 from jaxgames.scotland_yard.maps import BLACK, NOWHERE, Moves
+from jaxgames.scotland_yard.places import history_places
 from jaxgames.scotland_yard.rules import ScotlandYard
 
 NOT_SHOWING, BLOCK_NEXT, STATION_NEXT = 0, 1, 2

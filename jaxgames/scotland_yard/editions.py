@@ -76,7 +76,7 @@ def edition_of(map_name: str) -> str:
     return "glasses" if map_name == "glasses" else "student_of_games"
 
 
-def resolve(edition: str, given: dict[str, object]) -> dict[str, object]:
+def complete_parameters(edition: str, given: dict[str, object]) -> dict[str, object]:
     """All parameters of a game: those that are given, and those of the edition for the others.
 
     Raises:

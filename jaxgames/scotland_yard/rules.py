@@ -81,7 +81,9 @@ class ScotlandYard(Game):
     def __post_init__(self):
         load_map(self.map)
         edition = self.edition or editions.edition_of(self.map)
-        values = editions.resolve(edition, {name: getattr(self, name) for name in PARAMETERS})
+        values = editions.complete_parameters(
+            edition, {name: getattr(self, name) for name in PARAMETERS}
+        )
         editions.check(self.map, values)
         for name, value in (values | {"edition": edition}).items():
             object.__setattr__(self, name, value)
@@ -90,7 +92,7 @@ class ScotlandYard(Game):
         """The map, and the parameters that differ from those of its edition."""
         sizes = {"detectives": self.detectives, "rounds": self.rounds}
         edition = editions.EDITIONS[self.edition]
-        usual = editions.resolve(self.edition, sizes)
+        usual = editions.complete_parameters(self.edition, sizes)
         usual |= {name: getattr(edition, name) for name in sizes}
         usual |= {"edition": editions.edition_of(self.map)}
         named = {name: getattr(self, name) for name in ("edition", *PARAMETERS)}

@@ -6,7 +6,7 @@ probabilities of the actions with every hand.
 Example:
 
     >>> from jaxgames.holdem import limit_holdem
-    >>> from solvers.approximate_best_response.holdem_chumps import chumps
+    >>> from solvers.approximate_best_response.exact_chump_responses import chumps
     >>> from solvers.approximate_best_response.holdem_opponents import (
     ...     StrengthPoker,
     ...     build_chump_game,
@@ -33,7 +33,11 @@ from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.holdem.hand_evaluator import suit_sets
 from jaxgames.holdem.hand_percentile import hand_percentile
 from jaxgames.holdem.rules import NOTHING, Poker, PokerState
-from solvers.approximate_best_response.holdem_chumps import Chump, in_proportion, most_decisions
+from solvers.approximate_best_response.exact_chump_responses import (
+    Chump,
+    in_proportion,
+    most_decisions,
+)
 from solvers.approximate_best_response.local_best_response import (
     HandPolicy,
     LocalBestResponse,

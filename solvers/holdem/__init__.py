@@ -54,7 +54,7 @@ _MODULES = {
     "shard_tree": "board_sharding",
     "solve_below": "nested_street_solving",
     "solve_street": "nested_street_solving",
-    "subgame_part": "tree_parts",
+    "subgame_part": "subgame_part",
     "transferred_leaf_values": "depth_limited_street",
     "translated_tree_policy": "policy_translation",
     "whole_game_tree": "whole_games",

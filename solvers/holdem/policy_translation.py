@@ -2,7 +2,7 @@
 
 Nodes of a betting tree are translated to nodes of a known one (see
 `jaxgames.holdem.action_translation`). If the root may be translated to several nodes, each player
-draws one of them before play, unseen by the opponent. `solvers.translated_strategy` translates
+draws one of them before play, unseen by the opponent. `solvers.small_poker_translation` translates
 bets at random, as they are made, for small games.
 """
 
@@ -25,7 +25,7 @@ from solvers.sequence_form import (
     sweeps,
     unpack,
 )
-from solvers.sequence_form.averaging import behaviour
+from solvers.sequence_form.average_policies import behaviour
 
 
 def translated_tree_policy(

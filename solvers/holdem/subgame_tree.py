@@ -31,7 +31,7 @@ from solvers.holdem.street_boards import StreetBoards, disjoint_hands
 from solvers.holdem.subgame_spec import DECK, SubgameSpec, check_size, deals_after, subgame_spec
 from solvers.holdem.terminal_payoffs import holdem_terminals
 from solvers.sequence_form import SequenceForm
-from solvers.sequence_form.storage import check_storage
+from solvers.sequence_form.compression import check_storage
 
 SHOWDOWN_METHODS = ("products", "ranks")
 

@@ -1,14 +1,14 @@
 """Games of perfect information: AlphaZero's search, games between agents, and perfect play.
 
-- `search` and `act` of the module `alphazero_search` are AlphaZero's, for an `Agent` with the
-  settings `AlphaZero`.
+- `search` and `act` of the module `alphazero_search` are AlphaZero's, for an `AlphaZeroAgent` with
+  the settings `AlphaZero`.
 - `duel` plays agents against each other; the module `duels` plays many games side by side.
 - `enumerate_positions`, `perfect_values`, `perfect_policy` and `best_response_values` solve small
   games by backward induction.
 """
 
 from solvers.perfect_information import alphazero_search, duels
-from solvers.perfect_information.alphazero_search import Agent, AlphaZero, act, search
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent, act, search
 from solvers.perfect_information.duels import duel
 from solvers.perfect_information.minimax import (
     best_response_values,
@@ -18,8 +18,8 @@ from solvers.perfect_information.minimax import (
 )
 
 __all__ = [
-    "Agent",
     "AlphaZero",
+    "AlphaZeroAgent",
     "act",
     "alphazero_search",
     "best_response_values",

@@ -5,7 +5,7 @@
     >>> from solvers.perfect_information import alphazero_search
     >>> game = pgx_beliefs("tic_tac_toe")
     >>> settings = alphazero_search.AlphaZero(alphazero_search.zero, simulations=50)
-    >>> agent = alphazero_search.Agent(settings=settings)
+    >>> agent = alphazero_search.AlphaZeroAgent(settings=settings)
     >>> result = alphazero_search.search(game, agent, jax.random.key(0), game.root())
     >>> float(result.visits.sum())
     50.0
@@ -77,14 +77,15 @@ class AlphaZero:
 
 
 @record
-class Agent:
+class AlphaZeroAgent:
     """A player that searches, or one that plays at random."""
 
     params: Any = None  # of the evaluator
     # None: the agent draws uniformly from the legal actions
     settings: AlphaZero | None = flax.struct.field(pytree_node=False, default=None)
     simulations: Any = None  # [] int32 how many of the settings' are made; None: all
-    opponent: Agent | None = None  # whose prior acts for the other player in simulations, if given
+    # whose prior acts for the other player in simulations, if given
+    opponent: AlphaZeroAgent | None = None
 
 
 @record
@@ -105,7 +106,7 @@ class _Node:
 
 
 def search(
-    game: BeliefGame, agent: Agent, key: Key[Array, ""], state: PublicState
+    game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], state: PublicState
 ) -> SearchStatistics:
     """Searches one position.
 
@@ -177,7 +178,7 @@ def search(
 
 def act(
     game: BeliefGame,
-    agent: Agent,
+    agent: AlphaZeroAgent,
     key: Key[Array, ""],
     state: PublicState,
     num_moves: Int[Array, ""],

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.perfect_information import alphazero_search
-from solvers.perfect_information.alphazero_search import Agent
+from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from solvers.perfect_information.positions import (
     payoff,
     position_after,
@@ -96,14 +96,19 @@ def play(
     return Games(payoffs=payoffs, moved=moved, notes=notes)
 
 
-def player(game: BeliefGame, agent: Agent) -> Player:
+def player(game: BeliefGame, agent: AlphaZeroAgent) -> Player:
     """An agent as a player whose notes are the statistics of its searches."""
     return functools.partial(_act, game, agent)
 
 
 @functools.partial(jax.jit, static_argnames="num_games")
 def duel(
-    game: BeliefGame, first: Agent, second: Agent, key: Key[Array, ""], *, num_games: int
+    game: BeliefGame,
+    first: AlphaZeroAgent,
+    second: AlphaZeroAgent,
+    key: Key[Array, ""],
+    *,
+    num_games: int,
 ) -> Float[Array, " G"]:
     """Plays one agent against another.
 

@@ -41,7 +41,7 @@ from solvers.batching import widest
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy
-from solvers.sampling.mccfr import Mccfr
+from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy
 
 

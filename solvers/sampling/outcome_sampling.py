@@ -39,7 +39,7 @@ from solvers.regret import RegretState, match
 from solvers.sampling import episodes
 from solvers.sampling.decision_tree import DecisionTree, proportional_policy, select_entry
 from solvers.sampling.episodes import Trajectory
-from solvers.sampling.mccfr import Mccfr
+from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy
 
 

@@ -40,7 +40,7 @@ from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.belief_sweeps import values_above
 from solvers.regret import RegretState, match
 from solvers.sampling import episodes
-from solvers.sampling.mccfr import Mccfr
+from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy
 
 

@@ -28,7 +28,7 @@
 from solvers.search import leaf_evaluators, search_agent
 from solvers.search.agent_exploitability import Chain, searched_exploitability
 from solvers.search.continual_resolving import first_problem, fixed_problem, next_problem
-from solvers.search.exact_solver import Whole, equilibrium, oracle, solve_below
+from solvers.search.exact_below_belief import Whole, equilibrium, oracle, solve_below
 from solvers.search.growing_tree_cfr import search
 from solvers.search.problem_checks import check_problem
 from solvers.search.readouts import average_policy, average_values, expected_payoff, leaf_queries

@@ -1,7 +1,7 @@
 """Evaluators of leaves that need no learning, for tests of search and as a yardstick for networks.
 
 An evaluator is `evaluate(params, game, state, reach [2, N]) -> values [2, N], prior [A, N]`. The
-priors of those here are uniform. The exact evaluator is `exact_solver.Oracle`.
+priors of those here are uniform. The exact evaluator is `exact_below_belief.Oracle`.
 """
 
 from __future__ import annotations

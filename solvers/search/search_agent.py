@@ -34,7 +34,7 @@ from solvers.search.search_tree import choose
 
 
 @record
-class AgentState:
+class SearchAgentState:
     """What an agent remembers during a game."""
 
     player: Array  # [] int32 the agent's seat: the re-solver of all its searches
@@ -48,7 +48,7 @@ class AgentState:
 @functools.partial(jax.jit, static_argnames=("settings", "dtype"))
 def init(
     game: BeliefGame, player: Player, *, settings: GrowingTreeCfr, dtype: str = "float32"
-) -> AgentState:
+) -> SearchAgentState:
     """An agent at the root of the game.
 
     Args:
@@ -62,7 +62,7 @@ def init(
     """
     problem = continual_resolving.first_problem(game, max_path=settings.max_path, dtype=dtype)
     unlearnt = dataclasses.replace(settings, evaluate=leaf_evaluators.zero)
-    return AgentState(
+    return SearchAgentState(
         player=jnp.asarray(player, jnp.int32),
         public=problem.state,
         path=problem.path,
@@ -73,7 +73,7 @@ def init(
 
 
 @jax.jit
-def observe(game: BeliefGame, state: AgentState, child: Int[Array, ""]) -> AgentState:
+def observe(game: BeliefGame, state: SearchAgentState, child: Int[Array, ""]) -> SearchAgentState:
     """The agent after play came to a public child.
 
     Args:
@@ -95,7 +95,7 @@ def observe(game: BeliefGame, state: AgentState, child: Int[Array, ""]) -> Agent
     return choose(exists & (steps < room), after, state)
 
 
-def checked_observe(game: BeliefGame, state: AgentState, child: int) -> AgentState:
+def checked_observe(game: BeliefGame, state: SearchAgentState, child: int) -> SearchAgentState:
     """`observe` for one agent outside of `jit`, with errors for what cannot be.
 
     Raises:
@@ -121,10 +121,10 @@ def think(
     game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
-    state: AgentState,
+    state: SearchAgentState,
     *,
     settings: GrowingTreeCfr,
-) -> tuple[AgentState, Float[Array, "A N"]]:
+) -> tuple[SearchAgentState, Float[Array, "A N"]]:
     """Searches at the present public state, at which a player must act.
 
     Args:
@@ -167,11 +167,11 @@ def act(
     game: BeliefGame,
     params: PyTree,
     key: Key[Array, ""],
-    state: AgentState,
+    state: SearchAgentState,
     row: Int[Array, ""],
     *,
     settings: GrowingTreeCfr,
-) -> tuple[AgentState, Int[Array, ""], Float[Array, " A"]]:
+) -> tuple[SearchAgentState, Int[Array, ""], Float[Array, " A"]]:
     """Thinks at the agent's own decision and draws an action.
 
     Args:

@@ -14,7 +14,7 @@ from jaxgames.holdem.ranges import parse_range
 from solvers import cfr, checkpoint, evaluation
 from solvers.holdem.subgame_spec import estimated_bytes
 from solvers.holdem.subgame_tree import holdem_tree
-from solvers.sequence_form.storage import compress, decompress
+from solvers.sequence_form.compression import compress, decompress
 
 
 def num_bytes(state):

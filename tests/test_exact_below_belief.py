@@ -14,8 +14,8 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.evaluation import belief_exploitability
-from solvers.search import exact_solver, leaf_evaluators, readouts
-from solvers.search.exact_solver import Whole
+from solvers.search import exact_below_belief, leaf_evaluators, readouts
+from solvers.search.exact_below_belief import Whole
 from solvers.sequence_form import build_sequence_form
 
 GLASSES = "scotland_yard(map=glasses,rounds=2)"
@@ -29,7 +29,7 @@ def listed(name):
 
 @functools.cache
 def equilibrium(name):
-    return exact_solver.equilibrium(*listed(name), iterations=1000)
+    return exact_below_belief.equilibrium(*listed(name), iterations=1000)
 
 
 def assert_value(name, value, *, exploitability=1e-3):
@@ -80,7 +80,7 @@ def values_at_equilibrium(name, *, iterations):
     @jax.jit
     @jax.vmap
     def solve(state, reach):
-        search = exact_solver.solve_below(table, state, reach, settings=settings)
+        search = exact_below_belief.solve_below(table, state, reach, settings=settings)
         return readouts.average_values(search)
 
     reach, values_below = reach[inner], solve(states.state[inner], reach[inner])
@@ -103,20 +103,20 @@ def test_the_rest_of_an_equilibrium_in_leduc():
 def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
     settings = Whole(max_nodes=states.num_inner, iterations=2)
-    solve = jax.jit(functools.partial(exact_solver.solve_below, settings=settings))
+    solve = jax.jit(functools.partial(exact_below_belief.solve_below, settings=settings))
     search = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
     assert int(search.tree.count) == 1
     assert not readouts.average_values(search).any()
     search = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
     assert int(search.tree.count) == states.num_inner
-    numbers, policies = exact_solver.policy_below(states, search, 0)
+    numbers, policies = exact_below_belief.policy_below(states, search, 0)
     np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(np.asarray(states.actor) >= 0))
     np.testing.assert_allclose(policies.sum(axis=1), 1, rtol=1e-5)
 
 
 def test_sizes():
     _, states = listed("leduc_poker")
-    sizes = exact_solver.sizes_below(states)
+    sizes = exact_below_belief.sizes_below(states)
     assert sizes[0] == states.num_inner
     below = np.bincount(np.asarray(states.parent)[1:], sizes[1:], minlength=len(sizes))
     np.testing.assert_array_equal(sizes, below + (np.asarray(states.child) >= 0).any(axis=1))
@@ -125,7 +125,7 @@ def test_sizes():
 def test_bounds_are_checked():
     _, states = listed("leduc_poker")
     with pytest.raises(ValueError, match="114 public states below it, more than max_nodes=50"):
-        exact_solver.oracle(states, max_nodes=50)
+        exact_below_belief.oracle(states, max_nodes=50)
     with pytest.raises(ValueError, match="iterations=0 must be at least 1"):
         Whole(max_nodes=3, iterations=0)
 

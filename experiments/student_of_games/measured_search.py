@@ -16,7 +16,7 @@ from solvers.search.agent_exploitability import Chain, agents, longest_path, sea
 from solvers.search.search_state import GrowingTreeCfr
 
 
-class Laboratory:
+class SearchLaboratory:
     """A game with the list of its public states, in which searches are measured.
 
     Args:

@@ -35,7 +35,7 @@ from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make, unknown
-from solvers.approximate_best_response.holdem_chumps import chumps
+from solvers.approximate_best_response.exact_chump_responses import chumps
 
 _DEFAULT = Learning(measured_at=(0, 400))
 

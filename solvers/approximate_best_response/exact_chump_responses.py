@@ -13,7 +13,7 @@ exactly here.
 Example:
 
     >>> from jaxgames.holdem import limit_holdem
-    >>> from solvers.approximate_best_response.holdem_chumps import chumps
+    >>> from solvers.approximate_best_response.exact_chump_responses import chumps
     >>> chump = chumps(limit_holdem())["always call"]
     >>> chump.weights  # of fold, call and raise
     (0.0, 1.0, 0.0)
