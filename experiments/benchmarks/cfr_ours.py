@@ -134,7 +134,7 @@ def bytes_per_iteration(tree: SequenceForm) -> int:
     moved = sum(_sum_bytes(terminal.sums, size) for terminal in tree.terminals)
     for player in tree.treeplexes:
         decisions = sum(group.num_decisions for group in player.groups)
-        moved += sum(_sum_bytes(level.children, size) for level in player.levels)
+        moved += sum(_sum_bytes(level.children.sums, size) for level in player.levels)
         moved += size * (12 * player.num_sequences + 3 * decisions) + 4 * decisions
     return moved
 

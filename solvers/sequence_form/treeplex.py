@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Int, Num
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, levels
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sparse_sum import Gather
+from solvers.sequence_form.sparse_sum import Gather, SparseSum, materialize
 
 NO_ACTION = -1
 # First row, number of actions A and of decisions n: of the root (A = 1), then of each group.
@@ -44,6 +44,17 @@ class Group:
     uniform: Array  # [A, n] or [A, 1] the uniform policy, 0 at padding
     num_actions: int = flax.struct.field(pytree_node=False)  # A
     num_decisions: int = flax.struct.field(pytree_node=False)  # n
+
+
+@record
+class ChildSums:
+    """The `Level.children` of an explicit tree: a sum over the decisions that follow a sequence."""
+
+    sums: SparseSum
+
+    def __call__(self, decisions: Num[Array, "n ..."]) -> Num[Array, "_ ..."]:
+        """See `Level.children`. The sums are stored, lest they be computed by each reader."""
+        return materialize(self.sums(decisions), self.sums.opaque_one)
 
 
 @record
@@ -176,7 +187,7 @@ class Layout:
             levels.append(
                 Level(
                     groups=tuple(groups),
-                    children=children,
+                    children=ChildSums(sums=children),
                     begin=begin,
                     end=end,
                     first_group=first_group,
