@@ -250,7 +250,13 @@ def student_of_games(
         "max_path": max(1, longest_path(listing, agents())),
     }
     graph, params, search = _network_and_search(recorded, table)
-    settings = _training_settings(config, search, steps)
+    settings = training_settings(
+        config,
+        search,
+        steps=steps,
+        queries_per_search=config.queries_per_search,
+        queries_per_solve=config.queries_per_solve,
+    )
     state = student_of_games_training.init(table, params, jax.random.key(seed), settings=settings)
     for step in range(steps):
         state, metrics = student_of_games_training.train_step(
@@ -264,7 +270,21 @@ def student_of_games(
     )
 
 
-def _training_settings(config, search, steps) -> StudentOfGamesSettings:
+def training_settings(
+    config: Any, search: GrowingTreeCfr, *, steps: int, policy_weight: float = 0.05, **more: Any
+) -> StudentOfGamesSettings:
+    """The settings of training that a config describes.
+
+    Args:
+      config: an `AgentConfig`, or any record with its fields about training.
+      search: of self-play.
+      steps: how long the learning rate decays.
+      policy_weight: of the policy's loss beside the values'.
+      more: further fields of the settings.
+
+    Returns:
+      The settings of `train.student_of_games_training`.
+    """
     return StudentOfGamesSettings(
         search=search,
         learner=LearnerSettings(
@@ -274,13 +294,12 @@ def _training_settings(config, search, steps) -> StudentOfGamesSettings:
             batch_size=config.batch_size,
             capacity=config.capacity,
             max_uses=20,
-            policy_weight=0.05,
+            policy_weight=policy_weight,
         ),
         episodes=config.episodes,
         solves=config.solves,
         updates=config.updates,
-        queries_per_search=config.queries_per_search,
-        queries_per_solve=config.queries_per_solve,
+        **more,
     )
 
 

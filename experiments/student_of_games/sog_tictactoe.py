@@ -25,7 +25,7 @@ from rich.table import Table
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games.training_run import LOG, student, training_settings
+from experiments.student_of_games.training_run import LOG, student
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.core import TERMINAL
 from nets import cvpn
@@ -33,6 +33,7 @@ from solvers.perfect_information import minimax
 from solvers.perfect_information.minimax import NOWHERE, Positions
 from solvers.search import continual_resolving, growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr
+from train.agent import training_settings
 from train.self_play import SelfPlaySettings
 
 _SEATS = ("first", "second")
@@ -134,6 +135,7 @@ class _Student:
         settings = training_settings(
             config,
             self._search(config.training_simulations),
+            steps=config.measured_at[-1],
             policy_weight=1.0,
             self_play=SelfPlaySettings(exploration=0.25),
             queries_per_search=1.0,

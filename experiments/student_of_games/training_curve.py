@@ -21,10 +21,11 @@ from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
-from experiments.student_of_games.training_run import LOG, student, training_settings
+from experiments.student_of_games.training_run import LOG, student
 from nets import cvpn
 from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
+from train.agent import training_settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ class _Student:
         settings = training_settings(
             config,
             self._search(config.training_simulations),
-            policy_weight=0.05,
+            steps=config.measured_at[-1],
             queries_per_search=config.queries_per_search,
             queries_per_solve=config.queries_per_solve,
         )

@@ -17,9 +17,8 @@ from jaxtyping import Array, PyTree
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
-from train.learner import LearnerSettings, require_finite_losses
+from train.learner import require_finite_losses
 from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
@@ -27,35 +26,6 @@ _STATE = "training"  # in the checkpoint
 _SAVE_EVERY = 100  # steps between checkpoints, or fewer if this takes longer than
 _SAVE_SECONDS = 60.0
 _LOG_EVERY = 10  # steps between metrics
-
-
-def training_settings(
-    config: Any, search: GrowingTreeCfr, *, policy_weight: float, **more: Any
-) -> student_of_games_training.StudentOfGamesSettings:
-    """The settings of training that an experiment's config describes.
-
-    Args:
-      config: with the fields that all training experiments share.
-      search: of self-play.
-      policy_weight: of the policy's loss beside the values'.
-      more: further fields of the settings.
-    """
-    return student_of_games_training.StudentOfGamesSettings(
-        search=search,
-        learner=LearnerSettings(
-            learning_rate=config.learning_rate,
-            decay_rate=config.decay,
-            decay_steps=config.measured_at[-1] * config.updates,
-            batch_size=config.batch_size,
-            capacity=config.capacity,
-            max_uses=20,
-            policy_weight=policy_weight,
-        ),
-        episodes=config.episodes,
-        solves=config.solves,
-        updates=config.updates,
-        **more,
-    )
 
 
 def student(

@@ -13,7 +13,8 @@ Estimates are computed for all terminal histories of an enumerated game. The est
 game is then looked up, and means and variances of estimates are sums.
 
     >>> import jaxgames
-    >>> from solvers import aivat, solve
+    >>> from solvers import solve
+    >>> from solvers.evaluation import aivat
     >>> tree = jaxgames.enumerate_game(jaxgames.make("kuhn_poker"))
     >>> policies = solve(tree, num_iterations=100).policy
     >>> values = aivat.history_values(tree, policies)  # for example, of self-play
