@@ -25,7 +25,7 @@ compose under `jit` and `vmap`: `solvers.cfr`, `solvers.fictitious_play`, `solve
 
 from __future__ import annotations
 
-import importlib
+from jaxgames.lazy_exports import lazy_exports
 
 _MODULES = {
     "CompiledGame": "registry",
@@ -48,14 +48,4 @@ _MODULES = {
     "solver_names": "registry",
 }
 __all__ = [*_MODULES]
-
-
-def __getattr__(name: str):
-    """The exported names, imported on first use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import re
 import shlex
@@ -94,6 +95,12 @@ def test_exported_names(package):
     for name in names:
         assert hasattr(module, name)
         assert name in module.__doc__
+
+
+@pytest.mark.parametrize("package", ["solvers", "solvers.holdem"])
+def test_no_module_hides_a_name_that_is_imported_on_first_use(package):
+    for name in EXPORTS[package].split():
+        assert importlib.util.find_spec(f"{package}.{name}") is None
 
 
 def exported():

@@ -21,7 +21,7 @@ from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_val
 from solvers.holdem.hand_classes import pair_sums
 from solvers.holdem.policy_translation import mixture_policy, translated_tree_policy
 from solvers.holdem.street_boards import disjoint_hands
-from solvers.holdem.subgame_part import subgame_part
+from solvers.holdem.subgame_below import subgame_part
 from solvers.holdem.whole_games import whole_game_tree
 from solvers.sequence_form import uniform, unpack
 

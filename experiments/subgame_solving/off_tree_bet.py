@@ -27,7 +27,7 @@ from solvers import cfr, evaluation
 from solvers.holdem import nested_street_solving, street_continuations, street_leaf_values
 from solvers.holdem.depth_limited_street import cut_street, transferred_leaf_values
 from solvers.holdem.policy_translation import translated_tree_policy
-from solvers.holdem.subgame_part import PartPolicy, subgame_part
+from solvers.holdem.subgame_below import PartPolicy, subgame_part
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.holdem.whole_games import whole_game_tree
 from solvers.sequence_form import Policy

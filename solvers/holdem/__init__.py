@@ -34,7 +34,7 @@ Everything here is imported on first use.
 
 from __future__ import annotations
 
-import importlib
+from jaxgames.lazy_exports import lazy_exports
 
 _MODULES = {
     "HoldemSolution": "holdem_solution",
@@ -54,20 +54,10 @@ _MODULES = {
     "shard_tree": "board_sharding",
     "solve_below": "nested_street_solving",
     "solve_street": "nested_street_solving",
-    "subgame_part": "subgame_part",
+    "subgame_part": "subgame_below",
     "transferred_leaf_values": "depth_limited_street",
     "translated_tree_policy": "policy_translation",
     "whole_game_tree": "whole_games",
 }
 __all__ = [*_MODULES]
-
-
-def __getattr__(name: str):
-    """The exported names, imported on first use."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+__getattr__, __dir__ = lazy_exports(__name__, _MODULES)

@@ -30,7 +30,7 @@ from solvers.holdem.hand_classes import hand_classes, pair_sums
 from solvers.holdem.sequence_layout import HoldemLayout
 from solvers.holdem.showdown_by_products import expected_winners
 from solvers.holdem.street_boards import IDENTITY, StreetBoards, disjoint_hands
-from solvers.holdem.subgame_part import PartPolicy, embed_policy
+from solvers.holdem.subgame_below import PartPolicy, embed_policy
 from solvers.holdem.subgame_tree import HoldemTree
 from solvers.holdem.terminal_payoffs import chips_won
 from solvers.sequence_form import Policy, SequenceForm, sparse_sum

@@ -22,7 +22,7 @@ from solvers import cfr, evaluation
 from solvers.cfr import Solver
 from solvers.holdem.depth_limited_street import DepthLimitedStreet
 from solvers.holdem.street_boards import disjoint_hands
-from solvers.holdem.subgame_part import SubgamePart
+from solvers.holdem.subgame_below import SubgamePart
 from solvers.sequence_form import Policy, pack, sweeps
 from solvers.subgames.safe_resolving import with_gadget, without_gadget
 
