@@ -2,8 +2,9 @@
 
 import os
 
-# Most of a test's time is compilation, and XLA:CPU's older emitter takes half of it.
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+from xla_flags import QUICK_COMPILATION
+
+os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)
 
 import jax
 

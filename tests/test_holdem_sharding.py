@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import Mesh
+from xla_flags import QUICK_COMPILATION
 
 from jaxgames.holdem.bet_sizes import BetSizes
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
@@ -17,7 +18,7 @@ from jaxgames.holdem.ranges import parse_range
 from solvers.holdem.board_sharding import BOARDS, shard_holdem_tree
 
 TESTS = pathlib.Path(__file__).parent
-FLAGS = "--xla_cpu_use_fusion_emitters=false --xla_force_host_platform_device_count=8"
+FLAGS = f"{QUICK_COMPILATION} --xla_force_host_platform_device_count=8"
 
 
 def sharded_run(out, *arguments):

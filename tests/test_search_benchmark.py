@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from xla_flags import QUICK_COMPILATION
 
 from experiments import benchmarks
 from experiments.benchmarks import (
@@ -26,7 +27,7 @@ from solvers.search import expansion_phase, growing_tree_cfr, regret_phase
 
 TASK = "Kuhn (8,1), 1x8"
 CHILDREN = "tic-tac-toe (40,1), 1x8"
-FLAGS = {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+FLAGS = {"XLA_FLAGS": QUICK_COMPILATION, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ import time
 import jax
 import numpy as np
 import pytest
+from xla_flags import QUICK_COMPILATION
 
 from train import data_sharding
 
 TESTS = pathlib.Path(__file__).parent
 TIMEOUT = 400  # seconds, on a busy machine
-# XLA compiles several times faster like this.
-FLAGS = "--xla_cpu_use_fusion_emitters=false"
+FLAGS = QUICK_COMPILATION
 SETTINGS = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
