@@ -94,7 +94,7 @@ def _response(row: Row) -> Iterator[Number]:
         yield Number(name=name, value=row.rate, low=low, high=high, unit=unit)
 
 
-def _growth(game: str, points: Sequence[Sequence[float]]) -> Iterator[Number]:
+def _growth(game: str, points: Sequence[Sequence[int | float]]) -> Iterator[Number]:
     unit = "microseconds per iteration of CFR of one search"
     for nodes, cost, twice in points:
         yield Number(name=f"{nodes} nodes:{game}", value=cost, unit=unit)
