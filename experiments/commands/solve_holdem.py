@@ -137,9 +137,8 @@ def main(arguments: Arguments, *, command: str) -> int:
             report=report,
             weight=tree.total_weight,
         )
-    (arguments.out / results.RESULT_FILE).unlink(
-        missing_ok=True
-    )  # it no longer fits the files below
+    # An earlier result no longer fits the files below.
+    (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
     solution = HoldemSolution(tree, cfr.average_policy(tree.sequence_form, run.state))
     with status("writing the solution"):
         speed = measured_solve.iterations_per_second(prepared, run.state)

@@ -163,6 +163,8 @@ class BeliefGame(abc.ABC):
           The public state's number `[H]` and both players' rows `[H, 2]`, -1 before the root.
 
         Raises:
-          NotImplementedError: the game does not tell.
+          NotImplementedError: the game does not implement it.
         """
-        raise NotImplementedError(f"{self.name} does not tell the rows of its histories")
+        raise NotImplementedError(
+            f"{self.name} merges information states and does not implement history_places"
+        )

@@ -22,9 +22,8 @@ class Places:
 
     child: np.ndarray  # [H, M] int32 the history after a move, NOWHERE where it is impossible
     state: np.ndarray  # [H] int32 public state
-    slot: (
-        np.ndarray
-    )  # [H] int32 number among its parent's public children; NOWHERE down to the root
+    # [H] int32 number among its parent's public children; NOWHERE down to the root
+    slot: np.ndarray
     row: np.ndarray  # [H, 2] int32 of both players
 
 

@@ -53,7 +53,7 @@ class ChildSums:
     sums: SparseSum
 
     def __call__(self, decisions: Num[Array, "n ..."]) -> Num[Array, "_ ..."]:
-        """See `Level.children`. The sums are stored, lest they be computed by each reader."""
+        """See `Level.children`. The sums are stored, so that they are computed once."""
         return materialize(self.sums(decisions), self.sums.opaque_one)
 
 
