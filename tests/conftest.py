@@ -25,7 +25,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
 
 WORKER_GIGABYTES = 2.0  # what one worker may take
-FORGET_GIGABYTES = 1.2  # a worker that has more forgets its programs; one test takes up to 0.7
+FORGET_GIGABYTES = 1.6  # a worker that has more forgets its programs; one test takes up to 0.3
 _GIGABYTE = 2**30
 _kept = 0.0  # what the worker had after it forgot: arrays and modules that stay
 
@@ -83,7 +83,7 @@ def pytest_runtest_protocol(item):
     """After each test: forgets compiled programs if they take too much memory."""
     ran = yield
     global _kept
-    if sys.platform == "linux" and _resident_gigabytes() > max(FORGET_GIGABYTES, _kept + 0.4):
+    if sys.platform == "linux" and _resident_gigabytes() > max(FORGET_GIGABYTES, _kept + 0.2):
         jax.clear_caches()
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)  # glibc keeps what is free otherwise

@@ -139,6 +139,7 @@ def test_guide_to_training(monkeypatch, tmp_path):
     assert 0 < last_number(printed(program)) < 0.1
 
 
+@pytest.mark.slow  # its parts are tested in `test_training` and `test_learner`
 def test_guide_to_training_by_parts():
     _, program = blocks("docs/guides/train_student_of_games.md")
     assert "replay" in printed(program)

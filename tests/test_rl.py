@@ -146,7 +146,11 @@ def best_response(run, policy_of, *, compiled_game, player, seed=5):
     return tuple(values)
 
 
-either = pytest.mark.parametrize("compiled_game", [True, False], ids=["compiled", "by rules"])
+# The two are the same environment, as a test below asserts.
+slow_by_rules = pytest.param(False, marks=pytest.mark.slow, id="by rules")
+either = pytest.mark.parametrize(
+    "compiled_game", [pytest.param(True, id="compiled"), slow_by_rules]
+)
 
 
 @either

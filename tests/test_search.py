@@ -34,7 +34,10 @@ def compiled(name, dtype="float32"):
         return tree, belief_table(tree, dtype=dtype)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "goofspiel(cards=3)"])
+@pytest.mark.parametrize(
+    "name",
+    ["kuhn_poker", "leduc_poker", pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow)],
+)
 def test_a_full_tree_is_plain_cfr(name):
     """With every public state a node, iterations are those of CFR+ with simultaneous updates."""
     with jax.enable_x64(True):
