@@ -1,9 +1,12 @@
-"""A part of the slow tests, chosen by number: `pytest -m slow --slow-part 3/40`.
+"""A part of the slow tests, chosen by number: `pytest -m slow --slow-part 3/60`.
 
 Slow tests run with all of XLA's optimisations, fast ones without; so continuous integration also
-runs one part of the slow ones, another at each commit (`make test-slow-part`).
+runs one part of the slow ones, chosen by the commit (`make test-slow-part`). Tests that say how
+many minutes they take, as `@pytest.mark.slow(minutes=20)`, are in no part: `make test-slow` runs
+them.
 """
 
+import argparse
 import re
 
 
@@ -11,7 +14,8 @@ def parse_part(text: str) -> tuple[int, int]:
     """Reads `K/N`, a part's number, from 0 on, and how many parts there are."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or int(match[1]) >= int(match[2]):
-        raise ValueError(f"--slow-part {text!r}; allowed: K/N with 0 <= K < N, for example 3/40")
+        message = f"{text!r}; allowed: K/N with 0 <= K < N, for example 3/60"
+        raise argparse.ArgumentTypeError(message)
     return int(match[1]), int(match[2])
 
 
@@ -22,7 +26,7 @@ def part(items: list, number: int, parts: int) -> list:
 
 def add_option(parser) -> None:
     """Adds `--slow-part`."""
-    text = "run only the K-th of N parts of the slow tests that take less than a minute each"
+    text = "run only the K-th of N parts of the slow tests that are about a minute long at most"
     parser.addoption("--slow-part", type=parse_part, metavar="K/N", help=text)
 
 

@@ -95,7 +95,7 @@ def test_readme_searches():
     assert "policy at the root" in printed(search)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 def test_readme_trains(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     _, _, train = blocks("README.md")
@@ -230,7 +230,7 @@ def test_program_of_local_best_response():
     assert last_number(printed(program)) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 @pytest.mark.parametrize("name", ["solve_and_look", "train_and_measure"])
 def test_notebooks_run_and_keep_small_outputs(name):
     path = DOCS / "notebooks" / f"{name}.ipynb"
