@@ -35,6 +35,9 @@ SCHEMA = {  # of every result
     "device": str,
     "command": str,
     "wall_seconds": float,
+    "peak_memory_gib": float,
+    "load_average": list,
+    "cores": int,
     "deviations": list,
     "numbers": list,
 }
@@ -444,7 +447,7 @@ def make_results_page(root, *numbers):
         preset="cpu",
         config={"measure": "what it is"},
         command="python -m experiments some",
-        wall_seconds=1.0,
+        usage=results.Usage(),
         numbers=numbers,
     )
     results.write_result(folder, result)

@@ -45,6 +45,20 @@ class Number:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What a run has used, in all its parts."""
+
+    wall_seconds: float = 0.0
+    peak_memory_gib: float = 0.0
+    """Of the main memory, by the process of the run or the largest one that it started."""
+    load_average: tuple[tuple[float, float], ...] = ()
+    """Of the machine over a minute, at the start and at the end of each part: the number of
+    threads of all programs that ran or waited for a core."""
+    cores: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
+    """Of the machine, whether the run may use them all or not."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
     """The record of a run of an experiment."""
 
@@ -55,7 +69,10 @@ class Result:
     versions: dict[str, str]
     device: str
     command: str
-    wall_seconds: float  # of the process that finished the run
+    wall_seconds: float  # of all parts of the run; of older results, of the last part
+    peak_memory_gib: float | None = None  # this and the next two: see `Usage`; None: older results
+    load_average: tuple[tuple[float, float], ...] | None = None
+    cores: int | None = None
     deviations: tuple[str, ...]  # from the published setting, in words
     numbers: tuple[Number, ...]
 
@@ -70,7 +87,7 @@ def make_result(
     preset: str,
     config: dict[str, Any],
     command: str,
-    wall_seconds: float,
+    usage: Usage,
     numbers: Iterable[Number],
     deviations: Iterable[str] = (),
 ) -> Result:
@@ -83,7 +100,7 @@ def make_result(
         versions=versions(),
         device=device(),
         command=command,
-        wall_seconds=round(wall_seconds, 3),
+        **dataclasses.asdict(usage),
         deviations=tuple(deviations),
         numbers=tuple(numbers),
     )
@@ -112,6 +129,8 @@ def read_result(path: pathlib.Path) -> Result:
         fields = json.loads(path.read_text(encoding="utf-8"))
         numbers = tuple(_number(**number) for number in fields.pop("numbers"))
         deviations = tuple(fields.pop("deviations"))
+        if fields.get("load_average") is not None:
+            fields["load_average"] = tuple(map(tuple, fields["load_average"]))
         return Result(**fields, deviations=deviations, numbers=numbers)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a result of this version: {error}") from None

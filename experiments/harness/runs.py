@@ -11,13 +11,14 @@ import json
 import pathlib
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from experiments.harness import results
+from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
+USAGE = "usage.json"  # in the checkpoint: of the parts of the run so far
 Piece = TypeVar("Piece")
 
 
@@ -57,7 +58,7 @@ class Run:
         command: str,
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
     ):
-        self._begin = time.perf_counter()
+        self.meter = UsageMeter()
         self.arguments, self.config = arguments, config
         self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
@@ -68,6 +69,7 @@ class Run:
             overwrite=arguments.overwrite,
         )
         _check_same_config(self.checkpoint, config)
+        self.meter.keep_in(self.checkpoint / USAGE)
 
     def kept(
         self, name: str, kind: type[Piece], compute: Callable[[], Iterable[Piece]]
@@ -83,6 +85,7 @@ class Run:
         if not path.exists():
             records = [dataclasses.asdict(record) for record in compute()]
             results.write_file(path, json.dumps(records))
+            self.meter.keep()
         return [kind(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
 
     def finish(
@@ -103,7 +106,7 @@ class Run:
         """
         result = results.make_result(
             config=dataclasses.asdict(self.config) | more | {"measure": measure},
-            wall_seconds=time.perf_counter() - self._begin,
+            usage=self.meter.usage(),
             numbers=numbers,
             deviations=deviations,
             **self._stamps,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from experiments.harness import results
 from experiments.harness.results import Number, Result
@@ -67,10 +67,34 @@ def _head(result: Result, folder: pathlib.Path, start: pathlib.Path) -> list[str
         for path in sorted(folder.iterdir())
         if path.suffix in {".png", ".json"}
     ]
-    lines.append(f"{result.device}; jax {result.versions['jax']}; {', '.join(files)}.")
+    machine = f"{result.device}; jax {result.versions['jax']}; {'; '.join(_used(result))}"
+    lines.append(f"{machine}; {', '.join(files)}.")
     if result.deviations:
         lines += ["", f"Deviations: {'; '.join(result.deviations)}."]
     return lines
+
+
+def _used(result: Result) -> Iterator[str]:
+    """How long the run took, in how much memory, and how busy the machine was."""
+    if result.load_average is None:  # an older result, whose time may be that of its last part
+        yield f"{_duration(result.wall_seconds)} or more"
+        return
+    parts = len(result.load_average)
+    yield _duration(result.wall_seconds) + (f" in {parts} parts" if parts > 1 else "")
+    yield f"{result.peak_memory_gib:.1f} GiB"
+    starts, ends = zip(*result.load_average, strict=True)
+    busy = max(starts) > result.cores / 2 or max(ends) > 1.5 * result.cores
+    yield (
+        f"the machine was {'loaded' if busy else 'quiet'} (load average of {max(starts):.1f} at the"
+        f" start and {max(ends):.1f} at the end on {result.cores} cores)"
+    )
+
+
+def _duration(seconds: float) -> str:
+    """A time in the largest unit of which it has at least two."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _tables(result: Result) -> list[str]:

@@ -66,6 +66,7 @@ class Trainee:
     ):
         self.state, self.name = state, name
         self._step, self._log = step, run.out / LOG / name
+        self._kept = run.meter.keep
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
@@ -108,3 +109,4 @@ class Trainee:
         from solvers import checkpoint  # imports Orbax
 
         checkpoint.write(self._folder, self.state, identity=self._identity)
+        self._kept()

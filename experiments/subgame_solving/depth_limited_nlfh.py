@@ -78,7 +78,7 @@ class Outcome:
 def compute(run: Run) -> Outcome:
     """The limits, the costs, and all answers for each number of values."""
     config = run.config
-    bet = OffTreeBet(config, run.checkpoint)
+    bet = OffTreeBet(config, run.checkpoint, saved=run.meter.keep)
     work = config.blueprint + config.reference + bet.work(len(WAYS) * len(config.values))
     with progress("depth_limited_nlfh", work) as report:
         bet.count = counter(report)

@@ -33,6 +33,7 @@ def large_solve(
     storage: str = "full",
     save_seconds: float = 300.0,
     report: Callable[[int], None] = lambda more: None,
+    saved: Callable[[], None] = lambda: None,
 ) -> Policy:
     """Average policies after iterations of CFR, with the boards spread over all devices.
 
@@ -47,6 +48,7 @@ def large_solve(
       storage: see `cfr.init`.
       save_seconds: time between two checkpoints.
       report: takes the number of iterations since its last call.
+      saved: called whenever the state has been written.
 
     Returns:
       The average policies of both players.
@@ -72,14 +74,15 @@ def large_solve(
         state = placed(checkpoint.read(earlier[0], template, identity=known))
     else:
         state = call(start)
-    saved = time.monotonic()
+    last = time.monotonic()
     while (done := int(state.step.ravel()[0])) < num_iterations:
         more = min(_CHUNK, num_iterations - done)
         state = jax.block_until_ready(call(advance, state, jnp.full(devices, more)))
         report(more)
-        if done + more == num_iterations or time.monotonic() > saved + save_seconds:
+        if done + more == num_iterations or time.monotonic() > last + save_seconds:
             checkpoint.write(folder, state, identity=known)
-            saved = time.monotonic()
+            saved()
+            last = time.monotonic()
     policy = call(cfr.average_policy, state)
     return tuple(map(jnp.asarray, parts.gathered(policy, tree))) if devices else policy
 

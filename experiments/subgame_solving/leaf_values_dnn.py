@@ -92,7 +92,7 @@ class Outcome:
 def compute(run: Run) -> Outcome:
     """Trains the network, and answers the bet with all kinds of values."""
     config = run.config
-    bet = OffTreeBet(config.nlfh, run.checkpoint)
+    bet = OffTreeBet(config.nlfh, run.checkpoint, saved=run.meter.keep)
     lesson = _Lesson(config, bet)
     work = config.nlfh.blueprint + bet.work(2 + len(config.boards))
     with progress("leaf_values_dnn", work) as report:

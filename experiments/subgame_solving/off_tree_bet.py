@@ -118,8 +118,14 @@ CAPPED = Way()  # the paper's section 5: the bet wins no more than actions of th
 class OffTreeBet:
     """The trees and their solutions. The opponent makes the bet, the resolver answers it."""
 
-    def __init__(self, config: Config, folder: pathlib.Path):
-        self.config, self.folder = config, folder
+    def __init__(
+        self,
+        config: Config,
+        folder: pathlib.Path,
+        *,
+        saved: Callable[[], None] = lambda: None,
+    ):
+        self.config, self.folder, self.saved = config, folder, saved
         self.count: Callable[[int], None] = lambda more: None  # moves the progress bar
         sizes = BetSizes.parse(config.sizes, config.sizes)
         abstract = betting_of_rules(config.game, sizes=sizes)
@@ -220,6 +226,7 @@ class OffTreeBet:
         )
         generated = values, np.array(times)
         checkpoint.write(folder, generated, identity=identity)
+        self.saved()
         return generated
 
     def answered(
@@ -306,6 +313,7 @@ class OffTreeBet:
             storage=self.config.storage,
             save_seconds=self.config.save_seconds,
             report=self.count,
+            saved=self.saved,
         )
 
 

@@ -105,7 +105,8 @@ def compute(run: Run) -> list[Line]:
         for (title, spec), solver in itertools.product(config.games.items(), config.solvers):
             folder = run.checkpoint / re.sub(r"\W+", "_", f"{spec}-{solver}")
             if not (folder / _LINE).exists():
-                _compute_line(title, spec, solver, config, folder)
+                _compute_line(title, spec, solver, run, folder)
+                run.meter.keep()
             lines.append(_read_line(folder / _LINE))
     return lines
 
@@ -137,23 +138,30 @@ def _by_seconds(line: Line) -> plots.Curve:
     return dataclasses.replace(_by_iterations(line), x=line.seconds(), published={})
 
 
-def _compute_line(title: str, spec: str, name: str, config: Config, folder: pathlib.Path) -> None:
+def _compute_line(title: str, spec: str, name: str, run: Run, folder: pathlib.Path) -> None:
     """Runs the solver `name`, from its own checkpoint in `folder` on, and writes its line there."""
-    solver = cfr.make_solver(name)
+    solver, config = cfr.make_solver(name), run.config
     schedule = measured_solve.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
         tree = _tree(spec, config.dtype)
     prepared = prepare_cfr(solver, tree)
     with progress(f"{spec.partition('(')[0]}, {name}", config.iterations) as report:
-        run = measured_solve.run(prepared, schedule, folder=folder, resume=True, report=report)
+        solve = measured_solve.run(
+            prepared,
+            schedule,
+            folder=folder,
+            resume=True,
+            report=report,
+            saved=run.meter.keep,
+        )
     line = Line(
         solver=name,
         title=title,
         spec=spec,
         game=tree.game,
-        points=run.points,
+        points=solve.points,
         iterations_per_second=measured_solve.iterations_per_second(
-            prepared, run.state, seconds=config.timing_seconds
+            prepared, solve.state, seconds=config.timing_seconds
         ),
     )
     results.write_file(folder / _LINE, json.dumps(dataclasses.asdict(line)))

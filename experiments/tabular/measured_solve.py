@@ -97,6 +97,7 @@ def run(
     resume: bool,
     report: Report,
     weight: float = 1.0,
+    saved: Callable[[], None] = lambda: None,
 ) -> MeasuredSolve:
     """Solves on schedule, with checkpoints.
 
@@ -107,6 +108,7 @@ def run(
       resume: whether to continue from the checkpoint in `folder`, if there is one.
       report: called with the iterations made, the last exploitability, and iterations per second.
       weight: exploitability is divided by it; in a subgame, the probability of its root.
+      saved: called whenever a checkpoint has been written.
 
     Returns:
       The solver's last state, and the curve.
@@ -124,7 +126,7 @@ def run(
             f" the checkpoint in {folder}"
         )
     compile_seconds = _compile(prepared, state)
-    store = _Store(folder, prepared, saved=int(state.step))
+    store = _Store(folder, prepared, made=int(state.step), saved=saved)
     pace, seconds = 1, points[-1].seconds if points else 0.0
     report(int(state.step), latest(points), 0.0)
     with ctrl_c_waits() as pressed:
@@ -201,23 +203,24 @@ def _curve_file(folder):
 class _Store:
     """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
 
-    def __init__(self, folder, prepared, saved):
+    def __init__(self, folder, prepared, *, made, saved):
         self.folder, self.prepared = folder, prepared
-        self.saved, self.due = saved, time.monotonic() + CHECKPOINT_SECONDS
+        self.made, self.saved, self.due = made, saved, time.monotonic() + CHECKPOINT_SECONDS
 
     def is_due(self) -> bool:
         return time.monotonic() > self.due
 
     def save(self, state, points) -> None:
         begin = time.monotonic()
-        if int(state.step) != self.saved:
+        if int(state.step) != self.made:
             _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
             curve = json.dumps([dataclasses.asdict(point) for point in points])
             results.write_file(_curve_file(self.folder), curve)
             from solvers import checkpoint  # imports Orbax
 
             checkpoint.write(_state_folder(self.folder), state, identity=_identity(self.prepared))
-            self.saved = int(state.step)
+            self.made = int(state.step)
+            self.saved()
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
 

@@ -124,7 +124,8 @@ def compute(run: Run) -> dict[str, Learned]:
         at, by_name = log_spaced(1, blocks), {each.name: each for each in families(game, config)}
         methods = {name: family.method for name, family in by_name.items()}
         curves = {}
-        for name, values in learn(run.checkpoint / game, methods, at=at).items():
+        measured = learn(run.checkpoint / game, methods, at=at, saved=run.meter.keep)
+        for name, values in measured.items():
             family = by_name[name]
             parts = np.split(values, len(family.settings), axis=1)
             names = (f"{family.algorithm}, {setting}" for setting in family.settings)

@@ -70,9 +70,10 @@ def compute(run: Run) -> Outcome:
         run.checkpoint / "calibration",
         {label(*pair): _method(tree, family, config.seeds, *pair) for pair in settings},
         at=(config.calibration_episodes,),
+        saved=run.meter.keep,
     )
     methods = {label(*pair): _method(tree, family, config.seeds, *pair) for pair in PAPER.items()}
-    curves = learn(run.checkpoint / "self-play", methods, at=points(config))
+    curves = learn(run.checkpoint / "self-play", methods, at=points(config), saved=run.meter.keep)
     return Outcome({name: curve[0] for name, curve in calibration.items()}, curves)
 
 

@@ -103,7 +103,7 @@ def compute(run: Run) -> Curves:
     source = enumerate_game(make(run.config.game))
     tree, public = build_decision_tree(source), build_sequence_form(source)
     at, learners = points(run.config), methods(run.config, tree, public)
-    return learn(run.checkpoint / "self-play", learners, at=at)
+    return learn(run.checkpoint / "self-play", learners, at=at, saved=run.meter.keep)
 
 
 def points(config: Config) -> tuple[int, ...]:
