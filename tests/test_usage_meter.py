@@ -72,9 +72,9 @@ def test_memory_is_that_of_the_largest_process():
     command = [sys.executable, "-c", MEMORY]
     run = subprocess.run(command, check=True, cwd=results.ROOT, capture_output=True, text=True)
     before, child, own = map(float, run.stdout.split())
-    assert 0 < before < 0.4
-    assert 0.5 <= child < 0.6
-    assert 1 <= own < 1.4
+    assert 0 < before <= child <= own  # Linux begins with the peak of the process that forks
+    assert child >= 0.5
+    assert 1 <= own < max(before, 1) + 0.5
 
 
 def test_results_from_before_memory_and_load_were_recorded_are_read(tmp_path, machine):

@@ -15,12 +15,11 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, PyTree
 
-from experiments.harness import results
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn, value_prior
+from nets import value_prior
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from train import alphazero_training
@@ -98,6 +97,8 @@ class AlphaZeroLaboratory:
 
     def agent(self, name: str) -> dict[int, PyTree]:
         """Trains an agent; returns its parameters by the steps at which it is measured."""
+        from solvers import checkpoint  # imports Orbax
+
         config = self.config
         settings = self._training(
             config.measured_at[-1],
@@ -110,11 +111,14 @@ class AlphaZeroLaboratory:
 
         trainee, params = Trainee(state, step, self.run, name=f"agent {name}"), {}
         for number in config.measured_at:
-            path = self.run.checkpoint / f"{name}-{number}.npz"
-            if not path.exists():
+            folder, identity = self.run.checkpoint / f"{name}-{number}", {"config": repr(config)}
+            try:
+                params[number] = checkpoint.read(folder, self.start, identity=identity)
+            except FileNotFoundError:
                 trainee.train(number)
-                results.write_file(path, cvpn.to_bytes(trainee.params))
-            params[number] = cvpn.from_bytes(path.read_bytes(), self.start)
+                params[number] = trainee.params
+                for _ in range(2):  # the second is read if the first is damaged
+                    checkpoint.write(folder, trainee.params, identity=identity)
         return params
 
     def ladder(self, agents: Mapping[str, Mapping[int, PyTree]]) -> Iterator[Rated]:

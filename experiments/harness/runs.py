@@ -1,7 +1,8 @@
 """A run of an experiment: the folder that it writes to, its checkpoint and its result.
 
 No folder is overwritten by accident. What a run has finished is kept in a checkpoint in its folder
-until the result is written, so that an interrupted run resumes to the same numbers.
+until the result is written, so that an interrupted run resumes to the same numbers. A piece is
+kept with a copy; if both are damaged, it is computed again.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import json
 import pathlib
 import re
 import shutil
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from experiments.harness import results
+from experiments.harness import kept_file, results
 from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
@@ -76,17 +78,28 @@ class Run:
     ) -> list[Piece]:
         """Computes a piece of the run, or reads it if an interrupted run has computed it.
 
+        If the file and its copy are damaged, a warning says so, and the piece is computed again.
+
         Args:
           name: of the piece within the run.
           kind: a dataclass whose fields JSON can hold.
           compute: computes the records of this kind that make up the piece.
         """
         path = self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
-        if not path.exists():
-            records = [dataclasses.asdict(record) for record in compute()]
-            results.write_file(path, json.dumps(records))
-            self.meter.keep()
-        return [kind(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+        records = self.kept_json(path, lambda: [dataclasses.asdict(each) for each in compute()])
+        return [kind(**fields) for fields in records]
+
+    def kept_json(self, path: pathlib.Path, compute: Callable[[], Any]) -> Any:
+        """As `kept`, of anything that JSON can hold, in a file of the checkpoint."""
+        try:
+            return kept_file.read(path)
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            warnings.warn(f"{error}; it is computed again", stacklevel=2)
+        kept_file.write_once(path, compute())
+        self.meter.keep()
+        return kept_file.read(path)
 
     def finish(
         self,
@@ -147,9 +160,11 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
 
 def _check_same_config(folder, config):
     """Writes the config into the checkpoint, or refuses it if another one is there."""
-    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
-    if not path.exists():
-        folder.mkdir(exist_ok=True)
-        results.write_file(path, text)
-    elif path.read_text(encoding="utf-8") != text:
+    path, fields = folder / "config.json", json.loads(json.dumps(dataclasses.asdict(config)))
+    try:
+        earlier = kept_file.read(path)
+    except FileNotFoundError:
+        kept_file.write_once(path, fields)
+        return
+    if earlier != fields:
         raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")

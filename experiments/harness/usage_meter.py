@@ -6,15 +6,15 @@ last piece that it kept, like its numbers.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import os
 import pathlib
 import resource
 import sys
 import time
 
-from experiments.harness import results
+from experiments.harness import kept_file
 from experiments.harness.results import Usage
 
 _GIB = 2**30
@@ -38,11 +38,8 @@ class UsageMeter:
           ValueError: the file is damaged.
         """
         self._path = path
-        if path.exists():
-            try:
-                self._earlier = _usage(**json.loads(path.read_text(encoding="utf-8")))
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{path} is damaged: {error}") from None
+        with contextlib.suppress(FileNotFoundError):
+            self._earlier = _usage(**kept_file.read(path))
 
     def keep(self) -> None:
         """Writes the usage so far into the file of `keep_in`; to be called with each checkpoint.
@@ -50,8 +47,7 @@ class UsageMeter:
         Raises:
           OSError: the file cannot be written.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        results.write_file(self._path, json.dumps(dataclasses.asdict(self.usage())))
+        kept_file.write(self._path, dataclasses.asdict(self.usage()))
 
     def usage(self) -> Usage:
         """The usage of all parts so far."""

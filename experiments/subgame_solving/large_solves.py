@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 import time
@@ -40,11 +41,11 @@ def large_solve(
     Args:
       tree: the tree to solve.
       folder: where the state is written to every `save_seconds` and at the end, and from where the
-        solve continues if the folder exists.
+        solve continues if there is one.
       solver: the variant of CFR.
       num_iterations: iterations in all, with those of an earlier run.
       identity: what a state must have been written with to be continued.
-      since: the folder of a solve with fewer iterations, to continue from if `folder` is missing.
+      since: the folder of a solve with fewer iterations, to continue from if `folder` holds none.
       storage: see `cfr.init`.
       save_seconds: time between two checkpoints.
       report: takes the number of iterations since its last call.
@@ -54,7 +55,8 @@ def large_solve(
       The average policies of both players.
 
     Raises:
-      ValueError: the state in a folder is corrupt, of another identity, or of other devices.
+      ValueError: the last two states in a folder are damaged, or the last is of another identity
+        or of other devices.
       OSError: the state cannot be written.
     """
     from solvers import checkpoint  # imports Orbax
@@ -68,11 +70,12 @@ def large_solve(
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)
     known = {"config": identity, "devices": mesh.size}
-    earlier = [path for path in (folder, since) if path is not None and path.exists()]
-    if earlier:
-        template = jax.eval_shape(lambda: call(start))
-        state = placed(checkpoint.read(earlier[0], template, identity=known))
-    else:
+    template, state = jax.eval_shape(lambda: call(start)), None
+    for path in (folder, since):
+        if state is None and path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                state = placed(checkpoint.read(path, template, identity=known))
+    if state is None:
         state = call(start)
     last = time.monotonic()
     while (done := int(state.step.ravel()[0])) < num_iterations:

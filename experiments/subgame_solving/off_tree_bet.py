@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import pathlib
 import time
+import warnings
 from collections.abc import Callable
 
 import jax
@@ -213,8 +214,12 @@ class OffTreeBet:
             jax.ShapeDtypeStruct(shape, self.tree.sequence_form.dtype),
             jax.ShapeDtypeStruct((max(self.cut.choices),), np.float64),
         )
-        if folder.exists():
+        try:
             return checkpoint.read(folder, template, identity=identity)
+        except FileNotFoundError:
+            pass
+        except checkpoint.DamagedCheckpointError as error:
+            warnings.warn(f"{error}; the values are generated again", stacklevel=2)
         times: list[float] = []
         values = street_continuations.self_generated_values(
             self.cut,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import pathlib
 import signal
@@ -20,7 +19,6 @@ from collections.abc import Callable, Iterator
 import jax
 from jaxtyping import PyTree
 
-from experiments.harness import results
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
 from solvers import evaluation
@@ -172,17 +170,14 @@ def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, lis
     from solvers import checkpoint  # imports Orbax
 
     template = jax.eval_shape(lambda: prepared.initial_state)
+    path = _state_folder(folder)
     try:
-        state = checkpoint.read(_state_folder(folder), template, identity=_identity(prepared))
+        state, curve = checkpoint.read_with_notes(path, template, identity=_identity(prepared))
     except FileNotFoundError:
         return prepared.initial_state, []
-    path = _curve_file(folder)
-    try:
-        points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"the checkpoint at {folder} is damaged: {error}") from None
-    # the curve is written before the state, so it may be ahead of it
-    return state, [point for point in points if point.iteration <= int(state.step)]
+    if curve is None:
+        raise ValueError(f"the checkpoint at {path} has no curve: it is of an older version")
+    return state, [Point(**point) for point in curve]
 
 
 def _identity(prepared):
@@ -194,10 +189,6 @@ def _identity(prepared):
 
 def _state_folder(folder):
     return folder / CHECKPOINT / "state"
-
-
-def _curve_file(folder):
-    return folder / CHECKPOINT / "curve.json"
 
 
 class _Store:
@@ -213,12 +204,14 @@ class _Store:
     def save(self, state, points) -> None:
         begin = time.monotonic()
         if int(state.step) != self.made:
-            _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
-            curve = json.dumps([dataclasses.asdict(point) for point in points])
-            results.write_file(_curve_file(self.folder), curve)
             from solvers import checkpoint  # imports Orbax
 
-            checkpoint.write(_state_folder(self.folder), state, identity=_identity(self.prepared))
+            checkpoint.write(
+                _state_folder(self.folder),
+                state,
+                identity=_identity(self.prepared),
+                notes=[dataclasses.asdict(point) for point in points],
+            )
             self.made = int(state.step)
             self.saved()
         end = time.monotonic()
