@@ -1,7 +1,8 @@
 """Results: the schema of every `result.json`, and how files are written without ever being partial.
 
 A result records what was measured, by which command, with which code and on which machine. The
-tables of results are made from these files (see `tables`).
+tables of results are made from these files (see `tables`, which may reword them: the words of a
+result are its experiment's, the numbers are the run's).
 """
 
 from __future__ import annotations

@@ -1,14 +1,20 @@
 """The tables of docs/results.md, written from every `experiments/results/**/result.json`.
 
-They stand between two marker lines, so that a check can tell whether the page is up to date.
+They stand between two marker lines, so that a check can tell whether the page is up to date. Before
+that the words of the results, what they measure and how they deviate from the papers, are brought
+up to date: they are the experiments' today. The numbers stay as their runs measured them.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
+from experiments import registry
 from experiments.harness import results
 from experiments.harness.results import Number, Result
 
@@ -18,19 +24,57 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
 
 def main(*, check: bool) -> None:
-    """Rewrites the tables in docs/results.md, or only compares them if `check` is true.
+    """Brings the words of all results and the tables in docs/results.md up to date.
+
+    Args:
+      check: only compare them.
 
     Raises:
-      ValueError: docs/results.md lacks the markers or, with `check`, is out of date.
+      ValueError: docs/results.md lacks the markers or, with `check`, something is out of date.
     """
-    page = results.ROOT / PAGE
+    folder, page = results.ROOT / "experiments" / "results", results.ROOT / PAGE
+    for path in sorted(folder.rglob(results.RESULT_FILE)):
+        result = results.read_result(path)
+        worded = with_registered_words(result)
+        if worded != result:
+            _refuse_if(check, path)
+            results.write_result(path.parent, worded)
     before = page.read_text(encoding="utf-8")
-    after = replace(before, render(results.ROOT / "experiments" / "results", page.parent))
-    if before == after:
-        return
+    after = replace(before, render(folder, page.parent))
+    if before != after:
+        _refuse_if(check, page)
+        results.write_file(page, after)
+
+
+def _refuse_if(check, path):
     if check:
-        raise ValueError(f"{PAGE.as_posix()} is out of date: run `python -m experiments tables`")
-    results.write_file(page, after)
+        name = path.relative_to(results.ROOT).as_posix()
+        raise ValueError(f"{name} is out of date: run `python -m experiments tables`")
+
+
+def with_registered_words(result: Result) -> Result:
+    """The result with the words that its experiment has today.
+
+    The words of benchmarks depend on what was measured, and those of a run whose config is not
+    today's preset may not fit it: both stay as they are. (Fields that the config did not have yet
+    when the result was recorded do not count.)
+    """
+    if result.experiment not in registry.EXPERIMENTS:
+        return result
+    experiment = registry.load(result.experiment)
+    preset = experiment.presets[result.preset]
+    if not _agree(result.config, json.loads(json.dumps(dataclasses.asdict(preset)))):
+        return result
+    words = experiment.words(preset)
+    config = result.config | {"measure": words["measure"]}
+    return dataclasses.replace(result, config=config, deviations=words["deviations"])
+
+
+def _agree(recorded: Any, today: Any) -> bool:
+    """Whether two configs agree where they have the same fields."""
+    if isinstance(recorded, dict) and isinstance(today, dict):
+        return all(_agree(recorded[name], today[name]) for name in recorded.keys() & today.keys())
+    return recorded == today
 
 
 def replace(page: str, tables: str) -> str:
