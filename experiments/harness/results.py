@@ -35,7 +35,7 @@ class Number:
     unit: str
     low: float | None = None  # of a range or interval, `config` says which; None if not random
     high: float | None = None
-    paper: float | None = None  # the published number; None if there is none
+    paper: float | None = None  # the published number, or another program's; None: there is none
     seeds: int = 1
 
     def __post_init__(self):

@@ -19,6 +19,10 @@ from experiments.harness import results
 from experiments.harness.results import Number, Result
 
 _MANY = 40  # numbers of a list that is folded
+_OTHERS = {  # whose numbers stand beside ours, where they are not published
+    "benchmark_holdem": "another solver on another machine",
+    "cfr_convergence": "OpenSpiel",
+}
 PAGE = pathlib.Path("docs", "results.md")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 
@@ -113,30 +117,32 @@ def _head(result: Result, folder: pathlib.Path, start: pathlib.Path) -> list[str
     ]
     lines.append(f"{result.device}; jax {result.versions['jax']}; {', '.join(files)}.")
     if result.deviations:
-        lines += ["", f"Deviations: {'; '.join(result.deviations)}."]
+        lines += ["", "Deviations:", "", *(f"- {text}" for text in result.deviations)]
     return lines
 
 
 def _tables(result: Result) -> list[str]:
     """A matrix where all names are of the form column:row, else a list."""
+    others = _OTHERS.get(result.experiment, "published")
     if not all(number.name.count(":") == 1 for number in result.numbers):
-        return _list(result.numbers)
+        return _list(result.numbers, others)
     lines = []
     for unit in dict.fromkeys(number.unit for number in result.numbers):
-        matrix = _matrix([number for number in result.numbers if number.unit == unit], unit)
+        numbers = [number for number in result.numbers if number.unit == unit]
+        matrix = _matrix(numbers, unit, others)
         lines += ["", *matrix] if lines else matrix  # without a gap they would be one table
     return lines
 
 
-def _list(numbers: Sequence[Number]) -> list[str]:
+def _list(numbers: Sequence[Number], others: str) -> list[str]:
     if len(numbers) > _MANY:
         summary = "<details markdown><summary>numbers</summary>"
-        return [summary, "", *_rows(numbers), "", "</details>"]
-    return _rows(numbers)
+        return [summary, "", *_rows(numbers, others), "", "</details>"]
+    return _rows(numbers, others)
 
 
-def _rows(numbers: Sequence[Number]) -> list[str]:
-    rows = ["| | value | range | published | unit |", "|---|---:|---:|---:|---|"]
+def _rows(numbers: Sequence[Number], others: str) -> list[str]:
+    rows = [f"| | value | range | {others} | unit |", "|---|---:|---:|---:|---|"]
     for number in numbers:
         low, high = _cell(number.low), _cell(number.high)
         span = f"{low} to {high}" if low and high else ""
@@ -145,21 +151,21 @@ def _rows(numbers: Sequence[Number]) -> list[str]:
     return rows
 
 
-def _matrix(numbers: Sequence[Number], unit: str) -> list[str]:
+def _matrix(numbers: Sequence[Number], unit: str, others: str) -> list[str]:
     cells = {tuple(number.name.split(":")): number for number in numbers}
     columns = list(dict.fromkeys(column for column, _ in cells))
     lines = [f"| {unit} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
     for row in dict.fromkeys(row for _, row in cells):
-        texts = [_with_paper(cells.get((column, row))) for column in columns]
+        texts = [_with_other(cells.get((column, row)), others) for column in columns]
         lines.append(f"| {row} | " + " | ".join(texts) + " |")
     return lines
 
 
-def _with_paper(number: Number | None) -> str:
+def _with_other(number: Number | None, others: str) -> str:
     if number is None:
         return ""
-    paper = "" if number.paper is None else f" (published {_cell(number.paper)})"
-    return _cell(number.value) + paper
+    other = "" if number.paper is None else f" ({others} {_cell(number.paper)})"
+    return _cell(number.value) + other
 
 
 def _cell(value: float | None) -> str:
