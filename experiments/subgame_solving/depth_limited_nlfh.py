@@ -228,7 +228,8 @@ def deviations(config: Config) -> list[str]:
         '"plain" is the paper\'s text: the opponent may opt out of the flop, before the deal, for'
         " the value of the leaf in the solution of the first street. The ways named as ours are"
         " not in the paper; they were added because the results of the plain one get worse with"
-        ' more values, and until then "capped" was compared with the paper',
+        " more values",
+        "published numbers are read off Figure 2, which is of the whole deck",
         f"{config.generating:,} iterations of predictive CFR+ for each generated strategy and"
         f" {config.solving:,} for the first street, {config.resolving:,} of CFR+ for the flop (the"
         " paper does not say)",

@@ -290,6 +290,8 @@ def deviations(config: Config) -> list[str]:
         "features of our own: the paper's 34 are not published",
         "leaves at the end of the first street of flop hold'em; the paper's are at the end of the"
         " second one of no-limit hold'em",
+        "the network values the leaves after the off-tree bet itself; exact values and those on a"
+        " few boards are means over the two bets of the abstraction",
         f"batches of {config.batch:,} and a learning rate of {config.learning_rate:g}, which the"
         " paper does not say",
     ]

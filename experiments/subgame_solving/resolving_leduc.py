@@ -269,5 +269,7 @@ COMMAND = Experiment(
     deviations=(
         "Leduc hold'em in place of the paper's flop hold'em, so no published numbers stand beside;"
         " its blueprints are of card abstractions, ours of few iterations of CFR+",
+        "the published order (unsafe, estimated maxmargin, maxmargin, resolve) is found from the"
+        " coarsest blueprint only",
     ),
 )

@@ -329,6 +329,8 @@ def deviations(config: Config) -> list[str]:
         "where a bet is exactly at a threshold between two known ones, rounding decides; this and"
         " the other equilibrium are why 15 of the 147 published numbers of games with a single bet"
         " are not reproduced",
+        "in Leduc the first player's numbers are near the published ones except for Det-Arith; the"
+        " second player's are not",
         "bets are multiples of a tenth of the pot in games with a single bet, and whole chips in"
         " Leduc",
     ]
