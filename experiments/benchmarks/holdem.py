@@ -107,7 +107,7 @@ def benchmark(
         command=command,
         usage=meter.usage(),
         numbers=_numbers(rows, hands),
-        deviations=["the other solver's times are of another machine with two cores"],
+        deviations=["the other solver's times (`paper`) are of another machine with two cores"],
     )
     results.write_csv(out / "benchmark.csv", rows)
     results.write_file(out / "table.md", _markdown(rows))

@@ -35,7 +35,8 @@ from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import LOG
 from nets import cvpn
 
-# Shares of games won in 9x9 Go, against 800 simulations: text of Section 4.2.
+# Shares of games won in Go, against 800 simulations: text of Section 4.2. The rules are those of
+# AlphaZero and the agents those of Schmid et al. 2021, so the board is the full one.
 PAPER = {
     ("returns", HEAD_TO_HEAD): 0.2325,
     ("returns", "direct"): 0.2,
@@ -181,7 +182,7 @@ def measure(config: Config) -> str:
         f"games that a learned response wins against the agent with {config.curriculum[-1]}"
         " simulations, half of them as the first player; what it gains is a lower bound on"
         " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at random; low and"
-        " high are two standard errors away; published: 9x9 Go"
+        " high are two standard errors away; published: Go on the full board"
     )
 
 
@@ -193,10 +194,13 @@ def deviations(config: Config) -> list[str]:
     ]
     if config != PRESETS["paper"]:
         texts = [
-            f"{config.game} instead of 9x9 Go, with small networks and little training",
+            f"{config.game} instead of Go on the full board (19x19), with small networks and"
+            " little training",
             f"{config.curriculum[-1]} simulations instead of 800",
             *texts,
         ]
+    else:
+        texts.insert(0, "Go on a board of 9x9 instead of 19x19")
     return texts
 
 

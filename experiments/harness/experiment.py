@@ -121,6 +121,13 @@ class Experiment(Generic[Config, Outcome]):
             kw_only=True,
         )
 
+    def words(self, config: Config) -> dict[str, Any]:
+        """What is said about a run: the fields `measure` and `deviations` of its result."""
+        return {
+            "measure": _of_config(self.measure, config),
+            "deviations": tuple(_of_config(self.deviations, config)),
+        }
+
     def main(self, arguments: Any, *, command: str) -> None:
         """Runs the experiment.
 
@@ -143,8 +150,7 @@ class Experiment(Generic[Config, Outcome]):
         self.draw(run.out / PLOT, config, outcome)
         run.finish(
             [*self.numbers(config, outcome)],
-            measure=_of_config(self.measure, config),
-            deviations=_of_config(self.deviations, config),
+            **self.words(config),
             **{name: value(config, outcome) for name, value in self.extras.items()},
         )
         for table in self.tables(config, outcome):

@@ -1,7 +1,8 @@
 """Results: the schema of every `result.json`, and how files are written without ever being partial.
 
 A result records what was measured, by which command, with which code and on which machine. The
-tables of results are made from these files (see `tables`).
+tables of results are made from these files (see `tables`, which may reword them: the words of a
+result are its experiment's, the numbers are the run's).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Number:
     unit: str
     low: float | None = None  # of a range or interval, `config` says which; None if not random
     high: float | None = None
-    paper: float | None = None  # the published number; None if there is none
+    paper: float | None = None  # the published number, or another program's; None: there is none
     seeds: int = 1
 
     def __post_init__(self):

@@ -332,5 +332,9 @@ COMMAND = Experiment(
         " errors of a given size added to the leaves' values: mean over seeds; low and high are the"
         " least and the most exploitable"
     ),
+    deviations=(
+        "the paper proves the theorem and has no such experiment: games, errors and iterations are"
+        " ours, and nothing published stands beside",
+    ),
     extras={"constants": _constants},
 )

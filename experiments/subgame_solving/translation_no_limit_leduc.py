@@ -322,7 +322,17 @@ def deviations(config: Config) -> list[str]:
     return [
         "what a translated strategy does where bets of the hand and of the abstraction have"
         " parted is our reading; in Leduc values are means over"
-        f" {config.equilibria} equilibria of the abstraction, low and high their range"
+        f" {config.equilibria} equilibria of the abstraction, low and high their range",
+        "in games with a single bet the equilibrium in which the second player calls so often that"
+        " bluffs gain nothing is taken (the paper does not say which); at stacks of three pots the"
+        " published numbers of some deterministic mappings belong to another one",
+        "where a bet is exactly at a threshold between two known ones, rounding decides; this and"
+        " the other equilibrium are why 15 of the 147 published numbers of games with a single bet"
+        " are not reproduced",
+        "in Leduc the first player's numbers are near the published ones except for Det-Arith; the"
+        " second player's are not",
+        "bets are multiples of a tenth of the pot in games with a single bet, and whole chips in"
+        " Leduc",
     ]
 
 

@@ -204,6 +204,16 @@ def measure(config: Config) -> str:
     return f"exploitability (NashConv / 2) after {config.compared_at:,} iterations"
 
 
+def deviations(config: Config) -> list[str]:
+    """What differs from the papers, in words."""
+    return [
+        "the numbers beside ours (`paper`) are OpenSpiel's, computed for this comparison; the"
+        " papers plot curves of other games (subgames of hold'em, larger Goofspiel)",
+        "predictive CFR+ has quadratic averages, discounted CFR the exponents 1.5, 0 and 2; all"
+        " players in turn",
+    ]
+
+
 def tables(config: Config, lines: Sequence[Line]) -> Iterator[Table]:
     """The numbers beside OpenSpiel's, and the speed."""
     texts = [
@@ -235,4 +245,5 @@ COMMAND = Experiment(
     numbers=numbers,
     tables=tables,
     measure=measure,
+    deviations=deviations,
 )

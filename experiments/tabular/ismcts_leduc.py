@@ -200,4 +200,5 @@ COMMAND = Experiment(
     numbers=numbers,
     tables=tables,
     measure=measure,
+    deviations=lambda config: [f"{config.seeds} policies for every setting (the paper: 5)"],
 )
