@@ -28,6 +28,8 @@ def test_recorded_results_fit_the_registry(path):
     result = results.read_result(path)
     assert path.parent == path.parents[2] / result.experiment / result.preset
     assert result.command.startswith("python -m experiments ")
+    has_bars = any(number.low is not None for number in result.numbers)
+    assert bool(result.error_bars) == has_bars
     name = result.experiment.removeprefix("benchmark_")
     if name != result.experiment:
         assert name in benchmarks.BENCHMARKS
@@ -57,7 +59,7 @@ def recorded_as(**config):
         preset="smoke",
         config=json.loads(json.dumps(preset)) | {MEASURE: "guesses"} | config,
         command="python -m experiments abr_search_agents",
-        wall_seconds=1.0,
+        usage=results.Usage(),
         numbers=[results.Number(name="a number", value=1.0, unit="chips")],
         deviations=["none at all"],
     )

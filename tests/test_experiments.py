@@ -462,6 +462,7 @@ def make_results_page(root, *numbers):
         config={"measure": "what it is"},
         command="python -m experiments some",
         usage=usage_meter.UsageMeter().usage(),
+        error_bars="between the worst and the best guess",
         numbers=numbers,
     )
     results.write_result(folder, result)
@@ -497,8 +498,22 @@ def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
         tmp_path, results.Number(name="value", value=-0.05556, low=-0.06, high=-0.05, unit="chips")
     )
     tables.main(check=False)
-    line = "| value | -0.05556 | -0.06 to -0.05 |  | chips |"
-    assert line in (tmp_path / tables.PAGE).read_text()
+    text = (tmp_path / tables.PAGE).read_text()
+    assert "| value | -0.05556 | -0.06 to -0.05 |  | chips |" in text
+    assert "\nRange: between the worst and the best guess.\n" in text
+
+
+def test_error_bars_must_be_explained(tmp_path):
+    number = results.Number(name="value", value=1.0, low=0.5, high=1.5, unit="chips")
+    with pytest.raises(ValueError, match="some: error_bars=None must explain 'value'"):
+        results.make_result(
+            experiment="some",
+            preset="cpu",
+            config={},
+            command="",
+            usage=results.Usage(),
+            numbers=[number],
+        )
 
 
 def test_labels_move_apart():

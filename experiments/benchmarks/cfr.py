@@ -134,6 +134,7 @@ def benchmark(
         config=dataclasses.asdict(config) | _conditions(rows, installed),
         command=command,
         usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=[number for row in rows for number in _numbers(row)],
         deviations=remarks,
     )

@@ -106,6 +106,7 @@ def benchmark(
         | {"measure": "milliseconds of an iteration, median of all rounds; compilation apart"},
         command=command,
         usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=_numbers(rows, hands),
         deviations=["the other solver's times (`paper`) are of another machine with two cores"],
     )

@@ -100,6 +100,7 @@ def benchmark(
         config=dataclasses.asdict(config) | _conditions(rows),
         command=command,
         usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=[number for row in rows for number in _numbers(row, rows)],
         deviations=[f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure],
     )

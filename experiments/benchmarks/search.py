@@ -119,6 +119,7 @@ def benchmark(
         config=dataclasses.asdict(config) | _conditions(rows),
         command=command,
         usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=search_report.numbers(rows, growth, responses),
         deviations=_remarks(config, rows),
     )

@@ -181,8 +181,8 @@ def measure(config: Config) -> str:
     return (
         f"games that a learned response wins against the agent with {config.curriculum[-1]}"
         " simulations, half of them as the first player; what it gains is a lower bound on"
-        " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at random; low and"
-        " high are two standard errors away; published: Go on the full board"
+        " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at"
+        " random; published: Go on the full board"
     )
 
 
@@ -276,6 +276,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=measure,
     deviations=deviations,
     more_files=("elo.csv", *(f"network_{name}.npz" for name in AGENTS), LOG),

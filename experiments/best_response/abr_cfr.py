@@ -156,6 +156,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=response_curves.numbers,
     tables=functools.partial(response_curves.tables, "abr_cfr"),
+    error_bars=response_curves.ERROR_BARS,
     measure=measure,
     deviations=deviations,
 )

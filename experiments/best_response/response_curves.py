@@ -19,9 +19,10 @@ Curves = Mapping[str, Sequence[Point]]
 
 MEASURE = (
     "NashConv, the sum of what both players' best responses win, in units of the game's payoffs:"
-    " exact, by ISMCTS-BR (the exact value of what it plays), by its games (low and high: 95 %"
-    " confidence), and what a search without training wins"
+    " exact, by ISMCTS-BR (the exact value of what it plays), by its games, and what a"
+    " search without training wins"
 )
+ERROR_BARS = f"{results.TWO_STANDARD_ERRORS}, of what is won in games"
 DEVIATIONS = (
     "the paper trains a larger network for 100,000 steps; published percentages were not available",
     "all responders were trained with one seed, 0",

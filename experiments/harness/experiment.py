@@ -79,6 +79,8 @@ class Experiment(Generic[Config, Outcome]):
     """What the numbers measure, in words."""
     deviations: Sequence[str] | Callable[[Config], Sequence[str]] = ()
     """Deviations from the published setting, in words."""
+    error_bars: str | None = None
+    """What `low` and `high` of the numbers are, in words; None: no number has them."""
     extras: Mapping[str, Callable[[Config, Outcome], Any]] = dataclasses.field(default_factory=dict)
     """What is on record beside the config: names in result.json's config, and their values."""
     more_files: tuple[str, ...] = ()
@@ -122,10 +124,11 @@ class Experiment(Generic[Config, Outcome]):
         )
 
     def words(self, config: Config) -> dict[str, Any]:
-        """What is said about a run: the fields `measure` and `deviations` of its result."""
+        """What is said about a run: arguments of `Run.finish`."""
         return {
             "measure": _of_config(self.measure, config),
             "deviations": tuple(_of_config(self.deviations, config)),
+            "error_bars": self.error_bars,
         }
 
     def main(self, arguments: Any, *, command: str) -> None:

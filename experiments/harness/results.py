@@ -24,6 +24,9 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FILE = "result.json"
+TWO_STANDARD_ERRORS = "two standard errors to either side, about 95 % confidence"
+LEAST_AND_MOST_SAMPLE = "the least and the most of all samples of the speed"
+LEAST_AND_MOST = "the least and the most of all seeds"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,7 @@ class Number:
     name: str
     value: float
     unit: str
-    low: float | None = None  # of a range or interval, `config` says which; None if not random
+    low: float | None = None  # `Result.error_bars` says of what; None if there is no error bar
     high: float | None = None
     paper: float | None = None  # the published number, or another program's; None: there is none
     seeds: int = 1
@@ -75,6 +78,7 @@ class Result:
     load_average: tuple[tuple[float, float], ...] | None = None
     cores: int | None = None
     deviations: tuple[str, ...]  # from the published setting, in words
+    error_bars: str | None = None  # what low and high of the numbers are; None: there are none
     numbers: tuple[Number, ...]
 
     def number(self, name: str) -> Number:
@@ -91,8 +95,17 @@ def make_result(
     usage: Usage,
     numbers: Iterable[Number],
     deviations: Iterable[str] = (),
+    error_bars: str | None = None,
 ) -> Result:
-    """A result with the commit, the versions and the device of this process."""
+    """A result with the commit, the versions and the device of this process.
+
+    Raises:
+      ValueError: numbers have low and high, and `error_bars` does not say what these are.
+    """
+    numbers = tuple(numbers)
+    unsaid = [number.name for number in numbers if number.low is not None]
+    if unsaid and not error_bars:
+        raise ValueError(f"{experiment}: error_bars={error_bars!r} must explain {unsaid[0]!r}")
     return Result(
         experiment=experiment,
         preset=preset,
@@ -103,7 +116,8 @@ def make_result(
         command=command,
         **dataclasses.asdict(usage),
         deviations=tuple(deviations),
-        numbers=tuple(numbers),
+        error_bars=error_bars if unsaid else None,
+        numbers=numbers,
     )
 
 
@@ -115,7 +129,9 @@ def interval(samples: Sequence[float]) -> tuple[float, float]:
 
 def write_result(folder: pathlib.Path, result: Result) -> None:
     """Writes `folder/result.json`, which a run writes last: where it is, the run is complete."""
-    text = json.dumps(dataclasses.asdict(result), indent=2, allow_nan=False)
+    fields = dataclasses.asdict(result)
+    known = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(known, indent=2, allow_nan=False)
     write_file(folder / RESULT_FILE, text + "\n")
 
 

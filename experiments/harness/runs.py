@@ -107,6 +107,7 @@ class Run:
         *,
         measure: str,
         deviations: Iterable[str] = (),
+        error_bars: str | None = None,
         **more: Any,
     ) -> results.Result:
         """Writes the result and deletes the checkpoint, which is not needed any longer.
@@ -115,6 +116,7 @@ class Run:
           numbers: the measured numbers.
           measure: what they measure, in words; recorded in the result's config.
           deviations: from the published setting, in words.
+          error_bars: what low and high of the numbers are, in words.
           more: further entries of the result's config.
         """
         result = results.make_result(
@@ -122,6 +124,7 @@ class Run:
             usage=self.meter.usage(),
             numbers=numbers,
             deviations=deviations,
+            error_bars=error_bars,
             **self._stamps,
         )
         results.write_result(self.out, result)

@@ -60,18 +60,27 @@ def with_registered_words(result: Result) -> Result:
     """The result with the words that its experiment has today.
 
     The words of benchmarks depend on what was measured, and those of a run whose config is not
-    today's preset may not fit it: both stay as they are. (Fields that the config did not have yet
-    when the result was recorded do not count.)
+    today's preset may not fit it: both stay as they are, but for the error bars, which are of the
+    same kind in all runs. (Fields that the config did not have yet when the result was recorded do
+    not count.)
     """
+    if result.experiment.startswith("benchmark_"):
+        return _with_error_bars(result, results.LEAST_AND_MOST_SAMPLE)
     if result.experiment not in registry.EXPERIMENTS:
         return result
     experiment = registry.load(result.experiment)
+    result = _with_error_bars(result, experiment.error_bars)
     preset = experiment.presets[result.preset]
     if not _agree(result.config, json.loads(json.dumps(dataclasses.asdict(preset)))):
         return result
     words = experiment.words(preset)
     config = result.config | {"measure": words["measure"]}
     return dataclasses.replace(result, config=config, deviations=words["deviations"])
+
+
+def _with_error_bars(result: Result, words: str | None) -> Result:
+    drawn = any(number.low is not None for number in result.numbers)
+    return dataclasses.replace(result, error_bars=words if drawn else None)
 
 
 def _agree(recorded: Any, today: Any) -> bool:
@@ -148,13 +157,19 @@ def _duration(seconds: float) -> str:
 def _tables(result: Result) -> list[str]:
     """A matrix where all names are of the form column:row, else a list."""
     others = _OTHERS.get(result.experiment, "published")
-    if not all(number.name.count(":") == 1 for number in result.numbers):
-        return _list(result.numbers, others)
+    is_matrix = all(number.name.count(":") == 1 for number in result.numbers)
     lines = []
+    if result.error_bars:
+        where = "low and high in result.json" if is_matrix else "range"
+        lines = [f"{where[0].upper()}{where[1:]}: {result.error_bars}.", ""]
+    if not is_matrix:
+        return lines + _list(result.numbers, others)
+    begin = len(lines)
     for unit in dict.fromkeys(number.unit for number in result.numbers):
         numbers = [number for number in result.numbers if number.unit == unit]
         matrix = _matrix(numbers, unit, others)
-        lines += ["", *matrix] if lines else matrix  # without a gap they would be one table
+        # without a gap they would be one table
+        lines += ["", *matrix] if len(lines) > begin else matrix
     return lines
 
 

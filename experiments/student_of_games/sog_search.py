@@ -257,9 +257,8 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
 
 
 _MEASURE = (
-    "exploitability (NashConv / 2) of search with fixed leaf values, per game: mean over seeds; low"
-    " and high are the least and the most exploitable. reference: the same searches by a separate"
-    " implementation, a few seeds"
+    "exploitability (NashConv / 2) of search with fixed leaf values, per game: mean over seeds."
+    " reference: the same searches by a separate implementation, a few seeds"
 )
 
 
@@ -355,6 +354,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.LEAST_AND_MOST,
     measure=_MEASURE,
     deviations=DEVIATIONS,
 )

@@ -311,8 +311,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         "games against a perfect player, and what the best reply to the agent wins, exactly; mean"
-        f" of both seats and {config.seeds} seeds of search; low and high are the least and the"
-        " most of a seat and seed"
+        f" of both seats and {config.seeds} seeds of search"
     )
 
 
@@ -345,6 +344,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of a seat and a seed",
     measure=measure,
     deviations=("the paper plays chess and Go; tic-tac-toe is ours",),
     more_files=("network.npz", LOG),

@@ -225,7 +225,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         f"exploitability (NashConv / 2) in the agent's game: mean of {config.seeds} seeds of"
-        " search; low and high are the least and the most exploitable; and calls of the network in"
+        " search; and calls of the network in"
         " a search at the root of the game"
     )
 
@@ -256,6 +256,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.LEAST_AND_MOST,
     measure=measure,
     extras={"game": lambda config, outcome: outcome.game},
 )

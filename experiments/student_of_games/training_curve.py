@@ -101,6 +101,7 @@ def training_experiment(name: str, **fields: Any) -> Experiment:
         draw=draw,
         numbers=numbers,
         tables=functools.partial(tables, name),
+        error_bars=results.LEAST_AND_MOST,
         measure=measure,
         deviations=deviations,
         more_files=("network.npz", LOG),

@@ -321,11 +321,11 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of all parts of the leaves, each held out once",
     measure="Huber loss of values as fractions of the pot, by examples: of a tenth of all triples"
     " of a leaf and two hands, which was held out, and of whole leaves that were held out (the mean"
-    " over parts of the leaves, each held out once; low and high are the least and the greatest"
-    " loss of a part); and mb/g that an off-tree bet wins, beyond the best other first action,"
-    " against the answer with these values at its leaves (the network's is the one that knows all"
-    " leaves of the abstraction)",
+    " over parts of the leaves, each held out once); and mb/g that an off-tree bet wins, beyond the"
+    " best other first action, against the answer with these values at its leaves (the network's is"
+    " the one that knows all leaves of the abstraction)",
     deviations=deviations,
 )

@@ -322,7 +322,7 @@ def deviations(config: Config) -> list[str]:
     return [
         "what a translated strategy does where bets of the hand and of the abstraction have"
         " parted is our reading; in Leduc values are means over"
-        f" {config.equilibria} equilibria of the abstraction, low and high their range",
+        f" {config.equilibria} equilibria of the abstraction",
         "in games with a single bet the equilibrium in which the second player calls so often that"
         " bluffs gain nothing is taken (the paper does not say which); at stacks of three pots the"
         " published numbers of some deterministic mappings belong to another one",
@@ -364,6 +364,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of all equilibria of the abstraction",
     measure="what a best response wins beyond the value of the game from a strategy of the"
     " abstraction with translated bets; published: Ganzfried and Sandholm 2013",
     deviations=deviations,

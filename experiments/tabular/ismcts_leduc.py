@@ -169,8 +169,7 @@ def measure(config: Config) -> str:
     unit, _ = published.measured_in(config.game)
     return (
         f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of {config.seeds}"
-        " policies, each of independent searches at every information state; low and high are the"
-        " least and the most exploitable"
+        " policies, each of independent searches at every information state"
     )
 
 
@@ -199,6 +198,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of all policies",
     measure=measure,
     deviations=lambda config: [f"{config.seeds} policies for every setting (the paper: 5)"],
 )

@@ -324,7 +324,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         "exploitability (NashConv / 2) of the policies at the end, in mbb/h: mean of"
-        f" {config.seeds} seeds; low and high are the least and the most exploitable. Each"
+        f" {config.seeds} seeds. Each"
         " algorithm has the setting of the grid that was the least exploitable with"
         f" {config.selection_seeds} other seeds. A2C plays its current policy, the others greedily"
     )
@@ -387,6 +387,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.LEAST_AND_MOST,
     measure=measure,
     deviations=lambda config: [*deviations(config)],
 )

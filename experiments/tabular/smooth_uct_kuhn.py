@@ -212,8 +212,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         "mean squared error of the chances to bet, of the average policies of both players against"
-        f" the closest equilibrium of Kuhn's family: mean of {config.seeds} learners; low and high"
-        " are two standard errors about it"
+        f" the closest equilibrium of Kuhn's family: mean of {config.seeds} learners"
     )
 
 
@@ -245,6 +244,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=measure,
     deviations=deviations,
 )

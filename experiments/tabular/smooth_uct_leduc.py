@@ -173,8 +173,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         f"NashConv (the sum of both players' gains) in {config.game}, in chips, of the average"
-        f" policies of {config.seeds} learners: their mean; low and high are two standard errors"
-        " about it"
+        f" policies of {config.seeds} learners: their mean"
     )
 
 
@@ -203,6 +202,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=measure,
     deviations=deviations,
 )
