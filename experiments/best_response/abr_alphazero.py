@@ -120,7 +120,7 @@ def compute(run: Run) -> Outcome:
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Elo of the agents by training and by simulations, and what the responses win."""
-    with plots.figure(path, rows=1, columns=3, size=(10.2, 3.0)) as axes:
+    with plots.figure(path, rows=1, columns=3, size=(9.4, 3.0)) as axes:
         _draw_agents(axes, config, outcome)
         _draw_responses(axes[0, 2], config, outcome.responses)
         axes[0, 0].set_title(f"AlphaZero, {config.game.removeprefix('pgx:')}")
@@ -142,7 +142,6 @@ def _draw_agents(axes: Any, config: Config, outcome: Outcome) -> None:
         line = [(player.simulations, elo) for player, elo in rated if player.step == last]
         axes[0, 1].plot(*zip(*line, strict=True), **style)
     axes[0, 0].set(xlabel="training steps", ylabel=f"Elo with {most} simulations")
-    axes[0, 0].legend(frameon=False, fontsize=8)
     axes[0, 1].set(xlabel="simulations", ylabel="Elo when trained", xscale="log")
 
 
@@ -169,7 +168,6 @@ def _draw_responses(place: Any, config: Config, responses: Sequence[Response]) -
         )
     place.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
     place.set(xlabel="training steps of the response", ylabel="games won", ylim=(0, 1))
-    place.legend(**plots.BESIDE)
     place.set_title("ISMCTS-BR")
 
 

@@ -66,7 +66,7 @@ def _numbers(name: str, curve: Sequence[Point]) -> Iterator[results.Number]:
 
 def draw(path: pathlib.Path, config: Any, curves: Curves) -> None:
     """Percent of the exact NashConv against training steps, a line for each curve."""
-    with plots.figure(path, rows=1, columns=1, size=(7.2, 3.6)) as axes:
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.4)) as axes:
         place = axes[0, 0]
         lines = [
             plots.Band(

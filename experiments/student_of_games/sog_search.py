@@ -231,17 +231,25 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
 
 
 def _draw_part(axes: Any, part: Part, cells: Sequence[Cell]) -> None:
+    unit, scale = published.measured_in(part.game)
     bands = [
         plots.Band(
             name=name,
             x=[cell.simulations for cell in cells if cell.agent == name],
-            samples=[cell.exploitability for cell in cells if cell.agent == name],
+            samples=[
+                [scale * value for value in cell.exploitability]
+                for cell in cells
+                if cell.agent == name
+            ],
         )
         for name in part.agents
     ]
-    known = published.searched_exploitability(part.game)
+    known = {
+        name: {x: scale * y for x, y in points.items()}
+        for name, points in published.searched_exploitability(part.game).items()
+    }
     plots.bands(axes, bands, published=known, x_label="simulations")
-    axes.set_ylabel("exploitability (NashConv / 2)")
+    axes.set_ylabel(f"exploitability ({unit})")
     axes.set_title(f"Search with fixed leaf values, {part.game}")
 
 

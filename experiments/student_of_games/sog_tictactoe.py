@@ -271,7 +271,6 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             plots.bands(panel, lines, published={}, x_label="training steps", log_x=False)
             panel.set_xscale("symlog", linthresh=config.measured_at[1])
             panel.set(yscale="linear", ylabel=name, xlim=(0, None))
-        axes[0, 0].get_legend().remove()
         axes[0, 0].set_title("Student of Games, tic-tac-toe")
 
 

@@ -176,7 +176,6 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             place.set_xticks(counts, [str(n) for n in counts])
             place.minorticks_off()
             place.set(title=title)
-            place.get_legend().remove()
         axes[0, 0].set_ylabel("exploitability (mb/g)")
         axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 0.08), frameon=False, fontsize=7)
 

@@ -209,7 +209,7 @@ def _solve_one_subgame(game, subgame, sequences, policy, *, way, resolver, solve
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability against the blueprint's iterations: a line per way, and the blueprint's."""
-    with plots.figure(path, rows=1, columns=1, size=(7.6, 4.2)) as axes:
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.8)) as axes:
         place = axes[0, 0]
         lines = [
             plots.Band(

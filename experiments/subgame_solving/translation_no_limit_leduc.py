@@ -243,7 +243,7 @@ def _equilibrium(config: Config, abstract: SmallPoker, number: int) -> Policy:
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability by the stack in games with a single bet, and for each player in Leduc."""
     colours = dict(zip(MAPPINGS, _COLOURS, strict=True))
-    with plots.figure(path, rows=2, columns=2, size=(10.0, 6.2)) as axes:
+    with plots.figure(path, rows=2, columns=2, size=(8.6, 6.2)) as axes:
         for place, name in zip(axes.flat, ONE_BET, strict=False):
             for mapping, label in MAPPINGS.items():
                 line = [c for c in cells if (c.game, c.mapping) == (name, mapping)]
@@ -272,8 +272,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         place.set(title="Leduc: first (circles) and second player", ylabel="exploitability (antes)")
         place.set_ylim(bottom=0)
         place.plot([], [], markeredgecolor="black", label="published", **plots.HOLLOW)
-        place.legend(loc="upper right", frameon=False, fontsize=8)
-        axes[0, 1].legend(**plots.BESIDE)
 
 
 _COLOURS = (*plots.COLOURS.values(), "#56B4E9", "#333333")

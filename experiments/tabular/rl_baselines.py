@@ -264,24 +264,23 @@ def draw(path: pathlib.Path, config: Config, outcome: Mapping[str, Learned]) -> 
     """Exploitability against episodes for the best setting of every algorithm, beside the paper's
     in the end."""
     columns = len(outcome)
-    with plots.figure(path, rows=1, columns=columns, size=(5.2 * columns, 3.6)) as axes:
+    with plots.figure(path, rows=1, columns=columns, size=(4.4 * columns, 3.4)) as axes:
         for panel, (game, learned) in zip(axes[0], outcome.items(), strict=True):
+            unit, scale = published.measured_in(game)
             x = [BLOCK * point for point in learned.at]
             lines = [
-                plots.Band(name=name, x=x, samples=learned.reported[name].tolist())
+                plots.Band(name=name, x=x, samples=(scale * learned.reported[name]).tolist())
                 for name in ALGORITHMS
             ]
             plots.bands(panel, lines, published={}, x_label="episodes")
             for number, name in enumerate(ALGORITHMS):
                 known = published.reinforcement_learning(game, name)
                 if known is not None:
-                    plots.points(panel, {x[-1]: known}, number)
-            plots.level(panel, uniform_exploitability(game), "uniform")
-            panel.set_ylabel("exploitability (NashConv / 2)")
+                    plots.points(panel, {x[-1]: scale * known}, number)
+            plots.level(panel, scale * uniform_exploitability(game), "uniform")
+            panel.set_ylabel(f"exploitability ({unit})")
             panel.set_title(game)
-            panel.get_legend().remove()
         axes[0, -1].plot([], [], markeredgecolor="black", label="SoG, Fig. S4", **plots.HOLLOW)
-        axes[0, -1].legend(**plots.BESIDE)
 
 
 def rows(config: Config, outcome: Mapping[str, Learned]) -> Iterator[dict[str, object]]:

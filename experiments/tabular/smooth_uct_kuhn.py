@@ -137,14 +137,13 @@ def _method(tree: DecisionTree, family: Family, seeds: int, name: str, constant:
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """The error against episodes, and against the constant after the calibration."""
-    with plots.figure(path, rows=1, columns=2, size=(9.6, 3.6)) as axes:
+    with plots.figure(path, rows=1, columns=2, size=(8.4, 3.4)) as axes:
         left, right = axes[0]
         lines = [
             plots.Band(name=name, x=points(config), samples=errors.tolist(), confidence=True)
-            for name, errors in outcome.curves.items()
+            for name, errors in zip(PAPER, outcome.curves.values(), strict=True)
         ]
         plots.bands(left, lines, published={}, x_label="episodes")
-        left.get_legend().remove()
         left.set_ylabel("mean squared error to equilibrium")
         left.set_title(", ".join(f"{name} c = {c:g}" for name, c in PAPER.items()))
         lines = [

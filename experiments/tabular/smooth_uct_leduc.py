@@ -127,7 +127,7 @@ def draw(path: pathlib.Path, config: Config, curves: Curves) -> None:
         for name, curve in curves.items()
     ]
     known = {f"paper: {name} passes Smooth UCT": dict([point]) for name, point in CROSSINGS.items()}
-    with plots.figure(path, rows=1, columns=1, size=(7.6, 3.8)) as axes:
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         known = known if config.game == "leduc_poker" else {}
         plots.bands(axes[0, 0], lines, published=known, x_label="episodes")
         axes[0, 0].set_ylabel("NashConv (chips)")
