@@ -45,7 +45,7 @@ def test_a_legend_stays_within_the_figure_and_leaves_the_panel_its_size(names, t
 
 
 def test_bands_say_what_they_are(tmp_path):
-    with plots.figure(tmp_path / "plot.png", rows=1, columns=1, size=(5, 3)) as axes:
-        line = plots.Band(name="a", x=[1, 2], samples=[[1, 2], [3, 4]], confidence=True)
+    with plots.figure(tmp_path / "plot.png", rows=1, columns=1, size=(5.0, 3.0)) as axes:
+        line = plots.Band(name="a", x=[1, 2], samples=[[1.0, 2.0], [3.0, 4.0]], confidence=True)
         plots.bands(axes[0, 0], [line], published={}, x_label="x")
     assert texts(axes[0, 0].figure.legends[0]) == ["a", "band: two standard errors"]
