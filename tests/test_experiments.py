@@ -492,6 +492,22 @@ def test_results_tables(tmp_path, monkeypatch, capfd):
     assert cli.main(["tables", "--check"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("experiment", "whose"),
+    [
+        ("benchmark_holdem", "another solver on another machine"),
+        ("cfr_convergence", "OpenSpiel"),
+        ("ismcts_leduc", "published"),
+    ],
+)
+def test_numbers_of_other_programs_are_not_called_published(experiment, whose):
+    page = (results.ROOT / tables.PAGE).read_text()
+    _, _, section = page.partition(f"### {experiment}, cpu\n")
+    beside = section.partition("\n### ")[0]
+    assert f"({whose} " in beside or f"| {whose} |" in beside
+    assert whose == "published" or "published" not in beside
+
+
 def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROOT", tmp_path)
     make_results_page(
