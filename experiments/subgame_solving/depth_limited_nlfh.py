@@ -177,7 +177,6 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             place.minorticks_off()
             place.set(title=title)
         axes[0, 0].set_ylabel("exploitability (mb/g)")
-        axes[0, 0].legend(loc="lower left", bbox_to_anchor=(0, 0.08), frameon=False, fontsize=7)
 
 
 def _deck(config):
