@@ -6,6 +6,7 @@ Timbers et al. 2020, Section 4.2; `abr_alphazero` is the experiment.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -110,15 +111,17 @@ class AlphaZeroLaboratory:
             return alphazero_training.train_step(self.game, self.graph, state, settings=settings)
 
         trainee, params = Trainee(state, step, self.run, name=f"agent {name}"), {}
+        identity = {"config": repr(config)}
         for number in config.measured_at:
-            folder, identity = self.run.checkpoint / f"{name}-{number}", {"config": repr(config)}
+            folder = self.run.checkpoint / f"{name}-{number}"
+            read = functools.partial(checkpoint.read, folder, self.start, identity=identity)
             try:
-                params[number] = checkpoint.read(folder, self.start, identity=identity)
+                params[number] = read()
             except FileNotFoundError:
                 trainee.train(number)
-                params[number] = trainee.params
-                for _ in range(2):  # the second is read if the first is damaged
+                for _ in range(2):  # the first is read if the second is damaged
                     checkpoint.write(folder, trainee.params, identity=identity)
+                params[number] = read()  # training goes on in the arrays that it was given
         return params
 
     def ladder(self, agents: Mapping[str, Mapping[int, PyTree]]) -> Iterator[Rated]:
