@@ -2,8 +2,8 @@
 
 Chumps do not look at their cards: they always fold, always call, always raise, call or raise with
 equal probability, or do everything with equal probability. In no-limit hold'em, where there are two
-raises, three readings of the papers' chump that calls or raises stand side by side. The exact values
-of a best response and of local best response can therefore be computed
+raises, three readings of the papers' chump that calls or raises stand side by side. The exact
+values of a best response and of local best response can therefore be computed
 (`solvers.approximate_best_response.exact_chump_responses`). What local best response wins in hands
 that are played, each deal in both seats, is measured, too. ISMCTS-BR learns in both seats.
 """
