@@ -327,8 +327,11 @@ class OpenSpielOnAllCores(Program):
 def _serve(task, seed, pipe):
     """In a process of its own: makes as many traversals as it is told, again and again."""
     peer = _peer(task, seed)
-    while True:
-        pipe.send(peer.work(pipe.recv()))
+    try:
+        while True:
+            pipe.send(peer.work(pipe.recv()))
+    except EOFError:  # nobody asks for more
+        return
 
 
 def _peer(task, seed) -> Program:
