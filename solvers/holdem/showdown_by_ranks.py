@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from solvers.holdem.showdown_by_products import same_hand, same_hands, strengths
@@ -199,7 +200,7 @@ def rank_showdowns(
 
     def by_list(positions):
         mine = np.moveaxis(positions[:, :, num_others:], -1, 0)
-        return tuple(jnp.asarray(x, jnp.int32) for x in mine)
+        return tuple(on_device(x, np.int32) for x in mine)
 
     theirs = (x[:, :, :num_others] for x in (possible, row, group))
     return RankShowdowns(
@@ -272,7 +273,7 @@ def _lists(hands, boards):
     """Whether each hand is possible on each board, `[B, N]`; and `[B, N, 1 + k]` the lists of a
     board that it is in, 0 for that of all hands and 1 + c for card c, and its rank in each."""
     strength = np.asarray(
-        _all_strengths(jnp.asarray(hands, jnp.int32), jnp.asarray(boards, jnp.int32)), np.int64
+        _all_strengths(on_device(hands, np.int32), on_device(boards, np.int32)), np.int64
     )
     possible = unblocked_hands(hands, boards)
     rank = np.zeros((*strength.shape, 1 + hands.shape[1]), np.int64)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from solvers.sequence_form import sparse_sum
 from solvers.sequence_form.sparse_sum import Block, SparseSum, stored
@@ -103,7 +104,7 @@ def build_tied_sums(
         short=short,
         pieces=pieces,
         long=long,
-        groups=tuple(jnp.asarray(group, jnp.int32) for group in groups),
+        groups=tuple(on_device(group, np.int32) for group in groups),
     )
 
 
@@ -136,8 +137,8 @@ def _blocks(plan, row, column, *, num_plans, num_rows, padding):
         inside = padded[of_entry] == length
         which = of_entry[inside]
         table[rank[inside], which // num_rows, place[which] - count] = column[entry[inside]]
-        blocks.append(Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None))
+        blocks.append(Block(columns=(tuple(map(on_device, table)),), weights=None, entries=None))
         count += size
-    one = jnp.asarray(np.ones(num_plans, np.int32))
+    one = on_device(np.ones(num_plans, np.int32))
     sums = SparseSum(stages=(tuple(blocks),), opaque_one=one)
     return sums, place.reshape(num_plans, num_rows), count
