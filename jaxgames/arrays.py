@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, PyTree
-from numpy.typing import ArrayLike, DTypeLike
 
 
-def on_device(values: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def on_device(
+    values: np.ndarray | np.generic | int, dtype: np.dtype | type | str | None = None
+) -> Array:
     """Numbers of the host as an array of JAX, in a type that JAX has.
 
     `jnp.asarray` would compile a small program for each new shape, which takes longer than all

@@ -68,7 +68,9 @@ def draw(
         axis.add_collection(PolyCollection(rectangles, facecolors=fills, linewidths=0))
         halo = [(1, 1, 1, 0.7 if share > 0 else 0) for share in filled]
         names = _names()
-        axis.add_collection(PathCollection(names, facecolors="none", edgecolors=halo, linewidths=1.6))
+        axis.add_collection(
+            PathCollection(names, facecolors="none", edgecolors=halo, linewidths=1.6)
+        )
         axis.add_collection(PathCollection(names, facecolors=inks, linewidths=0))
         axis.add_collection(LineCollection(edges, colors="white", linewidths=1))
         total = weights.sum()

@@ -115,7 +115,7 @@ def same_hands(hands: Int[np.ndarray, "H k"], others: Int[np.ndarray, "G k"]) ->
         return None
     number = {tuple(hand): place for place, hand in enumerate(others.tolist())}
     same = [number.get(tuple(hand), len(others)) for hand in hands.tolist()]
-    return on_device(same, np.int32)
+    return on_device(np.array(same), np.int32)
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
