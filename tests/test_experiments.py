@@ -295,7 +295,7 @@ def test_commands_keep_compiled_programs_in_the_users_cache_folder(tmp_path):
     assert first == second
     assert measured == cold == warm
     (tmp_path / "file").touch()
-    _, _, said = run("no folder", XDG_CACHE_HOME=str(tmp_path / "file"))
+    _, _, said = run("no_folder", XDG_CACHE_HOME=str(tmp_path / "file"))
     assert "compiled programs are not kept: " in said
 
 
