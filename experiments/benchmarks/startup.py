@@ -25,6 +25,7 @@ from rich.progress import Progress
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.reports import markdown_table
 from experiments.harness import plots, results, runs
+from experiments.harness.usage_meter import UsageMeter
 
 TURN = (
     "solve_holdem --board 8s8d3cJd --ip random --pot 200 --stack 900 --bets 50%,allin --raises 3x"
@@ -76,7 +77,7 @@ def benchmark(
       ValueError: the preset or a command is unknown, `out` holds an earlier run, or a command
         fails.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("command", config.commands, COMMANDS)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
@@ -87,12 +88,12 @@ def benchmark(
         config=dataclasses.asdict(config)
         | {
             "command_lines": {name: COMMANDS[name] for name in config.commands},
-            "measure": "seconds of a whole process, median of all rounds; low and high: least and"
-            " most",
+            "measure": "seconds of a whole process, median of all rounds",
         },
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
         numbers=list(_numbers(rows)),
+        error_bars="low and high: the least and the most of all rounds",
     )
     head = ["command", "cache", "seconds", "processor seconds"]
     table = markdown_table(
