@@ -28,8 +28,8 @@ from collections.abc import Iterator
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("jaxgames", "solvers", "nets", "train", "experiments")
 STAGES = ((3, 90), (9, 300))  # test files, nearest first, and seconds of CPU time for them
-LOOKS = re.compile("plot|draw|hand_grid")  # modules and functions whose numbers are looks
-TEXTS = {"print", "warn", "axes", "figure", "plt", "place", "parser"}  # calls of or on these
+LOOKS = re.compile("plot|draw|hand_grid")  # modules and functions of experiments that draw
+TEXTS = {"print", "warn", "axes", "figure", "plt", "parser"}  # calls of or on these
 
 OPERATORS = {
     ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"),
@@ -113,8 +113,6 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
     """What of a node can hold faults: no types, decorators, messages, looks or texts."""
     if isinstance(node, ast.Raise | ast.JoinedStr) or getattr(node, "arg", None) == "strict":
         return
-    if isinstance(node, ast.FunctionDef) and LOOKS.search(node.name):
-        return
     if isinstance(node, ast.Call):
         called = {x.id for x in ast.walk(node.func) if isinstance(x, ast.Name)}
         called |= {x.attr for x in ast.walk(node.func) if isinstance(x, ast.Attribute)}
@@ -138,6 +136,8 @@ def mutations(path: str, source: bytes, seed: int) -> Iterator[Mutation]:
     seen = collections.Counter()
 
     def visit(node, inside):
+        if path.startswith("experiments") and LOOKS.search(getattr(node, "name", None) or path):
+            return
         inside = inside or isinstance(node, ast.FunctionDef | ast.Lambda)
         for start, end, text in replacements(node, source, place) if inside else ():
             changed = source[:start] + text.encode() + source[end:]
@@ -163,10 +163,9 @@ def sample(root: pathlib.Path, seed: int, count: int) -> list[Mutation]:
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             path = file.relative_to(root).as_posix()
-            if not LOOKS.search(file.name):
-                for mutation in mutations(path, file.read_bytes(), seed):
-                    key = mutation.path, mutation.line
-                    found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
+            for mutation in mutations(path, file.read_bytes(), seed):
+                key = mutation.path, mutation.line
+                found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
     return sorted(found.values(), key=lambda mutation: mutation.name)[:count]
 
 
