@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import bisect
 import collections
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -140,17 +142,14 @@ def mutations(path: str, source: bytes, seed: int) -> Iterator[Mutation]:
             return
         inside = inside or isinstance(node, ast.FunctionDef | ast.Lambda)
         for start, end, text in replacements(node, source, place) if inside else ():
-            changed = source[:start] + text.encode() + source[end:]
-            number = source[:start].count(b"\n")
-            before, after = (x.splitlines()[number].decode().strip() for x in (source, changed))
-            try:
-                ast.parse(changed)
-            except SyntaxError:
-                continue
+            line = bisect.bisect(starts, start)  # from 1
+            head, tail = source[starts[line - 1] : start], source[end : source.find(b"\n", end)]
+            before = source[starts[line - 1] : starts[line]].decode().strip()
+            after = (head.decode() + text + tail.decode()).strip()
             identity = f"{seed} {path} {before} {after}"
             seen[identity] += 1
             name = hashlib.sha256(f"{identity} {seen[identity]}".encode()).hexdigest()[:12]
-            yield Mutation(name, path, number + 1, start, end, text, (before, after))
+            yield Mutation(name, path, line, start, end, text, (before, after))
         for part in parts(node):
             yield from visit(part, inside)
 
@@ -166,7 +165,22 @@ def sample(root: pathlib.Path, seed: int, count: int) -> list[Mutation]:
             for mutation in mutations(path, file.read_bytes(), seed):
                 key = mutation.path, mutation.line
                 found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
-    return sorted(found.values(), key=lambda mutation: mutation.name)[:count]
+    legal = (m for m in sorted(found.values(), key=lambda m: m.name) if compiles(root, m))
+    return [*itertools.islice(legal, count)]
+
+
+def mutated(source: bytes, mutation: Mutation) -> bytes:
+    """The text of a module with its fault."""
+    return source[: mutation.start] + mutation.text.encode() + source[mutation.end :]
+
+
+def compiles(root: pathlib.Path, mutation: Mutation) -> bool:
+    """Whether the module with its fault is Python."""
+    try:
+        compile(mutated((root / mutation.path).read_bytes(), mutation), mutation.path, "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
 class Imports:
@@ -245,9 +259,7 @@ def examine(copy: pathlib.Path, mutation: Mutation, imports: Imports, commit: st
     for number, seconds in STAGES:
         stage = [x for x in tests[:number] if x not in passed]
         while stage:
-            file.write_bytes(
-                source[: mutation.start] + mutation.text.encode() + source[mutation.end :]
-            )
+            file.write_bytes(mutated(source, mutation))
             outcome, test = run_pytest(copy, stage, seconds)
             file.write_bytes(source)
             if outcome != "failed" or run_pytest(copy, [test], seconds)[0] == "passed":
