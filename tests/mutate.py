@@ -1,4 +1,4 @@
-"""Mutation testing: small faults are put into the code, one at a time, and the fast tests must fail.
+"""Mutation testing: small faults are put into the code one by one, and the fast tests must fail.
 
     python tests/mutate.py --count 60            # or `make mutations`
 
@@ -96,7 +96,7 @@ def replacements(node: ast.AST, source: bytes, place) -> Iterator[tuple[int, int
             yield *place(node), source[slice(*place(orelse))].decode()
         case ast.Slice(lower=ast.expr() as bound) | ast.Slice(upper=ast.expr() as bound):
             yield *place(bound), source[slice(*place(bound))].decode() + " + 1"
-        case ast.Call(func=ast.Attribute(attr="where"), args=[condition, yes, no]):
+        case ast.Call(func=ast.Attribute(attr="where"), args=[_, yes, no]):
             yield from swap(yes, no)
             for kept in (yes, no):
                 yield *place(node), source[slice(*place(kept))].decode()
@@ -220,7 +220,7 @@ class Imports:
         return module
 
     def nearest_tests(self, path: str) -> list[str]:
-        """The test files that import a module: its namesake, the nearest, those that name it most."""
+        """The test files that import a module: its namesake, the nearest, most mentions."""
         target = path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         distance, border = {target: 0}, [target]
         while border:
@@ -258,16 +258,11 @@ def examine(copy: pathlib.Path, mutation: Mutation, imports: Imports, commit: st
     outcome, test, passed = "no tests", "", set()
     for number, seconds in STAGES:
         stage = [x for x in tests[:number] if x not in passed]
-        while stage:
+        if stage and outcome != "failed":
             file.write_bytes(mutated(source, mutation))
             outcome, test = run_pytest(copy, stage, seconds)
             file.write_bytes(source)
-            if outcome != "failed" or run_pytest(copy, [test], seconds)[0] == "passed":
-                break
-            stage = [x for x in stage if x != test.partition("::")[0]]  # fails without it too
-        if outcome == "failed":
-            break
-        passed |= {*stage} if outcome == "passed" else set()
+            passed |= {*stage} if outcome == "passed" else set()
     end = resource.getrusage(resource.RUSAGE_CHILDREN)
     outcome = {"failed": "killed", "passed": "survived"}.get(outcome, outcome)
     spent = end.ru_utime + end.ru_stime - begin.ru_utime - begin.ru_stime
@@ -300,7 +295,7 @@ def main() -> None:
     subprocess.run(["git", "-C", copy, "checkout", "--quiet", "--force", commit], check=True)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(how.out.resolve() / "compiled"))
     chosen, imports, left = sample(copy, how.seed, how.count), Imports(copy), how.limit
-    outcomes = collections.Counter()
+    outcomes, noticed = collections.Counter(), set()
     for mutation in chosen:
         record = kept / f"{mutation.name}.json"
         result = json.loads(record.read_text()) if record.exists() else None
@@ -311,10 +306,13 @@ def main() -> None:
         outcome = result["outcome"] if result else "not yet"
         outcomes[outcome] += 1
         if result:
+            noticed |= {result["test"]} if outcome == "killed" else set()
             before, after = mutation.diff
             print(f"{mutation.name} {outcome}: {mutation.path}:{mutation.line} {result['test']}")
             print(f"    - {before}\n    + {after}", flush=True)
     print(dict(outcomes))
+    if "not yet" not in outcomes:
+        print("Without faults:", *run_pytest(copy, sorted(noticed), 3600))
 
 
 if __name__ == "__main__":
