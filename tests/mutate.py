@@ -33,6 +33,7 @@ STAGES = ((3, 90), (6, 240))  # test files, nearest first, and seconds of CPU ti
 LOOKS = re.compile("plot|draw|hand_grid")  # modules and functions of experiments that draw
 TEXTS = {"print", "warn", "axes", "figure", "plt", "parser"}  # calls of or on these
 
+EQUIVALENT = ROOT / "tests" / "equivalent_mutations.txt"  # names, places and reasons
 READERS = {"test_docs", "test_docstrings", "test_layering"}  # they do not run what they check
 
 OPERATORS = {
@@ -167,8 +168,13 @@ def sample(root: pathlib.Path, seed: int, count: int) -> list[Mutation]:
             for mutation in mutations(path, file.read_bytes(), seed):
                 key = mutation.path, mutation.line
                 found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
-    legal = (m for m in sorted(found.values(), key=lambda m: m.name) if compiles(root, m))
-    return [*itertools.islice(legal, count)]
+    ordered = sorted(found.values(), key=lambda mutation: mutation.name)
+    without = {line.partition(" ")[0] for line in EQUIVALENT.read_text().splitlines()}
+    return [
+        *itertools.islice(
+            (m for m in ordered if m.name not in without and compiles(root, m)), count
+        )
+    ]
 
 
 def mutated(source: bytes, mutation: Mutation) -> bytes:
