@@ -168,13 +168,9 @@ def sample(root: pathlib.Path, seed: int, count: int) -> list[Mutation]:
             for mutation in mutations(path, file.read_bytes(), seed):
                 key = mutation.path, mutation.line
                 found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
-    ordered = sorted(found.values(), key=lambda mutation: mutation.name)
     without = {line.partition(" ")[0] for line in EQUIVALENT.read_text().splitlines()}
-    return [
-        *itertools.islice(
-            (m for m in ordered if m.name not in without and compiles(root, m)), count
-        )
-    ]
+    ordered = (m for m in sorted(found.values(), key=lambda m: m.name) if m.name not in without)
+    return [*itertools.islice((m for m in ordered if compiles(root, m)), count)]
 
 
 def mutated(source: bytes, mutation: Mutation) -> bytes:
