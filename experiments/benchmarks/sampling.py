@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import pathlib
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from experiments.benchmarks.reports import Row, draw_bars, markdown_table, round
 from experiments.benchmarks.sampling_programs import ONE_LEARNER, OURS, PEER, TASKS
 from experiments.harness import plots, results, runs
 from experiments.harness.results import Number
+from experiments.harness.usage_meter import UsageMeter
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
 _COLOURS = {OURS: "#D55E00", ONE_LEARNER: "#E69F00"}
@@ -90,7 +90,7 @@ def benchmark(
       ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
         should give the same answer do not, or one of them fails.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     config = make_config(preset, **changes)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config)
@@ -99,7 +99,8 @@ def benchmark(
         preset=preset,
         config=dataclasses.asdict(config) | _conditions(rows),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=[number for row in rows for number in _numbers(row, rows)],
         deviations=[f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure],
     )

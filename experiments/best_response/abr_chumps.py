@@ -28,7 +28,7 @@ from experiments.best_response.holdem_responses import (
     learned_cells,
     played_cells,
 )
-from experiments.harness import plots
+from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment
 from experiments.harness.runs import Run
 from jaxgames.registry import make
@@ -181,6 +181,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=holdem_response_tables.numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=holdem_response_tables.MEASURE,
     deviations=holdem_response_tables.DEVIATIONS,
 )

@@ -26,7 +26,7 @@ PUBLISHED = {
 MEASURE = (
     "what best responses win on average over both seats, in mb/h, thousandths of a big blind per"
     " hand (half of NashConv): exact, by the rule of LBR (exact too), by LBR in duplicate deals and"
-    " by ISMCTS-BR (low and high: two standard errors)"
+    " by ISMCTS-BR"
 )
 DEVIATIONS = (
     "ISMCTS-BR sees a hand's strength instead of its cards, and gets the mean over the opponent's"

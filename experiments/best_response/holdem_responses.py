@@ -186,10 +186,11 @@ def learned_cells(
                 name=f"{label}-{name}-{seat}",
                 scale=learning.scale_against(poker, name),
             )
-        for step in steps:
+
+        def measured(step, name=name) -> Cell:
             won = [_winnings(responder, poker, step) for responder in responders]
             errors = [rows.std(ddof=1) / len(rows) ** 0.5 for rows in won]
-            yield Cell(
+            return Cell(
                 game=game,
                 chump=name,
                 responder=LEARNED,
@@ -197,6 +198,12 @@ def learned_cells(
                 seats=[float(rows.mean()) for rows in won],
                 error=float(np.linalg.norm(errors) / 2),
             )
+
+        for step in steps:  # kept one by one: training does not go back to a step
+            piece = f"{label}-{name}-{step}"
+            yield from run.kept(piece, Cell, lambda step=step, measured=measured: [measured(step)])
+        for responder in responders:
+            responder.train(steps[-1])  # the next lesson goes on from there
 
 
 def _new_responder(run, learning, poker, seat) -> Responder:

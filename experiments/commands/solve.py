@@ -22,7 +22,8 @@ from rich.table import Table
 from experiments.harness import plots, policy_file, published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import RunArguments, prepare
+from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
+from experiments.harness.usage_meter import UsageMeter
 from experiments.tabular import measured_solve
 from jaxgames.game_tree import MAX_HISTORIES, GameTree
 from solvers import evaluation
@@ -89,7 +90,7 @@ def main(arguments: Arguments, *, command: str) -> int:
 
 
 def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
-    begin = time.perf_counter()
+    meter, begin = UsageMeter(), time.perf_counter()
     solver = solver_by_name(arguments.solver)
     arguments = _completed(arguments, solver)
     schedule = None
@@ -104,7 +105,8 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         prepared = prepare_solver(solver, compiled, seed=arguments.seed or 0)
     build_seconds = time.perf_counter() - begin
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    policy, points, speeds = _run(arguments, prepared, schedule)
+    meter.keep_in(arguments.out / CHECKPOINT / USAGE)
+    policy, points, speeds = _run(arguments, prepared, schedule, meter)
     # an earlier result no longer fits the files below
     (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
     if points:
@@ -117,7 +119,7 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         preset="custom",
         config=_recorded(arguments),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
         numbers=[
             *_solution(prepared.sequence_form, policy, arguments.solver, points),
             *_sizes(compiled.tree, prepared.sequence_form),
@@ -155,14 +157,22 @@ def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
 
 
 def _run(
-    arguments: Arguments, prepared: PreparedSolver, schedule: measured_solve.Schedule | None
+    arguments: Arguments,
+    prepared: PreparedSolver,
+    schedule: measured_solve.Schedule | None,
+    meter: UsageMeter,
 ) -> tuple[Policy, list[measured_solve.Point], list[results.Number]]:
     """The policy, the curve and the speeds; the latter two are empty without iterations."""
     if schedule is None:
         return prepared.average_policy(prepared.run(prepared.initial_state, 0)), [], []
     with progress(arguments.game, arguments.iterations) as report:
         run = measured_solve.run(
-            prepared, schedule, folder=arguments.out, resume=arguments.resume, report=report
+            prepared,
+            schedule,
+            folder=arguments.out,
+            resume=arguments.resume,
+            report=report,
+            saved=meter.keep,
         )
     speed = measured_solve.iterations_per_second(prepared, run.state)
     speeds = [

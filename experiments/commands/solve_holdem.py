@@ -11,7 +11,6 @@ import dataclasses
 import json
 import pathlib
 import shlex
-import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -23,7 +22,8 @@ from rich.table import Table
 from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import RunArguments, prepare
+from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
+from experiments.harness.usage_meter import UsageMeter
 from experiments.tabular import measured_solve
 from jaxgames.holdem.bet_sizes import SEATS, sizes_by_street
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
@@ -116,7 +116,7 @@ def main(arguments: Arguments, *, command: str) -> int:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     solver = cfr.make_solver(arguments.solver)
     with status("building the tree"):
         tree = build(arguments)
@@ -125,6 +125,7 @@ def main(arguments: Arguments, *, command: str) -> int:
         iterations=arguments.iterations, every=arguments.every, target=target
     )
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    meter.keep_in(arguments.out / CHECKPOINT / USAGE)
     prepared = prepare_cfr(
         solver, tree.sequence_form, root_reach=tree.root_reach, storage=arguments.storage
     )
@@ -136,6 +137,7 @@ def main(arguments: Arguments, *, command: str) -> int:
             resume=arguments.resume,
             report=report,
             weight=tree.total_weight,
+            saved=meter.keep,
         )
     # An earlier result no longer fits the files below.
     (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
@@ -148,7 +150,7 @@ def main(arguments: Arguments, *, command: str) -> int:
             preset="custom",
             config=_recorded(arguments),
             command=command,
-            wall_seconds=time.perf_counter() - begin,
+            usage=meter.usage(),
             numbers=[*numbers(solution, run.points[-1]), _seconds(speed)],
         )
         results.write_result(arguments.out, result)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import plots, results, seed_statistics
+from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
@@ -188,17 +188,22 @@ def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Exploitability against calls of the network, a line per variant."""
     game, cells = outcome.game, outcome.cells
-    with plots.figure(path, rows=1, columns=1, size=(7.2, 4.2)) as axes:
+    unit, scale = published.measured_in(game)
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.8)) as axes:
         bands = [
             plots.Band(
                 name=name,
                 x=[cell.calls for cell in cells if cell.variant == name],
-                samples=[cell.exploitability for cell in cells if cell.variant == name],
+                samples=[
+                    [scale * value for value in cell.exploitability]
+                    for cell in cells
+                    if cell.variant == name
+                ],
             )
             for name in config.variants
         ]
         plots.bands(axes[0, 0], bands, published={}, x_label="calls of the network, at the root")
-        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
+        axes[0, 0].set_ylabel(f"exploitability ({unit})")
         axes[0, 0].set_title(f"One trained network, other searches, {game.partition('(')[0]}")
 
 
@@ -225,7 +230,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         f"exploitability (NashConv / 2) in the agent's game: mean of {config.seeds} seeds of"
-        " search; low and high are the least and the most exploitable; and calls of the network in"
+        " search; and calls of the network in"
         " a search at the root of the game"
     )
 
@@ -256,6 +261,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.LEAST_AND_MOST,
     measure=measure,
     extras={"game": lambda config, outcome: outcome.game},
 )

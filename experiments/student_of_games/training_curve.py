@@ -101,6 +101,7 @@ def training_experiment(name: str, **fields: Any) -> Experiment:
         draw=draw,
         numbers=numbers,
         tables=functools.partial(tables, name),
+        error_bars=results.LEAST_AND_MOST,
         measure=measure,
         deviations=deviations,
         more_files=("network.npz", LOG),
@@ -198,12 +199,17 @@ class _Student:
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Exploitability against training steps, a line per number of simulations, as in Fig. 3."""
     cells, known = outcome.cells, published.searched_exploitability(config.game)
+    unit, scale = published.measured_in(config.game)
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         lines = [
             plots.Band(
                 name=f"SoG({simulations},1)",
                 x=[cell.step for cell in cells if cell.simulations == simulations],
-                samples=[cell.exploitability for cell in cells if cell.simulations == simulations],
+                samples=[
+                    [scale * value for value in cell.exploitability]
+                    for cell in cells
+                    if cell.simulations == simulations
+                ],
             )
             for simulations in config.simulations
         ]
@@ -212,8 +218,8 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
         for simulations in config.simulations:
             if simulations in trained:
                 name = f"SoG({simulations},1) of the paper, trained"
-                plots.level(axes[0, 0], trained[simulations], name)
-        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
+                plots.level(axes[0, 0], scale * trained[simulations], name)
+        axes[0, 0].set_ylabel(f"exploitability ({unit})")
         axes[0, 0].set_title(f"Student of Games, {config.game}")
 
 
