@@ -29,10 +29,10 @@ from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("jaxgames", "solvers", "nets", "train", "experiments")
+SEED = 0  # of the hashes that order the faults
 STAGES = ((3, 90), (6, 240))  # test files, nearest first, and seconds of CPU time for them
 LOOKS = re.compile("plot|draw|hand_grid")  # modules and functions of experiments that draw
 TEXTS = {"print", "warn", "axes", "figure", "plt", "parser"}  # calls of or on these
-
 EQUIVALENT = ROOT / "tests" / "equivalent_mutations.txt"  # names, places and reasons
 READERS = {"test_docs", "test_docstrings", "test_layering"}  # they do not run what they check
 
@@ -123,13 +123,12 @@ def parts(node: ast.AST) -> Iterator[ast.AST]:
         called |= {x.attr for x in ast.walk(node.func) if isinstance(x, ast.Attribute)}
         if called & TEXTS:
             return
-    for field, value in ast.iter_fields(node):
-        if field not in ("annotation", "returns", "decorator_list"):
-            yield from (x for x in (value if isinstance(value, list) else [value])
-                        if isinstance(x, ast.AST))  # fmt: skip
+    types = (getattr(node, field, None) for field in ("annotation", "returns"))
+    left_out = [*types, *getattr(node, "decorator_list", [])]
+    yield from (part for part in ast.iter_child_nodes(node) if part not in left_out)
 
 
-def mutations(path: str, source: bytes, seed: int) -> Iterator[Mutation]:
+def mutations(path: str, source: bytes) -> Iterator[Mutation]:
     """All faults of the functions of a module."""
     starts = [0]
     for line in source.splitlines(keepends=True):
@@ -149,7 +148,7 @@ def mutations(path: str, source: bytes, seed: int) -> Iterator[Mutation]:
             head, tail = source[starts[line - 1] : start], source[end : source.find(b"\n", end)]
             before = source[starts[line - 1] : starts[line]].decode().strip()
             after = (head.decode() + text + tail.decode()).strip()
-            identity = f"{seed} {path} {before} {after}"
+            identity = f"{SEED} {path} {before} {after}"
             seen[identity] += 1
             name = hashlib.sha256(f"{identity} {seen[identity]}".encode()).hexdigest()[:12]
             yield Mutation(name, path, line, start, end, text, (before, after))
@@ -159,18 +158,18 @@ def mutations(path: str, source: bytes, seed: int) -> Iterator[Mutation]:
     yield from visit(ast.parse(source), False)
 
 
-def sample(root: pathlib.Path, seed: int, count: int) -> list[Mutation]:
-    """The faults with the smallest hashes, at most one for each line."""
+def sample(root: pathlib.Path, skip: int, count: int) -> list[Mutation]:
+    """The faults in the order of their hashes, at most one for each line; some are passed over."""
     found = {}
     for package in PACKAGES:
         for file in sorted((root / package).rglob("*.py")):
             path = file.relative_to(root).as_posix()
-            for mutation in mutations(path, file.read_bytes(), seed):
+            for mutation in mutations(path, file.read_bytes()):
                 key = mutation.path, mutation.line
                 found[key] = min(found.get(key, mutation), mutation, key=lambda m: m.name)
     without = {line.partition(" ")[0] for line in EQUIVALENT.read_text().splitlines()}
     ordered = (m for m in sorted(found.values(), key=lambda m: m.name) if m.name not in without)
-    return [*itertools.islice((m for m in ordered if compiles(root, m)), count)]
+    return [*itertools.islice((m for m in ordered if compiles(root, m)), skip, skip + count)]
 
 
 def mutated(source: bytes, mutation: Mutation) -> bytes:
@@ -192,10 +191,9 @@ class Imports:
 
     def __init__(self, root: pathlib.Path):
         self.files = {}
-        for path in [f for p in (*PACKAGES, "tests") for f in sorted((root / p).rglob("*.py"))]:
-            parts = path.relative_to(root).with_suffix("").parts
-            name = ".".join(parts[1:] if parts[0] == "tests" else parts)
-            self.files[name.removesuffix(".__init__")] = path
+        for path in (f for p in (*PACKAGES, "tests") for f in (root / p).rglob("*.py")):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            self.files[name.removeprefix("tests.").removesuffix(".__init__")] = path
         self.trees = {name: ast.parse(path.read_text()) for name, path in self.files.items()}
         self.edges = {name: set(self._imported(name)) for name in self.files}
 
@@ -204,24 +202,10 @@ class Imports:
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                yield from (self._home(node.module or "", alias.name) for alias in node.names)
+                yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value  # modules that are imported by their names
-                yield f"experiments.{node.value}"
-
-    def _home(self, module, name):
-        """Where a name is defined that a package may only hand on, perhaps lazily."""
-        if f"{module}.{name}" in self.files or module not in self.files:
-            return f"{module}.{name}"
-        for node in ast.walk(self.trees[module]):
-            if isinstance(node, ast.ImportFrom) and name in (x.name for x in node.names):
-                return self._home(node.module or "", name)
-            if isinstance(node, ast.Dict):
-                for key, value in zip(node.keys, node.values, strict=True):
-                    if isinstance(key, ast.Constant) and key.value == name:
-                        inner = f"{module}.{getattr(value, 'value', '')}"
-                        return inner if inner in self.files else module
-        return module
+                # modules that are imported by their names, such as those of lazy exports
+                yield from (node.value, f"{name}.{node.value}", f"experiments.{node.value}")
 
     def nearest_tests(self, path: str) -> list[str]:
         """The test files that import a module: its namesake, the nearest, most mentions."""
@@ -252,7 +236,7 @@ def run_pytest(copy: pathlib.Path, what: list[str], seconds: int) -> tuple[str, 
     if done.returncode in (0, 5):  # 5: all tests of these files are slow
         return "passed", ""
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return ("failed", failed[1]) if failed else ("limit", done.stdout[-300:])
+    return ("failed", failed[1]) if failed else ("limit", "")
 
 
 def examine(copy: pathlib.Path, mutation: Mutation, imports: Imports, commit: str) -> dict:
@@ -286,7 +270,7 @@ def main() -> None:
     """Examines the sample, or some of what is left of it, and prints what has been found."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--count", type=int, default=60, help="size of the sample")
-    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--skip", type=int, default=0, help="for another sample: faults before it")
     parser.add_argument("--limit", type=int, help="examine at most so many now")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "out" / "mutations")
     how = parser.parse_args()
@@ -298,7 +282,7 @@ def main() -> None:
     commit = subprocess.check_output(head, text=True).strip()
     subprocess.run(["git", "-C", copy, "checkout", "--quiet", "--force", commit], check=True)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(how.out.resolve() / "compiled"))
-    chosen, imports, left = sample(copy, how.seed, how.count), Imports(copy), how.limit
+    chosen, imports, left = sample(copy, how.skip, how.count), Imports(copy), how.limit
     outcomes, noticed = collections.Counter(), set()
     for mutation in chosen:
         record = kept / f"{mutation.name}.json"
@@ -306,7 +290,9 @@ def main() -> None:
         if (result is None or is_stale(result, copy, commit)) and left != 0:
             left = left and left - 1
             result = examine(copy, mutation, imports, commit)
-            record.write_text(json.dumps(result, indent=1))
+            written = record.with_suffix(".part")
+            written.write_text(json.dumps(result, indent=1))
+            written.replace(record)
         outcome = result["outcome"] if result else "not yet"
         outcomes[outcome] += 1
         if result:
