@@ -235,7 +235,7 @@ def run_pytest(copy: pathlib.Path, what: list[str], seconds: int) -> tuple[str, 
     )
     if done.returncode in (0, 5):  # 5: all tests of these files are slow
         return "passed", ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+)", done.stdout, re.MULTILINE)
     return ("failed", failed[1]) if failed else ("limit", "")
 
 
