@@ -12,7 +12,7 @@ import pytest
 
 import experiments
 from experiments import benchmarks, registry
-from experiments.harness import results, tables
+from experiments.harness import published, results, tables
 from experiments.harness.experiment import Command, Experiment
 
 RECORDED = sorted((results.ROOT / "experiments/results").rglob(results.RESULT_FILE))
@@ -42,6 +42,13 @@ def test_recorded_results_fit_the_registry(path):
     later = [fields[name] for name in {*fields} - {*result.config}]
     assert all(field.default is not dataclasses.MISSING for field in later)
     assert {MEASURE, *experiment.extras} <= set(result.config)
+
+
+def test_published_losses_stand_beside_the_recorded_ones():
+    """All that were read off the paper's figure, as they were when the result was made."""
+    folder = results.ROOT / "experiments/results/depth_limited_nlfh/cpu"
+    beside = {number.paper for number in results.read_result(folder / results.RESULT_FILE).numbers}
+    assert beside == {None, *published.depth_limited_nlfh().values()}
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: "/".join(path.parts[-3:-1]))

@@ -214,6 +214,16 @@ def test_episodes_go_on_to_states_where_somebody_acts():
 
 
 @pytest.mark.parametrize(
+    ("of_search", "of_solve", "room"), [(0.9, 0.1, 1), (1.5, 0.1, 2), (0.3, 2.1, 3), (0, 0, 1)]
+)
+def test_there_is_room_for_the_queries_of_a_search(of_search, of_solve, room):
+    """Their mean number is a whole number of draws times a probability."""
+    changes = {"queries_per_search": float(of_search), "queries_per_solve": float(of_solve)}
+    *_, settings = network("kuhn_poker", SMALL | changes)
+    assert settings.most_queries == room
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"episodes": 0}, "episodes=0 must be at least 1"),
