@@ -129,6 +129,7 @@ def test_guide_to_subgames():
     assert before + 0.03 < after < -0.0855
 
 
+@pytest.mark.slow  # its parts are tested in `test_front_door`
 def test_guide_to_training(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     program, _ = blocks("docs/guides/train_student_of_games.md")

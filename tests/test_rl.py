@@ -209,7 +209,7 @@ def test_what_is_seen_by_rules_is_what_is_compiled():
 
 
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param("a2c", marks=pytest.mark.slow), "dqn", "q_learning"]
+    "algorithm", [*(pytest.param(a, marks=pytest.mark.slow) for a in ("a2c", "dqn")), "q_learning"]
 )
 def test_games_too_large_to_list(algorithm):
     """In limit hold'em: learners step, ask only for legal actions, and say what cannot be had."""
