@@ -5,6 +5,8 @@ import os
 from xla_flags import QUICK_COMPILATION
 
 os.environ.setdefault("XLA_FLAGS", QUICK_COMPILATION)
+# commands that tests start keep nothing in the user's cache folder
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", "")
 
 import jax
 

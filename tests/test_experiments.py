@@ -17,7 +17,7 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import benchmarks, cli, registry
+from experiments import benchmarks, cli, compilation_cache, registry
 from experiments.commands import solve
 from experiments.harness import plots, results, tables, usage_meter
 from experiments.harness.experiment import Command
@@ -265,6 +265,44 @@ def test_the_console_command_is_the_command_line(monkeypatch, capsys):
         cli.console()
     assert stop.value.code == 0
     assert capsys.readouterr().out.startswith("usage: jaxgames solve ")
+
+
+def test_commands_keep_compiled_programs_in_the_users_cache_folder(tmp_path):
+    """The second of two equal runs reads all programs, writes none, and gives the same numbers."""
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def run(name, **more):
+        words = f"-m experiments solve kuhn_poker --iterations 3 --out {tmp_path / name}"
+        command = [sys.executable, *words.split()]
+        done = subprocess.run(
+            command, cwd=results.ROOT, env=environment | more, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        folder = tmp_path / "cache" / "jaxgames"
+        kept = {file.name for file in folder.rglob("*") if file.name.endswith("-cache")}
+        numbers = results.read_result(tmp_path / name / "result.json").numbers
+        measured = {each.name: each.value for each in numbers if "second" not in each.name}
+        return kept, measured, done.stderr
+
+    none, measured, _ = run("off", JAX_ENABLE_COMPILATION_CACHE="0")
+    first, cold, _ = run("first")
+    second, warm, _ = run("second")
+    assert not none
+    assert first
+    assert first == second
+    assert measured == cold == warm
+    (tmp_path / "file").touch()
+    _, _, said = run("no_folder", XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert "compiled programs are not kept: " in said
+
+
+def test_the_oldest_compiled_programs_are_deleted(tmp_path):
+    for age, name in enumerate(("new", "middle", "old")):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (100 - age, 100 - age))
+    compilation_cache.prune(tmp_path, 20)
+    assert {file.name for file in tmp_path.iterdir()} == {"new", "middle"}
 
 
 def test_records_name_the_module_and_messages_the_program(tmp_path, monkeypatch, capfd):

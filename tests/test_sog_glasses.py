@@ -37,6 +37,8 @@ def test_training_on_a_small_map(tmp_path):
     assert [number.name for number in result.numbers] == [
         "untrained SoG(4,1)",
         "SoG(4,1)",
-        "SoG(4,1), without smoothing",
+        "ours: SoG(4,1), half-uniform ranges",
+        "ours: SoG(4,1), half-uniform ranges, exploration 3, own decisions only",
     ]
+    assert any("with results in sight" in text for text in result.deviations)
     assert all(number.unit == "utility" and 0 <= number.value <= 2 for number in result.numbers)

@@ -345,7 +345,12 @@ COMMAND = Experiment(
     tables=tables,
     error_bars="the least and the most of a seat and a seed",
     measure=measure,
-    deviations=("the paper plays chess and Go; tic-tac-toe is ours",),
+    deviations=(
+        "the paper plays chess and Go; tic-tac-toe, its network and the scale of its training are"
+        " ours",
+        "PUCT's constant is not published; here it is 1, beside payoffs from -1 to 1",
+        "a quarter of the moves of self-play is uniform (the paper: none in chess and Go)",
+    ),
     more_files=("network.npz", LOG),
     write_more=lambda run, outcome: results.write_file(
         run.out / "network.npz", cvpn.to_bytes(outcome.params)

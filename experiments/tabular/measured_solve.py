@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from experiments.harness.progress import Report
@@ -78,6 +79,7 @@ class MeasuredSolve:
 
     state: PyTree  # of the solver
     points: list[Point]
+    values: tuple[float, ...]  # every player's expected payoff under the average policies
     compile_seconds: float
 
 
@@ -142,7 +144,8 @@ def run(
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
     store.save(state, points)
-    return MeasuredSolve(state=state, points=points, compile_seconds=compile_seconds)
+    values, _ = _measured(prepared, state, weight)
+    return MeasuredSolve(state=state, points=points, values=values, compile_seconds=compile_seconds)
 
 
 def latest(points: list[Point]) -> float | None:
@@ -241,7 +244,7 @@ def _compile(prepared, state) -> float:
     """Seconds to compile the loop and the evaluation."""
     begin = time.perf_counter()
     jax.block_until_ready(prepared.run(state, 0))
-    _nash_conv(prepared, state)
+    _measured(prepared, state, 1.0)
     return time.perf_counter() - begin
 
 
@@ -262,7 +265,7 @@ def _new_pace(pace, elapsed, wanted) -> int:
 def _evaluate(prepared, state, seconds, weight) -> Point:
     """The point of the curve after the state's iterations."""
     form, iteration = prepared.sequence_form, int(state.step)
-    value = _nash_conv(prepared, state) / weight
+    _, value = _measured(prepared, state, weight)
     if not math.isfinite(value):
         raise ValueError(f"{form.game}: NashConv is {value} after {iteration} iterations")
     return Point(
@@ -273,6 +276,9 @@ def _evaluate(prepared, state, seconds, weight) -> Point:
     )
 
 
-def _nash_conv(prepared, state) -> float:
-    policy = prepared.average_policy(state)
-    return float(evaluation.nash_conv(prepared.sequence_form, policy, prepared.root_reach))
+def _measured(prepared, state, weight) -> tuple[tuple[float, ...], float]:
+    """The players' expected payoffs and NashConv of the average policies."""
+    values, nash_conv = evaluation.values_and_nash_conv(
+        prepared.sequence_form, prepared.average_policy(state), prepared.root_reach
+    )
+    return tuple((np.asarray(values) / weight).tolist()), float(nash_conv) / weight
