@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT := out
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-slow-part test-x64 lint docs notebooks tables clean
+.PHONY: demo test test-slow test-slow-part test-x64 mutations lint docs notebooks tables clean
 
 demo: $(VENV)/installed  ## Train Student of Games in Leduc hold'em; measure and plot its exploitability.
 	$(BIN)/python -m experiments sog_leduc --preset quick --out $(OUT)/demo --overwrite
@@ -27,6 +27,9 @@ test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \
 	    tests/test_check_game.py tests/test_small_games.py tests/test_cfr.py
+
+mutations: $(VENV)/installed-test  ## Small faults put into the code, which the fast tests must notice (an hour).
+	$(BIN)/python tests/mutate.py --out $(OUT)/mutations
 
 lint: $(VENV)/installed-test  ## Style, and the tables of docs/results.md against the committed results.
 	$(BIN)/ruff check .

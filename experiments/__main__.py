@@ -2,6 +2,6 @@
 
 import sys
 
-from experiments.cli import main
+from experiments.cli import MODULE, console
 
-sys.exit(main())
+sys.exit(console(MODULE))

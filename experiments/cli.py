@@ -15,15 +15,18 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from experiments import compilation_cache
 from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
 MODULE = "python -m experiments"
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 
-def console() -> int:
-    """The console command `jaxgames`."""
-    return main(program="jaxgames")
+def console(program: str = "jaxgames") -> int:
+    """The console command `jaxgames`, which keeps compiled programs (see `compilation_cache`)."""
+    if sys.argv[1:] and sys.argv[1] in COMMANDS:
+        compilation_cache.turn_on()
+    return main(program=program)
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:

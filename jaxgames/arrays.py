@@ -7,7 +7,19 @@ import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Num, PyTree
+
+
+def on_device(
+    values: np.ndarray | np.generic | int, dtype: np.dtype | type | str | None = None
+) -> Array:
+    """Numbers of the host as an array of JAX, in a type that JAX has.
+
+    `jnp.asarray` would compile a small program for each new shape, which takes longer than all
+    other work on the tables of a game.
+    """
+    return jax.device_put(np.asarray(values, dtype))
 
 
 def append_axes(values: Array, like: Array) -> Array:

@@ -1,5 +1,6 @@
 """Checkpoints: Orbax writes them atomically, and they are refused where they do not belong.
 
+The last two are kept. If the latest is damaged, a warning says so, and the one before is read.
 `save` and `restore` are for solves by `solvers.cfr`; `write` and `read` for any pytree of arrays,
 such as the state of a training run. Importing this module imports Orbax.
 """
@@ -10,6 +11,7 @@ import errno
 import functools
 import os
 import shutil
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -25,13 +27,18 @@ from solvers.cfr import CfrState, Solver
 from solvers.sequence_form import SequenceForm
 
 _SPARE_BYTES = 2**20  # for what Orbax writes beside the state
+_NOTES = "notes"  # beside the entries of the identity
+
+
+class DamagedCheckpointError(ValueError):
+    """What was saved cannot be read."""
 
 
 def save(path: Path | str, state: CfrState, *, form: SequenceForm, solver: Solver) -> None:
     """Writes the state of a solve.
 
     Args:
-      path: a folder of its own; what was saved there before is replaced.
+      path: a folder of its own; what was saved there before the last save is deleted.
       state: as `cfr.run` returned it.
       form: the game that is solved.
       solver: the solver that solves it.
@@ -45,7 +52,7 @@ def save(path: Path | str, state: CfrState, *, form: SequenceForm, solver: Solve
 def restore(
     path: Path | str, *, form: SequenceForm, solver: Solver, storage: str = "full"
 ) -> CfrState:
-    """The latest state that `save` wrote.
+    """The latest state that `save` wrote, or, with a warning, the one before if that is damaged.
 
     Args:
       path: the folder.
@@ -55,21 +62,24 @@ def restore(
 
     Raises:
       FileNotFoundError: there is no checkpoint.
-      ValueError: it is damaged, or of another game, solver, precision or storage.
+      DamagedCheckpointError: all that were kept are damaged.
+      ValueError: it is of another game, solver, precision or storage.
     """
     template = jax.eval_shape(functools.partial(cfr.init, storage=storage), form)
     return read(path, template, identity=solve_identity(form, solver, storage))
 
 
-def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
+def write(path: Path | str, state: PyTree, *, identity: dict[str, Any], notes: Any = None) -> None:
     """Writes a pytree of arrays, and of random keys.
 
-    What was saved before, of whatever identity, is replaced when the new state is complete.
+    When the new state is complete, what was saved before, of whatever identity, is kept as the one
+    to go back to, and all that was saved before that is deleted.
 
     Args:
       path: a folder of its own.
       state: the arrays.
       identity: what the state belongs to, as JSON; `read` asks for the same.
+      notes: anything that JSON can hold, such as the measurements so far.
 
     Raises:
       OSError: the folder cannot be written, or the disk is full.
@@ -80,7 +90,7 @@ def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
     if shutil.disk_usage(disk).free < 2 * size + _SPARE_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     items = ocp.args.Composite(
-        state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(identity)
+        state=ocp.args.StandardSave(state), solve=ocp.args.JsonSave(identity | {_NOTES: notes})
     )
     try:
         with _manager(path) as manager:
@@ -93,7 +103,14 @@ def write(path: Path | str, state: PyTree, *, identity: dict[str, Any]) -> None:
 
 
 def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyTree:
-    """The latest state that `write` wrote.
+    """The state of `read_with_notes`."""
+    return read_with_notes(path, template, identity=identity)[0]
+
+
+def read_with_notes(
+    path: Path | str, template: PyTree, *, identity: dict[str, Any]
+) -> tuple[PyTree, Any]:
+    """The latest state that `write` wrote, or, with a warning, the one before if that is damaged.
 
     Args:
       path: the folder.
@@ -101,27 +118,47 @@ def read(path: Path | str, template: PyTree, *, identity: dict[str, Any]) -> PyT
         are laid out over devices as they are there.
       identity: every entry must be as it was written.
 
+    Returns:
+      The state and its notes.
+
     Raises:
       FileNotFoundError: there is no checkpoint.
-      ValueError: it is damaged, or of another identity.
+      DamagedCheckpointError: all that were kept are damaged.
+      ValueError: it is of another identity.
     """
-    if not Path(path).is_dir():
+    path = Path(path)
+    if not path.is_dir():
         raise FileNotFoundError(f"no checkpoint at {path}")
     with _manager(path) as manager:
-        step = manager.latest_step()
-        if step is None:
+        steps = sorted(manager.all_steps(), reverse=True)
+        if not steps:
             raise FileNotFoundError(f"no checkpoint at {path}")
-        saved = _read(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
-        for key, value in identity.items():
-            if saved.get(key) != value:
-                raise ValueError(
-                    f"the checkpoint at {path} has {key}={saved.get(key)!r}, not {value!r}"
-                )
-        shapes = ocp.args.StandardRestore(jax.tree.map(_shape_without_key, template))
-        state = _read(manager, step, path, state=shapes)["state"]
-    return jax.tree.map(
+        damaged: list[DamagedCheckpointError] = []
+        for step in steps:
+            try:
+                state, notes = _read_step(manager, step, path, template, identity)
+                break
+            except DamagedCheckpointError as error:
+                damaged.append(error)
+        else:
+            raise DamagedCheckpointError("; ".join(map(str, damaged))) from damaged[0]
+    for error in damaged:
+        warnings.warn(f"{error}; going back to the one before, {path / str(step)}", stacklevel=2)
+    state = jax.tree.map(
         lambda x, like: jax.random.wrap_key_data(x) if _is_key(like) else x, state, template
     )
+    return state, notes
+
+
+def _read_step(manager, step, path, template, identity):
+    saved = _restore(manager, step, path, solve=ocp.args.JsonRestore())["solve"]
+    for key, value in identity.items():
+        if saved.get(key) != value:
+            raise ValueError(
+                f"the checkpoint at {path} has {key}={saved.get(key)!r}, not {value!r}"
+            )
+    shapes = ocp.args.StandardRestore(jax.tree.map(_shape_without_key, template))
+    return _restore(manager, step, path, state=shapes)["state"], saved.get(_NOTES)
 
 
 def solve_identity(form: SequenceForm, solver: Any, storage: str = "full") -> dict[str, object]:
@@ -175,15 +212,17 @@ def _shape_without_key(leaf):
 
 
 def _manager(path):
-    options = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False)
+    options = ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)
     return ocp.CheckpointManager(Path(path).absolute(), options=options)
 
 
-def _read(manager, step, path, **items):
+def _restore(manager, step, path, **items):
     try:
         return manager.restore(step, args=ocp.args.Composite(**items))
     except Exception as error:  # Orbax raises many kinds for damaged files
-        raise ValueError(f"the checkpoint at {path} is damaged: {_reason(error)}") from error
+        raise DamagedCheckpointError(
+            f"the checkpoint at {path / str(step)} is damaged: {_reason(error)}"
+        ) from error
 
 
 def _reason(error):

@@ -142,13 +142,13 @@ def solve(
     prepared = prepare_solver(settings, compiled, seed=seed)
     state = prepared.run(prepared.initial_state, jnp.int32(num_iterations or 0))
     policy = prepared.average_policy(state)
-    form = compiled.sequence_form
+    values, nash_conv = evaluation.values_and_nash_conv(compiled.sequence_form, policy)
     return Solution(
         solver=solver,
         num_iterations=num_iterations,
         policy=policy,
-        values=np.asarray(evaluation.expected_value(form, policy)),
-        nash_conv=float(evaluation.nash_conv(form, policy)),
+        values=np.asarray(values),
+        nash_conv=float(nash_conv),
         compiled=compiled,
     )
 

@@ -46,7 +46,10 @@ def pytest_configure(config):
 
 
 def _share_compiled_programs(config):
-    """One folder for all workers, and for the processes that tests start; empty at first."""
+    """One folder for all workers, and for the processes that tests start; empty at first.
+
+    The commands among those would otherwise keep their programs in the user's cache folder.
+    """
     names = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
     if names[0] not in os.environ:  # else it is the developer's, or that of the run's main process
         folder = tempfile.TemporaryDirectory(prefix="jaxgames-tests-", ignore_cleanup_errors=True)

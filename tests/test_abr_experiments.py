@@ -6,6 +6,7 @@ from experiment_cases import smoke_run
 from experiments import cli
 from experiments.best_response import abr_cfr, abr_uniform
 from experiments.harness import results
+from experiments.student_of_games import training_run
 
 
 @pytest.mark.slow  # its parts are tested in `test_response` and `test_best_response_training`
@@ -23,6 +24,25 @@ def test_a_run_against_uniform_play(tmp_path, capsys):
     rows = (tmp_path / "curve.csv").read_text().splitlines()
     assert len(rows) == 1 + 2 * len(abr_uniform.PRESETS["smoke"].learning.measured_at)
     assert "% of exact" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_learns_the_same_curve(tmp_path, monkeypatch, capfd):
+    """What an earlier step has measured is kept, since training does not go back to it."""
+    command = ["approximate_best_response", "kuhn_poker", "--steps", "4", "--out"]
+    command[2:2] = ["--measured_simulations", "20", "--seed", "1"]
+
+    def stopping(report, number):
+        if number == 3:
+            raise KeyboardInterrupt
+
+    assert cli.main([*command, str(tmp_path / "whole")]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(training_run, "require_finite_losses", stopping)
+        assert cli.main([*command, str(tmp_path / "parts")]) == 130
+    assert cli.main([*command, str(tmp_path / "parts"), "--resume"]) == 0
+    whole, parts = ((tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts"))
+    assert parts == whole
+    assert len(whole.splitlines()) > 3
 
 
 @pytest.mark.slow

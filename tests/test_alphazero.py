@@ -210,6 +210,20 @@ def test_duels_are_told_from_the_first_agents_side():
         assert lost_[seat::2].mean() < -0.4
 
 
+def test_searches_become_examples():
+    """The policy to be learned is the share of visits, the value the first player's."""
+    numbers, _ = decisions((3, 4), 8)
+    agent = AlphaZeroAgent(settings=AlphaZero(alphazero_search.zero, simulations=30, noise=1.0))
+    states = jax.tree.map(lambda leaf: jnp.asarray(leaf[numbers]), positions().state)
+    keys, moves = jax.random.split(jax.random.key(0), 8), jnp.full(8, 3)
+    _, result = duels.player(GAME, agent)(jax.random.clone(keys), states, moves)
+    _, notes = training._noting(GAME, agent, policy_weight=0.5)(keys, states, moves)
+    np.testing.assert_allclose(notes.example.policy, result.visits / 30, rtol=1e-6)
+    np.testing.assert_array_equal(notes.example.policy_weight, 0.5)
+    sign = np.where(positions().actor[numbers] == 0, 1, -1)
+    np.testing.assert_array_equal(notes.value, sign * np.asarray(result.value))
+
+
 def test_value_targets():
     """Against the definition, game by game."""
     random = np.random.default_rng(0)

@@ -71,7 +71,8 @@ def test_the_newest_save_counts(saved, form, count):
     checkpoint.save(saved, solved(form, count), form=form, solver=SOLVER)
     state = checkpoint.restore(saved, form=form, solver=SOLVER)
     assert int(state.step) == count
-    assert len(list(saved.iterdir())) == 1  # older ones are gone
+    checkpoint.save(saved, solved(form, 5), form=form, solver=SOLVER)
+    assert len(list(saved.iterdir())) == 2  # older ones are gone
 
 
 def test_another_solve_may_replace_a_checkpoint(saved, form):
@@ -155,9 +156,56 @@ def test_damaged_checkpoints_are_refused(saved, form, damage, tmp_path_factory):
             (folder / name).write_bytes(content[:middle] + changed + content[middle + 1 :])
         else:
             continue
-        with pytest.raises(ValueError, match=f"^the checkpoint at {folder} is damaged: .") as error:
+        message = f"^the checkpoint at {folder}/0 is damaged: ."
+        with pytest.raises(checkpoint.DamagedCheckpointError, match=message) as error:
             checkpoint.restore(folder, form=form, solver=SOLVER)
         assert "\n" not in str(error.value)
+
+
+def spoil(folder, content=None):
+    """Cuts all files of a folder in two, or replaces their content."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            found = path.read_bytes()
+            path.write_bytes(found[: len(found) // 2] if content is None else content)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("content", [None, b"", b"something else"])
+def test_the_checkpoint_before_a_damaged_one_is_continued(saved, form, content):
+    """To the numbers of a solve that was not interrupted; the next save is not in the way."""
+    checkpoint.save(saved, solved(form, 10), form=form, solver=SOLVER)
+    spoil(saved / "1", content)
+    message = rf"^the checkpoint at {saved}/1 is damaged: .*; going back to .* before, {saved}/0$"
+    with pytest.warns(UserWarning, match=message):
+        state = checkpoint.restore(saved, form=form, solver=SOLVER)
+    assert_same(state, solved(form, 7))
+    state = cfr.run(form, state, solver=SOLVER, num_iterations=5)
+    assert_same(state, solved(form, 12))
+    checkpoint.save(saved, state, form=form, solver=SOLVER)
+    assert_same(checkpoint.restore(saved, form=form, solver=SOLVER), state)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_two_damaged_checkpoints_are_both_named(saved, form):
+    checkpoint.save(saved, solved(form, 10), form=form, solver=SOLVER)
+    spoil(saved)
+    message = f"^the checkpoint at {saved}/1 is damaged: .*; the checkpoint at {saved}/0 is damaged"
+    with pytest.raises(checkpoint.DamagedCheckpointError, match=message):
+        checkpoint.restore(saved, form=form, solver=SOLVER)
+
+
+def test_notes_are_those_of_the_state_that_is_read(tmp_path):
+    for number in range(2):
+        state = {"x": np.full(3, number)}
+        checkpoint.write(tmp_path, state, identity={"name": 1}, notes=[{"number": number}])
+    _, notes = checkpoint.read_with_notes(tmp_path, state, identity={"name": 1})
+    assert notes == [{"number": 1}]
+    spoil(tmp_path / "1")
+    with pytest.warns(UserWarning, match="going back"):
+        state, notes = checkpoint.read_with_notes(tmp_path, state, identity={"name": 1})
+    assert notes == [{"number": 0}]
+    assert state["x"].tolist() == [0, 0, 0]
 
 
 def test_checkpoints_of_other_programs_are_refused(tmp_path, form):

@@ -114,6 +114,19 @@ def test_boards_and_equities():
     np.testing.assert_array_equal(cards_in_common[0], cards_in_common[1][images])
 
 
+def test_half_of_what_calls_or_raises_is_a_call():
+    """Three readings of "call or raise with equal probability" where there are two raises."""
+    game = hunl(bets=("1", "allin"))
+    for name, raises in (("raise", (1 / 4, 1 / 4)), ("pot", (1 / 2, 0)), ("all-in", (0, 1 / 2))):
+        chump = exact_chump_responses.chumps(game)[f"call or {name}"]
+        np.testing.assert_allclose(chump.probabilities(jnp.ones(4, bool)), [0, 1 / 2, *raises])
+    limit = exact_chump_responses.chumps(limit_holdem())
+    np.testing.assert_allclose(
+        limit["call or raise"].probabilities(jnp.ones(3, bool)), [0, 0.5, 0.5]
+    )
+    assert not {"call or pot", "call or all-in"} & set(limit)
+
+
 def test_chumps_fall_back_on_calling():
     chump = exact_chump_responses.chumps(hunl(bets=("1", "allin")))["always pot"]
     row = chump.probabilities(jnp.array([True, True, False, True]))

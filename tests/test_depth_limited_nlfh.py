@@ -20,14 +20,15 @@ def test_a_run(tmp_path):
     for name in (
         "without values:translation",
         "without values:in-abstraction",
-        "values=1:capped",
-        "values=2:plain",
-        "values=2:with gifts",
-        "values=2:weakened, with gifts",
+        "values=1:plain",
+        "values=2:ours, capped",
+        "values=2:ours, with gifts",
+        "values=2:ours, weakened, with gifts",
     ):
         assert 0 < result.number(name).value < 500
     assert result.number("without values:translation").paper == 9.63
-    assert result.number("values=2:capped").paper == 5.3
+    assert result.number("values=2:plain").paper == 5.3
+    assert all(number.paper is None for number in result.numbers if "ours" in number.name)
     assert result.number("sequences:all after the bet, against the first street").value > 10
     assert len((tmp_path / "curve.csv").read_text().splitlines()) == 1 + 4 + 2 * 6
 
@@ -52,9 +53,13 @@ def test_a_run_on_two_devices(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_with_learned_values(tmp_path):
-    """The loss falls with the number of examples."""
+    """The loss falls with the number of examples, of held-out triples and of whole leaves."""
     result = smoke_run("leaf_values_dnn", tmp_path)
-    few, many = (result.number(f"loss:{count:,} examples").value for count in (1000, 10_000))
-    assert many < 0.5 * few
+    for held_out in ("triples", "leaves"):
+        few, many = (
+            result.number(f"held-out {held_out}, {count:,} examples") for count in (1000, 10_000)
+        )
+        assert many.value < 0.5 * few.value
+    assert many.low < many.value < many.high  # over the parts of the leaves
     for name in ("exact values", "network", "values on 1 boards"):
         assert result.number(name).value >= 0

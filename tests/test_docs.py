@@ -184,7 +184,7 @@ HEADLINES = [
     (
         "Student of Games in Scotland",
         "sog_glasses/cpu",
-        "SoG(1000,1), without smoothing",
+        "SoG(1000,1)",
         None,
     ),
     (
@@ -193,7 +193,7 @@ HEADLINES = [
         "sims=10000,C=10,visit_distribution",
         None,
     ),
-    ("off-tree bet", "depth_limited_nlfh/cpu", "values=16:capped", None),
+    ("off-tree bet", "depth_limited_nlfh/cpu", "values=16:plain", None),
     ("exact best response", "abr_chumps/cpu", "exact:always raise, limit", None),
 ]
 

@@ -189,6 +189,70 @@ def test_virtual_losses_spread_the_simulations_between_two_iterations():
     assert int(searches.iterations[0]) == 1
 
 
+def expected_choices(value, prior, visits, average, under_way, exploration, share):
+    """What simulations play by Schmid et al. 2023, in NumPy: actions `[..., A]`.
+
+    Visits `under_way` since the last iteration are virtual losses of 1.
+    """
+    before = 1 + visits - under_way
+    value = (before * value - under_way) / (before + under_way)
+    total = visits.sum(axis=-1, keepdims=True)
+    score = value + exploration * prior * np.sqrt(total) / (1 + visits)
+    puct = score == score.max(axis=-1, keepdims=True)
+    return share * average / average.sum(axis=-1, keepdims=True) + (1 - share) * puct
+
+
+@pytest.mark.parametrize(("changes", "losses"), [({}, 0), ({"exploration": 3.0}, 2)])
+def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes, losses):
+    """In Kuhn poker, at an information state with random statistics, by the paper's formula."""
+    cases, keys, share = 60, 400, 0.5
+    table = belief_table(make("kuhn_poker"))
+    how = GrowingTreeCfr(leaf_evaluators.zero, simulations=1, max_path=1, **changes)
+    problem = continual_resolving.first_problem(table, max_path=1)
+    state = growing_tree_cfr.start(table, None, problem=problem, settings=how)
+    random = np.random.default_rng(0)
+    shape = (cases, 3, 2)  # cards, actions
+    value, visits = random.uniform(-1, 1, shape), random.integers(0, 7, shape)
+    prior, average = random.dirichlet(np.ones(2), shape[:2]), random.uniform(0, 9, shape)
+    under_way = np.minimum(visits, random.integers(0, losses + 1, shape))
+    reach = random.uniform(0.2, 1, (cases, 2, 3))
+    possible = np.asarray(table.weights[table.first]) > 0  # other cards
+    mass = reach[:, 1] @ possible.T / 6  # of six deals
+
+    def chosen(statistics, settled, reach, key):
+        """Actions `[A, card]` of a simulation at its first information state."""
+        tree = {name: getattr(state.tree, name).at[:, :3].set(x) for name, x in statistics.items()}
+        tree = state.tree.replace(reach=state.tree.reach.at[:, :3].set(reach), **tree)
+        settled = state.tree.visits.at[:, :3].set(settled) if losses else None
+        after = expansion_phase.simulate(
+            table, None, key, state.replace(tree=tree), settings=how, settled=settled
+        )
+        return (after.tree.visits - tree.visits)[:, :3]
+
+    by_action = lambda x: jnp.asarray(x.swapaxes(1, 2), jnp.float32)  # noqa: E731
+    statistics = {
+        "action_values": by_action(value * mass[..., None]),
+        "prior": by_action(prior),
+        "visits": by_action(visits),
+        "average": by_action(average),
+    }
+    every_key = jax.vmap(chosen, (None, None, None, 0))
+    seen = jax.jit(jax.vmap(every_key))(
+        statistics,
+        by_action(visits - under_way),
+        jnp.asarray(reach, jnp.float32),
+        jax.random.split(jax.random.key(0), (cases, keys)),
+    )
+    seen = np.asarray(seen).sum(axis=1).swapaxes(1, 2)  # case, card, action
+    times = seen.sum(axis=2, keepdims=True)
+    expected = expected_choices(value, prior, visits, average, under_way, how.exploration, share)
+    assert (times.sum(axis=1) == keys).all()
+    np.testing.assert_allclose(seen / times, expected, atol=0.25)  # another best action: 0.5 away
+    likelier, draws = expected > 0.5, cases * keys
+    predicted = (expected * times)[likelier].sum() / draws
+    np.testing.assert_allclose(seen[likelier].sum() / draws, predicted, atol=0.01)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

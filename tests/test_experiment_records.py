@@ -5,13 +5,14 @@ import dataclasses
 import graphlib
 import importlib
 import inspect
+import json
 import pkgutil
 
 import pytest
 
 import experiments
 from experiments import benchmarks, registry
-from experiments.harness import results
+from experiments.harness import published, results, tables
 from experiments.harness.experiment import Command, Experiment
 
 RECORDED = sorted((results.ROOT / "experiments/results").rglob(results.RESULT_FILE))
@@ -27,6 +28,8 @@ def test_recorded_results_fit_the_registry(path):
     result = results.read_result(path)
     assert path.parent == path.parents[2] / result.experiment / result.preset
     assert result.command.startswith("python -m experiments ")
+    has_bars = any(number.low is not None for number in result.numbers)
+    assert bool(result.error_bars) == has_bars
     name = result.experiment.removeprefix("benchmark_")
     if name != result.experiment:
         assert name in benchmarks.BENCHMARKS
@@ -39,6 +42,54 @@ def test_recorded_results_fit_the_registry(path):
     later = [fields[name] for name in {*fields} - {*result.config}]
     assert all(field.default is not dataclasses.MISSING for field in later)
     assert {MEASURE, *experiment.extras} <= set(result.config)
+
+
+def test_published_losses_stand_beside_the_recorded_ones():
+    """All that were read off the paper's figure, as they were when the result was made."""
+    folder = results.ROOT / "experiments/results/depth_limited_nlfh/cpu"
+    beside = {number.paper for number in results.read_result(folder / results.RESULT_FILE).numbers}
+    assert beside == {None, *published.depth_limited_nlfh().values()}
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: "/".join(path.parts[-3:-1]))
+def test_recorded_results_say_what_the_experiments_say_today(path):
+    """If not, `python -m experiments tables` brings them up to date."""
+    result = results.read_result(path)
+    assert tables.with_registered_words(result) == result
+
+
+def recorded_as(**config):
+    """The record of a run of `abr_search_agents`, with words that it does not have today."""
+    preset = dataclasses.asdict(registry.load("abr_search_agents").presets["smoke"])
+    return results.make_result(
+        experiment="abr_search_agents",
+        preset="smoke",
+        config=json.loads(json.dumps(preset)) | {MEASURE: "guesses"} | config,
+        command="python -m experiments abr_search_agents",
+        usage=results.Usage(),
+        numbers=[results.Number(name="a number", value=1.0, unit="chips")],
+        deviations=["none at all"],
+    )
+
+
+def test_words_are_the_experiments_and_everything_else_is_the_runs():
+    result = recorded_as()
+    worded = tables.with_registered_words(result)
+    experiment = registry.load("abr_search_agents")
+    assert worded.deviations == tuple(experiment.deviations) != result.deviations
+    assert worded.config.pop(MEASURE) == experiment.measure != result.config.pop(MEASURE)
+    assert dataclasses.replace(worded, deviations=result.deviations) == result
+
+
+def test_a_run_of_another_config_keeps_its_words():
+    result = recorded_as(agents=["another"])
+    assert tables.with_registered_words(result) == result
+
+
+def test_fields_that_came_later_do_not_make_another_config():
+    result = recorded_as()
+    del result.config["learning"]["max_uses"]
+    assert tables.with_registered_words(result) != result
 
 
 @pytest.mark.parametrize("name", registry.EXPERIMENTS)

@@ -17,9 +17,9 @@ import jax
 import numpy as np
 import pytest
 
-from experiments import benchmarks, cli, registry
+from experiments import benchmarks, cli, compilation_cache, registry
 from experiments.commands import solve
-from experiments.harness import plots, results, tables
+from experiments.harness import plots, results, tables, usage_meter
 from experiments.harness.experiment import Command
 from experiments.tabular import cfr_convergence, measured_solve
 from jaxgames import registered
@@ -35,6 +35,9 @@ SCHEMA = {  # of every result
     "device": str,
     "command": str,
     "wall_seconds": float,
+    "peak_memory_gib": float,
+    "load_average": list,
+    "cores": int,
     "deviations": list,
     "numbers": list,
 }
@@ -157,11 +160,6 @@ def test_a_run_that_was_interrupted_resumes_to_the_same_numbers(kuhn, tmp_path, 
     assert said[-1] == f"resume with: {command}"
     assert f"stopped after {pressed[0]} iterations" in said[-2]
 
-    path = out / "checkpoint" / "curve.json"  # is written first: may be ahead of the state
-    later = measured_solve.Point(
-        iteration=pressed[0] + 1, seconds=9.0, exploitability=9.0, nash_conv=9.0
-    )
-    path.write_text(json.dumps([*json.loads(path.read_text()), dataclasses.asdict(later)]))
     assert cli.main(shlex.split(command)[3:]) == 0
     ours, our_curve = read(out)
     whole, whole_curve = read(kuhn)
@@ -269,6 +267,44 @@ def test_the_console_command_is_the_command_line(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("usage: jaxgames solve ")
 
 
+def test_commands_keep_compiled_programs_in_the_users_cache_folder(tmp_path):
+    """The second of two equal runs reads all programs, writes none, and gives the same numbers."""
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    environment |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def run(name, **more):
+        words = f"-m experiments solve kuhn_poker --iterations 3 --out {tmp_path / name}"
+        command = [sys.executable, *words.split()]
+        done = subprocess.run(
+            command, cwd=results.ROOT, env=environment | more, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        folder = tmp_path / "cache" / "jaxgames"
+        kept = {file.name for file in folder.rglob("*") if file.name.endswith("-cache")}
+        numbers = results.read_result(tmp_path / name / "result.json").numbers
+        measured = {each.name: each.value for each in numbers if "second" not in each.name}
+        return kept, measured, done.stderr
+
+    none, measured, _ = run("off", JAX_ENABLE_COMPILATION_CACHE="0")
+    first, cold, _ = run("first")
+    second, warm, _ = run("second")
+    assert not none
+    assert first
+    assert first == second
+    assert measured == cold == warm
+    (tmp_path / "file").touch()
+    _, _, said = run("no_folder", XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert "compiled programs are not kept: " in said
+
+
+def test_the_oldest_compiled_programs_are_deleted(tmp_path):
+    for age, name in enumerate(("new", "middle", "old")):
+        (tmp_path / name).write_bytes(bytes(10))
+        os.utime(tmp_path / name, (100 - age, 100 - age))
+    compilation_cache.prune(tmp_path, 20)
+    assert {file.name for file in tmp_path.iterdir()} == {"new", "middle"}
+
+
 def test_records_name_the_module_and_messages_the_program(tmp_path, monkeypatch, capfd):
     def interrupted(arguments, *, command):
         assert command == f"python -m experiments solve kuhn_poker --out {tmp_path}"
@@ -319,13 +355,32 @@ def test_a_checkpoint_of_another_solve_is_refused(options, message, kuhn, capfd)
     assert snapshot(kuhn) == before
 
 
-@pytest.mark.parametrize("damaged", ["curve.json", "state"])
-def test_a_damaged_checkpoint_is_refused(damaged, kuhn, tmp_path, capfd):
-    out = shutil.copytree(kuhn, tmp_path / "copy")
-    place = out / "checkpoint" / damaged
+def spoil(place):
     for path in [place] if place.is_file() else place.rglob("*"):
-        if path.is_file() and path.stat().st_size > 100:
-            path.write_bytes(path.read_bytes()[:50])
+        if path.is_file() and path.stat().st_size > 20:
+            path.write_bytes(path.read_bytes()[:-10])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_solve_goes_back_from_a_damaged_checkpoint_to_the_one_before(kuhn, tmp_path, capfd):
+    whole = shutil.copytree(kuhn, tmp_path / "whole")
+    assert run("solve kuhn_poker --iterations 1000 --resume --out OUT", whole) == 0
+    out = shutil.copytree(whole, tmp_path / "copy")
+    first, last = sorted((out / "checkpoint" / "state").iterdir())
+    spoil(last)
+    with pytest.warns(UserWarning, match=f"{last} is damaged: .*; going back to .*, {first}$"):
+        assert run("solve kuhn_poker --iterations 1000 --resume --out OUT", out) == 0
+    for name in ("policy.csv", "policy.npz"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert read(out)[0]["exploitability"] == read(whole)[0]["exploitability"]
+    points = [[float(row["exploitability"]) for row in read(folder)[1]] for folder in (out, whole)]
+    assert points[0] == points[1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_checkpoint_with_nothing_to_go_back_to_is_refused(kuhn, tmp_path, capfd):
+    out = shutil.copytree(kuhn, tmp_path / "copy")
+    spoil(out / "checkpoint" / "state")
     assert run("solve kuhn_poker --iterations 500 --resume --out OUT", out) == 2
     assert "damaged" in capfd.readouterr().err.splitlines()[-1]
 
@@ -342,7 +397,7 @@ def test_a_full_disk_leaves_files_as_they_were(tmp_path, monkeypatch):
     assert snapshot(tmp_path) == {tmp_path / "result.json": b"old"}
 
 
-@pytest.mark.parametrize("file", ["curve.json", "curve.csv", "curve.png", "policy.npz"])
+@pytest.mark.parametrize("file", ["usage.json", "curve.csv", "curve.png", "policy.npz"])
 def test_a_disk_that_gets_full_leaves_no_result(file, tmp_path, monkeypatch, capfd):
     replace = os.replace
 
@@ -444,7 +499,8 @@ def make_results_page(root, *numbers):
         preset="cpu",
         config={"measure": "what it is"},
         command="python -m experiments some",
-        wall_seconds=1.0,
+        usage=usage_meter.UsageMeter().usage(),
+        error_bars="between the worst and the best guess",
         numbers=numbers,
     )
     results.write_result(folder, result)
@@ -474,14 +530,44 @@ def test_results_tables(tmp_path, monkeypatch, capfd):
     assert cli.main(["tables", "--check"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("experiment", "whose"),
+    [
+        ("benchmark_holdem", "another solver on another machine"),
+        ("cfr_convergence", "OpenSpiel"),
+        ("ismcts_leduc", "published"),
+    ],
+)
+def test_numbers_of_other_programs_are_not_called_published(experiment, whose):
+    page = (results.ROOT / tables.PAGE).read_text()
+    _, _, section = page.partition(f"### {experiment}, cpu\n")
+    beside = section.partition("\n### ")[0]
+    assert f"({whose} " in beside or f"| {whose} |" in beside
+    assert whose == "published" or "published" not in beside
+
+
 def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROOT", tmp_path)
     make_results_page(
         tmp_path, results.Number(name="value", value=-0.05556, low=-0.06, high=-0.05, unit="chips")
     )
     tables.main(check=False)
-    line = "| value | -0.05556 | -0.06 to -0.05 |  | chips |"
-    assert line in (tmp_path / tables.PAGE).read_text()
+    text = (tmp_path / tables.PAGE).read_text()
+    assert "| value | -0.05556 | -0.06 to -0.05 |  | chips |" in text
+    assert "\nRange: between the worst and the best guess.\n" in text
+
+
+def test_error_bars_must_be_explained(tmp_path):
+    number = results.Number(name="value", value=1.0, low=0.5, high=1.5, unit="chips")
+    with pytest.raises(ValueError, match="some: error_bars=None must explain 'value'"):
+        results.make_result(
+            experiment="some",
+            preset="cpu",
+            config={},
+            command="",
+            usage=results.Usage(),
+            numbers=[number],
+        )
 
 
 def test_labels_move_apart():

@@ -34,7 +34,7 @@ EXPORTS = {
     "solvers.search": (
         "Chain GrowingTreeCfr Problem Search SearchResult Whole average_policy average_values"
         " check_problem equilibrium expected_payoff first_problem fixed_problem"
-        " growing_tree_search leaf_evaluators leaf_queries next_problem oracle search"
+        " growing_tree_search leaf_evaluators logged_queries next_problem oracle search"
         " search_agent searched_exploitability solve_below"
     ),
     "solvers.perfect_information": (

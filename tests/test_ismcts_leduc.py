@@ -48,5 +48,5 @@ def test_published_numbers():
 
 def test_long_lists_are_folded():
     numbers = [results.Number(name=f"n{i}", value=1.0, unit="chips") for i in range(50)]
-    assert tables._list(numbers)[0].startswith("<details")
-    assert not tables._list(numbers[:10])[0].startswith("<details")
+    assert tables._list(numbers, "published")[0].startswith("<details")
+    assert not tables._list(numbers[:10], "published")[0].startswith("<details")

@@ -95,6 +95,23 @@ def test_other_environments_are_examined():
     assert from_pgx(Other(lucky=False), max_depth=9).max_depth == 9
 
 
+class Rewarding(Other):
+    """Who moves wins 1 from the other player at once."""
+
+    def step(self, state, action, key=None):
+        rewards = jnp.where(jnp.arange(2) == state.current_player, 1.0, -1.0)
+        return self.env.step(state, action).replace(rewards=rewards)
+
+
+def test_rewards_on_the_way_are_paid_at_the_end():
+    game = from_pgx(Rewarding(lucky=False), max_depth=3)
+    state, paid = game.init(), []
+    for action in range(3):
+        state = game.step(state, jnp.int32(action))
+        paid.append(state.returns.tolist())
+    assert paid == [[0, 0], [0, 0], [1, -1]]
+
+
 # What the actions 0, 1, ... of pgx are in the native games (there: pass, bet; fold, call, raise).
 SIMULATED = {"kuhn_poker": ("kuhn_poker", [1, 0]), "leduc_holdem": ("leduc_poker", [1, 2, 0])}
 

@@ -211,6 +211,16 @@ def test_small_instances_are_known_games(game, same):
     assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 
+@pytest.mark.parametrize("game", [limit_holdem(), LEDUC])
+def test_features_of_money_are_fractions_of_the_most_that_can_be_spent(game):
+    """In limit games: 1 once all raises have been made and called."""
+    state, play = game.init(), jax.jit(game.step)
+    while int(state.actor) != TERMINAL:
+        legal = np.flatnonzero(state.legal if int(state.actor) >= 0 else state.chance_probs)
+        state = play(state, jnp.int32(legal[-1]))  # raises where it may, else calls
+    np.testing.assert_allclose(game.features(state, 0)[:2], 1)
+
+
 def test_bets_of_the_pot():
     """50 and 100 are in: half of the pot after calling is 100, all of it 200."""
     game = hunl(("0.5", "1", "allin"))

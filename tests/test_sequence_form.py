@@ -76,6 +76,19 @@ def test_counts_of_sequences(name, decisions, sequences):
         assert player.num_roots + legal == sequences
 
 
+@pytest.mark.parametrize("name", ["leduc_poker", "random(seed=6,players=3)"])
+def test_values_of_decisions_are_added_up_by_the_sequences_before_them(name):
+    """Each sequence of the depth above has a sum, and all decisions are in one of them."""
+    for player in form_of(name).treeplexes:
+        above = player.num_roots
+        for level in player.levels:
+            decisions = sum(group.num_decisions for group in level.groups)
+            sums = level.children(jnp.ones(decisions))
+            assert sums.shape == (above,)
+            assert float(sums.sum()) == decisions
+            above = level.end - level.begin
+
+
 @pytest.mark.parametrize("name", ["leduc_poker", "random(seed=6,players=3)", "untimed"])
 def test_packing_is_undone_by_unpacking(name):
     explicit, form = game_tree(name), form_of(name)

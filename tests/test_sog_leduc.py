@@ -84,6 +84,35 @@ def test_training_goes_on_from_its_checkpoint(tmp_path):
     assert float(resumed.state.total) == sum(range(10))
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_training_goes_back_from_a_damaged_checkpoint_to_the_one_before(tmp_path):
+    for step in (4, 6):
+        trainee(tmp_path).train(step)
+    states = tmp_path / "checkpoint" / "training"
+    spoil(states / "1")
+    with pytest.warns(UserWarning, match=f"{states}/1 is damaged: .*; going back to .*{states}/0$"):
+        resumed = trainee(tmp_path)
+    assert int(resumed.state.step) == 4
+    resumed.train(10)
+    assert float(resumed.state.total) == sum(range(10))
+    spoil(states)
+    with pytest.raises(ValueError, match=f"{states}/2 is damaged: .*; .*{states}/1 is damaged: ."):
+        trainee(tmp_path)
+
+
+def spoil(folder):
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[:-10])
+
+
+def test_training_does_not_pretend_to_be_at_an_earlier_step(tmp_path):
+    """What is measured then would be of the later step."""
+    trainee(tmp_path).train(4)
+    with pytest.raises(ValueError, match="is already of step 4, and what was kept of step 2 is"):
+        trainee(tmp_path).train(2)
+
+
 def test_training_that_was_stopped_in_its_first_checkpoint_begins_anew(tmp_path):
     unfinished = tmp_path / "checkpoint" / "training" / "0.orbax-checkpoint-tmp"
     unfinished.mkdir(parents=True)

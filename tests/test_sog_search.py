@@ -80,6 +80,17 @@ def test_references_are_of_agents_that_are_measured():
         assert set(part.agents) <= sog_search.AGENTS.keys()
 
 
+def test_the_deviations_count_the_agreement_with_the_reference():
+    path = results.ROOT / "experiments" / "results" / "sog_search" / "cpu" / results.RESULT_FILE
+    result = results.read_result(path)
+    whole, between, interval = (
+        number.value for number in result.numbers if number.name.startswith("of the reference's")
+    )
+    count = sog_search.DEVIATIONS[0]
+    assert f"{between:.0f} of the reference's {whole:.0f} numbers lie between" in count
+    assert f"and {interval:.0f} in the 95 % prediction interval" in count
+
+
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 def test_means_of_further_seeds_lie_in_the_spread_in_95_percent_of_cases(seeds):
     rng = np.random.default_rng(0)

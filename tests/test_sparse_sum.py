@@ -63,25 +63,6 @@ def test_product_with_a_matrix(lengths, weighted):
     np.testing.assert_allclose(apply(plan, jnp.asarray(x)), matrix @ x, atol=1e-12)
 
 
-def test_many_plans_of_one_shape():
-    """Rows of all lengths in every plan; long ones are cut."""
-    lengths = np.array([[0, 3, 1, 9], [2, 0, 0, 1], [0, 0, 0, 0]])
-    row, (column,), _ = entries(lengths.ravel())
-    plans = sparse_sum.build_many(
-        plan=row // 4,
-        row=row % 4,
-        column=column,
-        num_plans=3,
-        num_rows=4,
-        num_columns=NUM_COLUMNS,
-        longest_piece=4,
-    )
-    matrix = scipy.sparse.coo_array((np.ones(len(row)), (row, column)), (12, NUM_COLUMNS))
-    x = np.random.default_rng(1).normal(size=(NUM_COLUMNS, 2))
-    sums = jax.vmap(lambda plan, x: plan(x), in_axes=(0, None))(plans, jnp.asarray(x))
-    np.testing.assert_allclose(sums.reshape(12, 2), matrix @ x, atol=1e-12)
-
-
 def test_a_hundred_rows_of_every_length():
     lengths = np.random.default_rng(2).permutation(101)
     row, columns, weight = entries(lengths)

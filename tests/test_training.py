@@ -1,6 +1,7 @@
 """Sound self-play: queries, their solutions, episodes and the training step."""
 
 import functools
+from unittest import mock
 
 import chex
 import jax
@@ -87,24 +88,21 @@ def test_exact_solving_reproduces_exact_values():
     np.testing.assert_allclose(worth, [-1 / 18, 1 / 18], atol=2e-3)
 
 
-def test_queries_are_leaves_with_their_beliefs():
-    """Every query is a public state below the root; its beliefs are those of the policies."""
+def test_queries_are_public_states_that_both_players_reach():
+    """Every query is a public state below the root, where somebody acts."""
     _, table, _ = compiled("kuhn_poker")
-    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=1)
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=1, logged_queries=3)
     root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(jnp.float32))
 
     @jax.jit
     @jax.vmap
     def sampled(key):
-        solve_key, sample_key = jax.random.split(key)
-        _, search = search_of(table, solve_key, root, settings)
-        return queries.sample_queries(table, search, sample_key, count=3)
+        return queries.searched_queries(search_of(table, key, root, settings)[1])
 
     sample, exists = sampled(jax.random.split(jax.random.key(0), 64))
-    assert exists[:, 0].mean() > 0.5
-    for states in np.where(exists, sample.state, -1 - np.arange(3)):
-        assert len(np.unique(states)) == 3  # never the same twice
+    assert exists.mean() > 0.5
     sample = jax.tree.map(lambda x: x[exists], sample)
+    assert (sample.reach > 0).any(axis=2).all()
     assert len(np.unique(sample.state)) > 2
     actor = np.asarray(table.actors)[np.asarray(sample.state)]
     assert (actor >= 0).all()
@@ -136,11 +134,12 @@ SMALL = dict(
 def trained(steps):
     table, graph, params, settings = network("kuhn_poker", SMALL)
     state = student_of_games_training.init(table, params, jax.random.key(0), settings=settings)
-    metrics = None
-    for _ in range(steps):
-        state, metrics = student_of_games_training.train_step(
-            table, graph, state, settings=settings
-        )
+    metrics, once = None, chex.assert_max_traces(student_of_games_training._search, n=1)
+    with mock.patch.object(student_of_games_training, "_search", once):
+        for _ in range(steps):
+            state, metrics = student_of_games_training.train_step(
+                table, graph, state, settings=settings
+            )
     return params, state, metrics
 
 
@@ -212,6 +211,16 @@ def test_episodes_go_on_to_states_where_somebody_acts():
     assert ended > 16
     assert (np.asarray(episodes.played) >= 0).all()
     assert np.asarray(episodes.played).any(axis=2).all()
+
+
+@pytest.mark.parametrize(
+    ("of_search", "of_solve", "room"), [(0.9, 0.1, 1), (1.5, 0.1, 2), (0.3, 2.1, 3), (0, 0, 1)]
+)
+def test_there_is_room_for_the_queries_of_a_search(of_search, of_solve, room):
+    """Their mean number is a whole number of draws times a probability."""
+    changes = {"queries_per_search": float(of_search), "queries_per_solve": float(of_solve)}
+    *_, settings = network("kuhn_poker", SMALL | changes)
+    assert settings.most_queries == room
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def test_greedy_policies_take_the_best_of_what_was_tried():
     _, _, tree = compiled("matrix_rps")
     learner = uct.init(tree).replace(
         visits=jnp.array([[3, 2, 0], [0, 0, 0], [0, 0, 0]]),
-        values=jnp.array([[-0.5, 0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
+        values=jnp.array([[-0.5, -0.1, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]),
     )
     first, second = uct.greedy_policy(tree, learner)
     np.testing.assert_array_equal(first, [[0, 1, 0]])

@@ -22,7 +22,7 @@ def write_agent(folder, **changes):
         preset="smoke",
         config=config | changes,
         command="",
-        wall_seconds=0.0,
+        usage=results.Usage(),
         numbers=[],
     )
     results.write_result(folder, result)

@@ -1,6 +1,6 @@
 """Network queries of searches, their queue, and the examples that their solutions give.
 
-A search asks the network for the values of its leaves. Some of these queries are kept in a queue,
+A search asks the network for the values of its leaves. Some of these queries go into a queue, are
 solved by a search of their own with both ranges fixed, and become examples (Schmid et al. 2023,
 Algorithm 2).
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Key
+from jaxtyping import Array, Bool
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
-from solvers.search.readouts import average_policy, average_values, leaf_queries
+from solvers.search.readouts import average_policy, average_values, logged_queries
 from solvers.search.search_state import Search
 from train.examples import Example, make_example
 
@@ -96,21 +96,16 @@ def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
     return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, exists
 
 
-def sample_queries(
-    game: BeliefGame, search: Search, key: Key[Array, ""], *, count: int
-) -> tuple[Query, Bool[Array, " C"]]:
-    """A random sample of a search's queries; see `solvers.search.readouts.leaf_queries`.
+def searched_queries(search: Search) -> tuple[Query, Bool[Array, " C"]]:
+    """The queries that a search has kept; see `solvers.search.readouts.logged_queries`.
 
     Args:
-      game: of the search.
-      search: a finished search.
-      key: consumed.
-      count: C, how many to draw.
+      search: finished, with `logged_queries=C` of its settings above 0.
 
     Returns:
       Queries (fields `[C, ...]`), and a mask `[C]` of those that exist.
     """
-    state, reach, exists = leaf_queries(game, search, key, count=count)
+    state, reach, exists = logged_queries(search)
     return Query(state=state, reach=reach), exists
 
 

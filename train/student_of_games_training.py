@@ -231,12 +231,14 @@ def _search(shared, batch, *, settings):
     share = jnp.array([settings.queries_per_search, settings.queries_per_solve]) / most
     share = jnp.repeat(share, counts, total_repeat_length=len(play_keys) + len(solve_keys))
 
+    logging = dataclasses.replace(settings.search, logged_queries=most)
+
     def search_one(key, problem, share):
-        search_key, query_key, coin_key = jax.random.split(key, 3)
+        search_key, coin_key = jax.random.split(key)
         search = growing_tree_cfr.search(
-            game, params, search_key, problem=problem, settings=settings.search
+            game, params, search_key, problem=problem, settings=logging
         )
-        query, exists = queries.sample_queries(game, search, query_key, count=most)
+        query, exists = queries.searched_queries(search)
         return search, query, exists & jax.random.bernoulli(coin_key, share, (most,))
 
     every = jax.vmap(search_one)(jnp.concatenate([play_keys, solve_keys]), problems, share)

@@ -39,11 +39,19 @@ def _holdem(out: pathlib.Path, **options: Any) -> None:
     holdem.benchmark(out, **options)
 
 
+def _startup(out: pathlib.Path, **options: Any) -> None:
+    """Seconds of whole commands, with and without compiled programs of an earlier run."""
+    from experiments.benchmarks import startup
+
+    startup.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
     "sampling": _sampling,
     "holdem": _holdem,
+    "startup": _startup,
 }
 
 

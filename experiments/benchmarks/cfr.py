@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import pathlib
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
 from experiments.harness import plots, results, runs
+from experiments.harness.usage_meter import UsageMeter
 
 SOLVERS: dict[str, type[CfrProgram]] = OURS | PEERS
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
@@ -120,7 +120,7 @@ def benchmark(
         NashConv is not that of the others; or our solver fails.
       ImportError: OpenSpiel, whose NashConv all solvers are judged by, is not installed.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     config = make_config(preset, **changes)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     installed = [name for name in config.solvers if SOLVERS[name].is_installed()]
@@ -133,7 +133,8 @@ def benchmark(
         preset=preset,
         config=dataclasses.asdict(config) | _conditions(rows, installed),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=[number for row in rows for number in _numbers(row)],
         deviations=remarks,
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import statistics
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import markdown_table
 from experiments.harness import results, runs
+from experiments.harness.usage_meter import UsageMeter
 from experiments.subgame_solving.holdem_spots import SPOTS
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
@@ -94,7 +94,7 @@ def benchmark(
       ValueError: the preset or a spot is unknown, `out` holds an earlier run, a solution is not the
         other program's, or a measurement fails.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("spot", config.spots, SPOTS)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
@@ -105,9 +105,10 @@ def benchmark(
         config=dataclasses.asdict(config)
         | {"measure": "milliseconds of an iteration, median of all rounds; compilation apart"},
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=_numbers(rows, hands),
-        deviations=["the other solver's times are of another machine with two cores"],
+        deviations=["the other solver's times (`paper`) are of another machine with two cores"],
     )
     results.write_csv(out / "benchmark.csv", rows)
     results.write_file(out / "table.md", _markdown(rows))

@@ -7,16 +7,21 @@ import pathlib
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
 class Clock:
-    """Times one stretch of work, and how many cores this process and all others kept busy."""
+    """Times one stretch of work, and how many cores this process and all others kept busy.
 
-    def __init__(self):
+    Args:
+      helpers: the numbers of processes whose work counts as this one's.
+    """
+
+    def __init__(self, helpers: Sequence[int] = ()):
+        self._helpers = helpers
         self._others = _busy_seconds()
-        self._own = time.process_time()
+        self._own = self._own_seconds()
         self._begin = time.perf_counter()
 
     def seconds(self) -> float:
@@ -30,9 +35,12 @@ class Clock:
           `rate` in units per second; `cores` and `others`, the mean numbers of cores that this
           process and all other processes kept busy.
         """
-        seconds, own = self.seconds(), time.process_time() - self._own
+        seconds, own = self.seconds(), self._own_seconds() - self._own
         others = max(_busy_seconds() - self._others - own, 0.0)
         return {"rate": count / seconds, "cores": own / seconds, "others": others / seconds}
+
+    def _own_seconds(self):
+        return time.process_time() + sum(map(_core_seconds, self._helpers))
 
 
 def sample_searches(
@@ -137,6 +145,15 @@ def bandwidth(num_bytes: int, *, seconds: float = 0.2) -> float:
     while measured(count) < seconds / 2:
         count *= 2
     return 3 * x.nbytes * count / min(measured(count) for _ in range(5))
+
+
+def _core_seconds(process: int) -> float:
+    """Core-seconds that a running process has used; 0 where its /proc/PID/stat is missing."""
+    try:
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _busy_seconds() -> float:

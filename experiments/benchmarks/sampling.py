@@ -1,18 +1,19 @@
 """Speed of the sampling solvers: traversals per second of ours and of OpenSpiel's C++.
 
-Every program is measured in a process of its own at steady state, in interleaved rounds; building
-and compiling are timed apart. Our programs are measured with many learners on all cores, which is
-what they are made for, and with one learner; OpenSpiel's with one learner in one thread, as it is
-shipped. All programs must give the same answers, up to chance: NashConv after a number of
-traversals, or the shares of the visits in search.
+Every program is measured apart from the others at steady state, in interleaved rounds; building and
+compiling are timed apart. Our programs are measured with many learners on all cores, which is what
+they are made for, and with one learner. OpenSpiel's are measured with a learner in a process on
+every core, and with one learner in one thread, as it is shipped. Both do the same work in a
+traversal: moves of chance, actions and ends of the game are counted. Both give the same answers,
+up to chance: NashConv after a number of traversals, or the shares of the visits in search.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
+import os
 import pathlib
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,12 +26,27 @@ from experiments.benchmarks import sampling_programs
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
-from experiments.benchmarks.sampling_programs import ONE_LEARNER, OURS, PEER, TASKS
+from experiments.benchmarks.sampling_programs import (
+    COUNTED,
+    ONE_LEARNER,
+    ONE_PEER,
+    OURS,
+    PEER,
+    TASKS,
+)
 from experiments.harness import plots, results, runs
 from experiments.harness.results import Number
+from experiments.harness.usage_meter import UsageMeter
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
 _COLOURS = {OURS: "#D55E00", ONE_LEARNER: "#E69F00"}
+_PROGRAMS = (OURS, ONE_LEARNER, PEER, ONE_PEER)
+_AGAINST = {
+    OURS: PEER,
+    ONE_LEARNER: ONE_PEER,
+}  # which of OpenSpiel's programs ours is compared with
+_CHECKED = (OURS, ONE_PEER)  # the programs whose answers and moves are compared
+_QUIET = 0.2  # cores that others may keep busy before the result calls the machine loaded
 # Algorithms that OpenSpiel lacks, and its algorithm that they are compared with instead.
 _COMPARED_WITH = {"UCT": "outcome sampling", "Smooth UCT": "outcome sampling"}
 
@@ -46,6 +62,7 @@ class Config:
     seconds: float  # a sample takes half of it or more
     time_limit: float  # in seconds, for one measurement
     tolerance: float = 0.2  # allowed difference of two answers, relative to the largest number
+    moves_tolerance: float = 0.1  # allowed relative difference of the moves in a traversal
 
 
 PRESETS = {
@@ -88,9 +105,9 @@ def benchmark(
 
     Raises:
       ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
-        should give the same answer do not, or one of them fails.
+        should do the same work or give the same answer do not, or one of them fails.
     """
-    begin = time.perf_counter()
+    meter, load = UsageMeter(), os.getloadavg()[0]
     config = make_config(preset, **changes)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config)
@@ -99,9 +116,10 @@ def benchmark(
         preset=preset,
         config=dataclasses.asdict(config) | _conditions(rows),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=[number for row in rows for number in _numbers(row, rows)],
-        deviations=[f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure],
+        deviations=list(_remarks(rows, load)),
     )
     results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
     results.write_file(out / "table.md", _markdown(rows, result))
@@ -129,7 +147,10 @@ def measure_all(config: Config) -> list[Row]:
                 bar.update(shown, description=f"{task}: {program}")
                 if not any(run["failure"] for run in earlier):
                     earlier.append(_measure(config, task, program, check=number == 0))
-                    if program == PEER and number == 0:
+                    if program == ONE_PEER and number == 0:
+                        check_same_work(
+                            task, runs[task, OURS][0], earlier[0], config.moves_tolerance
+                        )
                         check_equal(task, runs[task, OURS][0], earlier[0], config.tolerance)
                 bar.advance(shown)
     return [Row(task=task, program=program, runs=each) for (task, program), each in runs.items()]
@@ -137,11 +158,7 @@ def measure_all(config: Config) -> list[Row]:
 
 def _programs(task):
     """The programs that are measured on a task."""
-    return (
-        (OURS, ONE_LEARNER)
-        if TASKS[task].algorithm in _COMPARED_WITH
-        else (OURS, ONE_LEARNER, PEER)
-    )
+    return (OURS, ONE_LEARNER) if TASKS[task].algorithm in _COMPARED_WITH else _PROGRAMS
 
 
 def _measure(config, task, program, *, check) -> dict[str, Any]:
@@ -150,7 +167,7 @@ def _measure(config, task, program, *, check) -> dict[str, Any]:
         "task": task,
         "program": program,
         "learners": config.learners,
-        "check": check and program != ONE_LEARNER,
+        "check": check and program in _CHECKED,
         "seconds": config.seconds,
         "repeats": config.repeats,
     }
@@ -171,8 +188,22 @@ def check_equal(task: str, ours: dict[str, Any], peers: dict[str, Any], toleranc
             )
 
 
+def check_same_work(
+    task: str, ours: dict[str, Any], peers: dict[str, Any], tolerance: float
+) -> None:
+    """Raises `ValueError` if a traversal does something else in one program than in the other."""
+    moves, expected = (run.get("moves", {}) for run in (ours, peers))
+    for name in moves.keys() | expected.keys():
+        pair = moves.get(name, 0.0), expected.get(name, 0.0)
+        if not abs(pair[0] - pair[1]) <= tolerance * pair[1]:
+            raise ValueError(
+                f"{task}: {name} in a traversal: {OURS} {pair[0]}, {PEER} {pair[1]}; they may be"
+                f" {tolerance:.0%} apart"
+            )
+
+
 def _numbers(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
-    """The speed of a program, and its ratio to that of OpenSpiel on the same or a similar task."""
+    """The speed of a program, its ratio to OpenSpiel's on the same or a similar task, its moves."""
     if row.rates:
         name, low, high = f"{row.program}:{row.task}", min(row.rates), max(row.rates)
         yield Number(name=name, value=row.rate, low=low, high=high, unit="traversals/s")
@@ -180,17 +211,26 @@ def _numbers(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
     if peer is not None and row.rates and peer.rates:
         ratio = row.rate / peer.rate
         yield Number(
-            name=f"{row.program} / {PEER}:{row.task}", value=ratio, unit="times the peer's speed"
+            name=f"{row.program} / {peer.program}:{row.task}",
+            value=ratio,
+            unit="times the peer's speed",
         )
+    for name, value in _moves(row).items():
+        yield Number(name=f"{row.program}, {name}:{row.task}", value=value, unit="in a traversal")
+
+
+def _moves(row) -> dict[str, float]:
+    """What a program does in a traversal, if it was counted."""
+    return row.runs[0].get("moves", {}) if row.runs else {}
 
 
 def _peer(row, rows):
     """OpenSpiel's row that a row of ours is compared with; None if there is none."""
-    if row.program == PEER:
+    if row.program not in _AGAINST:
         return None
     algorithm, _, game = row.task.partition(", ")
-    task = f"{_COMPARED_WITH.get(algorithm, algorithm)}, {game}"
-    return next((other for other in rows if (other.task, other.program) == (task, PEER)), None)
+    wanted = f"{_COMPARED_WITH.get(algorithm, algorithm)}, {game}", _AGAINST[row.program]
+    return next((other for other in rows if (other.task, other.program) == wanted), None)
 
 
 def _details(row: Row) -> dict[str, Any]:
@@ -205,6 +245,7 @@ def _details(row: Row) -> dict[str, Any]:
         "samples": len(rates),
         "build_seconds": row.median("build_seconds"),
         "compile_seconds": row.median("compile_seconds"),
+        "moves": " ".join(f"{name} {number:.4g}" for name, number in _moves(row).items()),
         "answer": " ".join(f"{number:.4g}" for number in row.runs[0].get("answer", ())),
         "busy_cores": row.largest("cores"),
         "cores_busy_with_others": row.largest("others"),
@@ -216,12 +257,47 @@ def _details(row: Row) -> dict[str, Any]:
 def _conditions(rows: Sequence[Row]) -> dict[str, Any]:
     """What `result.json` holds under `config` besides the config."""
     return {
-        "measure": "traversals per second, summed over the learners of a process (median of all"
-        " samples); episodes in UCT, simulations in IS-MCTS; UCT is compared with OpenSpiel's"
-        " outcome sampling",
+        "measure": "traversals per second, summed over the learners (median of all samples): lines"
+        " of play that update one player (in external sampling, trees of all actions of one"
+        " player), episodes of UCT, simulations of IS-MCTS; what one traversal does, counted over"
+        f" the first {COUNTED[1]} by each of {COUNTED[0]} new learners; all cores are used,"
+        " unless one learner is named; UCT is compared with OpenSpiel's outcome sampling",
         "versions_of_peers": {"open_spiel": importlib.metadata.version("open_spiel")},
-        "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+        "cores_busy_with_others": _busy_with_others(rows),
     }
+
+
+def _busy_with_others(rows) -> float:
+    """The most cores that other programs kept busy during a sample."""
+    return round(max(row.largest("others") for row in rows), 2)
+
+
+def _remarks(rows: Sequence[Row], load: float) -> Iterator[str]:
+    """What a reader of the numbers must know: failures, differences of the programs, other load."""
+    for row in rows:
+        if row.failure:
+            yield f"{row.program} on {row.task}: {row.failure}"
+    algorithms = {TASKS[row.task].algorithm for row in rows}
+    if "outcome sampling" in algorithms:
+        yield (
+            "outcome sampling: OpenSpiel's makes one traversal for each player in an iteration, and"
+            " adds the policy of the player that explores to the average; ours adds the other"
+            " player's"
+        )
+    if "IS-MCTS" in algorithms:
+        yield (
+            "IS-MCTS: both search the same information state (the first decision, with the lowest"
+            f" card) with {sampling_programs.SIMULATIONS:,} simulations each, and draw the hidden"
+            " card anew in each by chance's probabilities; OpenSpiel's first simulation adds the"
+            " root to the tree without visiting one of its actions, in ours the root is in the tree"
+            " from the start"
+        )
+    others = _busy_with_others(rows)
+    if others > _QUIET:
+        yield (
+            f"the machine was loaded: other programs kept up to {others:.2f} cores busy during a"
+            f" sample; the load average at the start was {load:.2f}"
+        )
 
 
 def _markdown(rows: Sequence[Row], result: results.Result) -> str:
@@ -239,13 +315,13 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
 
 def _print(rows: Sequence[Row]) -> None:
     table = Table(title="Sampling: traversals per second")
-    for number, title in enumerate(("", OURS, ONE_LEARNER, PEER)):
+    for number, title in enumerate(("", *_PROGRAMS)):
         table.add_column(title, justify="right" if number else "left")
     for task in dict.fromkeys(row.task for row in rows):
         programs = {row.program: row for row in rows if row.task == task}
         cells = (
             results.text(programs[name].rate) if name in programs and programs[name].rates else ""
-            for name in (OURS, ONE_LEARNER, PEER)
+            for name in _PROGRAMS
         )
         table.add_row(task, *cells)
     Console().print(table)

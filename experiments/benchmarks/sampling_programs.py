@@ -1,8 +1,9 @@
 """Sampling algorithms, ours and OpenSpiel's, behind one interface, and how one is measured.
 
-The unit of work is a traversal: one line of play (in external sampling, the tree of all actions of
-one player) that updates one player; in self-play search an episode; in information-set MCTS a
-simulation.
+The unit of work is a traversal. In outcome sampling it is one line of play that updates one player,
+in external sampling the tree of all actions of one player, in self-play search an episode, in
+information-set MCTS a simulation. What one traversal does is counted in both programs
+(`experiments.benchmarks.sampling_work`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import multiprocessing
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 import pyspiel
 
+from experiments.benchmarks import sampling_work
 from experiments.benchmarks.measurements import Clock
+from experiments.benchmarks.sampling_work import ROOT
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import evaluation
@@ -30,10 +34,13 @@ from solvers.sampling.information_set_mcts import InformationSetMcts
 from solvers.sampling.outcome_sampling import OutcomeSampling
 from solvers.sequence_form import build_sequence_form
 
-OURS, ONE_LEARNER, PEER = "ours", "ours, one learner", "OpenSpiel C++"  # the programs
+# The programs. OpenSpiel's use one thread; with all cores, a process on each has its own learner.
+OURS, ONE_LEARNER = "ours", "ours, one learner"
+PEER, ONE_PEER = "OpenSpiel C++", "OpenSpiel C++, one learner"
 SIMULATIONS = 1000  # of one search by information-set MCTS
 CONSTANT = 13.0  # of its UCB
 EXPLORATION = 0.6  # of outcome sampling
+COUNTED = 16, 32  # learners, and how many traversals of each, whose moves are counted
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,6 +86,14 @@ class Program(abc.ABC):
         """Numbers that all programs of a task must agree on, up to chance; may be empty."""
         return []
 
+    def moves(self) -> dict[str, float]:
+        """What one of a new learner's first traversals does on average, by name."""
+        return {}
+
+    def processes(self) -> tuple[int, ...]:
+        """The numbers of the other processes that work for it."""
+        return ()
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Algorithm:
@@ -122,9 +137,10 @@ class Learners(Program):
     """Our learners, equally many in every thread."""
 
     def __init__(self, task: Task, *, learners: int, threads: int):
-        source = enumerate_game(make(task.game))
-        self.task, self.sequence_form = task, build_sequence_form(source)
-        self.algorithm = our_algorithm(task.algorithm, build_decision_tree(source))
+        self.source = enumerate_game(make(task.game))
+        self.tree = build_decision_tree(self.source)
+        self.task, self.sequence_form = task, build_sequence_form(self.source)
+        self.algorithm = our_algorithm(task.algorithm, self.tree)
         self.pool, each = ThreadPoolExecutor(threads), learners // threads
         self.learners = each * threads
         self.keys = jax.random.split(jax.random.key(0), (threads, each))
@@ -155,15 +171,39 @@ class Learners(Program):
 
         return [float(nash_conv(jax.random.split(jax.random.key(1), 16)).mean())]
 
+    def moves(self) -> dict[str, float]:
+        learners, traversals = COUNTED
+        keys = jax.random.split(jax.random.key(2), learners)
+        if self.task.algorithm == "external sampling":
+            total = sampling_work.count_external_sampling(
+                self.tree,
+                self.source,
+                keys,
+                settings=external_sampling.ExternalSampling(),
+                num_traversals=traversals,
+            )
+        else:
+
+            def play(tree):
+                algorithm = our_algorithm(self.task.algorithm, tree)
+                return [algorithm.run(algorithm.start, key, traversals) for key in keys]
+
+            total = sampling_work.count_episodes(self.tree, self.source, play)
+        return {name: number / (learners * traversals) for name, number in total.items()}
+
 
 class Searches(Program):
-    """Our information-set MCTS at random information states, equally many in every thread."""
+    """Our information-set MCTS at the first decision, equally many in every thread."""
 
     def __init__(self, task: Task, *, learners: int, threads: int):
-        self.tree, self.each = build_decision_tree(make(task.game)), learners // threads
+        self.source, self.each = enumerate_game(make(task.game)), learners // threads
+        self.tree = build_decision_tree(self.source)
+        sampling_work.check_same_root(self.tree, self.source, pyspiel.load_game(task.openspiel))
         self.pool, self.done = ThreadPoolExecutor(threads), 0
-        settings = InformationSetMcts(exploration=CONSTANT, simulations=SIMULATIONS)
-        search = functools.partial(information_set_mcts.search, self.tree, settings=settings)
+        self.settings = InformationSetMcts(exploration=CONSTANT, simulations=SIMULATIONS)
+        search = functools.partial(
+            information_set_mcts.search, self.tree, jnp.int32(ROOT), settings=self.settings
+        )
         self.search = jax.jit(jax.vmap(search))
         self.threads = threads
 
@@ -172,9 +212,8 @@ class Searches(Program):
         rounds = -(-count // simulations)
 
         def search_batch(number):
-            key, state_key = jax.random.split(jax.random.key(number))
-            states = jax.random.randint(state_key, (self.each,), 0, self.tree.num_states)
-            jax.block_until_ready(self.search(states, jax.random.split(key, self.each)))
+            keys = jax.random.split(jax.random.key(number), self.each)
+            jax.block_until_ready(self.search(keys))
 
         list(self.pool.map(search_batch, range(self.done, self.done + rounds * self.threads)))
         self.done += rounds * self.threads
@@ -183,54 +222,65 @@ class Searches(Program):
     def answer(self) -> list[float]:
         """Shares of the visits at the first decision, for the player with the lowest card."""
         keys = jax.random.split(jax.random.key(2), 256)
-        visits = self.search(jnp.zeros(256, jnp.int32), keys).visits
-        return (visits.mean(axis=0) / SIMULATIONS).tolist()
+        return (self.search(keys).visits.mean(axis=0) / SIMULATIONS).tolist()
+
+    def moves(self) -> dict[str, float]:
+        def search(tree):
+            return information_set_mcts.search(
+                tree, jnp.int32(ROOT), jax.random.key(0), settings=self.settings
+            )
+
+        total = sampling_work.count_episodes(self.tree, self.source, search)
+        return {"simulations of a search": float(total["ends"])}
 
 
 class OpenSpielLearner(Program):
     """OpenSpiel's C++ with one learner in one thread."""
 
-    def __init__(self, task: Task):
+    def __init__(self, task: Task, *, seed: int):
         self.task, self.game = task, pyspiel.load_game(task.openspiel)
-        self.solver = self._new(seed=0)
-        # An iteration of external sampling is a traversal per player, of outcome sampling just one.
-        self.unit = 2 if task.algorithm == "external sampling" else 1
+        self.solver = self._new(self.game, seed)
 
-    def _new(self, seed):
+    def _new(self, game, seed):
         if self.task.algorithm == "external sampling":
-            return pyspiel.ExternalSamplingMCCFRSolver(self.game, seed)
-        return pyspiel.OutcomeSamplingMCCFRSolver(self.game, EXPLORATION, seed)
+            return pyspiel.ExternalSamplingMCCFRSolver(game, seed)
+        return pyspiel.OutcomeSamplingMCCFRSolver(game, EXPLORATION, seed)
 
     def work(self, count: int) -> int:
         return self._traverse(self.solver, count)
 
     def _traverse(self, solver, count):
-        iterations = -(-count // self.unit)
+        each = self.game.num_players()  # an iteration is a traversal for every player
+        iterations = -(-count // each)
         for _ in range(iterations):
             solver.run_iteration()
-        return iterations * self.unit
+        return iterations * each
 
     def answer(self) -> list[float]:
         if not self.task.checked:
             return []
         nash_convs = []
         for seed in range(1, 4):
-            solver = self._new(seed)
+            solver = self._new(self.game, seed)
             self._traverse(solver, self.task.checked)
             nash_convs.append(pyspiel.nash_conv(self.game, solver.average_policy()))
         return [float(np.mean(nash_convs))]
+
+    def moves(self) -> dict[str, float]:
+        game, (learners, traversals) = sampling_work.CountingGame(self.game), COUNTED
+        for seed in range(1, learners + 1):
+            self._traverse(self._new(game, seed), traversals)
+        return {name: number / (learners * traversals) for name, number in game.total.items()}
 
 
 class OpenSpielSearch(Program):
     """OpenSpiel's C++, one search after the other at the first decision with the lowest card."""
 
-    def __init__(self, task: Task):
+    def __init__(self, task: Task, *, seed: int):
         self.game = pyspiel.load_game(task.openspiel)
-        self.state = self.game.new_initial_state()
-        while self.state.is_chance_node():
-            self.state.apply_action(self.state.legal_actions()[0])
-        evaluator = pyspiel.RandomRolloutEvaluator(1, 0)
-        self.bot = pyspiel.ISMCTSBot(0, evaluator, CONSTANT, SIMULATIONS)
+        self.state = sampling_work.first_decision(self.game)
+        evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+        self.bot = pyspiel.ISMCTSBot(seed, evaluator, CONSTANT, SIMULATIONS)
 
     def work(self, count: int) -> int:
         searches = -(-count // SIMULATIONS)
@@ -245,11 +295,55 @@ class OpenSpielSearch(Program):
                 shares[action] += share / 64
         return shares.tolist()
 
+    def moves(self) -> dict[str, float]:
+        policies = [self.bot.get_policy(self.state) for _ in range(16)]
+        # the first simulation of a search adds the root to the tree and visits none of its actions
+        visits = sampling_work.visits_at_root(policies, SIMULATIONS)
+        return {"simulations of a search": visits + 1.0}
+
+
+class OpenSpielOnAllCores(Program):
+    """OpenSpiel's C++ in as many processes as there are cores, each with a learner of its own."""
+
+    def __init__(self, task: Task, *, cores: int):
+        context, self.pipes, self.workers = multiprocessing.get_context("spawn"), [], []
+        for seed in range(cores):
+            here, there = context.Pipe()
+            worker = context.Process(target=_serve, args=(task, seed, there), daemon=True)
+            worker.start()
+            self.pipes.append(here)
+            self.workers.append(worker)
+        self.work(1)  # waits until all have started
+
+    def work(self, count: int) -> int:
+        for pipe in self.pipes:
+            pipe.send(-(-count // len(self.pipes)))
+        return sum(pipe.recv() for pipe in self.pipes)
+
+    def processes(self) -> tuple[int, ...]:
+        return tuple(worker.pid for worker in self.workers)
+
+
+def _serve(task, seed, pipe):
+    """In a process of its own: makes as many traversals as it is told, again and again."""
+    peer = _peer(task, seed)
+    try:
+        while True:
+            pipe.send(peer.work(pipe.recv()))
+    except EOFError:  # nobody asks for more
+        return
+
+
+def _peer(task, seed) -> Program:
+    return (OpenSpielSearch if task.algorithm == "IS-MCTS" else OpenSpielLearner)(task, seed=seed)
+
 
 def program(name: str, task: Task, learners: int) -> Program:
-    """The program `OURS`, `ONE_LEARNER` or `PEER` on a task; `learners` are for `OURS`."""
+    """The program of this name on a task; `learners` are for `OURS`."""
+    if name == ONE_PEER:
+        return _peer(task, seed=0)
     if name == PEER:
-        return (OpenSpielSearch if task.algorithm == "IS-MCTS" else OpenSpielLearner)(task)
+        return OpenSpielOnAllCores(task, cores=os.cpu_count() or 1)
     ours = Searches if task.algorithm == "IS-MCTS" else Learners
     if name == OURS:
         return ours(task, learners=learners, threads=min(os.cpu_count() or 1, learners))
@@ -260,8 +354,8 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     """Builds, compiles, checks and times one program on one task.
 
     Args:
-      job: `task`, a key of `TASKS`; `program`; `check`, whether to report the answer; `learners`,
-        `seconds` and `repeats`, as in `sampling.Config`.
+      job: `task`, a key of `TASKS`; `program`; `check`, whether to report the answer and the moves;
+        `learners`, `seconds` and `repeats`, as in `sampling.Config`.
       report: takes the numbers as keywords.
     """
     clock = Clock()
@@ -272,7 +366,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     count = measured.work(count)
     report(compile_seconds=clock.seconds())
     if job["check"]:
-        report(answer=measured.answer())
+        report(answer=measured.answer(), moves=measured.moves())
     while True:
         clock = Clock()
         count = measured.work(count)
@@ -281,6 +375,6 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         count *= 2 if clock.seconds() > job["seconds"] / 8 else 8
     samples = []
     for _ in range(job["repeats"]):
-        clock = Clock()
+        clock = Clock(measured.processes())
         samples.append(clock.sample(measured.work(count)))
     report(samples=samples)

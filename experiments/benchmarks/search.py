@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import pathlib
-import time
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -36,6 +35,7 @@ from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_report import OURS, row_of_ours, rows_of_ours
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results, runs
+from experiments.harness.usage_meter import UsageMeter
 
 RIVAL, RESPONDER = "AlphaZero (mctx)", "ISMCTS-BR"
 _FILES = (results.RESULT_FILE, "benchmark.csv", "growth.csv", "table.md", "benchmark.png")
@@ -109,7 +109,7 @@ def benchmark(
       ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
         should give the same answer do not, or one of ours fails.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     config = make_config(preset, **changes)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows, growth, responses = measure_all(config)
@@ -118,7 +118,8 @@ def benchmark(
         preset=preset,
         config=dataclasses.asdict(config) | _conditions(rows),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
         numbers=search_report.numbers(rows, growth, responses),
         deviations=_remarks(config, rows),
     )

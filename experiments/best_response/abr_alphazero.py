@@ -35,7 +35,8 @@ from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import LOG
 from nets import cvpn
 
-# Shares of games won in 9x9 Go, against 800 simulations: text of Section 4.2.
+# Shares of games won in Go, against 800 simulations: text of Section 4.2. The rules are those of
+# AlphaZero and the agents those of Schmid et al. 2021, so the board is the full one.
 PAPER = {
     ("returns", HEAD_TO_HEAD): 0.2325,
     ("returns", "direct"): 0.2,
@@ -119,7 +120,7 @@ def compute(run: Run) -> Outcome:
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Elo of the agents by training and by simulations, and what the responses win."""
-    with plots.figure(path, rows=1, columns=3, size=(10.2, 3.0)) as axes:
+    with plots.figure(path, rows=1, columns=3, size=(9.4, 3.0)) as axes:
         _draw_agents(axes, config, outcome)
         _draw_responses(axes[0, 2], config, outcome.responses)
         axes[0, 0].set_title(f"AlphaZero, {config.game.removeprefix('pgx:')}")
@@ -141,7 +142,6 @@ def _draw_agents(axes: Any, config: Config, outcome: Outcome) -> None:
         line = [(player.simulations, elo) for player, elo in rated if player.step == last]
         axes[0, 1].plot(*zip(*line, strict=True), **style)
     axes[0, 0].set(xlabel="training steps", ylabel=f"Elo with {most} simulations")
-    axes[0, 0].legend(frameon=False, fontsize=8)
     axes[0, 1].set(xlabel="simulations", ylabel="Elo when trained", xscale="log")
 
 
@@ -168,7 +168,6 @@ def _draw_responses(place: Any, config: Config, responses: Sequence[Response]) -
         )
     place.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
     place.set(xlabel="training steps of the response", ylabel="games won", ylim=(0, 1))
-    place.legend(**plots.BESIDE)
     place.set_title("ISMCTS-BR")
 
 
@@ -180,8 +179,8 @@ def measure(config: Config) -> str:
     return (
         f"games that a learned response wins against the agent with {config.curriculum[-1]}"
         " simulations, half of them as the first player; what it gains is a lower bound on"
-        " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at random; low and"
-        " high are two standard errors away; published: 9x9 Go"
+        " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at"
+        " random; published: Go on the full board"
     )
 
 
@@ -193,10 +192,13 @@ def deviations(config: Config) -> list[str]:
     ]
     if config != PRESETS["paper"]:
         texts = [
-            f"{config.game} instead of 9x9 Go, with small networks and little training",
+            f"{config.game} instead of Go on the full board (19x19), with small networks and"
+            " little training",
             f"{config.curriculum[-1]} simulations instead of 800",
             *texts,
         ]
+    else:
+        texts.insert(0, "Go on a board of 9x9 instead of 19x19")
     return texts
 
 
@@ -272,6 +274,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=measure,
     deviations=deviations,
     more_files=("elo.csv", *(f"network_{name}.npz" for name in AGENTS), LOG),

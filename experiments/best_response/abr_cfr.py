@@ -119,6 +119,21 @@ def _label(agent: str) -> str:
     return name.replace("_", " ")
 
 
+def deviations(config: Config) -> list[str]:
+    """Deviations from the paper's setting, in words."""
+    texts = [
+        *response_curves.DEVIATIONS,
+        f"{config.curve_agents[-1]} is not in the paper's Figure 1",
+    ]
+    usual = config.learning.measured_simulations
+    texts += [
+        f"in {game} the responder searches with {simulations:,} simulations when it is measured,"
+        f" elsewhere with {usual:,}"
+        for game, simulations in config.more_simulations.items()
+    ]
+    return texts
+
+
 def measure(config: Config) -> str:
     """What the numbers measure."""
     return (
@@ -141,6 +156,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=response_curves.numbers,
     tables=functools.partial(response_curves.tables, "abr_cfr"),
+    error_bars=response_curves.ERROR_BARS,
     measure=measure,
-    deviations=response_curves.DEVIATIONS,
+    deviations=deviations,
 )

@@ -1,10 +1,11 @@
 """Best responses to chumps of hold'em: exact, local and learned (Timbers et al. 2020, Tables 2, 3).
 
-Chumps do not look at their cards: they always fold, always call, always raise, call or raise at
-random, or do everything at random. The exact values of a best response and of local best response
-can therefore be computed (`solvers.approximate_best_response.exact_chump_responses`). What local
-best response wins in hands that are played, each deal in both seats, is measured, too. ISMCTS-BR
-learns in both seats.
+Chumps do not look at their cards: they always fold, always call, always raise, call or raise with
+equal probability, or do everything with equal probability. In no-limit hold'em, where there are two
+raises, three readings of the papers' chump that calls or raises stand side by side. The exact
+values of a best response and of local best response can therefore be computed
+(`solvers.approximate_best_response.exact_chump_responses`). What local best response wins in hands
+that are played, each deal in both seats, is measured, too. ISMCTS-BR learns in both seats.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from rich.table import Table
 
 from experiments.best_response import holdem_response_tables
-from experiments.best_response.holdem_response_tables import PUBLISHED, last_cells, title
+from experiments.best_response.holdem_response_tables import PUBLISHED, READINGS, last_cells, title
 from experiments.best_response.holdem_responses import (
     LEARNING,
     LIMIT,
@@ -28,7 +29,7 @@ from experiments.best_response.holdem_responses import (
     learned_cells,
     played_cells,
 )
-from experiments.harness import plots
+from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment
 from experiments.harness.runs import Run
 from jaxgames.registry import make
@@ -51,7 +52,7 @@ _LIMIT = ("always call", "call or raise", "always raise", "uniform", "always fol
 _NO_LIMIT = (
     "always call",
     "always pot",
-    "call or raise",
+    *READINGS,
     "uniform",
     "always all-in",
     "always fold",
@@ -181,6 +182,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=holdem_response_tables.numbers,
     tables=tables,
+    error_bars=results.TWO_STANDARD_ERRORS,
     measure=holdem_response_tables.MEASURE,
     deviations=holdem_response_tables.DEVIATIONS,
 )

@@ -90,6 +90,10 @@ COMMAND = Experiment(
     draw=response_curves.draw,
     numbers=response_curves.numbers,
     tables=functools.partial(response_curves.tables, "abr_search_agents"),
+    error_bars=response_curves.ERROR_BARS,
     measure=response_curves.MEASURE,
-    deviations=("the paper's agents are of Go",),
+    deviations=(
+        "the paper's agents are AlphaZero's, of Go; ours are Student of Games', of games in which"
+        " the exact best response is known, and no published numbers stand beside",
+    ),
 )

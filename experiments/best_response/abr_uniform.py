@@ -61,6 +61,7 @@ COMMAND = Experiment(
     draw=response_curves.draw,
     numbers=response_curves.numbers,
     tables=functools.partial(response_curves.tables, "abr_uniform"),
+    error_bars=response_curves.ERROR_BARS,
     measure=response_curves.MEASURE,
     deviations=response_curves.DEVIATIONS,
 )

@@ -6,6 +6,7 @@ Timbers et al. 2020, Section 4.2; `abr_alphazero` is the experiment.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -15,12 +16,11 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, PyTree
 
-from experiments.harness import results
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
-from nets import cvpn, value_prior
+from nets import value_prior
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from train import alphazero_training
@@ -98,6 +98,8 @@ class AlphaZeroLaboratory:
 
     def agent(self, name: str) -> dict[int, PyTree]:
         """Trains an agent; returns its parameters by the steps at which it is measured."""
+        from solvers import checkpoint  # imports Orbax
+
         config = self.config
         settings = self._training(
             config.measured_at[-1],
@@ -109,12 +111,17 @@ class AlphaZeroLaboratory:
             return alphazero_training.train_step(self.game, self.graph, state, settings=settings)
 
         trainee, params = Trainee(state, step, self.run, name=f"agent {name}"), {}
+        identity = {"config": repr(config)}
         for number in config.measured_at:
-            path = self.run.checkpoint / f"{name}-{number}.npz"
-            if not path.exists():
+            folder = self.run.checkpoint / f"{name}-{number}"
+            read = functools.partial(checkpoint.read, folder, self.start, identity=identity)
+            try:
+                params[number] = read()
+            except FileNotFoundError:
                 trainee.train(number)
-                results.write_file(path, cvpn.to_bytes(trainee.params))
-            params[number] = cvpn.from_bytes(path.read_bytes(), self.start)
+                for _ in range(2):  # the first is read if the second is damaged
+                    checkpoint.write(folder, trainee.params, identity=identity)
+                params[number] = read()  # training goes on in the arrays that it was given
         return params
 
     def ladder(self, agents: Mapping[str, Mapping[int, PyTree]]) -> Iterator[Rated]:

@@ -162,7 +162,8 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
         responder = Responder(run, learning, enumerated.environment, seat=seat)
         responder.face(response, name=f"{name}-{seat}", scale=enumerated.scale)
         responders.append(responder)
-    for step in learning.measured_at:
+
+    def measured(step) -> Point:
         for responder in responders:
             responder.train(step)
         params = [responder.params for responder in responders]
@@ -171,8 +172,11 @@ def _measured(run, game, agent, learning, name) -> Iterator[Point]:
         won = enumerated.responder_values(profiles)
         point = Point(game=game, agent=agent, step=step, exact=exact, won=won)
         if step == learning.measured_at[-1]:
-            point = _with_games(point, enumerated, profiles, learning)
-        yield point
+            return _with_games(point, enumerated, profiles, learning)
+        return point
+
+    for step in learning.measured_at:  # kept one by one: training does not go back to a step
+        yield from run.kept(f"{name}-{step}", Point, lambda step=step: [measured(step)])
 
 
 def _with_games(point, enumerated, profiles, learning) -> Point:

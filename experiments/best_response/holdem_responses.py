@@ -38,15 +38,23 @@ from train.rl.environment import Environment
 
 LIMIT, NO_LIMIT = "limit_holdem", "hunl(bets=1/allin)"
 EXACT, LEARNED, PLAYED = "exact", "ISMCTS-BR", "LBR, played"
-# The actions that local best response may choose among in a round: fold, call, pot, all-in.
-FCPA, FC = (0, 1, 2, 3), (0, 1)
+# The actions that local best response may choose among in a round: fold, call, pot, all-in. Its
+# paper lets it choose in all rounds, or only from the turn on and call before.
+FCPA, FC, C = (0, 1, 2, 3), (0, 1), (1,)
+FCPA_ALL, FCPA_LATE, FC_ALL, FC_LATE = (
+    "LBR",
+    "LBR from the turn on",
+    "LBR without bets",
+    "LBR without bets, from the turn on",
+)
 PLANS = {
-    LIMIT: {EXACT: ResponsePlan(), "LBR": ResponsePlan(rule=local_value)},
+    LIMIT: {EXACT: ResponsePlan(), FCPA_ALL: ResponsePlan(rule=local_value)},
     NO_LIMIT: {
         EXACT: ResponsePlan(),
-        "LBR": ResponsePlan(rule=local_value),
-        "LBR, bets from the turn on": ResponsePlan(rule=local_value, allowed=(FC, FC, FCPA, FCPA)),
-        "LBR, no bets": ResponsePlan(rule=local_value, allowed=(FC, FC, FC, FC)),
+        FCPA_ALL: ResponsePlan(rule=local_value),
+        FCPA_LATE: ResponsePlan(rule=local_value, allowed=(C, C, FCPA, FCPA)),
+        FC_ALL: ResponsePlan(rule=local_value, allowed=(FC, FC, FC, FC)),
+        FC_LATE: ResponsePlan(rule=local_value, allowed=(C, C, FC, FC)),
     },
 }
 
@@ -186,10 +194,11 @@ def learned_cells(
                 name=f"{label}-{name}-{seat}",
                 scale=learning.scale_against(poker, name),
             )
-        for step in steps:
+
+        def measured(step, name=name) -> Cell:
             won = [_winnings(responder, poker, step) for responder in responders]
             errors = [rows.std(ddof=1) / len(rows) ** 0.5 for rows in won]
-            yield Cell(
+            return Cell(
                 game=game,
                 chump=name,
                 responder=LEARNED,
@@ -197,6 +206,12 @@ def learned_cells(
                 seats=[float(rows.mean()) for rows in won],
                 error=float(np.linalg.norm(errors) / 2),
             )
+
+        for step in steps:  # kept one by one: training does not go back to a step
+            piece = f"{label}-{name}-{step}"
+            yield from run.kept(piece, Cell, lambda step=step, measured=measured: [measured(step)])
+        for responder in responders:
+            responder.train(steps[-1])  # the next lesson goes on from there
 
 
 def _new_responder(run, learning, poker, seat) -> Responder:

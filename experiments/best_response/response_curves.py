@@ -19,11 +19,13 @@ Curves = Mapping[str, Sequence[Point]]
 
 MEASURE = (
     "NashConv, the sum of what both players' best responses win, in units of the game's payoffs:"
-    " exact, by ISMCTS-BR (the exact value of what it plays), by its games (low and high: 95 %"
-    " confidence), and what a search without training wins"
+    " exact, by ISMCTS-BR (the exact value of what it plays), by its games, and what a"
+    " search without training wins"
 )
+ERROR_BARS = f"{results.TWO_STANDARD_ERRORS}, of what is won in games"
 DEVIATIONS = (
     "the paper trains a larger network for 100,000 steps; published percentages were not available",
+    "all responders were trained with one seed, 0",
     "Connect Four, chess and Go are left out: their exact NashConv against uniform play cannot be"
     " computed here",
 )
@@ -64,7 +66,7 @@ def _numbers(name: str, curve: Sequence[Point]) -> Iterator[results.Number]:
 
 def draw(path: pathlib.Path, config: Any, curves: Curves) -> None:
     """Percent of the exact NashConv against training steps, a line for each curve."""
-    with plots.figure(path, rows=1, columns=1, size=(7.2, 3.6)) as axes:
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.4)) as axes:
         place = axes[0, 0]
         lines = [
             plots.Band(

@@ -116,7 +116,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         )
         for other, point in others.items()
     ]
-    run.finish(numbers, measure=response_curves.MEASURE)
+    run.finish(numbers, measure=response_curves.MEASURE, error_bars=response_curves.ERROR_BARS)
     _print(config, others, last_point(curve))
 
 
@@ -173,6 +173,7 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
     run.finish(
         holdem_response_tables.numbers(config, cells),
+        error_bars=results.TWO_STANDARD_ERRORS,
         measure=holdem_response_tables.MEASURE,
         deviations=holdem_response_tables.DEVIATIONS,
     )

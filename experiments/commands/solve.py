@@ -22,7 +22,8 @@ from rich.table import Table
 from experiments.harness import plots, policy_file, published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import RunArguments, prepare
+from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
+from experiments.harness.usage_meter import UsageMeter
 from experiments.tabular import measured_solve
 from jaxgames.game_tree import MAX_HISTORIES, GameTree
 from solvers import evaluation
@@ -89,7 +90,7 @@ def main(arguments: Arguments, *, command: str) -> int:
 
 
 def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
-    begin = time.perf_counter()
+    meter, begin = UsageMeter(), time.perf_counter()
     solver = solver_by_name(arguments.solver)
     arguments = _completed(arguments, solver)
     schedule = None
@@ -104,7 +105,9 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         prepared = prepare_solver(solver, compiled, seed=arguments.seed or 0)
     build_seconds = time.perf_counter() - begin
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
-    policy, points, speeds = _run(arguments, prepared, schedule)
+    meter.keep_in(arguments.out / CHECKPOINT / USAGE)
+    policy, run, speeds = _run(arguments, prepared, schedule, meter)
+    points = run.points if run else []
     # an earlier result no longer fits the files below
     (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
     if points:
@@ -117,9 +120,9 @@ def _solve(arguments: Arguments, command: str) -> tuple[results.Result, bool]:
         preset="custom",
         config=_recorded(arguments),
         command=command,
-        wall_seconds=time.perf_counter() - begin,
+        usage=meter.usage(),
         numbers=[
-            *_solution(prepared.sequence_form, policy, arguments.solver, points),
+            *_solution(prepared.sequence_form, policy, arguments.solver, run),
             *_sizes(compiled.tree, prepared.sequence_form),
             *speeds,
             results.Number(name="build_seconds", value=build_seconds, unit="s"),
@@ -155,34 +158,44 @@ def _completed(arguments: Arguments, solver: TabularSolver) -> Arguments:
 
 
 def _run(
-    arguments: Arguments, prepared: PreparedSolver, schedule: measured_solve.Schedule | None
-) -> tuple[Policy, list[measured_solve.Point], list[results.Number]]:
-    """The policy, the curve and the speeds; the latter two are empty without iterations."""
+    arguments: Arguments,
+    prepared: PreparedSolver,
+    schedule: measured_solve.Schedule | None,
+    meter: UsageMeter,
+) -> tuple[Policy, measured_solve.MeasuredSolve | None, list[results.Number]]:
+    """The policy, the run and its speeds; without iterations there is neither."""
     if schedule is None:
-        return prepared.average_policy(prepared.run(prepared.initial_state, 0)), [], []
+        return prepared.average_policy(prepared.run(prepared.initial_state, 0)), None, []
     with progress(arguments.game, arguments.iterations) as report:
         run = measured_solve.run(
-            prepared, schedule, folder=arguments.out, resume=arguments.resume, report=report
+            prepared,
+            schedule,
+            folder=arguments.out,
+            resume=arguments.resume,
+            report=report,
+            saved=meter.keep,
         )
     speed = measured_solve.iterations_per_second(prepared, run.state)
     speeds = [
         results.Number(name="iterations_per_second", value=speed, unit="iterations/s"),
         results.Number(name="compile_seconds", value=run.compile_seconds, unit="s"),
     ]
-    return prepared.average_policy(run.state), run.points, speeds
+    return prepared.average_policy(run.state), run, speeds
 
 
 def _solution(
-    tree: SequenceForm, policy: Policy, solver: str, points: list[measured_solve.Point]
+    tree: SequenceForm, policy: Policy, solver: str, run: measured_solve.MeasuredSolve | None
 ) -> list[results.Number]:
     """How good the policy is, and how many iterations made it if the solver iterates."""
     unit = published.unit(tree.game)
-    value = float(evaluation.expected_value(tree, policy)[0])
-    nash_conv = points[-1].nash_conv if points else float(evaluation.nash_conv(tree, policy))
     theirs, iterations = None, []
-    if points:
-        theirs = published.exploitability(tree.game, solver).get(points[-1].iteration)
-        count = float(points[-1].iteration)
+    if run is None:
+        values, nash_conv = evaluation.values_and_nash_conv(tree, policy)
+        value, nash_conv = float(np.asarray(values)[0]), float(nash_conv)
+    else:
+        value, last = run.values[0], run.points[-1]
+        nash_conv, count = last.nash_conv, float(last.iteration)
+        theirs = published.exploitability(tree.game, solver).get(last.iteration)
         iterations = [results.Number(name="iterations", value=count, unit="iterations")]
     both = None if theirs is None else theirs * tree.num_players
     known = published.value(tree.game)

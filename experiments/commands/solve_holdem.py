@@ -7,14 +7,15 @@ solution, which `solvers.holdem.holdem_solution.HoldemSolution.load` reads.
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import json
 import pathlib
 import shlex
-import time
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
+import jax
 import numpy as np
 import tyro
 from rich.console import Console
@@ -23,7 +24,8 @@ from rich.table import Table
 from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
-from experiments.harness.runs import RunArguments, prepare
+from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
+from experiments.harness.usage_meter import UsageMeter
 from experiments.tabular import measured_solve
 from jaxgames.holdem.bet_sizes import SEATS, sizes_by_street
 from jaxgames.holdem.betting_from_sizes import build_betting_tree
@@ -36,10 +38,10 @@ from jaxgames.holdem.ranges import (
     parse_range,
     whole_range,
 )
-from solvers import cfr
+from solvers import cfr, evaluation
 from solvers.holdem.holdem_solution import HoldemSolution, SolutionNode
 from solvers.holdem.subgame_tree import HoldemTree, holdem_tree
-from solvers.registry import prepare_cfr
+from solvers.registry import PreparedSolver, prepare_cfr
 
 _FILES = (
     results.RESULT_FILE,
@@ -116,7 +118,7 @@ def main(arguments: Arguments, *, command: str) -> int:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
-    begin = time.perf_counter()
+    meter = UsageMeter()
     solver = cfr.make_solver(arguments.solver)
     with status("building the tree"):
         tree = build(arguments)
@@ -125,10 +127,16 @@ def main(arguments: Arguments, *, command: str) -> int:
         iterations=arguments.iterations, every=arguments.every, target=target
     )
     prepare(arguments.out, files=_FILES, resume=arguments.resume, overwrite=arguments.overwrite)
+    meter.keep_in(arguments.out / CHECKPOINT / USAGE)
     prepared = prepare_cfr(
         solver, tree.sequence_form, root_reach=tree.root_reach, storage=arguments.storage
     )
-    with progress(cards_name(tree.board), arguments.iterations) as report:
+    with (
+        progress(cards_name(tree.board), arguments.iterations) as report,
+        concurrent.futures.ThreadPoolExecutor(1) as beside,
+    ):
+        # What the report needs is compiled on another core while the solver is.
+        beside.submit(_compile_report, tree, prepared)
         run = measured_solve.run(
             prepared,
             schedule,
@@ -136,6 +144,7 @@ def main(arguments: Arguments, *, command: str) -> int:
             resume=arguments.resume,
             report=report,
             weight=tree.total_weight,
+            saved=meter.keep,
         )
     # An earlier result no longer fits the files below.
     (arguments.out / results.RESULT_FILE).unlink(missing_ok=True)
@@ -148,8 +157,8 @@ def main(arguments: Arguments, *, command: str) -> int:
             preset="custom",
             config=_recorded(arguments),
             command=command,
-            wall_seconds=time.perf_counter() - begin,
-            numbers=[*numbers(solution, run.points[-1]), _seconds(speed)],
+            usage=meter.usage(),
+            numbers=[*numbers(solution, run), _seconds(speed)],
         )
         results.write_result(arguments.out, result)
     _print(result, solution, arguments.out)
@@ -180,19 +189,18 @@ def build(arguments: Arguments) -> HoldemTree:
     return holdem_tree(board, ranges, betting, storage=arguments.storage)
 
 
-def numbers(solution: HoldemSolution, last: measured_solve.Point) -> list[results.Number]:
+def numbers(solution: HoldemSolution, run: measured_solve.MeasuredSolve) -> list[results.Number]:
     """The numbers of a solution: values, equities, exploitability, and frequencies at the root.
 
     Args:
       solution: of the spot.
-      last: the last evaluation.
+      run: that led to it.
     """
-    tree, pot = solution.tree, solution.tree.betting.pot
-    first, second = map(whole_range, tree.hands, tree.ranges)
-    equity = range_equity(tree.board, first, second)
+    tree, pot, last = solution.tree, solution.tree.betting.pot, run.points[-1]
+    equity = _equity(tree)
     measured = [
-        results.Number(name="ev_oop", value=solution.ev[0], unit="chips"),
-        results.Number(name="ev_ip", value=solution.ev[1], unit="chips"),
+        results.Number(name="ev_oop", value=run.values[0] + pot / 2, unit="chips"),
+        results.Number(name="ev_ip", value=run.values[1] + pot / 2, unit="chips"),
         results.Number(name="equity_oop", value=equity, unit="of the pot"),
         results.Number(name="equity_ip", value=1 - equity, unit="of the pot"),
         results.Number(name="exploitability", value=last.exploitability, unit="chips"),
@@ -218,6 +226,20 @@ def first_street(solution: HoldemSolution) -> Iterator[SolutionNode]:
         for index, action in enumerate(node.actions):
             if betting.actor[betting.child[node.number, index]] >= 0:
                 queue.append(node.play(action))
+
+
+def _equity(tree: HoldemTree) -> float:
+    """The share of the pot of the player out of position if both check to the showdown."""
+    return range_equity(tree.board, *map(whole_range, tree.hands, tree.ranges))
+
+
+def _compile_report(tree: HoldemTree, prepared: PreparedSolver) -> None:
+    """Compiles what is computed after the solve."""
+    policy = prepared.average_policy(prepared.initial_state)
+    jax.block_until_ready(
+        evaluation.counterfactual_values(tree.sequence_form, policy, tree.root_reach)
+    )
+    _equity(tree)
 
 
 def _seconds(speed):

@@ -79,6 +79,8 @@ class Experiment(Generic[Config, Outcome]):
     """What the numbers measure, in words."""
     deviations: Sequence[str] | Callable[[Config], Sequence[str]] = ()
     """Deviations from the published setting, in words."""
+    error_bars: str | None = None
+    """What `low` and `high` of the numbers are, in words; None: no number has them."""
     extras: Mapping[str, Callable[[Config, Outcome], Any]] = dataclasses.field(default_factory=dict)
     """What is on record beside the config: names in result.json's config, and their values."""
     more_files: tuple[str, ...] = ()
@@ -121,6 +123,14 @@ class Experiment(Generic[Config, Outcome]):
             kw_only=True,
         )
 
+    def words(self, config: Config) -> dict[str, Any]:
+        """What is said about a run: arguments of `Run.finish`."""
+        return {
+            "measure": _of_config(self.measure, config),
+            "deviations": tuple(_of_config(self.deviations, config)),
+            "error_bars": self.error_bars,
+        }
+
     def main(self, arguments: Any, *, command: str) -> None:
         """Runs the experiment.
 
@@ -143,8 +153,7 @@ class Experiment(Generic[Config, Outcome]):
         self.draw(run.out / PLOT, config, outcome)
         run.finish(
             [*self.numbers(config, outcome)],
-            measure=_of_config(self.measure, config),
-            deviations=_of_config(self.deviations, config),
+            **self.words(config),
             **{name: value(config, outcome) for name, value in self.extras.items()},
         )
         for table in self.tables(config, outcome):

@@ -35,7 +35,7 @@ _LABELS = {
 _OVERLAID = ("linear_cfr", "pcfr_plus")  # dashed, as they often lie on cfr_plus and dcfr
 _DASHED = (0, (3, 1.2))
 HOLLOW = {"linestyle": "none", "marker": "o", "markersize": 4, "markerfacecolor": "white"}
-BESIDE = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False, "fontsize": 8}
+_HANDLE, _LETTER = 0.55, 0.063  # inches in legends: a line with its margins, and a letter
 _STYLE = {
     "font.size": 9,
     "font.family": "DejaVu Sans",
@@ -76,11 +76,14 @@ def figure(
 ) -> Iterator[Any]:
     """A context that yields axes `[rows, columns]`, and writes the figure to `path` at its end.
 
+    What has a label in panels without a legend of their own is explained below all panels, or below
+    each of them if a label looks different in two.
+
     Args:
       path: of a PNG file.
       rows: of panels.
       columns: of panels.
-      size: width and height in inches.
+      size: width and height in inches; legends below are added to the height.
     """
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -88,10 +91,56 @@ def figure(
 
     with matplotlib.rc_context(_STYLE):
         canvas = FigureCanvasAgg(Figure(figsize=size, layout="constrained"))
-        yield canvas.figure.subplots(rows, columns, squeeze=False)
+        axes = canvas.figure.subplots(rows, columns, squeeze=False)
+        yield axes
+        _explain_below(canvas.figure, axes)
         content = io.BytesIO()
         canvas.figure.savefig(content, format="png", dpi=200, metadata={"Software": None})
     results.write_file(path, content.getvalue())
+
+
+def _explain_below(figure, axes) -> None:
+    """Adds the legends of panels that have none."""
+    panels = [panel for panel in axes.flat if panel.get_legend() is None]
+    entries = [
+        dict(zip(*reversed(panel.get_legend_handles_labels()), strict=True)) for panel in panels
+    ]
+    merged = {name: handle for panel in entries for name, handle in panel.items()}
+    alike = all(
+        _look(handle) == _look(merged[name]) for panel in entries for name, handle in panel.items()
+    )
+    width, height = figure.get_size_inches()
+    if alike:
+        rows = _legend(figure, merged, width, loc="outside lower center") if merged else 0
+    else:
+        width /= axes.shape[1]
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.55 * axes.shape[0] / height)}
+        rows = sum(
+            _legend(panel, names, width, **below)
+            for panel, names in zip(panels, entries, strict=True)
+            if names
+        )
+    figure.set_size_inches(width if alike else width * axes.shape[1], height + 0.17 * rows)
+
+
+def _legend(place, entries, width, **where) -> int:
+    """Adds a legend in as many columns as fit into a width in inches; returns its rows."""
+    names = [*entries]
+    for rows in range(1, len(names) + 1):
+        columns = [names[begin : begin + rows] for begin in range(0, len(names), rows)]
+        if sum(_HANDLE + _LETTER * max(map(len, column)) for column in columns) < width:
+            break
+    place.legend(
+        entries.values(), entries.keys(), ncols=len(columns), frameon=False, fontsize=8, **where
+    )
+    return rows
+
+
+def _look(handle) -> tuple:
+    """What tells the lines of a legend apart; areas all mean the same."""
+    if not hasattr(handle, "get_marker"):
+        return ()
+    return handle.get_color(), handle.get_marker(), handle.get_linestyle()
 
 
 def convergence(axes: Any, curves: Iterable[Curve], *, x_label: str) -> None:
@@ -135,7 +184,7 @@ def bands(
     x_label: str,
     log_x: bool = True,
 ) -> None:
-    """Draws means with their bands, and published lines as points.
+    """Draws means with their bands, which the legend explains, and published lines as points.
 
     Args:
       axes: of one panel; the y axis becomes logarithmic.
@@ -145,6 +194,7 @@ def bands(
       log_x: whether the x axis is logarithmic, too.
     """
     axes.set(xscale="log" if log_x else "linear", yscale="log", xlabel=x_label)
+    lines = list(lines)
     for number, line in enumerate(lines):
         mean = [float(np.mean(samples)) for samples in line.samples]
         spread = results.interval if line.confidence else _range
@@ -162,7 +212,12 @@ def bands(
     for (name, points), shape in zip(published.items(), ("o", "s"), strict=False):
         style = HOLLOW | {"marker": shape}
         axes.plot([*points], [*points.values()], markeredgecolor="black", label=name, **style)
-    axes.legend(**BESIDE)
+    spread = [line.confidence for line in lines if max(map(len, line.samples), default=1) > 1]
+    if spread:
+        words = "two standard errors" if spread[0] else "least to most"
+        axes.fill_between(
+            [], [], [], color="#888888", alpha=0.3, linewidth=0, label=f"band: {words}"
+        )
 
 
 def colour(number: int) -> str:

@@ -1,7 +1,8 @@
 """Results: the schema of every `result.json`, and how files are written without ever being partial.
 
 A result records what was measured, by which command, with which code and on which machine. The
-tables of results are made from these files (see `tables`).
+tables of results are made from these files (see `tables`, which may reword them: the words of a
+result are its experiment's, the numbers are the run's).
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FILE = "result.json"
+TWO_STANDARD_ERRORS = "two standard errors to either side, about 95 % confidence"
+LEAST_AND_MOST_SAMPLE = "the least and the most of all samples of the speed"
+LEAST_AND_MOST = "the least and the most of all seeds"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,9 +36,9 @@ class Number:
     name: str
     value: float
     unit: str
-    low: float | None = None  # of a range or interval, `config` says which; None if not random
+    low: float | None = None  # `Result.error_bars` says of what; None if there is no error bar
     high: float | None = None
-    paper: float | None = None  # the published number; None if there is none
+    paper: float | None = None  # the published number, or another program's; None: there is none
     seeds: int = 1
 
     def __post_init__(self):
@@ -42,6 +46,20 @@ class Number:
             value = getattr(self, field)
             if value is not None and not math.isfinite(value):
                 raise ValueError(f"number {self.name!r}: {field}={value} is not finite")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Usage:
+    """What a run has used, in all its parts."""
+
+    wall_seconds: float = 0.0
+    peak_memory_gib: float = 0.0
+    """Of the main memory, by the process of the run or the largest one that it started."""
+    load_average: tuple[tuple[float, float], ...] = ()
+    """Of the machine over a minute, at the start and at the end of each part: the number of
+    threads of all programs that ran or waited for a core."""
+    cores: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
+    """Of the machine, whether the run may use them all or not."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,8 +73,12 @@ class Result:
     versions: dict[str, str]
     device: str
     command: str
-    wall_seconds: float  # of the process that finished the run
+    wall_seconds: float  # of all parts of the run; of older results, of the last part
+    peak_memory_gib: float | None = None  # this and the next two: see `Usage`; None: older results
+    load_average: tuple[tuple[float, float], ...] | None = None
+    cores: int | None = None
     deviations: tuple[str, ...]  # from the published setting, in words
+    error_bars: str | None = None  # what low and high of the numbers are; None: there are none
     numbers: tuple[Number, ...]
 
     def number(self, name: str) -> Number:
@@ -70,11 +92,20 @@ def make_result(
     preset: str,
     config: dict[str, Any],
     command: str,
-    wall_seconds: float,
+    usage: Usage,
     numbers: Iterable[Number],
     deviations: Iterable[str] = (),
+    error_bars: str | None = None,
 ) -> Result:
-    """A result with the commit, the versions and the device of this process."""
+    """A result with the commit, the versions and the device of this process.
+
+    Raises:
+      ValueError: numbers have low and high, and `error_bars` does not say what these are.
+    """
+    numbers = tuple(numbers)
+    unsaid = [number.name for number in numbers if number.low is not None]
+    if unsaid and not error_bars:
+        raise ValueError(f"{experiment}: error_bars={error_bars!r} must explain {unsaid[0]!r}")
     return Result(
         experiment=experiment,
         preset=preset,
@@ -83,9 +114,10 @@ def make_result(
         versions=versions(),
         device=device(),
         command=command,
-        wall_seconds=round(wall_seconds, 3),
+        **dataclasses.asdict(usage),
         deviations=tuple(deviations),
-        numbers=tuple(numbers),
+        error_bars=error_bars if unsaid else None,
+        numbers=numbers,
     )
 
 
@@ -97,7 +129,9 @@ def interval(samples: Sequence[float]) -> tuple[float, float]:
 
 def write_result(folder: pathlib.Path, result: Result) -> None:
     """Writes `folder/result.json`, which a run writes last: where it is, the run is complete."""
-    text = json.dumps(dataclasses.asdict(result), indent=2, allow_nan=False)
+    fields = dataclasses.asdict(result)
+    known = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(known, indent=2, allow_nan=False)
     write_file(folder / RESULT_FILE, text + "\n")
 
 
@@ -112,6 +146,8 @@ def read_result(path: pathlib.Path) -> Result:
         fields = json.loads(path.read_text(encoding="utf-8"))
         numbers = tuple(_number(**number) for number in fields.pop("numbers"))
         deviations = tuple(fields.pop("deviations"))
+        if fields.get("load_average") is not None:
+            fields["load_average"] = tuple(map(tuple, fields["load_average"]))
         return Result(**fields, deviations=deviations, numbers=numbers)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a result of this version: {error}") from None

@@ -1,7 +1,8 @@
 """A run of an experiment: the folder that it writes to, its checkpoint and its result.
 
 No folder is overwritten by accident. What a run has finished is kept in a checkpoint in its folder
-until the result is written, so that an interrupted run resumes to the same numbers.
+until the result is written, so that an interrupted run resumes to the same numbers. A piece is
+kept with a copy; if both are damaged, it is computed again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import json
 import pathlib
 import re
 import shutil
-import time
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from experiments.harness import results
+from experiments.harness import kept_file, results
+from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
+USAGE = "usage.json"  # in the checkpoint: of the parts of the run so far
 Piece = TypeVar("Piece")
 
 
@@ -57,7 +60,7 @@ class Run:
         command: str,
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
     ):
-        self._begin = time.perf_counter()
+        self.meter = UsageMeter()
         self.arguments, self.config = arguments, config
         self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
@@ -68,11 +71,14 @@ class Run:
             overwrite=arguments.overwrite,
         )
         _check_same_config(self.checkpoint, config)
+        self.meter.keep_in(self.checkpoint / USAGE)
 
     def kept(
         self, name: str, kind: type[Piece], compute: Callable[[], Iterable[Piece]]
     ) -> list[Piece]:
         """Computes a piece of the run, or reads it if an interrupted run has computed it.
+
+        If the file and its copy are damaged, a warning says so, and the piece is computed again.
 
         Args:
           name: of the piece within the run.
@@ -80,10 +86,20 @@ class Run:
           compute: computes the records of this kind that make up the piece.
         """
         path = self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
-        if not path.exists():
-            records = [dataclasses.asdict(record) for record in compute()]
-            results.write_file(path, json.dumps(records))
-        return [kind(**fields) for fields in json.loads(path.read_text(encoding="utf-8"))]
+        records = self.kept_json(path, lambda: [dataclasses.asdict(each) for each in compute()])
+        return [kind(**fields) for fields in records]
+
+    def kept_json(self, path: pathlib.Path, compute: Callable[[], Any]) -> Any:
+        """As `kept`, of anything that JSON can hold, in a file of the checkpoint."""
+        try:
+            return kept_file.read(path)
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            warnings.warn(f"{error}; it is computed again", stacklevel=2)
+        kept_file.write_once(path, compute())
+        self.meter.keep()
+        return kept_file.read(path)
 
     def finish(
         self,
@@ -91,6 +107,7 @@ class Run:
         *,
         measure: str,
         deviations: Iterable[str] = (),
+        error_bars: str | None = None,
         **more: Any,
     ) -> results.Result:
         """Writes the result and deletes the checkpoint, which is not needed any longer.
@@ -99,13 +116,15 @@ class Run:
           numbers: the measured numbers.
           measure: what they measure, in words; recorded in the result's config.
           deviations: from the published setting, in words.
+          error_bars: what low and high of the numbers are, in words.
           more: further entries of the result's config.
         """
         result = results.make_result(
             config=dataclasses.asdict(self.config) | more | {"measure": measure},
-            wall_seconds=time.perf_counter() - self._begin,
+            usage=self.meter.usage(),
             numbers=numbers,
             deviations=deviations,
+            error_bars=error_bars,
             **self._stamps,
         )
         results.write_result(self.out, result)
@@ -144,9 +163,11 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
 
 def _check_same_config(folder, config):
     """Writes the config into the checkpoint, or refuses it if another one is there."""
-    path, text = folder / "config.json", json.dumps(dataclasses.asdict(config))
-    if not path.exists():
-        folder.mkdir(exist_ok=True)
-        results.write_file(path, text)
-    elif path.read_text(encoding="utf-8") != text:
+    path, fields = folder / "config.json", json.loads(json.dumps(dataclasses.asdict(config)))
+    try:
+        earlier = kept_file.read(path)
+    except FileNotFoundError:
+        kept_file.write_once(path, fields)
+        return
+    if earlier != fields:
         raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")

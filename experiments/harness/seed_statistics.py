@@ -58,10 +58,7 @@ def number(
 def measure(game: str, seeds: int) -> str:
     """What the numbers of `number` measure, in words."""
     unit, _ = published.measured_in(game)
-    return (
-        f"exploitability (NashConv / 2) in {game}, in {unit}: mean of {seeds} seeds of search; low"
-        " and high are the least and the most exploitable"
-    )
+    return f"exploitability (NashConv / 2) in {game}, in {unit}: mean of {seeds} seeds of search"
 
 
 def text(game: str, exploitability: Sequence[float]) -> str:

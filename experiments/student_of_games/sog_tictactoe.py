@@ -271,7 +271,6 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             plots.bands(panel, lines, published={}, x_label="training steps", log_x=False)
             panel.set_xscale("symlog", linthresh=config.measured_at[1])
             panel.set(yscale="linear", ylabel=name, xlim=(0, None))
-        axes[0, 0].get_legend().remove()
         axes[0, 0].set_title("Student of Games, tic-tac-toe")
 
 
@@ -311,8 +310,7 @@ def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         "games against a perfect player, and what the best reply to the agent wins, exactly; mean"
-        f" of both seats and {config.seeds} seeds of search; low and high are the least and the"
-        " most of a seat and seed"
+        f" of both seats and {config.seeds} seeds of search"
     )
 
 
@@ -345,8 +343,14 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of a seat and a seed",
     measure=measure,
-    deviations=("the paper plays chess and Go; tic-tac-toe is ours",),
+    deviations=(
+        "the paper plays chess and Go; tic-tac-toe, its network and the scale of its training are"
+        " ours",
+        "PUCT's constant is not published; here it is 1, beside payoffs from -1 to 1",
+        "a quarter of the moves of self-play is uniform (the paper: none in chess and Go)",
+    ),
     more_files=("network.npz", LOG),
     write_more=lambda run, outcome: results.write_file(
         run.out / "network.npz", cvpn.to_bytes(outcome.params)

@@ -51,18 +51,23 @@ class Config:
     decay: float = 0.02  # of the learning rate, from the first update to the last
     batch_size: int = 256
     capacity: int = 100_000  # of the replay buffer
-    exploration: float = 1.0  # of PUCT when measured
+    exploration: float = 1.0  # of PUCT
     smoothing: float = 0.0  # share of uniform in the ranges that the network sees, when measured
     own_decisions_only: bool = False  # when measured; else it searches at the opponent's, too
+    variants: tuple[str, ...] = ()  # other searches that the trained network is measured with, too
     batch: int = 16  # searches side by side when measured
     max_path: int = 2  # the most public states from one decision to the next
     seed: int = 0  # of the network and of training
 
 
-_SMOOTHED = (
-    "when measured, the network sees ranges of which a share of {} is uniform, unless a number says"
-    " without smoothing"
-)
+_PAPER = ""  # the variant that searches as the paper says
+# What differs from the config in searches that are not the paper's.
+VARIANTS = {
+    "half-uniform ranges": dict(smoothing=0.5),
+    "half-uniform ranges, exploration 3, own decisions only": dict(
+        smoothing=0.5, exploration=3.0, own_decisions_only=True
+    ),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,7 +76,7 @@ class Cell:
 
     step: int
     simulations: int
-    smoothing: float
+    variant: str  # of the search; empty: the paper's
     exploitability: list[float]  # by seed
 
 
@@ -80,7 +85,6 @@ class Outcome:
     """The trained network, and how exploitable agents with it are."""
 
     cells: list[Cell]
-    unsmoothed: list[Cell]  # after all training, without smoothing; empty if there is none
     params: PyTree
 
 
@@ -101,6 +105,7 @@ def training_experiment(name: str, **fields: Any) -> Experiment:
         draw=draw,
         numbers=numbers,
         tables=functools.partial(tables, name),
+        error_bars=results.LEAST_AND_MOST,
         measure=measure,
         deviations=deviations,
         more_files=("network.npz", LOG),
@@ -121,9 +126,9 @@ def compute(run: Run) -> Outcome:
     """Trains and measures."""
     config, student = run.config, _Student(run)
     cells = [cell for step in config.measured_at for cell in student.measure_at(step)]
-    last = config.measured_at[-1]
-    unsmoothed = student.measure_at(last, smoothing=0.0) if config.smoothing else []
-    return Outcome(cells, unsmoothed, student.trainee.params)
+    for variant in config.variants:
+        cells += student.measure_at(config.measured_at[-1], variant)
+    return Outcome(cells, student.trainee.params)
 
 
 def write_network(run: Run, outcome: Outcome) -> None:
@@ -150,46 +155,47 @@ class _Student:
         )
         self.trainee = student(table, network, settings, run, seed=config.seed)
 
-    def measure_at(self, step: int, *, smoothing: float | None = None) -> list[Cell]:
+    def measure_at(self, step: int, variant: str = _PAPER) -> list[Cell]:
         """Trains up to `step` and measures, unless an interrupted run has measured there.
 
         Args:
           step: of training.
-          smoothing: None: the config's.
+          variant: of the search.
         """
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
-        share = self.config.smoothing if smoothing is None else smoothing
         return [
             cell
             for simulations in self.config.simulations
             for cell in self.run.kept(
-                f"{step}-{simulations}-{share}",
+                f"{step}-{simulations}-{variant}",
                 Cell,
-                lambda s=simulations: [self._measure(step, s, share)],
+                lambda s=simulations: [self._measure(step, s, variant)],
             )
         ]
 
-    def _measure(self, step, simulations, smoothing):
+    def _measure(self, step, simulations, variant):
         self.trainee.train(step)
+        how = dataclasses.replace(self.config, **VARIANTS.get(variant, {}))
         samples = self.laboratory.exploitability(
-            f"step {step}, {_agent(self.config, simulations, smoothing)}",
+            f"step {step}, {_agent(simulations, variant)}",
             self.trainee.params,
             dataclasses.replace(
                 self._search(simulations),
-                evaluate=dataclasses.replace(self.evaluate, smoothing=smoothing),
-                exploration=self.config.exploration,
+                evaluate=dataclasses.replace(self.evaluate, smoothing=how.smoothing),
+                exploration=how.exploration,
             ),
-            seeds=self.config.seeds,
+            seeds=how.seeds,
             key=1,
-            chains=agents(own_decisions_only=self.config.own_decisions_only),
+            chains=agents(own_decisions_only=how.own_decisions_only),
         )
-        return Cell(step=step, simulations=simulations, smoothing=smoothing, exploitability=samples)
+        return Cell(step=step, simulations=simulations, variant=variant, exploitability=samples)
 
     def _search(self, simulations):
         return GrowingTreeCfr(
             self.evaluate,
             simulations=simulations,
+            exploration=self.config.exploration,
             max_path=self.config.max_path,
             max_nodes=self.laboratory.listing.num_inner,
         )
@@ -197,13 +203,19 @@ class _Student:
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Exploitability against training steps, a line per number of simulations, as in Fig. 3."""
-    cells, known = outcome.cells, published.searched_exploitability(config.game)
+    cells = [cell for cell in outcome.cells if cell.variant == _PAPER]
+    known = published.searched_exploitability(config.game)
+    unit, scale = published.measured_in(config.game)
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         lines = [
             plots.Band(
                 name=f"SoG({simulations},1)",
                 x=[cell.step for cell in cells if cell.simulations == simulations],
-                samples=[cell.exploitability for cell in cells if cell.simulations == simulations],
+                samples=[
+                    [scale * value for value in cell.exploitability]
+                    for cell in cells
+                    if cell.simulations == simulations
+                ],
             )
             for simulations in config.simulations
         ]
@@ -212,35 +224,49 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
         for simulations in config.simulations:
             if simulations in trained:
                 name = f"SoG({simulations},1) of the paper, trained"
-                plots.level(axes[0, 0], trained[simulations], name)
-        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
+                plots.level(axes[0, 0], scale * trained[simulations], name)
+        axes[0, 0].set_ylabel(f"exploitability ({unit})")
         axes[0, 0].set_title(f"Student of Games, {config.game}")
 
 
-def _agent(config: Config, simulations: int, smoothing: float) -> str:
-    without = ", without smoothing" * (smoothing != config.smoothing)
-    return f"SoG({simulations},1){without}"
+def _agent(simulations: int, variant: str) -> str:
+    return f"ours: SoG({simulations},1), {variant}" if variant else f"SoG({simulations},1)"
 
 
 def measure(config: Config) -> str:
     """What the numbers are."""
-    where = "; the agent searches at its own decisions only" * config.own_decisions_only
+    where = "; the agent searches at every public state, unless a number says otherwise"
     return seed_statistics.measure(config.game, config.seeds) + where
 
 
 def deviations(config: Config) -> list[str]:
-    """What is not as in the paper."""
-    steps = f"{config.measured_at[-1]:,} steps of training of our own scale"
-    return [steps] + [_SMOOTHED.format(config.smoothing)] * bool(config.smoothing)
+    """What is not as in the paper, or not said there."""
+    said = [
+        f"{config.measured_at[-1]:,} steps of training of our own scale: the paper gives neither"
+        " the network of this game nor the settings of its training",
+        f"{config.queries_per_search:g} queries per search and {config.queries_per_solve:g} per"
+        " solved query (the paper: 0.9 and 0.1 in poker, 0.3 and 0.1 in Scotland Yard)",
+        f"PUCT's constant is not published; here it is {config.exploration:g}, beside values in"
+        " payoffs of the game",
+        "readings where the text is silent: an agent's first search is at the root of the game,"
+        " whoever acts there; the opponent's range of before is its average reach in the search"
+        " before, that search's gadget included; queries that a player cannot reach are dropped",
+    ]
+    ours = (
+        "numbers that begin with `ours:` are of the same network with searches that are not the"
+        " paper's, chosen with results in sight: the network sees ranges of which half is uniform,"
+        " PUCT's constant is 3, the agent searches at its own decisions only"
+    )
+    return said + [ours] * bool(config.variants)
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for every seed of every cell."""
-    for cell in outcome.cells + outcome.unsmoothed:
+    for cell in outcome.cells:
         columns = {
             "step": cell.step,
             "simulations": cell.simulations,
-            "smoothing": cell.smoothing,
+            "variant": cell.variant or "the paper's",
         }
         yield from seed_statistics.rows(columns, cell.exploitability)
 
@@ -248,10 +274,10 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """Exploitability before and after training."""
     ends = [cell for cell in outcome.cells if cell.step in (0, config.measured_at[-1])]
-    for cell in ends + outcome.unsmoothed:
+    for cell in ends:
         kinds = list(published.searched_exploitability(config.game).values())
         known = kinds[0 if cell.step else 1] if kinds else {}
-        agent = _agent(config, cell.simulations, cell.smoothing)
+        agent = _agent(cell.simulations, cell.variant)
         yield seed_statistics.number(
             f"{'' if cell.step else 'untrained '}{agent}",
             config.game,
@@ -262,13 +288,13 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
 
 def tables(name: str, config: Config, outcome: Outcome) -> Iterator[Table]:
     """Exploitability by training steps and simulations."""
-    lines: dict[tuple[int, float], list[str]] = {}
-    for cell in outcome.cells + outcome.unsmoothed:
+    lines: dict[tuple[int, str], list[str]] = {}
+    for cell in outcome.cells:
         text = seed_statistics.text(config.game, cell.exploitability)
-        lines.setdefault((cell.step, cell.smoothing), []).append(text)
+        lines.setdefault((cell.step, cell.variant), []).append(text)
     texts = [
-        (f"{step:,}{', without smoothing' * (smoothing != config.smoothing)}", *means)
-        for (step, smoothing), means in lines.items()
+        (f"{step:,}{f', ours: {variant}' if variant else ''}", *means)
+        for (step, variant), means in lines.items()
     ]
     headings = ("step", *(f"SoG({simulations},1)" for simulations in config.simulations))
     yield text_table(f"{name}: {measure(config)}", headings, texts, labels=0)

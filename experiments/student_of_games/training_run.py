@@ -66,6 +66,7 @@ class Trainee:
     ):
         self.state, self.name = state, name
         self._step, self._log = step, run.out / LOG / name
+        self._kept = run.meter.keep
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
@@ -83,14 +84,20 @@ class Trainee:
         """Trains until `step` steps have been made in all.
 
         Raises:
+          ValueError: more steps have been made.
           FloatingPointError: a metric is not finite.
           OSError: a checkpoint cannot be written.
         """
         begin, first = time.perf_counter(), int(self.state.step)
         saved = begin
-        if first >= step:
-            return
         title = f"training {self.name}".strip()
+        if first > step:
+            raise ValueError(
+                f"{title}: the checkpoint at {self._folder} is already of step {first}, and what"
+                f" was kept of step {step} is missing or damaged: add --overwrite to start again"
+            )
+        if first == step:
+            return
         with progress(title, step) as report, MetricsWriter(self._log, step=first) as log:
             for number in range(first, step):
                 self.state, metrics = self._step(self.state)
@@ -108,3 +115,4 @@ class Trainee:
         from solvers import checkpoint  # imports Orbax
 
         checkpoint.write(self._folder, self.state, identity=self._identity)
+        self._kept()

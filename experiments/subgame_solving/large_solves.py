@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import pathlib
 import time
@@ -33,26 +34,29 @@ def large_solve(
     storage: str = "full",
     save_seconds: float = 300.0,
     report: Callable[[int], None] = lambda more: None,
+    saved: Callable[[], None] = lambda: None,
 ) -> Policy:
     """Average policies after iterations of CFR, with the boards spread over all devices.
 
     Args:
       tree: the tree to solve.
       folder: where the state is written to every `save_seconds` and at the end, and from where the
-        solve continues if the folder exists.
+        solve continues if there is one.
       solver: the variant of CFR.
       num_iterations: iterations in all, with those of an earlier run.
       identity: what a state must have been written with to be continued.
-      since: the folder of a solve with fewer iterations, to continue from if `folder` is missing.
+      since: the folder of a solve with fewer iterations, to continue from if `folder` holds none.
       storage: see `cfr.init`.
       save_seconds: time between two checkpoints.
       report: takes the number of iterations since its last call.
+      saved: called whenever the state has been written.
 
     Returns:
       The average policies of both players.
 
     Raises:
-      ValueError: the state in a folder is corrupt, of another identity, or of other devices.
+      ValueError: the last two states in a folder are damaged, or the last is of another identity
+        or of other devices.
       OSError: the state cannot be written.
     """
     from solvers import checkpoint  # imports Orbax
@@ -66,20 +70,22 @@ def large_solve(
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)
     known = {"config": identity, "devices": mesh.size}
-    earlier = [path for path in (folder, since) if path is not None and path.exists()]
-    if earlier:
-        template = jax.eval_shape(lambda: call(start))
-        state = placed(checkpoint.read(earlier[0], template, identity=known))
-    else:
+    template, state = jax.eval_shape(lambda: call(start)), None
+    for path in (folder, since):
+        if state is None and path is not None:
+            with contextlib.suppress(FileNotFoundError):
+                state = placed(checkpoint.read(path, template, identity=known))
+    if state is None:
         state = call(start)
-    saved = time.monotonic()
+    last = time.monotonic()
     while (done := int(state.step.ravel()[0])) < num_iterations:
         more = min(_CHUNK, num_iterations - done)
         state = jax.block_until_ready(call(advance, state, jnp.full(devices, more)))
         report(more)
-        if done + more == num_iterations or time.monotonic() > saved + save_seconds:
+        if done + more == num_iterations or time.monotonic() > last + save_seconds:
             checkpoint.write(folder, state, identity=known)
-            saved = time.monotonic()
+            saved()
+            last = time.monotonic()
     policy = call(cfr.average_policy, state)
     return tuple(map(jnp.asarray, parts.gathered(policy, tree))) if devices else policy
 

@@ -243,7 +243,7 @@ def _equilibrium(config: Config, abstract: SmallPoker, number: int) -> Policy:
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability by the stack in games with a single bet, and for each player in Leduc."""
     colours = dict(zip(MAPPINGS, _COLOURS, strict=True))
-    with plots.figure(path, rows=2, columns=2, size=(10.0, 6.2)) as axes:
+    with plots.figure(path, rows=2, columns=2, size=(8.6, 6.2)) as axes:
         for place, name in zip(axes.flat, ONE_BET, strict=False):
             for mapping, label in MAPPINGS.items():
                 line = [c for c in cells if (c.game, c.mapping) == (name, mapping)]
@@ -272,8 +272,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
         place.set(title="Leduc: first (circles) and second player", ylabel="exploitability (antes)")
         place.set_ylim(bottom=0)
         place.plot([], [], markeredgecolor="black", label="published", **plots.HOLLOW)
-        place.legend(loc="upper right", frameon=False, fontsize=8)
-        axes[0, 1].legend(**plots.BESIDE)
 
 
 _COLOURS = (*plots.COLOURS.values(), "#56B4E9", "#333333")
@@ -322,7 +320,17 @@ def deviations(config: Config) -> list[str]:
     return [
         "what a translated strategy does where bets of the hand and of the abstraction have"
         " parted is our reading; in Leduc values are means over"
-        f" {config.equilibria} equilibria of the abstraction, low and high their range"
+        f" {config.equilibria} equilibria of the abstraction",
+        "in games with a single bet the equilibrium in which the second player calls so often that"
+        " bluffs gain nothing is taken (the paper does not say which); at stacks of three pots the"
+        " published numbers of some deterministic mappings belong to another one",
+        "where a bet is exactly at a threshold between two known ones, rounding decides; this and"
+        " the other equilibrium are why 15 of the 147 published numbers of games with a single bet"
+        " are not reproduced",
+        "in Leduc the first player's numbers are near the published ones except for Det-Arith; the"
+        " second player's are not",
+        "bets are multiples of a tenth of the pot in games with a single bet, and whole chips in"
+        " Leduc",
     ]
 
 
@@ -354,6 +362,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of all equilibria of the abstraction",
     measure="what a best response wins beyond the value of the game from a strategy of the"
     " abstraction with translated bets; published: Ganzfried and Sandholm 2013",
     deviations=deviations,

@@ -12,11 +12,10 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import json
 import pathlib
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 from rich.table import Table
@@ -104,9 +103,12 @@ def compute(run: Run) -> list[Line]:
     with jax.enable_x64(True) if config.dtype == "float64" else contextlib.nullcontext():
         for (title, spec), solver in itertools.product(config.games.items(), config.solvers):
             folder = run.checkpoint / re.sub(r"\W+", "_", f"{spec}-{solver}")
-            if not (folder / _LINE).exists():
-                _compute_line(title, spec, solver, config, folder)
-            lines.append(_read_line(folder / _LINE))
+            line = run.kept_json(
+                folder / _LINE,
+                functools.partial(_compute_line, title, spec, solver, run, folder),
+            )
+            points = [measured_solve.Point(**point) for point in line["points"]]
+            lines.append(Line(**line | {"points": points}))
     return lines
 
 
@@ -137,38 +139,40 @@ def _by_seconds(line: Line) -> plots.Curve:
     return dataclasses.replace(_by_iterations(line), x=line.seconds(), published={})
 
 
-def _compute_line(title: str, spec: str, name: str, config: Config, folder: pathlib.Path) -> None:
-    """Runs the solver `name`, from its own checkpoint in `folder` on, and writes its line there."""
-    solver = cfr.make_solver(name)
+def _compute_line(
+    title: str, spec: str, name: str, run: Run, folder: pathlib.Path
+) -> dict[str, Any]:
+    """Runs the solver `name`, from its own checkpoint in `folder` on; the fields of its line."""
+    solver, config = cfr.make_solver(name), run.config
     schedule = measured_solve.Schedule(iterations=config.iterations)
     with status(f"building the tree of {spec}"):
         tree = _tree(spec, config.dtype)
     prepared = prepare_cfr(solver, tree)
     with progress(f"{spec.partition('(')[0]}, {name}", config.iterations) as report:
-        run = measured_solve.run(prepared, schedule, folder=folder, resume=True, report=report)
+        solve = measured_solve.run(
+            prepared,
+            schedule,
+            folder=folder,
+            resume=True,
+            report=report,
+            saved=run.meter.keep,
+        )
     line = Line(
         solver=name,
         title=title,
         spec=spec,
         game=tree.game,
-        points=run.points,
+        points=solve.points,
         iterations_per_second=measured_solve.iterations_per_second(
-            prepared, run.state, seconds=config.timing_seconds
+            prepared, solve.state, seconds=config.timing_seconds
         ),
     )
-    results.write_file(folder / _LINE, json.dumps(dataclasses.asdict(line)))
+    return dataclasses.asdict(line)
 
 
 @functools.lru_cache(maxsize=1)
 def _tree(spec: str, dtype: str) -> SequenceForm:
     return build_sequence_form(make(spec), dtype=dtype)
-
-
-def _read_line(path: pathlib.Path) -> Line:
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    return Line(
-        **fields | {"points": [measured_solve.Point(**point) for point in fields["points"]]}
-    )
 
 
 def rows(config: Config, lines: Sequence[Line]) -> Iterator[dict[str, object]]:
@@ -198,6 +202,16 @@ def numbers(config: Config, lines: Sequence[Line]) -> Iterator[results.Number]:
 def measure(config: Config) -> str:
     """What the numbers are."""
     return f"exploitability (NashConv / 2) after {config.compared_at:,} iterations"
+
+
+def deviations(config: Config) -> list[str]:
+    """What differs from the papers, in words."""
+    return [
+        "the numbers beside ours (`paper`) are OpenSpiel's, computed for this comparison; the"
+        " papers plot curves of other games (subgames of hold'em, larger Goofspiel)",
+        "predictive CFR+ has quadratic averages, discounted CFR the exponents 1.5, 0 and 2; all"
+        " players in turn",
+    ]
 
 
 def tables(config: Config, lines: Sequence[Line]) -> Iterator[Table]:
@@ -231,4 +245,5 @@ COMMAND = Experiment(
     numbers=numbers,
     tables=tables,
     measure=measure,
+    deviations=deviations,
 )

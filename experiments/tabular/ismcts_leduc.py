@@ -105,6 +105,7 @@ def measure_search(
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Exploitability against simulations, a panel per read-out and a line per constant, with the
     paper's numbers as points."""
+    unit, scale = published.measured_in(config.game)
     with plots.figure(path, rows=1, columns=len(READ_OUTS), size=(10.5, 3.4)) as axes:
         for column, read_out in enumerate(READ_OUTS):
             bands = [
@@ -112,7 +113,9 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
                     name=f"C = {constant:g}",
                     x=config.simulations,
                     samples=[
-                        cell.exploitability[read_out] for cell in cells if cell.constant == constant
+                        [scale * value for value in cell.exploitability[read_out]]
+                        for cell in cells
+                        if cell.constant == constant
                     ],
                 )
                 for constant in config.constants
@@ -121,18 +124,15 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             plots.bands(panel, bands, published={}, x_label="simulations")
             for number, constant in enumerate(config.constants):
                 known = {
-                    count: value
+                    count: scale * value
                     for count in config.simulations
                     if (value := _published(config.game, count, constant, read_out)) is not None
                 }
                 plots.points(panel, known, number)
-            if column < len(READ_OUTS) - 1:
-                panel.get_legend().remove()
             panel.set_title(read_out.replace("_", " "))
         if published.information_set_mcts(config.game):
-            axes[0, -1].plot([], [], label="published", **plots.HOLLOW)
-            axes[0, -1].legend(**plots.BESIDE)
-        axes[0, 0].set_ylabel("exploitability (NashConv / 2)")
+            axes[0, -1].plot([], [], markeredgecolor="black", label="published", **plots.HOLLOW)
+        axes[0, 0].set_ylabel(f"exploitability ({unit})")
 
 
 def _published(game, simulations, constant, read_out) -> float | None:
@@ -169,8 +169,7 @@ def measure(config: Config) -> str:
     unit, _ = published.measured_in(config.game)
     return (
         f"exploitability (NashConv / 2) in {config.game}, in {unit}: mean of {config.seeds}"
-        " policies, each of independent searches at every information state; low and high are the"
-        " least and the most exploitable"
+        " policies, each of independent searches at every information state"
     )
 
 
@@ -199,5 +198,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
+    error_bars="the least and the most of all policies",
     measure=measure,
+    deviations=lambda config: [f"{config.seeds} policies for every setting (the paper: 5)"],
 )

@@ -76,7 +76,11 @@ def numbers(
 
 
 def learn(
-    folder: pathlib.Path, methods: Mapping[str, Method], *, at: Sequence[int]
+    folder: pathlib.Path,
+    methods: Mapping[str, Method],
+    *,
+    at: Sequence[int],
+    saved: Callable[[], None] = lambda: None,
 ) -> dict[str, Float[np.ndarray, "points _"]]:
     """Lets the learners of all methods learn, each method in a thread, and measures them.
 
@@ -84,6 +88,7 @@ def learn(
       folder: of the checkpoint, from which an interrupted run is continued.
       methods: by name.
       at: the numbers of episodes after which learners are measured, ascending.
+      saved: called whenever a checkpoint has been written.
 
     Returns:
       By method, a measurement per point of `at` and learner.
@@ -103,7 +108,7 @@ def learn(
         name: jax.jit(jax.vmap(method.run, (0, 0, None))) for name, method in methods.items()
     }
     measure = {name: jax.jit(jax.vmap(method.measure)) for name, method in methods.items()}
-    done, pace, saved = int(state["done"]), 64, time.monotonic()
+    done, pace, last = int(state["done"]), 64, time.monotonic()
     with (
         progress(folder.name, at[-1]) as report,
         ctrl_c_waits() as pressed,
@@ -135,9 +140,10 @@ def learn(
                             " finite"
                         )
                     state[_MEASURED][name][point] = values
-            if pressed() or done == at[-1] or time.monotonic() > saved + SAVE_SECONDS:
+            if pressed() or done == at[-1] or time.monotonic() > last + SAVE_SECONDS:
                 checkpoint.write(folder, state, identity=identity)
-                saved = time.monotonic()
+                saved()
+                last = time.monotonic()
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {done:,} episodes")
     return {name: state[_MEASURED][name] for name in methods}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import pathlib
 import signal
@@ -18,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
-from experiments.harness import results
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
 from solvers import evaluation
@@ -80,6 +79,7 @@ class MeasuredSolve:
 
     state: PyTree  # of the solver
     points: list[Point]
+    values: tuple[float, ...]  # every player's expected payoff under the average policies
     compile_seconds: float
 
 
@@ -97,6 +97,7 @@ def run(
     resume: bool,
     report: Report,
     weight: float = 1.0,
+    saved: Callable[[], None] = lambda: None,
 ) -> MeasuredSolve:
     """Solves on schedule, with checkpoints.
 
@@ -107,6 +108,7 @@ def run(
       resume: whether to continue from the checkpoint in `folder`, if there is one.
       report: called with the iterations made, the last exploitability, and iterations per second.
       weight: exploitability is divided by it; in a subgame, the probability of its root.
+      saved: called whenever a checkpoint has been written.
 
     Returns:
       The solver's last state, and the curve.
@@ -124,7 +126,7 @@ def run(
             f" the checkpoint in {folder}"
         )
     compile_seconds = _compile(prepared, state)
-    store = _Store(folder, prepared, saved=int(state.step))
+    store = _Store(folder, prepared, made=int(state.step), saved=saved)
     pace, seconds = 1, points[-1].seconds if points else 0.0
     report(int(state.step), latest(points), 0.0)
     with ctrl_c_waits() as pressed:
@@ -142,7 +144,8 @@ def run(
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
     store.save(state, points)
-    return MeasuredSolve(state=state, points=points, compile_seconds=compile_seconds)
+    values, _ = _measured(prepared, state, weight)
+    return MeasuredSolve(state=state, points=points, values=values, compile_seconds=compile_seconds)
 
 
 def latest(points: list[Point]) -> float | None:
@@ -170,17 +173,14 @@ def restore(folder: pathlib.Path, prepared: PreparedSolver) -> tuple[PyTree, lis
     from solvers import checkpoint  # imports Orbax
 
     template = jax.eval_shape(lambda: prepared.initial_state)
+    path = _state_folder(folder)
     try:
-        state = checkpoint.read(_state_folder(folder), template, identity=_identity(prepared))
+        state, curve = checkpoint.read_with_notes(path, template, identity=_identity(prepared))
     except FileNotFoundError:
         return prepared.initial_state, []
-    path = _curve_file(folder)
-    try:
-        points = [Point(**point) for point in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"the checkpoint at {folder} is damaged: {error}") from None
-    # the curve is written before the state, so it may be ahead of it
-    return state, [point for point in points if point.iteration <= int(state.step)]
+    if curve is None:
+        raise ValueError(f"the checkpoint at {path} has no curve: it is of an older version")
+    return state, [Point(**point) for point in curve]
 
 
 def _identity(prepared):
@@ -194,30 +194,29 @@ def _state_folder(folder):
     return folder / CHECKPOINT / "state"
 
 
-def _curve_file(folder):
-    return folder / CHECKPOINT / "curve.json"
-
-
 class _Store:
     """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
 
-    def __init__(self, folder, prepared, saved):
+    def __init__(self, folder, prepared, *, made, saved):
         self.folder, self.prepared = folder, prepared
-        self.saved, self.due = saved, time.monotonic() + CHECKPOINT_SECONDS
+        self.made, self.saved, self.due = made, saved, time.monotonic() + CHECKPOINT_SECONDS
 
     def is_due(self) -> bool:
         return time.monotonic() > self.due
 
     def save(self, state, points) -> None:
         begin = time.monotonic()
-        if int(state.step) != self.saved:
-            _curve_file(self.folder).parent.mkdir(parents=True, exist_ok=True)
-            curve = json.dumps([dataclasses.asdict(point) for point in points])
-            results.write_file(_curve_file(self.folder), curve)
+        if int(state.step) != self.made:
             from solvers import checkpoint  # imports Orbax
 
-            checkpoint.write(_state_folder(self.folder), state, identity=_identity(self.prepared))
-            self.saved = int(state.step)
+            checkpoint.write(
+                _state_folder(self.folder),
+                state,
+                identity=_identity(self.prepared),
+                notes=[dataclasses.asdict(point) for point in points],
+            )
+            self.made = int(state.step)
+            self.saved()
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
 
@@ -245,7 +244,7 @@ def _compile(prepared, state) -> float:
     """Seconds to compile the loop and the evaluation."""
     begin = time.perf_counter()
     jax.block_until_ready(prepared.run(state, 0))
-    _nash_conv(prepared, state)
+    _measured(prepared, state, 1.0)
     return time.perf_counter() - begin
 
 
@@ -266,7 +265,7 @@ def _new_pace(pace, elapsed, wanted) -> int:
 def _evaluate(prepared, state, seconds, weight) -> Point:
     """The point of the curve after the state's iterations."""
     form, iteration = prepared.sequence_form, int(state.step)
-    value = _nash_conv(prepared, state) / weight
+    _, value = _measured(prepared, state, weight)
     if not math.isfinite(value):
         raise ValueError(f"{form.game}: NashConv is {value} after {iteration} iterations")
     return Point(
@@ -277,6 +276,9 @@ def _evaluate(prepared, state, seconds, weight) -> Point:
     )
 
 
-def _nash_conv(prepared, state) -> float:
-    policy = prepared.average_policy(state)
-    return float(evaluation.nash_conv(prepared.sequence_form, policy, prepared.root_reach))
+def _measured(prepared, state, weight) -> tuple[tuple[float, ...], float]:
+    """The players' expected payoffs and NashConv of the average policies."""
+    values, nash_conv = evaluation.values_and_nash_conv(
+        prepared.sequence_form, prepared.average_policy(state), prepared.root_reach
+    )
+    return tuple((np.asarray(values) / weight).tolist()), float(nash_conv) / weight

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from jaxgames.arrays import on_device
 from jaxgames.core import CHANCE, Game, State
 from jaxgames.game_tree.tree import NO_PARENT, GameTree, make_game_tree
 
@@ -176,7 +177,7 @@ def _expand(game, states, parents, actions):
     parts = []
     for begin in range(0, len(parents), block):
         rows = _pad(parents[begin : begin + block], block)
-        moves = jnp.asarray(_pad(actions[begin : begin + block], block), jnp.int32)
+        moves = on_device(_pad(actions[begin : begin + block], block), np.int32)
         near = jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], states)
         count = min(block, len(parents) - begin)
         parts.append(

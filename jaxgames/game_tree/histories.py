@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import Game, State
 from jaxgames.game_tree.tree import GameTree
 
@@ -27,16 +28,21 @@ def states_at(game: Game, tree: GameTree, histories: Int[np.ndarray, " n"]) -> l
       The game's state at each history, on the host.
     """
     rows, inverse = np.unique(histories, return_inverse=True)
-    root = jax.tree.map(lambda leaf: np.stack([leaf] * _BLOCK), jax.device_get(game.init()))
+    root = jax.tree.map(lambda leaf: np.stack([leaf] * _BLOCK), jax.device_get(_init(game)))
     replayed = []
     for begin in range(0, len(rows), _BLOCK):
         states = root
         block = np.resize(rows[begin : begin + _BLOCK], _BLOCK)
         for actions in moves_to(tree, block):
-            states = _step(game, states, jnp.asarray(actions, jnp.int32))
+            states = _step(game, states, on_device(actions, np.int32))
         host = jax.tree.map(np.asarray, states)
         replayed += [jax.tree.map(lambda leaf, i=i: leaf[i], host) for i in range(_BLOCK)]
     return [replayed[i] for i in inverse]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _init(game):
+    return game.init()
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
@@ -235,9 +236,7 @@ def _won_over_runouts(board, weights, batch):
     deck = [card for card in range(NUM_CARDS) if card not in board]
     boards = np.array([(*board, *more) for more in itertools.combinations(deck, 5 - len(board))])
     won, against = np.zeros((2, NUM_HANDS))
-    for _, (won_on, against_on) in _in_batches(
-        _won, boards, batch, jnp.asarray(weights, jnp.float32)
-    ):
+    for _, (won_on, against_on) in _in_batches(_won, boards, batch, on_device(weights, np.float32)):
         won += won_on.sum(axis=0)
         against += against_on.sum(axis=0)
     return won, against
@@ -302,5 +301,5 @@ def _in_batches(function, boards, batch, weights):
     for begin in range(0, len(boards), batch):
         rows = np.arange(begin, min(begin + batch, len(boards)))
         filled = np.minimum(np.arange(begin, begin + batch), len(boards) - 1)
-        results = function(jnp.asarray(boards[filled], jnp.int32), weights)
+        results = function(on_device(boards[filled], np.int32), weights)
         yield rows, tuple(np.asarray(part)[: len(rows)] for part in results)

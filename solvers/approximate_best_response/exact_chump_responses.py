@@ -90,7 +90,10 @@ def in_proportion(weights: Float[Array, " A"], legal: Bool[Array, " A"]) -> Floa
 def chumps(game: Poker) -> dict[str, Chump]:
     """Returns the chumps of the literature by name.
 
-    They always choose one action, or call or raise at random, or choose any action at random.
+    They always choose one action, or call or raise with equal probability, or choose all actions
+    with equal probability. The literature does not say which raise the chump that calls or raises
+    makes where there are several: "call or raise" splits its half among them, "call or pot" and the
+    like give it to one.
 
     Raises:
       ValueError: a no-limit game without `bets`.
@@ -101,7 +104,13 @@ def chumps(game: Poker) -> dict[str, Chump]:
     names = ["fold", "call", *raises]
     single = np.eye(len(names)).tolist()
     weights = {f"always {name}": tuple(row) for name, row in zip(names, single, strict=True)}
-    weights["call or raise"] = (0.0, *(1.0 for _ in names[1:]))
+    weights["call or raise"] = (0.0, float(len(raises)), *(1.0 for _ in raises))
+    if len(raises) > 1:
+        _, call, *rows = single
+        weights |= {
+            f"call or {name}": tuple(np.add(call, row).tolist())
+            for name, row in zip(raises, rows, strict=True)
+        }
     weights["uniform"] = tuple(1.0 for _ in names)
     return {name: Chump(weights) for name, weights in weights.items()}
 

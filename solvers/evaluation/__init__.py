@@ -14,7 +14,11 @@ from solvers.evaluation.expected_values import (
     expected_value,
     root_values,
 )
-from solvers.evaluation.exploitability import exploitability, nash_conv
+from solvers.evaluation.exploitability import (
+    exploitability,
+    nash_conv,
+    values_and_nash_conv,
+)
 
 __all__ = [
     "best_response",
@@ -25,4 +29,5 @@ __all__ = [
     "nash_conv",
     "root_best_response_values",
     "root_values",
+    "values_and_nash_conv",
 ]

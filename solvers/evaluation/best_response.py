@@ -55,7 +55,7 @@ def best_response_value(
     Returns:
       One number for each player. In a subgame it is weighted by the probability of reaching it.
     """
-    values = root_values_by(form, policy, root_reach, sweeps.best)
+    (values,) = root_values_by(form, policy, root_reach, sweeps.best)
     return expectation(form, values, root_reach)
 
 
@@ -75,7 +75,8 @@ def root_best_response_values(
     Returns:
       By player `[R_p]`, weighted by chance and the others' own reach.
     """
-    return root_values_by(form, policy, root_reach, sweeps.best)
+    (values,) = root_values_by(form, policy, root_reach, sweeps.best)
+    return values
 
 
 def _greedy(group, action_values):

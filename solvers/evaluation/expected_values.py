@@ -32,7 +32,7 @@ def expected_value(
     Returns:
       One number for each player. In a subgame it is weighted by the probability of reaching it.
     """
-    values = root_values_by(form, policy, root_reach, sweeps.mean)
+    (values,) = root_values_by(form, policy, root_reach, sweeps.mean)
     return expectation(form, values, root_reach)
 
 
@@ -49,7 +49,8 @@ def root_values(
     Returns:
       By player `[R_p]`, weighted by chance and the others' own reach.
     """
-    return root_values_by(form, policy, root_reach, sweeps.mean)
+    (values,) = root_values_by(form, policy, root_reach, sweeps.mean)
+    return values
 
 
 @checked(check_policy)

@@ -32,25 +32,25 @@ def root_values_by(
     form: SequenceForm,
     policy: Policy,
     root_reach: RootReach | None,
-    reduction: sweeps.Reduction,
-) -> tuple[Float[Array, " _"], ...]:
+    *reductions: sweeps.Reduction,
+) -> list[tuple[Float[Array, " _"], ...]]:
     """Counterfactual values of every player's root sequences when the others follow `policy`.
 
     Args:
       form, policy, root_reach: see the module.
-      reduction: the value of a player's own decision, from those of its actions: `sweeps.mean`
-        follows `policy`, `sweeps.best` responds to it.
+      *reductions: the value of a player's own decision, from those of its actions: `sweeps.mean`
+        follows `policy`, `sweeps.best` responds to it. All read the same payoffs of terminals.
 
     Returns:
-      By player `[R_p]`.
+      For each reduction, by player `[R_p]`.
     """
     reaches, tables = own_reaches(form, policy, root_reach), pack(form, policy)
     values = []
     for p, player in enumerate(form.treeplexes):
         terminal = sweeps.terminal_values(form, reaches, p)
-        *_, root = sweeps.values(player, terminal, tables[p], reduction)
-        values.append(root.ravel())
-    return tuple(values)
+        each = (sweeps.values(player, terminal, tables[p], rule)[2] for rule in reductions)
+        values.append([root.ravel() for root in each])
+    return [tuple(of_rule) for of_rule in zip(*values, strict=True)]
 
 
 def expectation(

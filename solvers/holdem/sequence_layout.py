@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, on_device
 from jaxgames.core import record
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from solvers.holdem.street_boards import (
@@ -130,7 +130,7 @@ class HoldemLayout:
         self.block = np.where(last < 0, 0, below[np.maximum(last, 0), parent])
         self.treeplex = Treeplex(
             levels=tuple(levels),
-            opaque_one=jnp.int32(1),
+            opaque_one=on_device(1, np.int32),
             num_roots=self.num_hands,
             num_sequences=self._num_rows * self.num_hands,
             num_decisions=self._num_decisions * self.num_hands,
@@ -201,12 +201,12 @@ class HoldemLayout:
         rows = np.array(self.row)[block] - self.row[above[0]]
         rows = rows[:, None] + self._board_above(street, street_above)[None]
         crossed = street != street_above
-        mask = jnp.asarray(self.possible[street], self.dtype) if crossed else None
+        mask = on_device(self.possible[street], self.dtype) if crossed else None
         return Group(
-            parent=ParentRows(row=jnp.asarray(rows.ravel(), jnp.int32), possible=mask),
-            decision=jnp.int32(first * self.num_hands),
-            action=jnp.arange(width, dtype=jnp.int32)[:, None],
-            uniform=jnp.full((width, 1), 1 / width, self.dtype),
+            parent=ParentRows(row=on_device(rows.ravel(), np.int32), possible=mask),
+            decision=on_device(first * self.num_hands, np.int32),
+            action=on_device(np.arange(width)[:, None], np.int32),
+            uniform=on_device(np.full((width, 1), 1 / width), self.dtype),
             num_actions=width,
             num_decisions=rows.size,
         )
@@ -276,4 +276,4 @@ class HoldemLayout:
         if suits == IDENTITY:
             return None
         inverse = tuple(np.argsort(suits).tolist())
-        return jnp.asarray(permuted_hands(self.hands, inverse), jnp.int32)
+        return on_device(permuted_hands(self.hands, inverse), np.int32)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
@@ -99,8 +100,8 @@ def product_showdowns(
     cards = np.arange(NUM_CARDS)
     holds, mine = ((h[:, :, None] == cards).any(axis=1) for h in (others, hands))
     return ProductShowdowns(
-        holds=jnp.asarray(holds, dtype),
-        disjoint=jnp.asarray(1 / hands.shape[1] - mine.T, dtype),
+        holds=on_device(holds, dtype),
+        disjoint=on_device(1 / hands.shape[1] - mine.T, dtype),
         same=same_hands(hands, others),
         matrix=matrix,
         num_cards=hands.shape[1],
@@ -113,7 +114,8 @@ def same_hands(hands: Int[np.ndarray, "H k"], others: Int[np.ndarray, "G k"]) ->
     if np.array_equal(hands, others):
         return None
     number = {tuple(hand): place for place, hand in enumerate(others.tolist())}
-    return jnp.array([number.get(tuple(hand), len(others)) for hand in hands.tolist()], jnp.int32)
+    same = [number.get(tuple(hand), len(others)) for hand in hands.tolist()]
+    return on_device(np.array(same), np.int32)
 
 
 @functools.partial(jax.jit, static_argnames="dtype")
@@ -165,9 +167,9 @@ def expected_winners(
       deals: how many cards are dealt before each later street.
       dtype: of the result.
     """
-    hands, others = jnp.asarray(hands, jnp.int32), jnp.asarray(others, jnp.int32)
+    hands, others = on_device(hands, np.int32), on_device(others, np.int32)
     if not deals:
-        return winners(hands, others, jnp.asarray(boards, jnp.int32), dtype=dtype)
+        return winners(hands, others, on_device(boards, np.int32), dtype=dtype)
     unknown = len(deck) - boards.shape[1] - 2 * hands.shape[1]
     ways = math.comb(unknown, sum(deals))
     by_board = []
@@ -177,7 +179,7 @@ def expected_winners(
         padding = -len(whole) % _BATCH
         whole = np.concatenate([whole, np.broadcast_to(whole[:1], (padding, whole.shape[1]))])
         valid = np.arange(len(whole)) < len(whole) - padding
-        total = _summed(hands, others, jnp.asarray(whole, jnp.int32), jnp.asarray(valid), dtype)
+        total = _summed(hands, others, on_device(whole, np.int32), on_device(valid), dtype)
         by_board.append(total / ways)
     return jnp.stack(by_board)
 

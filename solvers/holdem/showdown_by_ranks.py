@@ -15,12 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from solvers.holdem.showdown_by_products import same_hand, same_hands, strengths
 from solvers.holdem.street_boards import unblocked_hands
+from solvers.holdem.tied_hands import TiedSums, build_tied_sums
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sparse_sum import SparseSum, stored
+from solvers.sequence_form.sparse_sum import stored
 
 _STEP = 4  # short lists are padded to multiples of this length
 _LONGEST_SHORT = 16
@@ -28,7 +30,6 @@ _STRETCH = 10  # ranks of a long list that are accumulated together; its length 
 # Where a street has more than _MANY entries of opponents' hands, boards are processed in chunks of
 # about _CHUNK entries, so that intermediate results stay in the caches.
 _CHUNK, _MANY = 2**20, 2**22
-_LONGEST_PIECE = 256  # few ranks have so many hands, and another stage of the sum reads all of them
 _NUM_LISTS = 1 + NUM_CARDS  # of a board
 
 
@@ -40,8 +41,8 @@ class RankShowdowns:
     of similar length form a group, padded to equal length.
     """
 
-    # by group, of hands [b G]: the weakest ranks of all its lists, then the next ranks, ...
-    sums: tuple[SparseSum, ...]
+    # of hands [b G], by group: the weakest ranks of all its lists, then the next ranks, ...
+    sums: TiedSums
     # positions among the rows of all groups, each of which is followed by the totals of its lists:
     lists: tuple[Array, ...]  # [Q, b, H] int32 total of all hands, and of those with each card
     ranks: tuple[Array, ...]  # [Q, b, H] int32 the hand's rank in each of these lists
@@ -84,7 +85,7 @@ class RankShowdowns:
     def _chunk(self, reach, rows, width, num_folds, num_showdowns):
         """The weights on the boards of one chunk."""
         (blocks, boards), hands = rows.shape, reach.shape[1] // width
-        opaque_one = self.sums[0].opaque_one
+        opaque_one = self.sums.short.opaque_one
 
         def side_by_side(reach):
             # blocks on the last axis: everything below reads and adds whole rows of them
@@ -96,8 +97,7 @@ class RankShowdowns:
         # sums of tied hands, accumulated by rank within each list
         first, behind = (blocks - num_showdowns) * width, num_folds * width
         table = stored(side_by_side, opaque_one, reach)
-        sums = stored(self._sums, opaque_one, table)
-        sums = self._accumulated(sums)
+        sums = self._accumulated(self.sums(table))
 
         def looked_up(table, sums):
             met = _difference(sums[:, :behind], self.lists)
@@ -115,10 +115,6 @@ class RankShowdowns:
         # compiler would choose another layout
         weights = stored(hands_last, opaque_one, *stored(looked_up, opaque_one, table, sums))
         return tuple(x.reshape(boards, -1, len(self.lists[0][0]), width) for x in weights)
-
-    def _sums(self, table):
-        """The reach of each rank of each list, by group."""
-        return [sparse_sum.parts(plan, table)[0] for plan in self.sums]
 
     def _accumulated(self, sums):
         """For each rank, the sum of the weaker ranks of its list less the sum of the stronger ones;
@@ -204,7 +200,7 @@ def rank_showdowns(
 
     def by_list(positions):
         mine = np.moveaxis(positions[:, :, num_others:], -1, 0)
-        return tuple(jnp.asarray(x, jnp.int32) for x in mine)
+        return tuple(on_device(x, np.int32) for x in mine)
 
     theirs = (x[:, :, :num_others] for x in (possible, row, group))
     return RankShowdowns(
@@ -217,7 +213,7 @@ def rank_showdowns(
 
 
 def _rank_sums(groups, possible, row, group):
-    """For each group, the sums of the opponent's reach into the ranks of its lists.
+    """The sums of the opponent's reach into the ranks of its lists.
 
     Args:
       groups: lengths and numbers of lists, as in `_placed`.
@@ -226,25 +222,21 @@ def _rank_sums(groups, possible, row, group):
       group: `[Q, b, G, 1 + k]` of each list.
     """
     chunks, chunk, num_hands, _ = row.shape
-    at = np.arange(chunks)[:, None, None, None]
+    num_rows = tuple(length * count for length, count in groups)
+    row = row + np.cumsum((0, *num_rows))[group]
+    plan = np.arange(chunks)[:, None, None, None]
     column = np.arange(chunk)[:, None, None] * num_hands + np.arange(num_hands)[:, None]
-    column, plan = (np.broadcast_to(x, row.shape)[possible].ravel() for x in (column, at))
-    row, group = (x[possible].ravel() for x in (row, group))
-    sums = []
-    for number, (length, count) in enumerate(groups):
-        inside = group == number
-        sums.append(
-            sparse_sum.build_many(
-                plan=plan[inside],
-                row=row[inside],
-                column=column[inside],
-                num_plans=chunks,
-                num_rows=length * count,
-                num_columns=chunk * num_hands,
-                longest_piece=_LONGEST_PIECE,
-            )
-        )
-    return tuple(sums)
+    plan, row, column = (
+        np.broadcast_to(x, group.shape)[possible].ravel() for x in (plan, row, column)
+    )
+    return build_tied_sums(
+        plan=plan,
+        row=row,
+        column=column,
+        num_plans=chunks,
+        num_rows=num_rows,
+        num_columns=chunk * num_hands,
+    )
 
 
 def _lengths(chunk, at, lists, rank, possible):
@@ -281,7 +273,7 @@ def _lists(hands, boards):
     """Whether each hand is possible on each board, `[B, N]`; and `[B, N, 1 + k]` the lists of a
     board that it is in, 0 for that of all hands and 1 + c for card c, and its rank in each."""
     strength = np.asarray(
-        _all_strengths(jnp.asarray(hands, jnp.int32), jnp.asarray(boards, jnp.int32)), np.int64
+        _all_strengths(on_device(hands, np.int32), on_device(boards, np.int32)), np.int64
     )
     possible = unblocked_hands(hands, boards)
     rank = np.zeros((*strength.shape, 1 + hands.shape[1]), np.int64)

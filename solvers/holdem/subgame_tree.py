@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.holdem.betting_tree import SHOWDOWN, BettingTree
 from jaxgames.holdem.ranges import HANDS
 from solvers.holdem.sequence_layout import HoldemLayout
@@ -56,7 +57,7 @@ class HoldemTree:
     @property
     def root_reach(self) -> tuple[Float[Array, " _"], Float[Array, " _"]]:
         """The ranges as root reaches for solvers."""
-        return tuple(jnp.asarray(weights, self.sequence_form.dtype) for weights in self.ranges)
+        return tuple(on_device(weights, self.sequence_form.dtype) for weights in self.ranges)
 
     @property
     def total_weight(self) -> float:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, on_device
 from jaxgames.core import record
 from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN, BettingTree
 from solvers.holdem.sequence_layout import HoldemLayout
@@ -140,11 +140,11 @@ def holdem_terminals(
 
         def chips_of(kind):
             of_blocks = chips[kind, first:behind]
-            return jnp.asarray(of_blocks, dtype) if of_blocks.any() else None
+            return on_device(of_blocks, dtype) if of_blocks.any() else None
 
         def rows_of(kind, count):
             which = place[kind, first:behind, None]
-            return jnp.asarray(boards * count + np.maximum(which, 0), jnp.int32)
+            return on_device(boards * count + np.maximum(which, 0), np.int32)
 
         return BlockPayoffs(
             fold_chips=chips_of(0),
@@ -227,9 +227,9 @@ def _street_terminals(mine, others, street, other, operator, dtype):
     rows = np.array(others.row)[ordered][:, None] + boards[None]
     of_street = StreetTerminals(
         operator=operator,
-        possible=jnp.asarray(mine.possible[street], dtype),
+        possible=on_device(mine.possible[street], dtype),
         num_folds=len(folds),
         num_showdowns=len(showdowns),
-        rows=jnp.asarray(operator.arranged(rows), jnp.int32),
+        rows=on_device(operator.arranged(rows), np.int32),
     )
     return of_street, places

@@ -145,13 +145,35 @@ def traverse(
 
 def _run_traversals(tree, learner, key, first, last, settings):
     """The learner after the traversals with numbers from `first` to `last - 1`."""
-    words = jax.random.key_data(key).astype(jnp.uint32)[-2:]
-    stack = tree.max_decisions + 1
-    walk = TraversalState(
+    walk = begin_walk(tree, learner, key, first)
+    step = lambda walk: step_walk(tree, walk, key, last=last, settings=settings)  # noqa: E731
+    unfinished = lambda walk: widest(last - walk.traversal) > 0  # noqa: E731
+    learner = jax.lax.while_loop(unfinished, step, walk).learner
+    # row N holds what learners wrote while they waited for others
+    blank = lambda table: table.at[tree.num_states].set(0)  # noqa: E731
+    return learner.replace(regret=blank(learner.regret), average=blank(learner.average))
+
+
+def begin_walk(
+    tree: DecisionTree,
+    learner: ExternalSamplingLearner,
+    key: Key[Array, ""],
+    first: int | Int[Array, ""],
+) -> TraversalState:
+    """Returns the learner at the first place of traversal number `first`.
+
+    Args:
+      tree: the compiled game.
+      learner: the learner so far.
+      key: the key of the whole run.
+      first: the number of the traversal, counted over all players and iterations.
+    """
+    first, stack = jnp.int32(first), tree.max_decisions + 1
+    return TraversalState(
         learner=learner,
         traversal=first,
         step=jnp.int32(0),
-        place=tree.start(_noise(words, first, jnp.int32(0))[None]),
+        place=tree.start(_noise(_words(key), first, jnp.int32(0))[None]),
         returns=jnp.bool_(False),
         value=jnp.zeros((), tree.payoffs.dtype),
         height=jnp.int32(0),
@@ -160,12 +182,11 @@ def _run_traversals(tree, learner, key, first, last, settings):
         values=jnp.zeros((stack, tree.num_actions), tree.payoffs.dtype),
         regrets=jnp.zeros((stack, tree.num_actions), learner.regret.dtype),
     )
-    step = functools.partial(_step, tree, words, last, settings)
-    unfinished = lambda walk: widest(last - walk.traversal) > 0  # noqa: E731
-    learner = jax.lax.while_loop(unfinished, step, walk).learner
-    # row N holds what learners wrote while they waited for others
-    blank = lambda table: table.at[tree.num_states].set(0)  # noqa: E731
-    return learner.replace(regret=blank(learner.regret), average=blank(learner.average))
+
+
+def _words(key):
+    """The two words of a key that numbers are hashed from."""
+    return jax.random.key_data(key).astype(jnp.uint32)[-2:]
 
 
 def _noise(words, traversal, number):
@@ -174,12 +195,30 @@ def _noise(words, traversal, number):
     return episodes.uniform_number(mine, number.astype(jnp.uint32))
 
 
-def _step(tree, words, last, settings, walk):
+def step_walk(
+    tree: DecisionTree,
+    walk: TraversalState,
+    key: Key[Array, ""],
+    *,
+    last: int | Int[Array, ""],
+    settings: ExternalSampling,
+) -> TraversalState:
     """Goes on to the next place, or back to the traverser's last decision.
 
     A learner that has done its traversals goes on walking while it waits for others, but writes
     only into row N.
+
+    Args:
+      tree: the compiled game.
+      walk: where the learner is; its place is visited now unless `walk.returns`.
+      key: the key of the whole run.
+      last: the number of the first traversal that is not to be made.
+      settings: how to learn.
+
+    Returns:
+      Where the learner is next.
     """
+    words = _words(key)
     player, counts = walk.traversal % tree.num_players, walk.traversal < last
     iteration = (walk.traversal // tree.num_players + 1).astype(walk.value.dtype)
     node = tree.at(walk.place)

@@ -18,7 +18,7 @@
 - A `Problem` says what to search: `first_problem` at the root of a game, `fixed_problem` where both
   ranges are given, `next_problem` after another `Search` (continual re-solving). `check_problem`
   examines one.
-- `average_policy`, `average_values`, `expected_payoff` and `leaf_queries` read a finished search.
+- `average_policy`, `average_values`, `expected_payoff` and `logged_queries` read a finished search.
 - The module `search_agent` is an agent as a state machine (`init`, `observe`, `think`, `act`);
   `searched_exploitability` measures agents exactly, whose searches are given by a `Chain`.
 - `solve_below` is the exact solver below a belief with its settings `Whole`; `equilibrium` solves a
@@ -31,7 +31,7 @@ from solvers.search.continual_resolving import first_problem, fixed_problem, nex
 from solvers.search.exact_below_belief import Whole, equilibrium, oracle, solve_below
 from solvers.search.growing_tree_cfr import search
 from solvers.search.problem_checks import check_problem
-from solvers.search.readouts import average_policy, average_values, expected_payoff, leaf_queries
+from solvers.search.readouts import average_policy, average_values, expected_payoff, logged_queries
 from solvers.search.search_result import SearchResult, growing_tree_search
 from solvers.search.search_state import GrowingTreeCfr, Problem, Search
 
@@ -51,7 +51,7 @@ __all__ = [
     "fixed_problem",
     "growing_tree_search",
     "leaf_evaluators",
-    "leaf_queries",
+    "logged_queries",
     "next_problem",
     "oracle",
     "search",

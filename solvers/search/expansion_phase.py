@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 from jaxgames.arrays import safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import CHANCE, TERMINAL, record
+from solvers.search.query_log import with_leaves
 from solvers.search.search_state import Evaluator, GrowingTreeCfr, Search
 from solvers.search.search_tree import (
     LEAF,
@@ -74,8 +75,12 @@ def simulate(
     action, column = walk.visited.T
     column = jnp.where(action >= 0, column, tree.visits.shape[1])
     visits = tree.visits.at[jnp.maximum(action, 0), column].add(1, mode="drop")
-    tree = _grown(game, params, tree.replace(visits=visits), walk.slot, state.total, settings)
-    return state.replace(tree=tree)
+    grown = _grown(game, params, tree.replace(visits=visits), walk.slot, state.total, settings)
+    log = state.log
+    if log is not None and game.num_rows == 1:  # new leaves were valued, which are last in the list
+        first = tree.leaves.count - (grown.count - tree.count)
+        log = with_leaves(game, log, grown, first)
+    return state.replace(tree=grown, log=log)
 
 
 @record

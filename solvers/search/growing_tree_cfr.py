@@ -17,6 +17,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
 from solvers.batching import widest
 from solvers.search.expansion_phase import evaluated_slots, simulate
+from solvers.search.query_log import start_log
 from solvers.search.regret_phase import iterate
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search
 from solvers.search.search_tree import expand, new_tree, with_columns
@@ -49,6 +50,9 @@ def search(
         for this game.
     """
     state = start(game, params, problem=problem, settings=settings)
+    if settings.logged_queries:
+        noise = jax.random.fold_in(key, settings.simulations)  # simulations have lower numbers
+        state = start_log(game, state, noise, num_queries=settings.logged_queries)
     phases = settings.simulations // settings.expansions_per_phase
 
     def phase(i, state):

@@ -1,4 +1,4 @@
-"""What a finished search tells: policies, values and reaches where it acted, and its leaf queries.
+"""What a finished search tells: policies, values and reaches where it acted, and its queries.
 
 A search's tree starts at the state of its problem, the *root*; the search acts at its *target*,
 below the root by the problem's path.
@@ -6,15 +6,13 @@ below the root by the problem's path.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.arrays import at, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from jaxgames.core import TERMINAL
 from solvers.search.search_state import Search
-from solvers.search.search_tree import LEAF, child_at, columns, node_policy, node_row_count
+from solvers.search.search_tree import columns, node_policy, node_row_count
 
 
 def target_state(search: Search) -> PublicState:
@@ -84,48 +82,22 @@ def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> 
     return jnp.where(mass > 0, safe_divide(values[actor, rows[actor]], mass), 0)
 
 
-def leaf_queries(
-    game: BeliefGame, search: Search, key: Key[Array, ""], *, count: int
+def logged_queries(
+    search: Search,
 ) -> tuple[PublicState, Float[Array, "C 2 N"], Bool[Array, " C"]]:
-    """A random sample of the public belief states that the evaluator was asked about.
-
-    Different slots are drawn, in proportion to the number of nodes added while they were leaves.
-    Their reaches are those of the search's last policies. (Student of Games logs queries as they
-    are made; drawing them afterwards needs no memory during the search.)
+    """The calls of the evaluator that the search has kept; see `query_log`.
 
     Args:
-      game: of the search.
-      search: a finished search.
-      key: consumed.
-      count: C, how many to draw.
+      search: finished, with `logged_queries=C` of its settings above 0.
 
     Returns:
       Public states (leading axis C), own reaches `[C, 2, N]` of both players, and a mask `[C]` of
-      the queries that exist and that both players can reach.
+      the calls that were made and that both players can reach; otherwise all values are 0.
+
+    Raises:
+      ValueError: the search keeps no queries.
     """
-    tree, slots = search.tree, game.num_children
-    number = jnp.arange(len(tree.parent), dtype=jnp.int32)
-    node = tree.node.reshape(-1, slots)
-    end = jnp.where(node == LEAF, tree.count, node)
-    age = jnp.where((number < tree.count)[:, None], end - number[:, None], 0)
-    mask = jax.vmap(game.child_mask)(tree.state)
-    if tree.added is not None:
-        mask = tree.added.reshape(mask.shape)
-    actor = jax.vmap(jax.vmap(game.actor))(tree.children)
-    weight = jnp.where(mask & (actor != TERMINAL), age, 0).reshape(-1)
-    noise = jax.random.gumbel(key, weight.shape, tree.reach.dtype)
-    score = jnp.log(jnp.maximum(weight, 1).astype(noise.dtype)) + noise
-    _, drawn = jax.lax.top_k(jnp.where(weight > 0, score, -jnp.inf), count)
-
-    def query_at(slot):
-        node, child = slot // slots, slot % slots
-        here, policy = (
-            columns(table, node, 1, game.num_rows) for table in (tree.reach, tree.minimizer.policy)
-        )
-        reach = game.down(at(tree.state, node), child, here, policy)
-        if game.num_rows == 1:
-            reach = jnp.ones_like(reach)  # as the evaluator was asked
-        possible = jnp.all(jnp.any(reach > 0, axis=1))  # otherwise all values are 0
-        return child_at(tree, slot), reach, possible & (weight[slot] > 0)
-
-    return jax.vmap(query_at)(drawn.astype(jnp.int32))
+    log = search.log
+    if log is None:
+        raise ValueError("the search has no log; its settings must have logged_queries > 0")
+    return log.state, log.reach, jnp.all(jnp.any(log.reach > 0, axis=2), axis=1)

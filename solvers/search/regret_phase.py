@@ -16,8 +16,9 @@ from jaxgames.arrays import at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.batching import widest
 from solvers.belief_sweeps import values_above
+from solvers.search.query_log import with_leaves
 from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
-from solvers.search.search_tree import CHUNK, child_at, columns, with_columns
+from solvers.search.search_tree import CHUNK, child_at, columns, present_reach, with_columns
 from solvers.sequence_form.sparse_sum import stored
 
 
@@ -42,6 +43,9 @@ def iterate(game: BeliefGame, params: PyTree, state: Search, *, settings: Growin
     tree = tree.replace(reach=_reaches(game, tree, root, nodes))
     # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
     values = _outer_values(game, params, tree, settings.evaluate)
+    log = state.log
+    if log is not None and game.num_rows > 1:  # with one row leaves keep their first values
+        log = with_leaves(game, log, tree, jnp.int32(0))
     # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
     values, actions = _inner_values(game, tree, values, nodes)
     tree = tree.replace(slot_values=values, action_values=actions)
@@ -50,7 +54,8 @@ def iterate(game: BeliefGame, params: PyTree, state: Search, *, settings: Growin
     # 5. The same for the opponent's choice in the gadget.
     values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
     gadget = _updated_gadget(game, state, values, settings)
-    return state.replace(tree=tree, gadget=gadget, iterations=step, total=state.total + weight)
+    total = state.total + weight
+    return state.replace(tree=tree, gadget=gadget, iterations=step, total=total, log=log)
 
 
 def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
@@ -123,10 +128,7 @@ def _valued(game, tree, values, slots, value):
 
     def value_at(slot):
         slot = jnp.minimum(slot, last)
-        node, child = slot // game.num_children, slot % game.num_children
-        policy = columns(tree.minimizer.policy, node, 1, rows)
-        here = columns(tree.reach, node, 1, rows)
-        return value(slot, game.down(at(tree.state, node), child, here, policy))
+        return value(slot, present_reach(game, tree, slot))
 
     def chunk(i, values):
         slot = jax.lax.dynamic_slice_in_dim(slots.slot, i * CHUNK, CHUNK)

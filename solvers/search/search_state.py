@@ -40,6 +40,7 @@ class GrowingTreeCfr:
     max_nodes: int | None = None  # the most nodes that a tree can have, such as all of the game's
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
     virtual_loss: float = 1.0  # payoff counted for visits since the last iteration
+    logged_queries: int = 0  # calls of the evaluator that a search keeps, for training
 
     def __post_init__(self):
         if self.simulations < 1:
@@ -52,6 +53,8 @@ class GrowingTreeCfr:
             raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
         if not 0 <= self.virtual_loss < math.inf:
             raise ValueError(f"virtual_loss={self.virtual_loss} must be at least 0 and finite")
+        if self.logged_queries < 0:
+            raise ValueError(f"logged_queries={self.logged_queries} must be at least 0")
         for name in ("cfr_share", "follow_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
@@ -95,6 +98,16 @@ class Gadget:
 
 
 @record
+class QueryLog:
+    """C calls of the evaluator, each drawn from all calls in regret phases so far."""
+
+    state: PublicState  # [C, ...]
+    reach: Array  # [C, 2, N] own reaches of both players at the time of the call
+    calls: Array  # [] int32 so far
+    key: Array  # of the draws
+
+
+@record
 class Search:
     """A search in progress or finished; see `readouts`."""
 
@@ -104,3 +117,4 @@ class Search:
     target: Array  # [] int32 the node at which the search acts
     iterations: Array  # [] int32 of CFR so far
     total: Array  # [] sum of the iterations' weights
+    log: QueryLog | None = None  # None: no queries are kept

@@ -219,6 +219,14 @@ def slot_reach(game: BeliefGame, tree: SearchTree, slot: Int[Array, ""]) -> Floa
     return reach_below(game, tree, slot, tree.reach_total)
 
 
+def present_reach(game: BeliefGame, tree: SearchTree, slot: Int[Array, ""]) -> Float[Array, "2 N"]:
+    """Both players' own reaches in a slot, from those of all nodes and the present policies."""
+    node, child = slot // game.num_children, slot % game.num_children
+    policy = columns(tree.minimizer.policy, node, 1, game.num_rows)
+    here = columns(tree.reach, node, 1, game.num_rows)
+    return game.down(at(tree.state, node), child, here, policy)
+
+
 def reach_below(
     game: BeliefGame, tree: SearchTree, slot: Int[Array, ""], reach: Float[Array, "2 EN"]
 ) -> Float[Array, "2 N"]:

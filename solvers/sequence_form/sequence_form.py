@@ -11,10 +11,10 @@ from typing import Protocol
 
 import flax.struct
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxgames.arrays import on_device
 from jaxgames.core import TERMINAL, Game, record
 from jaxgames.game_tree import MAX_HISTORIES, GameTree, enumerate_game, levels
 from solvers.sequence_form import sparse_sum
@@ -150,10 +150,10 @@ def build_sequence_form(
         game=tree.game,
         dtype=dtype,
         histories=Histories(
-            payoffs=jnp.asarray(payoffs, dtype),
-            payoff_sequences=jnp.asarray(sequences, jnp.int32),
-            terminal_entry=jnp.asarray(entry, jnp.int32),
-            terminal_chance=jnp.asarray(chance, dtype),
+            payoffs=on_device(payoffs, dtype),
+            payoff_sequences=on_device(sequences, np.int32),
+            terminal_entry=on_device(entry, np.int32),
+            terminal_chance=on_device(chance, dtype),
             public_states=_public_states(tree, inside, layouts),
         ),
     )
@@ -234,13 +234,13 @@ def _public_states(tree, inside, layouts) -> PublicStates:
         states = np.unique(tree.information_state[inside, player])
         history = first_inside(tree.information_state[:, player], inside, states)
         table = _members_by_owner(tree.public_state[history], len(first))
-        tables.append(jnp.asarray(np.where(table < 0, -1, states[table]), jnp.int32))
+        tables.append(on_device(np.where(table < 0, -1, states[table]), np.int32))
         rows = layout.rows[layout.last[history]]
-        sequences.append(jnp.asarray(np.where(table < 0, 0, rows[table]), jnp.int32))
+        sequences.append(on_device(np.where(table < 0, 0, rows[table]), np.int32))
     return PublicStates(
-        parent=jnp.asarray(np.where(first == 0, -1, above), jnp.int32),
-        depth=jnp.asarray(tree.depth[first], jnp.int32),
-        actor=jnp.asarray(tree.actor[first], jnp.int32),
+        parent=on_device(np.where(first == 0, -1, above), np.int32),
+        depth=on_device(tree.depth[first], np.int32),
+        actor=on_device(tree.actor[first], np.int32),
         information_states=tuple(tables),
         sequences=tuple(sequences),
     )

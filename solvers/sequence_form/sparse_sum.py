@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxgames.arrays import append_axes
+from jaxgames.arrays import append_axes, on_device
 from jaxgames.core import record
 
 _LENGTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)  # row lengths of blocks
@@ -121,7 +121,7 @@ def build(
       longest_piece: rows of more entries are cut and summed in several stages. A small number keeps
         the kernels short, a large one the stages few.
     """
-    opaque_one = jnp.int32(1)
+    opaque_one = on_device(1, np.int32)
     tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
     entry = loose[np.argsort(row[loose], kind="stable")]
     lengths = np.bincount(row[entry], minlength=num_rows)
@@ -154,56 +154,6 @@ def build(
         longest_piece=longest_piece,
     )
     return SparseSum(stages=(tuple(blocks), *rest.stages), opaque_one=opaque_one)
-
-
-def build_many(
-    *,
-    plan: Int[np.ndarray, " E"],
-    row: Int[np.ndarray, " E"],
-    column: Int[np.ndarray, " E"],
-    num_plans: int,
-    num_rows: int,
-    num_columns: int,
-    longest_piece: int,
-) -> SparseSum:
-    """Several plans of one shape, with a leading axis, for `jax.vmap` and `jax.lax.map`.
-
-    Each has two stages: pieces of rows by length, as many of each length in every plan, and the
-    rows. All weights are 1.
-
-    Args:
-      plan: the plan of each of E entries.
-      row, column: its row, and which element of the factor it reads.
-      num_plans: how many plans.
-      num_rows, num_columns, longest_piece: as for `build`, of each plan.
-    """
-    combined = plan * num_rows + row
-    entry = np.argsort(combined, kind="stable")
-    lengths = np.bincount(combined, minlength=num_plans * num_rows)
-    rank = np.arange(len(entry)) - (np.cumsum(lengths) - lengths)[combined[entry]]
-    pieces = _pieces(lengths, longest_piece)
-    owner = pieces["row"] // num_rows
-    piece = pieces["first_of_row"][combined[entry]] + rank // longest_piece
-    place = np.zeros(len(owner), np.int64)
-    blocks, count = [], 0
-    for length in np.unique(pieces["padded"]).tolist():
-        members = np.flatnonzero(pieces["padded"] == length)
-        number, size = _rank_within(owner[members], members)
-        place[members] = count + number
-        table = np.full((length, num_plans, size.max()), num_columns, np.int32)
-        inside = pieces["padded"][piece] == length
-        which = piece[inside]
-        table[rank[inside] % longest_piece, owner[which], place[which] - count] = column[
-            entry[inside]
-        ]
-        blocks.append(Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None))
-        count += size.max()
-    most = -(-int(lengths.max(initial=1)) // longest_piece)
-    table = np.full((most, num_plans * num_rows), count, np.int32)
-    table[np.arange(len(owner)) - pieces["first_of_row"][pieces["row"]], pieces["row"]] = place
-    table = table.reshape(most, num_plans, num_rows)
-    rows = Block(columns=(tuple(map(jnp.asarray, table)),), weights=None, entries=None)
-    return SparseSum(stages=(tuple(blocks), (rows,)), opaque_one=jnp.ones(num_plans, jnp.int32))
 
 
 def take(values: Float[Array, "Q ..."], index: Int[Array, "..."]) -> Float[Array, "..."]:
@@ -337,9 +287,9 @@ def _cut_tiles(row, columns, weight):
         weights = np.where(entries < 0, 0, weight[entries]).astype(weight.dtype)
         tiles.append(
             Tiles(
-                columns=tuple(jnp.asarray(name[which], jnp.int32) for name in names),
-                weights=tuple(map(jnp.asarray, weights)),
-                entries=tuple(map(jnp.asarray, entries)),
+                columns=tuple(on_device(name[which], np.int32) for name in names),
+                weights=tuple(map(on_device, weights)),
+                entries=tuple(map(on_device, entries)),
             )
         )
     return tiles, np.concatenate(tile_rows), np.flatnonzero(loose)
@@ -382,13 +332,13 @@ def _block(entry, rank, place, shape, *, columns, weight, padding):
     for column in columns:
         table = np.full(shape, padding if weight is None else 0, np.int32)
         table[rank, place] = column[entry]
-        filled.append(tuple(map(jnp.asarray, table)))
+        filled.append(tuple(map(on_device, table)))
     if weight is None:
         return Block(columns=tuple(filled), weights=None, entries=None)
     weights, entries = np.zeros(shape, weight.dtype), np.full(shape, -1, np.int32)
     weights[rank, place], entries[rank, place] = weight[entry], entry
     return Block(
         columns=tuple(filled),
-        weights=tuple(map(jnp.asarray, weights)),
-        entries=tuple(map(jnp.asarray, entries)),
+        weights=tuple(map(on_device, weights)),
+        entries=tuple(map(on_device, entries)),
     )

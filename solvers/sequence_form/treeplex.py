@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable
 
 import flax.struct
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Num
 
+from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, levels
 from solvers.sequence_form import sparse_sum
@@ -222,10 +222,10 @@ class Layout:
         raw = self.num_roots + decisions[None, :] * legal.shape[1] + slots
         self.rows[raw[allowed]] = rows[allowed]
         return Group(
-            parent=Gather(index=jnp.asarray(self.rows[parent[decisions]] - above, jnp.int32)),
-            decision=jnp.asarray(decisions, jnp.int32),
-            action=jnp.asarray(np.where(allowed, slots, NO_ACTION), jnp.int32),
-            uniform=jnp.asarray(allowed / allowed.sum(axis=0), dtype),
+            parent=Gather(index=on_device(self.rows[parent[decisions]] - above, np.int32)),
+            decision=on_device(decisions, np.int32),
+            action=on_device(np.where(allowed, slots, NO_ACTION), np.int32),
+            uniform=on_device(allowed / allowed.sum(axis=0), dtype),
             num_actions=width,
             num_decisions=len(decisions),
         )
