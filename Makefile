@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 OUT := out
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-slow test-x64 mutations lint docs notebooks tables clean
+.PHONY: demo test test-slow test-slow-part test-x64 mutations lint docs notebooks tables clean
 
 demo: $(VENV)/installed  ## Train Student of Games in Leduc hold'em; measure and plot its exploitability.
 	$(BIN)/python -m experiments sog_leduc --preset quick --out $(OUT)/demo --overwrite
@@ -15,6 +15,14 @@ test: $(VENV)/installed-test  ## The fast tests (minutes).
 
 test-slow: $(VENV)/installed-test  ## The long tests.
 	$(BIN)/python -m pytest -m slow -n auto --dist loadfile
+
+# Which part of the slow tests: another every hour, by the time of the commit, so that one commit
+# always has the same part, in a shallow clone too.
+PARTS := 60
+PART = $(shell echo $$(( $$(git log -1 --format=%ct 2>/dev/null || echo 0) / 3600 % $(PARTS) )))
+
+test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (two or three minutes).
+	$(BIN)/python -m pytest -m slow --slow-part $(PART)/$(PARTS) -n auto --dist worksteal
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.
 	JAX_ENABLE_X64=1 $(BIN)/python -m pytest -n auto --dist loadfile \

@@ -9,6 +9,7 @@ from experiments.harness import results
 from experiments.student_of_games import training_run
 
 
+@pytest.mark.slow  # its parts are tested in `test_response` and `test_best_response_training`
 def test_a_run_against_uniform_play(tmp_path, capsys):
     result = smoke_run("abr_uniform", tmp_path)
     numbers = {(number.name, number.unit): number for number in result.numbers}

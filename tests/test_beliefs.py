@@ -21,7 +21,7 @@ GAMES = (
     "coin_toss",
     "kuhn_poker",
     pytest.param("leduc_poker(ranks=2)", marks=pytest.mark.slow),
-    "liars_dice(dice=1,sides=3)",
+    pytest.param("liars_dice(dice=1,sides=3)", marks=pytest.mark.slow),
     "goofspiel(cards=3)",
     "scotland_yard(map=glasses,rounds=2)",
 )

@@ -55,7 +55,7 @@ def solve(form, solver, num_iterations, **start):
         ("kuhn_poker", "cfr"),
         ("kuhn_poker", "cfr_plus"),
         ("leduc_poker", "cfr_plus"),
-        ("goofspiel(cards=4,points=descending)", "cfr"),
+        pytest.param("goofspiel(cards=4,points=descending)", "cfr", marks=pytest.mark.slow),
         pytest.param("kuhn_poker(players=3)", "cfr_plus", marks=pytest.mark.slow),
         pytest.param("leduc_poker", "cfr", marks=pytest.mark.slow),
         pytest.param("liars_dice(sides=4)", "cfr", marks=pytest.mark.slow),

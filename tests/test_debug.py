@@ -1,5 +1,6 @@
 """Debug mode: wrong values are told by the name of the argument, and the mode costs nothing."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -125,27 +126,28 @@ def problem(**changes):
     return continual_resolving.first_problem(TABLE, max_path=2).replace(**changes)
 
 
+@jax.jit  # compiled once for all problems
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def searched(problem, key):
+    result = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
+    return readouts.average_policy(result)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(reach=jnp.full((2, 3), -1.0)), r"problem.reach\[0, 0\] is -1.0"),
+        (dict(reach=jnp.full((2, 3), -1.0, jnp.float32)), r"problem.reach\[0, 0\] is -1.0"),
         (dict(reach=jnp.zeros((2, 3))), r"problem.reach\[0\] sums to 0.0 over the rows of kuhn_po"),
         (dict(path=jnp.array([7, -1])), r"problem.path\[0\] is 7; allowed: public children that"),
-        (dict(opt_out=jnp.full(3, jnp.inf)), r"problem.opt_out\[0\] is inf; allowed: finite"),
+        (dict(opt_out=jnp.float32([jnp.inf] * 3)), r"problem.opt_out\[0\] is inf; allowed: finite"),
     ],
 )
 def test_problems_that_the_game_does_not_have_are_told(changes, message):
-    key = jax.random.key(0)
-
-    def search(problem, key):
-        result = growing_tree_cfr.search(TABLE, None, key, problem=problem, settings=SETTINGS)
-        return readouts.average_policy(result)
-
-    batched, keys = jax.jit(jax.vmap(search, (None, 0))), jax.random.split(key, 2)
+    keys = jax.random.split(jax.random.key(0), 2)
     with debug.checks():
-        batched(problem(), keys)
+        searched(problem(), keys)
     with pytest.raises(ValueError, match=message), debug.checks():
-        batched(problem(**changes), keys)
+        searched(problem(**changes), keys)
 
 
 def test_parameters_that_are_not_finite_are_told():

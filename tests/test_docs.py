@@ -184,7 +184,7 @@ HEADLINES = [
     (
         "Student of Games in Scotland",
         "sog_glasses/cpu",
-        "SoG(1000,1), without smoothing",
+        "SoG(1000,1)",
         None,
     ),
     (

@@ -95,7 +95,7 @@ def test_readme_searches():
     assert "policy at the root" in printed(search)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 def test_readme_trains(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     _, _, train = blocks("README.md")
@@ -129,6 +129,7 @@ def test_guide_to_subgames():
     assert before + 0.03 < after < -0.0855
 
 
+@pytest.mark.slow  # its parts are tested in `test_front_door`
 def test_guide_to_training(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     program, _ = blocks("docs/guides/train_student_of_games.md")
@@ -138,6 +139,7 @@ def test_guide_to_training(monkeypatch, tmp_path):
     assert 0 < last_number(printed(program)) < 0.1
 
 
+@pytest.mark.slow  # its parts are tested in `test_training` and `test_learner`
 def test_guide_to_training_by_parts():
     _, program = blocks("docs/guides/train_student_of_games.md")
     assert "replay" in printed(program)
@@ -228,7 +230,7 @@ def test_program_of_local_best_response():
     assert last_number(printed(program)) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=2)
 @pytest.mark.parametrize("name", ["solve_and_look", "train_and_measure"])
 def test_notebooks_run_and_keep_small_outputs(name):
     path = DOCS / "notebooks" / f"{name}.ipynb"

@@ -21,7 +21,7 @@ from solver_reference import random_policies, uniform_policies
 from jaxgames.adapters.openspiel_policies import to_openspiel_policy
 from solvers import evaluation
 
-SLOW = {"tic_tac_toe", "liars_dice(sides=3)"}
+SLOW = {"tic_tac_toe", "liars_dice(sides=4)", "goofspiel(cards=4,points=descending)"}
 PARITY = [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in OPENSPIEL_NAMES]
 
 

@@ -132,7 +132,11 @@ def test_bounds_are_checked():
 
 @pytest.mark.parametrize(
     "name",
-    ["leduc_poker", "goofspiel(cards=3)", pytest.param(GLASSES, marks=pytest.mark.slow)],
+    [
+        pytest.param("leduc_poker", marks=pytest.mark.slow),
+        "goofspiel(cards=3)",
+        pytest.param(GLASSES, marks=pytest.mark.slow),
+    ],
 )
 def test_continuation_values_are_those_of_the_policy(name):
     """At its own beliefs, from every public state, for every row; rows of Mr X are merged."""

@@ -33,12 +33,13 @@ def test_features_tell_what_the_player_knows():
 
 def test_strength_is_the_share_of_hands_that_are_beaten():
     """With a pair, and the lowest card without one: of the other four cards."""
-    state = POKER.init()
+    state, step = POKER.init(), jax.jit(POKER.step)
     for card in (4, 0, 5):  # an ace, the lowest card, and the other ace
-        state = POKER.step(state, jnp.int32(card))
+        state = step(state, jnp.int32(card))
         while int(state.actor) >= 0:
-            state = POKER.step(state, jnp.int32(CALL))
-    features = np.stack([POKER.features(state, player) for player in range(2)])
+            state = step(state, jnp.int32(CALL))
+    of_player = jax.jit(POKER.features, static_argnums=1)
+    features = np.stack([of_player(state, player) for player in range(2)])
     np.testing.assert_allclose(features[:, 0], [1, 1 / 8], atol=1e-6)
 
 

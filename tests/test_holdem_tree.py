@@ -47,7 +47,7 @@ SUBGAMES = {
         ("turn", "ranks", True),
         ("paired turn", "ranks", True),
         ("paired turn", "products", False),
-        ("turn of one suit", "ranks", False),
+        pytest.param("turn of one suit", "ranks", False, marks=pytest.mark.slow),
         ("turn of one suit", "products", True),
     ],
 )

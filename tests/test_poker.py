@@ -224,11 +224,11 @@ def test_features_of_money_are_fractions_of_the_most_that_can_be_spent(game):
 def test_bets_of_the_pot():
     """50 and 100 are in: half of the pot after calling is 100, all of it 200."""
     game = hunl(("0.5", "1", "allin"))
-    state = game.init()
+    state, step = game.init(), jax.jit(game.step)
     for card in range(4):
-        state = game.step(state, jnp.int32(card))
+        state = step(state, jnp.int32(card))
     assert state.legal.tolist() == [True] * 5
-    spent = [int(game.step(state, jnp.int32(a)).spent[1]) for a in range(5)]
+    spent = [int(step(state, jnp.int32(a)).spent[1]) for a in range(5)]
     assert spent == [50, 100, 200, 300, 20_000]
 
 
@@ -236,10 +236,10 @@ def test_shares_of_the_pot_are_exact():
     """21 % of 300 is 63; in float32 it is a little less."""
     rules = {"limit": False, "stack": 20_000, "max_raises": (0, 0, 0, 0)}
     game = Poker(**rules, blinds=(150, 75), bets=("0.21", "0.333333333333"))
-    state = game.init()
+    state, step = game.init(), jax.jit(game.step)
     for card in range(4):
-        state = game.step(state, jnp.int32(card))
-    assert [int(game.step(state, jnp.int32(a)).spent[1]) for a in (2, 3)] == [150 + 63, 150 + 100]
+        state = step(state, jnp.int32(card))
+    assert [int(step(state, jnp.int32(a)).spent[1]) for a in (2, 3)] == [150 + 63, 150 + 100]
 
 
 def test_sizes_drawn_for_a_hand():

@@ -146,7 +146,11 @@ def best_response(run, policy_of, *, compiled_game, player, seed=5):
     return tuple(values)
 
 
-either = pytest.mark.parametrize("compiled_game", [True, False], ids=["compiled", "by rules"])
+# The two are the same environment, as a test below asserts.
+slow_by_rules = pytest.param(False, marks=pytest.mark.slow, id="by rules")
+either = pytest.mark.parametrize(
+    "compiled_game", [pytest.param(True, id="compiled"), slow_by_rules]
+)
 
 
 @either
@@ -209,7 +213,7 @@ def test_what_is_seen_by_rules_is_what_is_compiled():
 
 
 @pytest.mark.parametrize(
-    "algorithm", [pytest.param("a2c", marks=pytest.mark.slow), "dqn", "q_learning"]
+    "algorithm", [*(pytest.param(a, marks=pytest.mark.slow) for a in ("a2c", "dqn")), "q_learning"]
 )
 def test_games_too_large_to_list(algorithm):
     """In limit hold'em: learners step, ask only for legal actions, and say what cannot be had."""

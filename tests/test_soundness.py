@@ -49,7 +49,7 @@ def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **cha
     return float(exploitability[0])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=20)
 def test_exact_leaves_need_no_tree():
     """In Kuhn, re-solving at every decision with one node each; with wrong leaves it is useless."""
     small = dict(simulations=1, pace=1 / 50)
@@ -58,7 +58,7 @@ def test_exact_leaves_need_no_tree():
     assert measured("kuhn_poker", **small, error=2.0) > 5 * exact
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=20)
 @pytest.mark.parametrize(
     ("name", "simulations", "settings"),
     [
@@ -93,7 +93,7 @@ def small(monkeypatch):
     return part
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=20)
 def test_results_of_a_run(tmp_path, small):
     assert cli.main(["sog_soundness", "--preset", "smoke", "--out", str(tmp_path)]) == 0
     result = results.read_result(tmp_path / "result.json")

@@ -71,7 +71,7 @@ def with_registered_words(result: Result) -> Result:
     experiment = registry.load(result.experiment)
     result = _with_error_bars(result, experiment.error_bars)
     preset = experiment.presets[result.preset]
-    if not _agree(result.config, json.loads(json.dumps(dataclasses.asdict(preset)))):
+    if not _agree(result.config, preset):
         return result
     words = experiment.words(preset)
     config = result.config | {"measure": words["measure"]}
@@ -84,10 +84,11 @@ def _with_error_bars(result: Result, words: str | None) -> Result:
 
 
 def _agree(recorded: Any, today: Any) -> bool:
-    """Whether two configs agree where they have the same fields."""
-    if isinstance(recorded, dict) and isinstance(today, dict):
-        return all(_agree(recorded[name], today[name]) for name in recorded.keys() & today.keys())
-    return recorded == today
+    """Whether a recorded value is today's, in the fields of configs that both have."""
+    if not dataclasses.is_dataclass(today):
+        return recorded == json.loads(json.dumps(today, default=dataclasses.asdict))
+    fields = {field.name for field in dataclasses.fields(today)} & recorded.keys()
+    return all(_agree(recorded[name], getattr(today, name)) for name in fields)
 
 
 def replace(page: str, tables: str) -> str:

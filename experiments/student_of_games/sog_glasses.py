@@ -57,7 +57,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour on one core",
+        "cpu": "three quarters of an hour on one core",
         "paper": "as long as the paper's training, for an accelerator",
     },
 )
