@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-import pathlib
 
 import chex
 import jax
@@ -11,6 +10,7 @@ import pytest
 
 from experiments import cli
 from experiments.harness import results
+from experiments.harness.runs import Run
 from experiments.tabular import rl_baselines
 
 
@@ -34,10 +34,10 @@ def test_results_of_a_run(tmp_path):
     assert "kuhn_poker,reported," in curves
 
 
-def test_the_reported_seeds_are_not_those_that_choose(monkeypatch):
+def test_the_reported_seeds_are_not_those_that_choose(tmp_path, monkeypatch):
     """All learners of seed s end at s: the seeds 0 and 1 choose, and 2 to 4 are reported."""
 
-    def learn(folder, methods, *, at):
+    def learn(folder, methods, *, at, saved):
         seeds = {str(jax.random.key_data(key_of(seed))): float(seed) for seed in range(10)}
         return {
             name: np.array([[seeds[str(jax.random.key_data(key))] for key in method.keys]])
@@ -49,7 +49,9 @@ def test_the_reported_seeds_are_not_those_that_choose(monkeypatch):
 
     monkeypatch.setattr(rl_baselines, "learn", learn)
     config = dataclasses.replace(rl_baselines.PRESETS["smoke"], seeds=3)
-    learned = rl_baselines._learned(config, pathlib.Path("unused"), "kuhn_poker")
+    arguments = rl_baselines.COMMAND.arguments(preset="smoke", out=tmp_path)
+    run = Run(arguments, config, experiment="rl_baselines", command="")
+    learned = rl_baselines.compute(run)["kuhn_poker"]
     assert len(learned.selection) == 3
     assert set(learned.reported) == {*rl_baselines.ALGORITHMS}
     for curves, seeds in ((learned.selection, [[0, 1]]), (learned.reported, [[2, 3, 4]])):
