@@ -1,9 +1,10 @@
 """Strict JAX for all tests: no silent promotion of ranks or dtypes, no key used twice.
 
-Nearly all the time of a test is compilation, and so is its memory. Three means against both:
+Nearly all the time of a test is compilation, and so is its memory. Four means against both:
 fast tests compile with most optimisations off; the workers of one run share their compiled programs
-through a folder that begins empty and ends with the run; and a worker forgets its programs when
-they take too much memory.
+through a folder that begins empty and ends with the run; a worker forgets its programs when they
+take too much memory; and Python's collector, which finds little among traced programs, looks
+seldom.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ import jax
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
+gc.set_threshold(100_000, 50, 100)
 
 WORKER_GIGABYTES = 2.0  # what one worker may take
 FORGET_GIGABYTES = 1.6  # a worker that has more forgets its programs; one test takes up to 0.3

@@ -154,7 +154,7 @@ def latest(points: list[Point]) -> float | None:
 
 
 def iterations_per_second(
-    prepared: PreparedSolver, state: PyTree, *, seconds: float = 0.2
+    prepared: PreparedSolver, state: PyTree, *, seconds: float = 0.02
 ) -> float:
     """Steady-state speed of the compiled loop, run three times for `seconds` or more: the best."""
     count = 1
