@@ -25,7 +25,7 @@ _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 def console(program: str = "jaxgames") -> int:
     """The console command `jaxgames`, which keeps compiled programs (see `compilation_cache`)."""
-    # With Python's own threshold of 700 objects, the collector takes a fifth of a short command.
+    # With Python's own threshold of 700 objects, the collector takes a quarter of a short command.
     gc.set_threshold(100_000, 50, 100)
     if sys.argv[1:] and sys.argv[1] in COMMANDS:
         compilation_cache.turn_on()

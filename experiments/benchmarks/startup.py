@@ -93,7 +93,7 @@ def benchmark(
         command=command,
         usage=meter.usage(),
         numbers=list(_numbers(rows)),
-        error_bars="low and high: the least and the most of all rounds",
+        error_bars="the least and the most of all rounds",
     )
     head = ["command", "cache", "seconds", "processor seconds"]
     table = markdown_table(

@@ -71,8 +71,9 @@ DEVIATIONS = (
     " a larger network for 100,000 steps against each; the numbers in its Tables 2 and 3 are not"
     " known here, only those in its text",
     "the settings of ISMCTS-BR were chosen in some twenty trials by the share of the exact value"
-    " that it wins from always raise in limit, with the seed that is reported; the unit of payoffs"
-    " in no-limit was chosen from two",
+    " that it wins from always raise in limit; the unit of payoffs in no-limit was chosen from two,"
+    " and so were the order of the opponents in limit and to show the network the bet to be called"
+    " as a share of the pot; all with the one seed that is reported",
     "no-limit: the papers' chump that calls or raises with equal probability is read in three ways:"
     " (fold, call, pot, all-in) = (0, 1/2, 1/4, 1/4), 'call or raise'; (0, 1/2, 1/2, 0), 'call or"
     " pot'; (0, 1/2, 0, 1/2), 'call or all-in'; where a raise is not legal, the other actions keep"

@@ -65,7 +65,7 @@ def with_registered_words(result: Result) -> Result:
     not count.)
     """
     if result.experiment.startswith("benchmark_"):
-        return _with_error_bars(result, results.LEAST_AND_MOST_SAMPLE)
+        return _with_error_bars(result, result.error_bars or results.LEAST_AND_MOST_SAMPLE)
     if result.experiment not in registry.EXPERIMENTS:
         return result
     experiment = registry.load(result.experiment)

@@ -246,12 +246,15 @@ def deviations(config: Config) -> list[str]:
         " the network of this game nor the settings of its training",
         f"{config.queries_per_search:g} queries per search and {config.queries_per_solve:g} per"
         " solved query (the paper: 0.9 and 0.1 in poker, 0.3 and 0.1 in Scotland Yard)",
+        "an example serves at most 20 gradient updates (the paper: 10 in poker, 5 in Scotland Yard)",
         f"PUCT's constant is not published; here it is {config.exploration:g}, beside values in"
         " payoffs of the game",
         "readings where the text is silent: an agent's first search is at the root of the game,"
         " whoever acts there; the opponent's range of before is its average reach in the search"
         " before, that search's gadget included; queries that a player cannot reach are dropped",
     ]
+    if published.searched_exploitability(config.game):
+        said.append("published numbers are read off Figure 3, to about 4 %")
     ours = (
         "numbers that begin with `ours:` are of the same network with searches that are not the"
         " paper's, chosen with results in sight: the network sees ranges of which half is uniform,"
