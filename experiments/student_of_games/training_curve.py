@@ -246,7 +246,8 @@ def deviations(config: Config) -> list[str]:
         " the network of this game nor the settings of its training",
         f"{config.queries_per_search:g} queries per search and {config.queries_per_solve:g} per"
         " solved query (the paper: 0.9 and 0.1 in poker, 0.3 and 0.1 in Scotland Yard)",
-        "an example serves at most 20 gradient updates (the paper: 10 in poker, 5 in Scotland Yard)",
+        "an example serves at most 20 gradient updates (the paper: 10 in poker, 5 in Scotland"
+        " Yard)",
         f"PUCT's constant is not published; here it is {config.exploration:g}, beside values in"
         " payoffs of the game",
         "readings where the text is silent: an agent's first search is at the root of the game,"
