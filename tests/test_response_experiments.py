@@ -21,6 +21,17 @@ def test_a_run_of_aivat(tmp_path):
         assert both < raw / 2
 
 
+def test_all_responders_to_chumps_are_drawn(tmp_path):
+    config = abr_chumps.PRESETS["cpu"]
+    cells = [
+        holdem_responses.Cell(game=game, chump="always call", responder=name, seats=[1.0, 2.0])
+        for game, plans in holdem_responses.PLANS.items()
+        for name in (*plans, holdem_responses.PLAYED, holdem_responses.LEARNED)
+    ]
+    abr_chumps.draw(tmp_path / "curve.png", config, cells)
+    assert (tmp_path / "curve.png").stat().st_size > 10_000
+
+
 @pytest.mark.slow  # a minute of compilation
 def test_a_run_against_chumps(tmp_path):
     """LBR wins its exact value in hands, and no more than an exact best response."""

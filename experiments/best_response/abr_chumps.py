@@ -128,13 +128,14 @@ def compute(run: Run) -> list[Cell]:
 
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """A panel per game, a row per chump, a bar per responder."""
-    columns = len(config.games)
-    with plots.figure(path, rows=1, columns=columns, size=(5.2 * columns, 4.2)) as axes:
+    columns, shown = len(config.games), last_cells(cells)
+    responders = dict.fromkeys(cell.responder for cell in shown)
+    colours = {name: plots.colour(number) for number, name in enumerate(responders)}
+    with plots.figure(path, rows=1, columns=columns, size=(5.2 * columns, 4.6)) as axes:
         for place, game in zip(axes[0], config.games, strict=True):
-            panel = [cell for cell in last_cells(cells) if cell.game == game]
+            panel = [cell for cell in shown if cell.game == game]
             names = list(dict.fromkeys(cell.chump for cell in panel))
             kinds = list(dict.fromkeys(cell.responder for cell in panel))
-            colours = dict(zip(kinds, plots.COLOURS.values(), strict=False))
             height, known = 0.8 / len(kinds), []
             for cell in panel:
                 row = names.index(cell.chump) + height * (kinds.index(cell.responder) + 0.5) - 0.4
@@ -157,8 +158,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             place.invert_yaxis()
             place.set_axisbelow(True)
             place.set(xlabel="won, mb/h (mean over seats)", title=title(game))
-            below = dict(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)
-            place.legend(frameon=False, fontsize=7, columnspacing=1, **below)
 
 
 def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:

@@ -242,7 +242,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "half an hour on two cores",
+        "cpu": "twenty minutes on one core",
         "paper": "more seeds, for an accelerator",
     },
     options=Options,
