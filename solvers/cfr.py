@@ -336,9 +336,9 @@ def _iteration(form: SequenceForm, state: CfrState, solver: Solver) -> CfrState:
 
         # regrets r^t = q^t - v^t (equation 7), and the next policy (regret matching, equation 8)
         update = functools.partial(_updated_minimizers, solver.minimizer)
-        if player.opaque_one is not None:
-            update = functools.partial(stored, update, player.opaque_one)
-        minimizers[p] = update(player.groups, minimizers[p], action, decision, count)
+        minimizers[p] = stored(
+            update, player.opaque_one, player.groups, minimizers[p], action, decision, count
+        )
 
         # own reach under the next policy, from the root down
         reach[p] = sweeps.reach(player, _policy(minimizers[p]), state.root_reach[p])

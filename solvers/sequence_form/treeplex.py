@@ -21,12 +21,12 @@ from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.game_tree import GameTree, levels
 from solvers.sequence_form import sparse_sum
-from solvers.sequence_form.sparse_sum import Gather, SparseSum, materialize
+from solvers.sequence_form.sparse_sum import Gather, SparseSum, stored
 
 NO_ACTION = -1
 # First row, number of actions A and of decisions n: of the root (A = 1), then of each group.
 Blocks = tuple[tuple[int, int, int], ...]
-_GROUP_COST = 1000  # one more group of decisions costs as much as this many padded slots
+_GROUP_COST = 300  # one more group of decisions costs as much as this many padded slots
 
 
 @record
@@ -54,7 +54,7 @@ class ChildSums:
 
     def __call__(self, decisions: Num[Array, "n ..."]) -> Num[Array, "_ ..."]:
         """See `Level.children`. The sums are stored, so that they are computed once."""
-        return materialize(self.sums(decisions), self.sums.opaque_one)
+        return stored(lambda rows: self.sums(rows), self.sums.opaque_one, decisions)
 
 
 @record
@@ -79,9 +79,7 @@ class Treeplex:
     """
 
     levels: tuple[Level, ...]
-    # [] int32 1, which the compiler must not know, if groups are so large that it pays to store
-    # what is computed for each before they are joined (see `sparse_sum.stored`); None: they are not
-    opaque_one: Array | None
+    opaque_one: Array  # [] int32 1, which the compiler must not know; see `sparse_sum.stored`
     num_roots: int = flax.struct.field(pytree_node=False)  # R
     num_sequences: int = flax.struct.field(pytree_node=False)  # Q, padding included
     num_decisions: int = flax.struct.field(pytree_node=False)  # D
@@ -196,7 +194,7 @@ class Layout:
             above, begin, first_group = (begin, end), end, first_group + len(groups)
         return Treeplex(
             levels=tuple(levels),
-            opaque_one=None,
+            opaque_one=on_device(1, np.int32),
             num_roots=self.num_roots,
             num_sequences=begin,
             num_decisions=len(depth),
