@@ -105,11 +105,19 @@ def test_visits_are_found_from_their_shares():
 
 
 def test_other_answers_are_refused():
-    ours, peers = {"answer": [0.5, 0.5]}, {"answer": [0.75, 0.25]}
+    ours, peers = {"shares": [0.5, 0.5]}, {"shares": [0.75, 0.25]}
     with pytest.raises(ValueError, match=r"Kuhn: the answer of ours is .* 33% apart"):
-        sampling.check_equal("Kuhn", ours, peers, 0.3)
-    sampling.check_equal("Kuhn", ours, peers, 0.34)
-    sampling.check_equal("Kuhn", {}, peers, 0.1)  # nothing to compare
+        sampling.check_answers("Kuhn", ours, peers, 0.3)
+    sampling.check_answers("Kuhn", ours, peers, 0.34)
+    sampling.check_answers("Kuhn", {}, peers, 0.1)  # nothing to compare
+
+
+def test_a_learner_that_learns_less_is_refused():
+    slow, fast = {"nash_conv": 0.3}, {"nash_conv": 0.2}
+    with pytest.raises(ValueError, match=r"Kuhn: .* NashConv of ours is 0.3, of OpenSpiel"):
+        sampling.check_answers("Kuhn", slow, fast, 0.2)
+    sampling.check_answers("Kuhn", slow, fast, 0.6)
+    sampling.check_answers("Kuhn", fast, slow, 0.2)
 
 
 def test_bad_input(tmp_path):

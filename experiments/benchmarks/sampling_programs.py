@@ -82,9 +82,13 @@ class Program(abc.ABC):
     def work(self, count: int) -> int:
         """Makes `count` traversals or somewhat more, waits for their end, returns their number."""
 
-    def answer(self) -> list[float]:
-        """Numbers that all programs of a task must agree on, up to chance; may be empty."""
+    def shares(self) -> list[float]:
+        """Of a search, shares of the visits, on which all programs must agree, up to chance."""
         return []
+
+    def nash_conv(self) -> float | None:
+        """Of a learner, NashConv after the traversals of the task, if that is checked."""
+        return None
 
     def moves(self) -> dict[str, float]:
         """What one of a new learner's first traversals does on average, by name."""
@@ -158,9 +162,9 @@ class Learners(Program):
         self.states = list(self.pool.map(further, self.states, self.keys))
         return rounds * self.algorithm.unit * self.learners
 
-    def answer(self) -> list[float]:
+    def nash_conv(self) -> float | None:
         if not self.task.checked:
-            return []
+            return None
 
         @jax.jit
         @jax.vmap
@@ -169,7 +173,7 @@ class Learners(Program):
             learner = self.algorithm.run(self.algorithm.start, key, rounds)
             return evaluation.nash_conv(self.sequence_form, self.algorithm.average(learner))
 
-        return [float(nash_conv(jax.random.split(jax.random.key(1), 16)).mean())]
+        return float(nash_conv(jax.random.split(jax.random.key(1), 16)).mean())
 
     def moves(self) -> dict[str, float]:
         learners, traversals = COUNTED
@@ -219,7 +223,7 @@ class Searches(Program):
         self.done += rounds * self.threads
         return rounds * simulations
 
-    def answer(self) -> list[float]:
+    def shares(self) -> list[float]:
         """Shares of the visits at the first decision, for the player with the lowest card."""
         keys = jax.random.split(jax.random.key(2), 256)
         return (self.search(keys).visits.mean(axis=0) / SIMULATIONS).tolist()
@@ -256,15 +260,15 @@ class OpenSpielLearner(Program):
             solver.run_iteration()
         return iterations * each
 
-    def answer(self) -> list[float]:
+    def nash_conv(self) -> float | None:
         if not self.task.checked:
-            return []
+            return None
         nash_convs = []
         for seed in range(1, 4):
             solver = self._new(self.game, seed)
             self._traverse(solver, self.task.checked)
             nash_convs.append(pyspiel.nash_conv(self.game, solver.average_policy()))
-        return [float(np.mean(nash_convs))]
+        return float(np.mean(nash_convs))
 
     def moves(self) -> dict[str, float]:
         game, (learners, traversals) = sampling_work.CountingGame(self.game), COUNTED
@@ -288,7 +292,7 @@ class OpenSpielSearch(Program):
             self.bot.get_policy(self.state)
         return searches * SIMULATIONS
 
-    def answer(self) -> list[float]:
+    def shares(self) -> list[float]:
         shares = np.zeros(self.game.num_distinct_actions())
         for _ in range(64):
             for action, share in self.bot.get_policy(self.state):
@@ -354,7 +358,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     """Builds, compiles, checks and times one program on one task.
 
     Args:
-      job: `task`, a key of `TASKS`; `program`; `check`, whether to report the answer and the moves;
+      job: `task`, a key of `TASKS`; `program`; `check`, whether to report answers and moves;
         `learners`, `seconds` and `repeats`, as in `sampling.Config`.
       report: takes the numbers as keywords.
     """
@@ -366,7 +370,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     count = measured.work(count)
     report(compile_seconds=clock.seconds())
     if job["check"]:
-        report(answer=measured.answer(), moves=measured.moves())
+        report(shares=measured.shares(), nash_conv=measured.nash_conv(), moves=measured.moves())
     while True:
         clock = Clock()
         count = measured.work(count)
