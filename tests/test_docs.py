@@ -172,6 +172,12 @@ HEADLINES = [
         "ours:liars_dice(dice=1,sides=6)",
         "gpugt:liars_dice(dice=1,sides=6)",
     ),
+    (
+        "outcome sampling in Leduc",
+        "benchmark_sampling/cpu",
+        "ours:outcome sampling, Leduc",
+        "OpenSpiel C++:outcome sampling, Leduc",
+    ),
     ("hold'em turn", "benchmark_holdem/cpu", "ms:turn", None),
     (
         "800 simulations in Connect Four",
