@@ -349,10 +349,10 @@ def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
     tasks = list(dict.fromkeys(row.task for row in rows))
     columns = min(len(tasks), 3)
     lines = -(-len(tasks) // columns)
-    with plots.figure(path, rows=lines, columns=columns, size=(3.4 * columns, 1.5 * lines)) as axes:
+    with plots.figure(path, rows=lines, columns=columns, size=(3.4 * columns, 1.7 * lines)) as axes:
         for panel, task in zip(axes.flat, tasks, strict=False):
             of_task = [row for row in rows if row.task == task]
             draw_bars(panel, of_task, labels={}, colours=_COLOURS)
-            panel.set(title=task, xlabel="traversals/s")
+            panel.set(title=task.replace(", ", "\n"), xlabel="traversals/s")
         for panel in axes.flat[len(tasks) :]:
             panel.remove()
