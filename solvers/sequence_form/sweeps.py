@@ -131,7 +131,7 @@ def _blocks(level, rows):
 
 
 def _joined(parts, opaque_one):
-    """The parts in a row, each computed and stored first: in a row XLA:CPU vectorises none."""
+    """The parts one after the other, each stored first: fused, XLA:CPU would vectorise none."""
     if len(parts) > 1:
         parts = stored(lambda *parts: parts, opaque_one, *parts)
     return _concatenate(parts)
