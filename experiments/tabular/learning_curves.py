@@ -21,8 +21,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from experiments.harness import results
+from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import progress
-from experiments.tabular.measured_solve import ctrl_c_waits, next_log_spaced
+from experiments.tabular.measured_solve import next_log_spaced
 
 SAVE_SECONDS = 60.0  # between checkpoints
 _PIECE_SECONDS = 0.5  # aim for the episodes run in one piece, whose end Ctrl-C waits for

@@ -7,19 +7,17 @@ ends with exactly the numbers of one that was not.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 import pathlib
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
 from solvers import evaluation
@@ -219,25 +217,6 @@ class _Store:
             self.saved()
         end = time.monotonic()
         self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
-
-
-@contextlib.contextmanager
-def ctrl_c_waits() -> Iterator[Callable[[], bool]]:
-    """Inside, the first Ctrl-C only sets the flag that is yielded; the second interrupts."""
-    pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # no signals to be had there
-        yield pressed.is_set
-        return
-
-    def handle(number, frame):
-        pressed.set()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, handle)
-    try:
-        yield pressed.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _compile(prepared, state) -> float:
