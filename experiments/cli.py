@@ -27,7 +27,7 @@ def console(program: str = "jaxgames") -> int:
     """The console command `jaxgames`, which keeps compiled programs (see `compilation_cache`)."""
     # With Python's own threshold of 700 objects, the collector takes a quarter of a short command.
     gc.set_threshold(100_000, 50, 100)
-    if sys.argv[1:] and sys.argv[1] in COMMANDS:
+    if sys.argv[1:] and _underscored(sys.argv[1]) in COMMANDS:
         compilation_cache.turn_on()
     try:
         return main(program=program)
@@ -36,7 +36,7 @@ def console(program: str = "jaxgames") -> int:
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
-    """Runs a command.
+    """Runs a command, whose name may have hyphens for underscores.
 
     Args:
       argv: the words of the command line after the program; None: this process's.
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
     argv = [*(sys.argv[1:] if argv is None else argv)]
     resumes = False
     try:
-        name = _command_name(argv, program)
+        argv[:1] = [name := _command_name(argv, program)]
         command = load(name)
         resumes = hasattr(command.arguments, "resume")
         arguments = tyro.cli(
@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
 
 def _command_name(argv: Sequence[str], program: str) -> str:
     """The command that is asked for; prints the help if that is asked for instead."""
-    if argv and argv[0] in COMMANDS:
-        return argv[0]
+    if argv and _underscored(argv[0]) in COMMANDS:
+        return _underscored(argv[0])
     if argv and not argv[0].startswith("-"):
         from jaxgames.registry import unknown  # imports JAX
 
@@ -86,6 +86,10 @@ def _command_name(argv: Sequence[str], program: str) -> str:
     asked = bool(argv) and argv[0] in ("-h", "--help")
     print_help(program, Console(stderr=not asked))
     raise SystemExit(0 if asked else 2)
+
+
+def _underscored(word: str) -> str:
+    return word.replace("-", "_")
 
 
 def print_help(program: str, console: Console) -> None:

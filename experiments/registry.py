@@ -39,6 +39,10 @@ TOOLS = {
         "commands.benchmark",
         "Run a benchmark, side by side with the peers that are installed.",
     ),
+    "gpu_check": Entry(
+        "commands.gpu_check",
+        "Run the checks and published settings that wait for a GPU, for some minutes.",
+    ),
     "tables": Entry(
         "commands.results_tables",
         "Write the tables of docs/results.md from all experiments/results/**/result.json.",
