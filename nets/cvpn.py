@@ -78,6 +78,26 @@ class Cvpn(nnx.Module):
         values = self.values(hidden).reshape(*batch, 2, self.num_rows)
         return values, self.policy(hidden).reshape(*batch, self.num_actions, self.num_rows)
 
+    @property
+    def can_prepare(self) -> bool:
+        """Whether the first layer is linear in the features and the ranges."""
+        return hasattr(self.torso, "go_on")
+
+    def prepare(self, features: Float[Array, "*B F"]) -> Float[Array, "*B W"]:
+        """What the first layer makes of the features of public states alone."""
+        first = self.torso.first
+        return features @ first.kernel[: features.shape[-1]] + first.bias[...]
+
+    def prepared_values(
+        self, prepared: Float[Array, "*B W"], ranges: Float[Array, "*B 2 N"]
+    ) -> Float[Array, "*B 2 N"]:
+        """The values of `__call__`, from `prepare` of the features."""
+        flat = ranges.reshape(*ranges.shape[:-2], -1)
+        hidden = prepared + flat @ self.torso.first.kernel[-flat.shape[-1] :]
+        hidden = hidden.astype(self.torso.first.dtype)
+        values = self.values(self.torso.go_on(hidden).astype(ranges.dtype))
+        return values.reshape(ranges.shape)
+
 
 def new_cvpn(
     game: BeliefGame,
@@ -155,6 +175,49 @@ class CvpnEvaluator:
         values, logits = network(game.encode(state), normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
         return values, masked_softmax(logits / self.temperature, game.legal(state))
+
+    def prepare(
+        self, params: PyTree, game: BeliefGame, state: PublicState
+    ) -> Float[Array, " W"] | None:
+        """What does not depend on the reaches, for `prepared_values`.
+
+        Args:
+          params: of `nnx.split(network)`.
+          game: the game.
+          state: one of its public states.
+
+        Returns:
+          The first layer's sums over the features; None for networks that begin otherwise.
+        """
+        network = nnx.merge(self.graph, params)
+        return network.prepare(game.encode(state)) if network.can_prepare else None
+
+    def prepared_values(
+        self,
+        params: PyTree,
+        game: BeliefGame,
+        state: PublicState,
+        prepared: Float[Array, " W"] | None,
+        reach: Float[Array, "2 N"],
+    ) -> Float[Array, "2 N"]:
+        """The values of `__call__`, from what was computed ahead.
+
+        Args:
+          params: of `nnx.split(network)`.
+          game: the game.
+          state: one of its public states.
+          prepared: of `prepare`.
+          reach: both players' own reaches there `[2, N]`.
+
+        Returns:
+          Counterfactual values `[2, N]`, 0 in absent rows.
+        """
+        if prepared is None:
+            return self(params, game, state, reach)[0]
+        network = nnx.merge(self.graph, params)
+        seen = normalised(smoothed(game, state, reach, self.smoothing))
+        values = network.prepared_values(prepared, seen)
+        return counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
 
 
 def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:

@@ -29,9 +29,18 @@ class Mlp(nnx.Module):
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        for layer in self.layers:
-            inputs = jax.nn.relu(layer(inputs))
-        return inputs
+        return self.go_on(self.layers[0](inputs))
+
+    @property
+    def first(self) -> nnx.Linear:
+        """The layer that the inputs go into."""
+        return self.layers[0]
+
+    def go_on(self, hidden: Float[Array, "*B W"]) -> Float[Array, "*B O"]:
+        """The rest of the torso, after the first layer."""
+        for layer in list(self.layers)[1:]:
+            hidden = layer(jax.nn.relu(hidden))
+        return jax.nn.relu(hidden)
 
 
 class ResidualMlp(nnx.Module):
@@ -50,7 +59,10 @@ class ResidualMlp(nnx.Module):
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
-        hidden = self.first(inputs)
+        return self.go_on(self.first(inputs))
+
+    def go_on(self, hidden: Float[Array, "*B W"]) -> Float[Array, "*B O"]:
+        """The rest of the torso, after the first layer."""
         for norm, layer in zip(self.norms, self.layers, strict=True):
             normal = norm(hidden.astype(jnp.float32))  # statistics in full precision
             hidden = hidden + layer(jax.nn.relu(normal))

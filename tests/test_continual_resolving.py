@@ -10,7 +10,7 @@ import pytest
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.coin_toss import HEADS, PLAY, SELL
-from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.core import CHANCE
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
@@ -23,11 +23,10 @@ from solvers.search import (
     leaf_evaluators,
     readouts,
     regret_phase,
-    search_tree,
 )
 from solvers.search.agent_exploitability import Chain, agents, longest_path
+from solvers.search.exact_below_belief import expand_all
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
-from solvers.search.search_tree import expand
 from solvers.sequence_form import build_sequence_form
 
 
@@ -164,8 +163,8 @@ def test_range_that_goes_on(by_policies):
     expected = table.down(problem.state, child, began, readouts.average_policy(search))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
 
-    start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
-    mixed = regret_phase.root_reach(table, start, settings=settings)[0]
+    gadget = growing_tree_cfr.begin(table, problem=problem, settings=settings).gadget
+    mixed = regret_phase.root_reach(table, problem, gadget, settings=settings)[0]
     follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
     np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)
 
@@ -223,7 +222,7 @@ class TestSecondRoundOfLeduc:
                 listing, table, policy, resolver=player, safe=safe, terminate=terminate
             )
             searches = _solve(table, problems, settings, iterations)
-            policies = np.asarray(_node_policies(searches.tree))
+            policies = np.asarray(searches.tree.policy)
             for number, count in enumerate(np.asarray(searches.tree.count)):
                 states = place[np.asarray(searches.tree.state[number, :count])]
                 mine = actor[states] == player
@@ -249,25 +248,8 @@ class TestSecondRoundOfLeduc:
 @functools.partial(jax.jit, static_argnames="settings")
 def _solve(table, problems, settings, iterations):
     """CFR on the whole subgames, expanded before it starts."""
-
-    def expanded(slot, tree):
-        node, child = slot // table.num_children, slot % table.num_children
-        state = tree.children[node, child]
-        exists = (node < tree.count) & table.child_mask(tree.state[node])[child]
-        prior, none = jnp.zeros((table.num_actions, table.num_rows)), jnp.zeros(())
-        return expand(table, tree, slot, prior, none, exists & (table.actor(state) != TERMINAL))
-
-    def solve(problem):
-        state = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
-        slots = settings.capacity * table.num_children
-        state = state.replace(tree=jax.lax.fori_loop(0, slots, expanded, state.tree))
-        step = functools.partial(regret_phase.iterate, settings=settings)
-        return jax.lax.fori_loop(0, iterations, lambda _, s: step(table, None, s), state)
-
-    return jax.vmap(solve)(problems)
-
-
-@jax.jit
-def _node_policies(trees):
-    nodes = jnp.arange(trees.parent.shape[1])
-    return jax.vmap(jax.vmap(search_tree.node_policy, (None, 0)), (0, None))(trees, nodes)
+    state = growing_tree_cfr.start(table, None, problems=problems, settings=settings, listed=True)
+    state = expand_all(table, state, settings=settings)
+    step = functools.partial(regret_phase.iterate, table, None, settings=settings)
+    state = jax.lax.fori_loop(0, iterations, lambda _, state: step(state), state)
+    return growing_tree_cfr.finish(table, state)

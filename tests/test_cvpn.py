@@ -101,6 +101,26 @@ def test_outputs_are_float32(torso, dtype):
 
 
 @pytest.mark.parametrize(
+    ("options", "atol"),
+    [
+        ({}, 1e-6),
+        ({"torso": "residual"}, 1e-6),
+        ({"smoothing": 0.5, "zero_sum": False}, 1e-6),
+        ({"dtype": "bfloat16"}, 2e-2),
+    ],
+)
+def test_values_from_what_was_prepared_are_the_values(options, atol):
+    reach = random_reach()
+    how = {name: options[name] for name in ("smoothing", "zero_sum") if name in options}
+    graph, params = evaluator(**{k: x for k, x in options.items() if k not in how})
+    evaluate = cvpn.CvpnEvaluator(graph, **how)
+    expected, _ = evaluated(reach, **options)
+    ahead = jax.vmap(functools.partial(evaluate.prepare, params, table()))(STATES)
+    values = functools.partial(evaluate.prepared_values, params, table())
+    np.testing.assert_allclose(jax.vmap(values)(STATES, ahead, reach), expected, atol=atol)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"torso": "conv"}, "unknown torso 'conv'; allowed: mlp, residual"),

@@ -21,6 +21,7 @@ from solvers.search import (
     readouts,
     regret_phase,
 )
+from solvers.search.forest import CHILD, NUMBER, PARENT
 from solvers.search.search_state import GrowingTreeCfr
 
 CELLS = 9
@@ -67,20 +68,20 @@ def search(**changes):
 
 
 def first_tree(**changes):
-    return jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
+    tree = jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
+    return jax.tree.map(lambda x: x[: tree.count] if x.ndim else x, tree)
 
 
 def existing_children(tree):
-    """Which children the public states of nodes in use have, `[E, K]`."""
-    used = np.arange(len(tree.parent)) < tree.count
-    return np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state)) & used[:, None]
+    """Which children the public states of nodes have, `[E, K]`."""
+    return np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state))
 
 
 @pytest.mark.parametrize("expand", [1, 2])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     tree = first_tree(expand=expand)
-    count, added, possible = int(tree.count), tree.added.reshape(-1, CELLS), existing_children(tree)
-    assert 10 < count <= 61
+    added, possible = tree.exists, existing_children(tree)
+    assert 10 < tree.count <= 61
     assert (added[0] == possible[0]).all()  # a tree begins with all children of its root
     assert not (added & ~possible).any()
     at_first = [np.isin(np.arange(CELLS), np.flatnonzero(x)[:expand]) for x in possible]
@@ -88,31 +89,29 @@ def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
     assert (added | ~at_first).all()
     # simulations end the game, add a node with k children, or add one child
     later = (added & ~at_first)[1:].sum()
-    assert 5 < later <= 60 - (count - 1)
+    assert 5 < later <= 60 - (tree.count - 1)
 
 
 @pytest.mark.parametrize("expand", [1, 2, None])
-def test_slots_that_were_added_are_leaves_terminals_or_nodes(expand):
+def test_nodes_are_children_that_were_added(expand):
     table, _ = endgame()
     tree = first_tree(expand=expand)
-    added = existing_children(tree).reshape(-1) if expand is None else tree.added
-    ends = np.asarray(table.actors)[tree.children.reshape(-1)] == TERMINAL
-    nodes, leaves = tree.node >= 0, tree.leaves.slot[: tree.leaves.count]
-    terminals = tree.terminals.slot[: tree.terminals.count]
-    assert sorted(terminals) == np.flatnonzero(added & ends).tolist()
-    assert sorted(leaves) == np.flatnonzero(added & ~ends & ~nodes).tolist()
-    np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
-    assert not (nodes & ~added).any()
-    assert tree.visits[:, 0].sum() == 60
+    if expand is None:
+        np.testing.assert_array_equal(tree.exists, existing_children(tree))
+    successors = np.asarray(table.successors)[tree.state]
+    ends = np.asarray(table.actors)[np.maximum(successors, 0)] == TERMINAL
+    nodes = tree.node >= 0
+    assert not (nodes & (ends | ~tree.exists)).any()
+    np.testing.assert_array_equal(tree.state[tree.node[nodes]], successors[nodes])
+    assert tree.visits[0].sum() == 60
 
 
 def test_actions_do_not_exist_for_cfr_before_they_were_added():
     tree = first_tree(expand=1)
-    absent = ~tree.added.reshape(-1, CELLS)
-    for table in (tree.uniform, tree.average, tree.minimizer.policy, tree.minimizer.regret):
-        assert not table.T[absent].any()
-    assert not tree.slot_total[:, :-1].reshape(2, -1, CELLS)[:, absent].any()
-    np.testing.assert_allclose(tree.uniform.sum(axis=0)[: tree.count], 1, rtol=1e-6)
+    absent = ~tree.exists
+    assert not tree.policy[absent].any()
+    assert not tree.child_values_total[absent].any()
+    np.testing.assert_allclose(tree.policy.sum(axis=1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("expand", [1, 2, None])
@@ -129,7 +128,7 @@ def test_search_of_the_whole_rest_is_minimax(expand):
 def test_as_many_as_there_are_is_all():
     """Without PUCT, for which a node that starts with some children has been visited once."""
     some, every = (first_tree(expand=k, cfr_share=1.0) for k in (CELLS, None))
-    for name in ("count", "parent", "node", "visits", "average", "slot_total", "known_values"):
+    for name in ("count", "parent", "node", "visits", "policy", "child_values_total"):
         np.testing.assert_allclose(getattr(some, name), getattr(every, name), rtol=1e-5, atol=1e-6)
 
 
@@ -149,35 +148,47 @@ def test_steps_of_a_search(expand, asks):
         jax.jit(functools.partial(step, table, None, settings=how))
         for step in (growing_tree_cfr.start, regret_phase.iterate, expansion_phase.simulate)
     )
+    finish = jax.jit(functools.partial(growing_tree_cfr.finish, table))
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
-    state = start(problem=continual_resolving.first_problem(table, max_path=1))
+    problem = continual_resolving.first_problem(table, max_path=1)
+    state = start(problems=jax.tree.map(lambda x: jnp.asarray(x)[None], problem))
     assert calls() == 1 + 2 * CELLS
+    noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 1), state, how)
     for number in range(12):
-        before, state = state, iterate(state)
+        policies, state = state, iterate(state)
         assert calls() == 0
-        policies = before.tree
-        before, state = state, simulate(jax.random.key(number), state)
+        before, state = state, simulate(noise[:, number], state)
         assert calls() == asks
-        earlier, later = before.tree, state.tree
+        earlier, later = (
+            jax.tree.map(lambda x: np.asarray(x[0]), finish(x).tree) for x in (before, state)
+        )
         assert ((earlier.node >= 0) <= (later.node >= 0)).all()
-        assert (earlier.visits <= later.visits).all()
-        assert int(later.visits[:, 0].sum()) == number + 1
+        assert (earlier.exists <= later.exists).all()
+        assert later.visits[0].sum() == number + 1
         if expand is not None:
-            assert (earlier.added <= later.added).all()
-            new = int((later.added & ~earlier.added).sum()) + int(later.count - earlier.count)
+            new = int((later.exists & ~earlier.exists).sum()) + int(later.count - earlier.count)
             assert new in (0, 1, 2)  # an end, a child, or a node with a child
-    check_leaves(table, policies, before.tree)
+    check_leaves(table, policies.forest, before)
 
 
-def check_leaves(table, before, after):
+def check_leaves(table, policies, after):
     """Values of leaves after an iteration are those at its policies' beliefs."""
-    leaves = np.asarray(before.leaves.slot[: int(before.leaves.count)])
-    for slot in leaves[-10:]:
-        node, child = divmod(int(slot), CELLS)
-        policy, reach = before.minimizer.policy[:, node, None], after.reach[:, node, None]
-        reach = table.down(before.state[node], child, reach, policy)
-        expected, _ = by_index(None, table, before.children[node, child], reach)
-        np.testing.assert_allclose(after.slot_values[:, slot], expected[:, 0], rtol=1e-5)
+    forest, layout = after.forest, after.layout
+    first = layout.inner + layout.first_leaf
+    places = np.setdiff1d(
+        first + np.arange(int(forest.num_leaves)), forest.free[: int(forest.num_free)]
+    )
+    assert len(places) > 3
+    for place in places:
+        parent, child = forest.links[place, PARENT], forest.links[place, CHILD]
+        number = forest.links[parent, NUMBER]
+        actor = int(table.actor(forest.state[parent]))
+        policy = policies.decisions[actor].policy[:, number]
+        reach = jnp.stack([x[parent] for x in forest.reach])
+        below = table.down(forest.state[parent], child, reach, policy)
+        expected, _ = by_index(None, table, forest.state[place], below)
+        seen = [x[place] for x in forest.values]
+        np.testing.assert_allclose(seen, expected, rtol=1e-5)
 
 
 def test_virtual_losses_spread_the_simulations_between_two_iterations():
@@ -185,7 +196,7 @@ def test_virtual_losses_spread_the_simulations_between_two_iterations():
     _, searches = search(
         evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
-    assert searches.tree.visits[0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    assert searches.tree.visits[0, 0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
     assert int(searches.iterations[0]) == 1
 
 
@@ -209,7 +220,8 @@ def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes
     table = belief_table(make("kuhn_poker"))
     how = GrowingTreeCfr(leaf_evaluators.zero, simulations=1, max_path=1, **changes)
     problem = continual_resolving.first_problem(table, max_path=1)
-    state = growing_tree_cfr.start(table, None, problem=problem, settings=how)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (keys, *jnp.shape(x))), problem)
+    state = growing_tree_cfr.start(table, None, problems=problems, settings=how)
     random = np.random.default_rng(0)
     shape = (cases, 3, 2)  # cards, actions
     value, visits = random.uniform(-1, 1, shape), random.integers(0, 7, shape)
@@ -218,32 +230,54 @@ def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes
     reach = random.uniform(0.2, 1, (cases, 2, 3))
     possible = np.asarray(table.weights[table.first]) > 0  # other cards
     mass = reach[:, 1] @ possible.T / 6  # of six deals
+    roots, children = state.target, state.forest.pointers[state.target]  # [keys], [keys, actions]
 
-    def chosen(statistics, settled, reach, key):
-        """Actions `[A, card]` of a simulation at its first information state."""
-        tree = {name: getattr(state.tree, name).at[:, :3].set(x) for name, x in statistics.items()}
-        tree = state.tree.replace(reach=state.tree.reach.at[:, :3].set(reach), **tree)
-        settled = state.tree.visits.at[:, :3].set(settled) if losses else None
-        after = expansion_phase.simulate(
-            table, None, key, state.replace(tree=tree), settings=how, settled=settled
+    def chosen(statistics, settled, reach, noise):
+        """Actions `[A, card]` of simulations at their first information state."""
+        forest = state.forest
+        everywhere = lambda table, new: table.at[:, : len(roots)].set(new[:, None])  # noqa: E731
+        tables = forest.decisions[0]
+        new = {
+            name: everywhere(getattr(tables, name), statistics[name])
+            for name in ("prior", "visits", "average")
+        }
+        # the first action's child is worth its value, and so on
+        values = forest.values[0].at[children].set(statistics["values"][None])
+        reaches = tuple(
+            table.at[roots].set(r[None]) for table, r in zip(forest.reach, reach, strict=True)
         )
-        return (after.tree.visits - tree.visits)[:, :3]
+        forest = forest.replace(
+            decisions=(tables.replace(**new), forest.decisions[1]),
+            values=(values, forest.values[1]),
+            reach=reaches,
+        )
+        settled = everywhere(tables.visits, settled), forest.decisions[1].visits
+        after = expansion_phase.simulate(
+            table,
+            None,
+            noise,
+            state.replace(forest=forest),
+            settings=how,
+            settled=settled if losses else None,
+        )
+        before = forest.decisions[0].visits
+        return jnp.sum((after.forest.decisions[0].visits - before)[:, : len(roots)], axis=1)
 
     by_action = lambda x: jnp.asarray(x.swapaxes(1, 2), jnp.float32)  # noqa: E731
     statistics = {
-        "action_values": by_action(value * mass[..., None]),
+        "values": by_action(value * mass[..., None]),
         "prior": by_action(prior),
         "visits": by_action(visits),
         "average": by_action(average),
     }
-    every_key = jax.vmap(chosen, (None, None, None, 0))
-    seen = jax.jit(jax.vmap(every_key))(
+    noise = jax.random.uniform(jax.random.key(0), (cases, keys, state.layout.levels + 1, 2))
+    seen = jax.jit(lambda *given: jax.lax.map(lambda case: chosen(*case), given))(
         statistics,
         by_action(visits - under_way),
         jnp.asarray(reach, jnp.float32),
-        jax.random.split(jax.random.key(0), (cases, keys)),
+        noise,
     )
-    seen = np.asarray(seen).sum(axis=1).swapaxes(1, 2)  # case, card, action
+    seen = np.asarray(seen).swapaxes(1, 2)  # case, card, action
     times = seen.sum(axis=2, keepdims=True)
     expected = expected_choices(value, prior, visits, average, under_way, how.exploration, share)
     assert (times.sum(axis=1) == keys).all()
@@ -270,4 +304,4 @@ def test_games_in_which_children_are_not_actions_are_refused():
     problem = continual_resolving.first_problem(table, max_path=1)
     how = settings(evaluate=leaf_evaluators.zero, expand=1)
     with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_poker.* has num_rows=3"):
-        growing_tree_cfr.start(table, None, problem=problem, settings=how)
+        growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=how)

@@ -19,6 +19,8 @@ from jaxgames.registry import make
 from solvers.search import growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.continual_resolving import first_problem
 from solvers.search.expansion_phase import simulate
+from solvers.search.forest import NUMBER
+from solvers.search.growing_tree_cfr import noise_of_walks
 from solvers.search.query_log import start_log
 from solvers.search.regret_phase import iterate
 from solvers.search.search_state import GrowingTreeCfr
@@ -36,6 +38,10 @@ def problem_of(game):
     return first_problem(game, max_path=1)
 
 
+def batch_of(game, size):
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *jnp.shape(x))), problem_of(game))
+
+
 @functools.cache
 def stepped():
     """A search by hand, and its calls: (leaf, reach) of every leaf in every iteration.
@@ -44,24 +50,26 @@ def stepped():
     """
     game, calls = dice(), []
     step = jax.jit(lambda s: iterate(game, None, s, settings=SETTINGS))
-    grow = jax.jit(lambda key, s: simulate(game, None, key, s, settings=SETTINGS))
-    down = jax.jit(game.down)
-    state = growing_tree_cfr.start(game, None, problem=problem_of(game), settings=SETTINGS)
+    grow = jax.jit(lambda noise, s: simulate(game, None, noise, s, settings=SETTINGS))
+    down, finish = jax.jit(game.down), jax.jit(functools.partial(growing_tree_cfr.finish, game))
+    state = growing_tree_cfr.start(game, None, problems=batch_of(game, 1), settings=SETTINGS)
+    noise = noise_of_walks(jax.random.key(SEED)[None], state, SETTINGS)
     for number in range(SETTINGS.simulations):
-        tree, rows, slots = state.tree, game.num_rows, game.num_children
-        policy = np.asarray(tree.minimizer.policy).reshape(game.num_actions, -1, rows)
-        policy = policy.swapaxes(0, 1)
-        reach = {tree.parent[0].item(): state.problem.reach}
+        tree = jax.tree.map(lambda x: np.asarray(x[0]), finish(state).tree)
+        reach = {0: state.problem.reach[0]}
         for node in range(int(tree.count)):
-            here = reach[int(tree.parent[node])]
+            actor = max(int(game.actor(tree.state[node])), 0)
+            place = state.forest.nodes[0, node]
+            row = state.forest.links[place, NUMBER]
+            policy = state.forest.decisions[actor].policy[:, row]
             for child in np.flatnonzero(game.child_mask(tree.state[node])):
-                below = down(tree.state[node], child, here, jnp.asarray(policy[node]))
-                reach[node * slots + int(child)] = below
-        ends = np.asarray(game.actors)[tree.children.reshape(-1)] == TERMINAL
-        for slot, here in reach.items():
-            if slot < len(ends) and tree.node[slot] < 0 and not ends[slot]:
-                calls.append((int(tree.children.reshape(-1)[slot]), np.asarray(here)))
-        state = grow(jax.random.fold_in(jax.random.key(SEED), number), step(state))
+                below = down(tree.state[node], child, reach[node], policy)
+                after = int(game.child(tree.state[node], int(child)))
+                if tree.node[node, child] >= 0:
+                    reach[int(tree.node[node, child])] = below
+                elif int(game.actor(after)) != TERMINAL:
+                    calls.append((after, np.asarray(below)))
+        state = grow(noise[:, number], step(state))
     return state, calls
 
 
@@ -71,15 +79,16 @@ def logged(num_keys=4000):
     game = dice()
 
     @jax.jit
-    @jax.vmap
-    def run(log_key):
-        state = growing_tree_cfr.start(game, None, problem=problem_of(game), settings=SETTINGS)
-        state = start_log(game, state, log_key, num_queries=2)
+    def run(log_keys):
+        problems = batch_of(game, num_keys)
+        state = growing_tree_cfr.start(game, None, problems=problems, settings=SETTINGS)
+        keys = jnp.broadcast_to(jax.random.key(SEED), num_keys)
+        noise = noise_of_walks(keys, state, SETTINGS)
+        state = start_log(game, state, log_keys, num_queries=2)
 
         def step(number, state):
             state = iterate(game, None, state, settings=SETTINGS)
-            noise = jax.random.fold_in(jax.random.key(SEED), number)
-            return simulate(game, None, noise, state, settings=SETTINGS)
+            return simulate(game, None, noise[:, number], state, settings=SETTINGS)
 
         return jax.lax.fori_loop(0, SETTINGS.simulations, step, state).log
 
@@ -172,11 +181,11 @@ def test_with_perfect_information_a_leaf_is_logged_once_at_reach_1(expand):
     game, search = pgx_beliefs("tic_tac_toe"), jax.tree.map(lambda x: x[0], batch)
     tree, log = search.tree, search.log
     assert (np.asarray(log.reach) == 1).all()
-    used = np.arange(len(tree.parent)) < tree.count
-    was_leaf = np.asarray(jax.vmap(game.child_mask)(tree.state)) & used[:, None]
-    if expand is not None:
-        was_leaf &= np.asarray(tree.added).reshape(was_leaf.shape)
-    children = jax.tree.map(lambda x: x[was_leaf], tree.children)
+    was_leaf = np.asarray(tree.exists)
+    if expand is None:
+        possible = np.asarray(jax.vmap(game.child_mask)(tree.state))[: tree.count]
+        np.testing.assert_array_equal(was_leaf[: tree.count], possible)
+    children = jax.tree.map(lambda x: x[was_leaf], jax.vmap(game.children)(tree.state))
     called = collections.Counter(texts(children))  # positions may be reached in several ways
     assert int(log.calls) == called.total() > 9
     seen = collections.Counter(texts(log.state))

@@ -1,5 +1,6 @@
 """Growing-tree CFR against plain CFR, and its laws."""
 
+import dataclasses
 import functools
 
 import chex
@@ -13,17 +14,19 @@ from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
+from solvers.regret import RegretMatchingPlus
 from solvers.search import (
     continual_resolving,
     expansion_phase,
     growing_tree_cfr,
     leaf_evaluators,
+    pages,
     readouts,
     regret_phase,
-    search_tree,
 )
+from solvers.search.exact_below_belief import Whole, solve_below
+from solvers.search.forest import CHANCE_KIND, DEPTH, KINDS, PARENT
 from solvers.search.search_state import GrowingTreeCfr
-from solvers.search.search_tree import expand
 from solvers.sequence_form import build_sequence_form
 
 
@@ -36,44 +39,38 @@ def compiled(name, dtype="float32"):
 
 @pytest.mark.parametrize(
     "name",
-    ["kuhn_poker", "leduc_poker", pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow)],
+    [
+        "kuhn_poker",
+        "leduc_poker",
+        "goofspiel(cards=3,points=descending)",  # rows change their numbers
+        pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
+    ],
 )
 def test_a_full_tree_is_plain_cfr(name):
     """With every public state a node, iterations are those of CFR+ with simultaneous updates."""
     with jax.enable_x64(True):
         tree, table = compiled(name, "float64")
         inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
-        settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=inner, max_path=1)
-        problem = continual_resolving.first_problem(table, max_path=1, dtype="float64")
-        state = jax.jit(
-            lambda: growing_tree_cfr.start(table, None, problem=problem, settings=settings)
-        )()
-        none = jnp.zeros((table.num_actions, table.num_rows))
-        grow = jax.jit(lambda t, slot: expand(table, t, slot, none, jnp.zeros(()), jnp.bool_(True)))
-        grown, e = state.tree, 0
-        while e < int(grown.count):
-            for k in np.flatnonzero(table.child_mask(grown.state[e])):
-                if int(table.actors[grown.children[e, k]]) != TERMINAL:
-                    grown = grow(grown, jnp.int32(e * table.num_children + k))
-            e += 1
-        state = state.replace(tree=grown)
-        step = jax.jit(lambda s: regret_phase.iterate(table, None, s, settings=settings))
+        how = Whole(max_nodes=inner, minimizer=RegretMatchingPlus(), averaging_power=1.0)
+        root = table.root()
+        reach = table.rows(root).astype("float64")
         public = build_sequence_form(tree, dtype="float64")
-        solver = cfr.cfr_plus(alternating=False)
-        plain = cfr.init(public)
-        policies = jax.jit(jax.vmap(search_tree.node_policy, (None, 0)))
-        where = np.asarray(grown.state[:inner])
-        actor = np.asarray(table.actors)[where]
-        numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
-        for _ in range(5):
-            state = step(state)
+        plain, solver = cfr.init(public), cfr.cfr_plus(alternating=False)
+        for count in range(1, 6):
+            search = solve_below(
+                table, root, reach, settings=dataclasses.replace(how, iterations=count)
+            )
+            assert int(search.tree.count) == inner
             plain = cfr.run(public, plain, solver=solver, num_iterations=1)
             average = cfr.average_policy(public, plain)
-            average_by_node = np.asarray(policies(state.tree, jnp.arange(inner))).swapaxes(1, 2)
+            where = np.asarray(search.tree.state[:inner])
+            actor = np.asarray(table.actors)[where]
+            numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
+            policies = np.asarray(search.tree.policy[:inner]).swapaxes(1, 2)
             for player in range(2):
                 node, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
                 expected = np.asarray(average[player])[numbers[node, row]]
-                np.testing.assert_allclose(average_by_node[node, row], expected, atol=1e-9)
+                np.testing.assert_allclose(policies[node, row], expected, atol=1e-9)
 
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, max_path=1)
@@ -116,58 +113,106 @@ def test_nodes_form_a_tree():
         tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
         count = int(tree.count)
         assert 20 < count <= SETTINGS.capacity
-        parents = tree.parent[1:count]
-        assert (parents // table.num_children < np.arange(1, count)).all()
-        np.testing.assert_array_equal(tree.node[parents], np.arange(1, count))
+        parent, child = tree.parent[1:count], tree.child[1:count]
+        assert (parent < np.arange(1, count)).all()
+        np.testing.assert_array_equal(tree.node[parent, child], np.arange(1, count))
         assert (tree.node >= 0).sum() == count - 1
-        states = tree.children.reshape(-1)[parents]
-        np.testing.assert_array_equal(states, tree.state[1:count])
+        below = np.asarray(table.successors)[tree.state[parent], child]
+        np.testing.assert_array_equal(below, tree.state[1:count])
         assert len(set(tree.state[:count].tolist())) == count
+        exists = np.asarray(table.successors)[tree.state[:count]] >= 0
+        np.testing.assert_array_equal(tree.exists[:count], exists)
+        assert not tree.exists[count:].any()
 
 
 def test_visits_add_up():
     """Every simulation starts at the searched state, and passes it once."""
-    table, batch = leduc_searches()
+    _, batch = leduc_searches()
     assert (np.asarray(batch.iterations) == 30).all()  # a pace of one simulation per iteration
-    visits = np.asarray(batch.tree.visits).reshape(4, table.num_actions, -1, table.num_rows)
-    np.testing.assert_array_equal(visits[:, :, 0].sum(axis=(1, 2)), 30)
+    np.testing.assert_array_equal(np.asarray(batch.tree.visits)[:, 0].sum(axis=(1, 2)), 30)
 
 
-def test_slots_are_leaves_terminals_or_nodes():
-    table, batch = leduc_searches()
-    for i in range(4):
-        tree = jax.tree.map(lambda x, i=i: np.asarray(x[i]), batch.tree)
-        count, slots = int(tree.count), len(tree.node)
-        mask = np.asarray(jax.vmap(table.child_mask)(tree.state[:count])).reshape(-1)
-        used = np.flatnonzero(mask)
-        ends = np.asarray(table.actors)[tree.children.reshape(-1)[used]] == TERMINAL
-        leaves = tree.leaves.slot[: tree.leaves.count]
-        assert set(used[ends]) == set(tree.terminals.slot[: tree.terminals.count])
-        assert set(used[~ends & (tree.node[used] < 0)]) == set(leaves)
-        np.testing.assert_array_equal(tree.place[leaves], np.arange(len(leaves)))
-        assert (tree.leaves.slot[tree.leaves.count :] == slots).all()
+def stepped_forest(name="leduc_poker", batch=3, steps=30, **changes):
+    """The searches of a batch, step by step."""
+    _, table = compiled(name)
+    how = dataclasses.replace(SETTINGS, simulations=steps, logged_queries=1, **changes)
+    problem = continual_resolving.first_problem(table, max_path=1)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), problem)
+    keys = jax.random.split(jax.random.key(0), batch)
+
+    @jax.jit
+    def run():
+        state = growing_tree_cfr.start(table, None, problems=problems, settings=how)
+        noise = growing_tree_cfr.noise_of_walks(keys, state, how)
+
+        def phase(i, state):
+            state = regret_phase.iterate(table, None, state, settings=how)
+            return expansion_phase.simulate(table, None, noise[:, i], state, settings=how)
+
+        return jax.lax.fori_loop(0, steps, phase, state)
+
+    return table, run()
 
 
-def test_nothing_is_learnt_at_nodes_not_in_use():
-    table, batch = leduc_searches()
-    tree = batch.tree
-    for i in range(4):
-        rows = int(tree.count[i]) * table.num_rows
-        for x in (tree.visits, tree.average, tree.minimizer.regret, tree.reach_total):
-            assert not np.asarray(x[i][:, rows:]).any()
-        values = np.asarray(tree.slot_total[i])[:, rows * table.num_children : -table.num_rows]
-        assert not values.any()
+def test_children_are_leaves_terminals_or_nodes():
+    """Each at a place of its own, where its state and its parent are."""
+    table, state = stepped_forest()
+    trees, layout = jax.tree.map(np.asarray, state.forest), state.layout
+    nodes = np.concatenate([trees.nodes[b, : trees.count[b]] for b in range(layout.batch)])
+    assert len(set(nodes.tolist())) == len(nodes)
+    pointers = trees.pointers[nodes]
+    successors = np.asarray(table.successors)[trees.state[nodes]]
+    exists = successors >= 0
+    np.testing.assert_array_equal(pointers < layout.nowhere, exists)
+    places = pointers[exists]
+    assert len(set(places.tolist())) == len(places)
+    np.testing.assert_array_equal(trees.state[places], successors[exists])
+    above = np.repeat(nodes, exists.sum(axis=1))
+    np.testing.assert_array_equal(trees.links[places, PARENT], above)
+    ends = np.asarray(table.actors)[successors[exists]] == TERMINAL
+    region = np.digitize(places, [layout.inner, layout.inner + layout.first_leaf])
+    assert (region[ends] == 1).all()
+    assert (region[~ends] != 1).all()
+    listed = [trees.leaves.place[b, : trees.leaves.count[b]] for b in range(layout.batch)]
+    assert sorted(np.concatenate(listed)) == sorted(places[region == 2])
+    open_leaves = int(trees.num_leaves - trees.num_free)
+    assert open_leaves == (region == 2).sum() > 0
+
+
+def test_pages_hold_one_depth_and_one_actor():
+    table, state = stepped_forest()
+    trees, layout = jax.tree.map(np.asarray, state.forest), state.layout
+    seen = []
+    for number, first in enumerate(trees.pages.first):
+        page, left = int(first), int(trees.pages.count[number])
+        while page >= 0:
+            places = page * layout.page + np.arange(min(left, layout.page))
+            assert (trees.links[places, DEPTH] == number // KINDS).all()
+            actor = np.asarray(table.actors)[trees.state[places]]
+            assert (np.where(actor < 0, CHANCE_KIND, actor) == number % KINDS).all()
+            seen += places.tolist()
+            left -= layout.page
+            page = int(trees.pages.following[page])
+        assert left <= 0
+    assert len(seen) == trees.count.sum() == len(set(seen))
+
+
+def test_nothing_is_learnt_at_decisions_not_in_use():
+    _, state = stepped_forest()
+    for tables in state.forest.decisions:
+        for table in (tables.visits, tables.average, tables.regret):
+            assert not np.asarray(table)[:, int(tables.count) :].any()
 
 
 def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
     trees = []
-    for length in (1, 4):  # of one capacity
+    for length in (1, 4):
         settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=27, max_path=length)
         problem = continual_resolving.first_problem(table, max_path=length)
         search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
-        trees.append(search(table, None, jax.random.key(3), problem=problem).tree)
-    assert int(trees[0].count) == int(trees[1].count)
+        tree = search(table, None, jax.random.key(3), problem=problem).tree
+        trees.append(jax.tree.map(lambda x: x[:20] if x.ndim else x, tree))
     chex.assert_trees_all_close(*trees, rtol=1e-5, atol=1e-6)
 
 
@@ -180,34 +225,22 @@ def test_policies_are_distributions():
 @pytest.mark.parametrize(("pace", "iterations"), [(0.5, 60), (3.0, 10)])
 def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
-    table, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
+    _, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
-    rows = np.asarray(batch.tree.visits[0])[:, : table.num_rows]
-    assert int(rows.sum()) == 30
+    assert int(np.asarray(batch.tree.visits[0])[0].sum()) == 30
 
 
 def test_walks_end_with_the_last_leaf():
     """They change nothing but visits then: the policy is that of walking on."""
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=60, max_path=1)
-    table, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
-    problem = continual_resolving.first_problem(table, max_path=1)
-
-    @jax.jit
-    def walking_on(key):
-        def phase(i, state):
-            state = regret_phase.iterate(table, None, state, settings=settings)
-            noise = jax.random.fold_in(key, i)
-            return expansion_phase.simulate(table, None, noise, state, settings=settings)
-
-        start = growing_tree_cfr.start(table, None, problem=problem, settings=settings)
-        return jax.lax.fori_loop(0, 60, phase, start)
-
-    other = walking_on(jax.random.split(jax.random.key(0), 1)[0])
-    assert int(batch.tree.leaves.count[0]) == 0
-    assert int(batch.tree.visits[0][:, : table.num_rows].sum()) < 60
-    assert int(other.tree.visits[:, : table.num_rows].sum()) == 60
-    policy = readouts.average_policy(jax.tree.map(lambda x: x[0], batch))
-    np.testing.assert_allclose(policy, readouts.average_policy(other), rtol=1e-6)
+    _, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
+    table, other = stepped_forest("kuhn_poker", batch=1, steps=60)
+    other = growing_tree_cfr.finish(table, other)
+    assert not np.asarray(batch.tree.exists & (batch.tree.node < 0)).sum() > 5  # of terminals
+    assert int(batch.tree.visits[0, 0].sum()) < 60
+    assert int(other.tree.visits[0, 0].sum()) == 60
+    policies = [jax.vmap(readouts.average_policy)(searches) for searches in (batch, other)]
+    np.testing.assert_allclose(*policies, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -227,4 +260,29 @@ def test_a_path_too_long():
     _, table = compiled("kuhn_poker")
     problem = continual_resolving.first_problem(table, max_path=3)
     with pytest.raises(ValueError, match="path has 3 steps, more than max_path=1"):
-        growing_tree_cfr.start(table, None, problem=problem, settings=SETTINGS)
+        growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=SETTINGS)
+
+
+def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
+    """With pages as large as levels, a level of all searches is one step of a compiled loop for
+    each kind of node in it, on the way down and on the way up."""
+    monkeypatch.setattr(growing_tree_cfr.jax, "default_backend", lambda: "gpu")
+    steps, over_pages = [], pages.over_pages
+
+    def counted(lists, kind, step, carry, *, page):
+        def step_and_count(first, carry):
+            jax.debug.callback(lambda: steps.append(1))
+            return step(first, carry)
+
+        return over_pages(lists, kind, step_and_count, carry, page=page)
+
+    monkeypatch.setattr(regret_phase, "over_pages", counted)
+    table, state = stepped_forest(batch=8, steps=40)
+    jax.effects_barrier()
+    steps.clear()
+    iterate = jax.jit(functools.partial(regret_phase.iterate, table, None, settings=SETTINGS))
+    jax.block_until_ready(iterate(state))
+    jax.effects_barrier()
+    classes = int((state.forest.pages.count > 0).sum())
+    assert len(steps) == 2 * classes + int((state.forest.terminals.count > 0).sum())
+    assert classes < 20 < int(state.forest.count.sum()) / 8

@@ -1,6 +1,7 @@
 """The benchmark of searches: its counts are right, and unequal answers are refused."""
 
 import csv
+import functools
 import time
 
 import jax
@@ -71,24 +72,25 @@ def test_leaves_are_counted_in_every_iteration():
     """Against a search that is made one iteration at a time."""
     setting = build(TASKS[TASK])
     game, settings = setting.game, setting.settings
-    problem, keys = setting.problem, jax.random.split(jax.random.key(0), 2)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *jnp.shape(x))), setting.problem)
     args = {"settings": settings}
-    start = jax.jit(lambda: growing_tree_cfr.start(game, setting.params, problem=problem, **args))
-    step = jax.jit(lambda state: regret_phase.iterate(game, setting.params, state, **args))
-    grow = jax.jit(
-        lambda key, state: expansion_phase.simulate(game, setting.params, key, state, **args)
-    )
-    states, expected = [], []
-    for key in keys:
-        state = start()
-        expected.append([])
-        for number in range(settings.simulations):
-            expected[-1].append(int(state.tree.leaves.count))
-            state = grow(jax.random.fold_in(key, number), step(state))
-        states.append(state)
-    batch = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-    np.testing.assert_array_equal(growing_tree_search.leaves_by_iteration(batch), expected)
-    counted = growing_tree_search.network_calls(setting, batch)
+    start = jax.jit(functools.partial(growing_tree_cfr.start, game, setting.params, **args))
+    step = jax.jit(functools.partial(regret_phase.iterate, game, setting.params, **args))
+    grow = jax.jit(functools.partial(expansion_phase.simulate, game, setting.params, **args))
+    finish = jax.jit(functools.partial(growing_tree_cfr.finish, game))
+    state, expected = start(problems=problems), []
+    keys = jax.random.split(jax.random.key(0), 2)
+    noise = growing_tree_cfr.noise_of_walks(keys, state, settings)
+    for number in range(settings.simulations):
+        tree = jax.tree.map(np.asarray, finish(state).tree)
+        below = np.asarray(game.successors)[tree.state]
+        ends = np.asarray(game.actors)[np.maximum(below, 0)] == TERMINAL
+        expected.append((tree.exists & (tree.node < 0) & ~ends).sum())
+        state = grow(noise[:, number], step(state))
+    asked, computed = growing_tree_search.leaves_by_iteration(setting, 2)
+    np.testing.assert_array_equal(asked, expected)
+    assert (computed >= asked).all()
+    counted = growing_tree_search.network_calls(setting, finish(state))
     priors = settings.simulations + 1
     assert counted["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
     assert counted["simulations"] == settings.simulations

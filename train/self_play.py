@@ -84,7 +84,9 @@ def new_episode(
         problem=problem,
         played=problem.reach,
         resolver=jax.random.bernoulli(agent_key).astype(jnp.int32),
-        rows=sample_pair(game, rows_key, problem.state, problem.reach),
+        rows=sample_pair(
+            game, jax.random.uniform(rows_key, 2, problem.reach.dtype), problem.state, problem.reach
+        ),
         moves=jnp.int32(0),
         may_resign=~jax.random.bernoulli(resign_key, settings.never_resign),
         waiting=_no_examples(game, settings) if settings.outcome_targets else None,
@@ -154,10 +156,9 @@ class _Move:
 
 def _move(game, key, search, episode, settings, max_path):
     """An action at the searched state, and the chance moves after it."""
-    shape = max_path + 1, game.num_actions + game.num_children
-    noise = jax.random.gumbel(key, shape, search.tree.reach.dtype)
+    noise = jax.random.uniform(key, max_path + 1, search.reach.dtype)
     state, rows = target_state(search), episode.rows
-    action = _action(game, noise[0, : game.num_actions], search, episode, settings)
+    action = _action(game, noise[0], search, episode, settings)
     path = []
     for step in range(max_path):
         moves = (step == 0) | (game.actor(state) < 0) & (game.actor(state) != TERMINAL)
@@ -165,7 +166,7 @@ def _move(game, key, search, episode, settings, max_path):
         children = game.children(state)
         possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
         weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
-        child = sample(noise[step + 1, game.num_actions :], jnp.where(possible, weights, 0))
+        child = sample(noise[step + 1], jnp.where(possible, weights, 0))
         path.append(jnp.where(moves, child, NO_STEP))
         state = choose(moves, at(children, child), state)
         rows = jnp.where(moves, pairs[child], rows)

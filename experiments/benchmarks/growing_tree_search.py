@@ -16,7 +16,6 @@ from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, bui
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
 from solvers.search.search_state import GrowingTreeCfr, Search
-from solvers.search.search_tree import CHUNK
 from train.data_sharding import data_mesh, split_calls
 
 
@@ -77,60 +76,60 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
 
     Returns:
       `simulations`; `nodes`; `calls` that a search asks for; `computed_calls`, which are more,
-      because leaves are evaluated CHUNK at a time and all searches of a batch take as many chunks
-      as the largest; `operations`, the floating-point operations of the calls asked for.
+      because leaves are evaluated many at a time; `operations`, the floating-point operations of
+      the calls asked for.
     """
     game, params = setting.game, setting.params
     batch, settings = len(searches.iterations), setting.settings
     others = settings.simulations + 1  # priors of new nodes and of the root
-    leaves = leaves_by_iteration(searches)
-    visits = np.asarray(_visits(searches)).mean()
-    counted = {"simulations": float(visits), "nodes": float(np.mean(searches.tree.count))}
-    if game.num_rows == 1:  # every slot is evaluated once, with its prior
+    visits = np.asarray(searches.tree.visits)[np.arange(batch), np.asarray(searches.target)]
+    counted = {
+        "simulations": float(visits.sum(axis=(1, 2)).mean()),
+        "nodes": float(np.mean(searches.tree.count)),
+    }
+    asked, computed = leaves_by_iteration(setting, batch)
+    if game.num_rows == 1:  # every child is evaluated once, with its prior
         new = game.num_children if settings.expand is None else settings.expand
-        tree = searches.tree
-        asked = 1 + np.mean(np.asarray(tree.leaves.count) + np.asarray(tree.count) - 1)
+        asked = 1 + (asked[-1] / batch) + np.mean(searches.tree.count) - 1
         padded = (1 + settings.max_path) * game.num_children + settings.simulations * new + 1
         cost = asked * operations(layers(params)) if params else 0.0
     else:
-        asked = leaves.sum() / batch + others
-        padded = (-(-leaves.max(axis=0) // CHUNK) * CHUNK).sum() + others
+        leaves, padded = asked.sum() / batch, computed.sum() / batch + others
         value, prior = head_operations(params) if params else (0, 0)
-        cost = leaves.sum() / batch * value + others * prior
+        cost = leaves * value + others * prior
+        asked = leaves + others
     counted |= {"calls": float(asked), "computed_calls": float(padded)}
     return counted | {"operations": float(cost)}
 
 
-def _visits(searches):
-    """Simulations through the state searched at, for each search of a batch: `[B]`."""
-    tree = searches.tree
-    rows = tree.first.shape[1] // tree.parent.shape[1]
-    visits = tree.visits.reshape(*tree.visits.shape[:2], -1, rows)
-    return visits[np.arange(len(visits)), :, searches.target].sum(axis=(1, 2))
+def leaves_by_iteration(setting: Setting, batch: int) -> tuple[np.ndarray, np.ndarray]:
+    """How many leaves a batch of searches has in each of T iterations `[T]`, and how many leaves
+    are evaluated because places are evaluated in chunks `[T]`."""
+
+    @functools.partial(jax.jit, static_argnames="settings")
+    def run(game, params, problem, settings):
+        states = _initial_searches(game, params, problem, batch=batch, settings=settings)
+        chunk = states.layout.chunk
+
+        def phase(states, number):
+            states = _phase(game, params, states, number, 1, 1, settings)
+            forest = states.forest
+            chunks = -(-forest.num_leaves // chunk)
+            return states, (forest.num_leaves - forest.num_free, chunks * chunk)
+
+        first = states.forest
+        counts = jax.lax.scan(phase, states, jnp.arange(settings.simulations))[1]
+        start = first.num_leaves, -(-first.num_leaves // chunk) * chunk
+        return [jnp.append(x, y)[:-1] for x, y in zip(start, counts, strict=True)]
+
+    asked, computed = run(setting.game, setting.params, setting.problem, setting.settings)
+    return np.asarray(asked), np.asarray(computed)
 
 
 def head_operations(params: Any) -> tuple[int, int]:
     """Operations of a network call that asks for values only, and of one for a prior only."""
     torso = operations(layers(params["torso"]))
     return tuple(torso + operations(layers(params[head])) for head in ("values", "policy"))
-
-
-def leaves_by_iteration(searches: Search) -> np.ndarray:
-    """How many leaves each of B searches had in each of T iterations: `[B, T]`.
-
-    It is computed from when nodes joined the tree. The tree keeps the sum of the averaging weights
-    until then, 1 + 2 + ... + t (linear averaging), from which t is found.
-    """
-    iterations = int(searches.iterations.max())
-    tree = jax.tree.map(np.asarray, searches.tree)
-    counts = np.zeros((len(tree.count), iterations + 1), np.int64)
-    for b, count in enumerate(tree.count):
-        joined = np.round((np.sqrt(8 * tree.since[b].astype(np.float64) + 1) - 1) / 2).astype(int)
-        slots = tree.node.shape[1] // tree.parent.shape[1]
-        left, grown = tree.leaves.slot[b, : tree.leaves.count[b]], tree.parent[b, 1:count]
-        np.add.at(counts[b], joined[np.concatenate([left, grown]) // slots], 1)
-        np.add.at(counts[b], joined[1:count], -1)
-    return np.cumsum(counts, axis=1)[:, :iterations]
 
 
 def part_seconds(
@@ -154,8 +153,7 @@ def part_seconds(
       ValueError: `check` is true, and the parts put together find another policy than the search.
     """
     settings, batch = setting.settings, len(searches.iterations)
-    keys = jax.random.split(jax.random.key(0), batch)
-    parts = functools.partial(_parts, setting.game, setting.params, keys, settings=settings)
+    parts = functools.partial(_parts, setting.game, setting.params, settings=settings)
     begin = _initial_searches(
         setting.game, setting.params, setting.problem, batch=batch, settings=settings
     )
@@ -163,7 +161,7 @@ def part_seconds(
     middle = parts(begin, half, none, one, one)
     if check:
         whole = parts(middle, jnp.int32(settings.simulations) - half, half, one, one)
-        _check_equal(whole, searches)
+        _check_equal(jax.jit(growing_tree_cfr.finish)(setting.game, whole), searches)
     iterate = seconds_per_turn(lambda n: parts(middle, one, half, n, none), seconds=seconds)
     expand = seconds_per_turn(
         lambda n: parts(middle, one, half, none, n),
@@ -178,17 +176,17 @@ def part_seconds(
 
 def _network(setting, middle, *, seconds):
     """Seconds of the network's calls in an iteration and in a simulation, and the matrix rate."""
-    game, settings, batch = setting.game, setting.settings, len(middle.iterations)
+    game, settings, batch = setting.game, setting.settings, middle.layout.batch
     evaluated = functools.partial(_evaluated, game, setting.params, evaluate=settings.evaluate)
     shapes = layers(setting.params)
-    numbers = {"matrix_rate": matrix_rate(shapes, rows=batch * CHUNK, seconds=seconds)}
+    numbers = {"matrix_rate": matrix_rate(shapes, rows=middle.layout.chunk, seconds=seconds)}
     if game.num_rows == 1:
         new = game.num_children if settings.expand is None else settings.expand
         run = functools.partial(evaluated, heads=(0, 1), shape=(batch, new))
         spent = seconds_per_turn(run, seconds=seconds)
         return numbers | {"network_seconds": 0.0, "simulate_network_seconds": spent}
-    chunks = -(-int(middle.tree.leaves.count.max()) // CHUNK)
-    leaves = functools.partial(evaluated, heads=(0,), shape=(batch, CHUNK))
+    chunks = -(-int(middle.forest.num_leaves) // middle.layout.chunk)
+    leaves = functools.partial(evaluated, heads=(0,), shape=(1, middle.layout.chunk))
     prior = functools.partial(evaluated, heads=(1,), shape=(batch, 1))
     return numbers | {
         "network_seconds": chunks * seconds_per_turn(leaves, seconds=seconds),
@@ -206,33 +204,35 @@ def _check_equal(*searches):
 @functools.partial(jax.jit, static_argnames=("batch", "settings"))
 def _initial_searches(game: BeliefGame, params, problem, *, batch, settings: GrowingTreeCfr):
     """A batch of equal searches without any simulation yet."""
-    state = growing_tree_cfr.start(game, params, problem=problem, settings=settings)
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), problem)
+    return growing_tree_cfr.start(game, params, problems=problems, settings=settings)
 
 
 @functools.partial(jax.jit, static_argnames="settings")
-def _parts(game, params, keys, states, phases, number, iterations, simulations, *, settings):
+def _parts(game, params, states, phases, number, iterations, simulations, *, settings):
     """A batch of searches continued by `phases`, the first of which is number `number`: each makes
     `iterations` of CFR and then `simulations`."""
 
-    def iterate_search(state):
-        return regret_phase.iterate(game, params, state, settings=settings)
-
-    def iterate(_, states):
-        return jax.vmap(iterate_search)(states)
-
     def phase(i, states):
-        def simulate(j, states):
-            def simulate_search(key, state):
-                noise = jax.random.fold_in(key, number + i + j)
-                return expansion_phase.simulate(game, params, noise, state, settings=settings)
-
-            return jax.vmap(simulate_search)(keys, states)
-
-        states = jax.lax.fori_loop(0, iterations, iterate, states)
-        return jax.lax.fori_loop(0, simulations, simulate, states)
+        return _phase(game, params, states, number + i, iterations, simulations, settings)
 
     return jax.lax.fori_loop(0, phases, phase, states)
+
+
+def _phase(game, params, states, number, iterations, simulations, settings):
+    """Iterations of CFR and then simulations, with the random numbers of the searches timed."""
+    keys = jax.random.split(jax.random.key(0), states.layout.batch)
+    noise = growing_tree_cfr.noise_of_walks(keys, states, settings)
+
+    def iterate(_, states):
+        return regret_phase.iterate(game, params, states, settings=settings)
+
+    def simulate(j, states):
+        now = noise[:, jnp.minimum(number + j, settings.simulations - 1)]
+        return expansion_phase.simulate(game, params, now, states, settings=settings)
+
+    states = jax.lax.fori_loop(0, iterations, iterate, states)
+    return jax.lax.fori_loop(0, simulations, simulate, states)
 
 
 @functools.partial(jax.jit, static_argnames=("evaluate", "heads", "shape"))

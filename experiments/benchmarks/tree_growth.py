@@ -17,7 +17,6 @@ from solvers.search import (
     expansion_phase,
     growing_tree_cfr,
     leaf_evaluators,
-    readouts,
     regret_phase,
 )
 from solvers.search.search_state import GrowingTreeCfr
@@ -60,7 +59,7 @@ def check_equal(game: str, nodes: int, policy: Any, other: Any) -> None:
 
 
 class _GrowingTree:
-    """One search tree that grows; what is timed is a batch of copies of it."""
+    """A batch of equal search trees that grow."""
 
     def __init__(self, game, capacity, job):
         self.job, self.game = job, game
@@ -68,42 +67,44 @@ class _GrowingTree:
             leaf_evaluators.zero, simulations=capacity, max_nodes=capacity, max_path=1
         )
         problem = continual_resolving.first_problem(game, max_path=self.settings.max_path)
+        problems = jax.tree.map(
+            lambda x: jnp.broadcast_to(x, (job["batch"], *jnp.shape(x))), problem
+        )
         start = jax.jit(growing_tree_cfr.start, static_argnames="settings")
-        self.state = start(game, None, problem=problem, settings=self.settings)
+        self.state = start(game, None, problems=problems, settings=self.settings)
 
     def at(self, nodes):
         """Microseconds per iteration and search at so many nodes, and the average policy; None if
         the game has fewer nodes."""
         self.state = _grown(self.game, self.state, jnp.int32(nodes), settings=self.settings)
-        if int(self.state.tree.count) < nodes:
+        if int(self.state.forest.count[0]) < nodes:
             return None
-        run = functools.partial(
-            _iterated, self.game, self.state, batch=self.job["batch"], settings=self.settings
-        )
+        run = functools.partial(_iterated, self.game, self.state, settings=self.settings)
         spent = seconds_per_turn(run, seconds=self.job["seconds"])
         return 1e6 * spent / self.job["batch"], np.asarray(run(jnp.int32(_ITERATIONS)))
 
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _grown(game, state, nodes, *, settings):
-    """The search with its tree grown to `nodes` by simulations only; capacity does not matter."""
+    """Equal searches with trees grown to `nodes` by simulations only; capacity does not matter."""
 
     def more(carry):
         tried, state = carry
-        return (state.tree.count < nodes) & (tried < _TRIES * nodes)
+        return (state.forest.count[0] < nodes) & (tried < _TRIES * nodes)
 
     def grow(carry):
         tried, state = carry
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), nodes), tried)
-        return tried + 1, expansion_phase.simulate(game, None, key, state, settings=settings)
+        noise = expansion_phase.walk_noise(key, state.layout, 1, state.forest.since.dtype)
+        noise = jnp.broadcast_to(noise, (state.layout.batch, *noise.shape[1:]))
+        return tried + 1, expansion_phase.simulate(game, None, noise, state, settings=settings)
 
     return jax.lax.while_loop(more, grow, (jnp.int32(0), state))[1]
 
 
-@functools.partial(jax.jit, static_argnames=("batch", "settings"))
-def _iterated(game, state, count, *, batch, settings):
-    """The average policy at the root after more iterations of a batch of equal searches."""
-    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), state)
-    iterate = jax.vmap(lambda state: regret_phase.iterate(game, None, state, settings=settings))
+@functools.partial(jax.jit, static_argnames="settings")
+def _iterated(game, states, count, *, settings):
+    """The average policies at the root after more iterations of a batch of equal searches."""
+    iterate = functools.partial(regret_phase.iterate, game, None, settings=settings)
     states = jax.lax.fori_loop(0, count, lambda _, states: iterate(states), states)
-    return jax.vmap(readouts.average_policy)(states)
+    return expansion_phase.policies_at(game, states.forest, states.target)

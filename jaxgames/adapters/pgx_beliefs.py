@@ -46,6 +46,12 @@ class PgxBeliefs(BeliefGame):
     start: PgxPosition
     first: Array  # [] int32 what pgx calls player 0
 
+    straight = (True, True, True)
+
+    @property
+    def action_of_child(self) -> tuple[int, ...]:
+        return tuple(range(self.num_actions))
+
     @property
     def board(self) -> tuple[int, ...]:
         """The shape of pgx's observation, with which the features begin."""

@@ -145,6 +145,33 @@ class BeliefGame(abc.ABC):
     def encode(self, state: PublicState) -> Float[Array, " F"]:
         """Features of the public state for networks."""
 
+    # What searches need to know of a game to lay out their trees. The defaults suit any game; with
+    # more, searches are faster.
+
+    # Whether rows keep their numbers in all children where player 0 acts, where player 1 acts, and
+    # where chance moves; and the action that leads to each child of a decision where they do.
+    straight: tuple[bool, bool, bool] = (False, False, False)
+    action_of_child: tuple[int, ...] = ()
+    # Bounds on the public states of the game that are no terminals, and that are.
+    most_states: tuple[int | None, int | None] = (None, None)
+    terminal_kinds: int = 1  # terminals are valued kind by kind
+
+    def terminal_kind(self, state: PublicState) -> Int[Array, ""]:
+        """The kind of a terminal; unspecified at other states."""
+        return jax.numpy.int32(0)
+
+    def terminal_page(
+        self,
+        kind: Int[Array, ""],
+        states: PublicState,
+        reach: tuple[Float[Array, "C N"], Float[Array, "C N"]],
+    ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
+        """Counterfactual values of both players at C terminals of one kind."""
+        values = [
+            jax.vmap(self.terminal_values, (0, None, 0))(states, p, reach[1 - p]) for p in range(2)
+        ]
+        return values[0], values[1]
+
     @property
     def board(self) -> tuple[int, ...] | None:
         """The shape of the board that the features begin with, or None if there is none."""

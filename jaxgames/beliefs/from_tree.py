@@ -5,7 +5,14 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgames.beliefs.table import NOWHERE, AlignedTable, BeliefTable, trimmed
+from jaxgames.beliefs.table import (
+    NOWHERE,
+    AlignedTable,
+    BeliefTable,
+    kinds_of_payoffs,
+    numbers_of_states,
+    trimmed,
+)
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree, levels
 
@@ -50,6 +57,9 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
     return (AlignedTable if aligned else BeliefTable)(
         name=tree.game,
         num_rows=num_rows,
+        straight=(aligned, aligned, aligned),
+        most_states=numbers_of_states(tree.actor[example][first:]),
+        action_of_child=tuple(range(tree.num_actions)),
         num_actions=tree.num_actions,
         num_children=num_children,
         max_depth=int(depth.max()),
@@ -61,6 +71,9 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
         legal_actions=jnp.asarray(_legal(tree, rows, (count, tree.num_actions, num_rows))),
         weights=jnp.asarray(trimmed(weights, states != NOWHERE), dtype),
         payoffs=jnp.asarray(trimmed(payoffs, states != NOWHERE), dtype),
+        **kinds_of_payoffs(
+            trimmed(payoffs, states != NOWHERE), tree.actor[example] == TERMINAL, dtype
+        ),
         features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
         **_maps(tree, rows, slot, depth, successors.shape, num_rows),
     )

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.beliefs.contract import BeliefGame, Player
-from jaxgames.core import record
+from jaxgames.core import TERMINAL, record
 
+_MOST_KINDS = 64  # of terminals
 _LONG = 16  # axes longer than this are reduced, shorter ones added up
 State = Int[Array, ""]  # number of a public state
 NOWHERE = -1  # in tables: this child, parent or row does not exist
@@ -36,6 +37,9 @@ class BeliefTable(BeliefGame):
     num_actions: int = flax.struct.field(pytree_node=False)
     num_children: int = flax.struct.field(pytree_node=False)
     max_depth: int = flax.struct.field(pytree_node=False)
+    straight: tuple[bool, bool, bool] = flax.struct.field(pytree_node=False)
+    action_of_child: tuple[int, ...] = flax.struct.field(pytree_node=False)
+    most_states: tuple[int, int] = flax.struct.field(pytree_node=False)
     first: Array  # [] int32 the root
     actors: Array  # [S] int32
     successors: Array  # [S, K] int32, NOWHERE at padding
@@ -49,6 +53,9 @@ class BeliefTable(BeliefGame):
     weights: Array  # [S, N0, N1] W of pairs of rows; N0 and N1 are the most that a player has
     payoffs: Array  # [S, N0, N1] W times the payoff of player 0 at terminals, else 0
     features: Array  # [S, F]
+    kinds: Array  # [S] int32 of terminals: which of the matrices their payoffs are
+    scales: Array  # [S] multiples of these matrices
+    matrices: Array  # [G, N0, N1]; none where they would be too many
 
     def root(self) -> State:
         return self.first
@@ -149,6 +156,27 @@ class BeliefTable(BeliefGame):
     def encode(self, state: State) -> Float[Array, " F"]:
         return self.features[state]
 
+    @property
+    def terminal_kinds(self) -> int:
+        return max(len(self.matrices), 1)
+
+    def terminal_kind(self, state: State) -> Int[Array, ""]:
+        return self.kinds[state]
+
+    def terminal_page(
+        self,
+        kind: Int[Array, ""],
+        states: Int[Array, " C"],
+        reach: tuple[Float[Array, "C N"], Float[Array, "C N"]],
+    ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
+        if not len(self.matrices):
+            return super().terminal_page(kind, states, reach)
+        matrix, scale = self.matrices[kind], self.scales[states][:, None]
+        count = [max(0, self.num_rows - n) for n in matrix.shape]
+        matrix = jnp.pad(matrix, ((0, count[0]), (0, count[1])))
+        first, second = (jnp.moveaxis(scale * r, 1, 0)[:, :, None] for r in reach)
+        return _sum(second * matrix.T[:, None]), -_sum(first * matrix[:, None])
+
 
 @record
 class SteadyTable(BeliefTable):
@@ -217,6 +245,45 @@ def products(
     rows = matrix.T if player == 0 else matrix
     totals = _sum(rows * vector[: len(rows), None])
     return jnp.zeros_like(vector).at[: len(totals)].set(totals)
+
+
+def numbers_of_states(actors: Int[np.ndarray, " S"]) -> tuple[int, int]:
+    """How many public states are no terminals, and how many are."""
+    ends = int(np.count_nonzero(actors == TERMINAL))
+    return len(actors) - ends, ends
+
+
+def kinds_of_payoffs(
+    payoffs: Float[np.ndarray, "S N0 N1"], ends: Bool[np.ndarray, " S"], dtype: np.dtype | str
+) -> dict[str, Array]:
+    """The matrices of which all payoffs are multiples, so that terminals are valued kind by kind.
+
+    Args:
+      payoffs: by public state.
+      ends: which of them are terminals.
+      dtype: of the matrices.
+
+    Returns:
+      The fields `kinds`, `scales` and `matrices` of a `BeliefTable`.
+    """
+    flat = payoffs.reshape(len(payoffs), -1)
+    # the first entry that is among the largest makes the scale, and its sign
+    largest = np.abs(flat).max(axis=1, keepdims=True)
+    first = np.argmax(np.abs(flat) > 0.999 * largest, axis=1)
+    scales = flat[np.arange(len(flat)), first]
+    normal = np.round(flat / np.where(scales == 0, 1, scales)[:, None], 5)
+    kinds = np.zeros(len(flat), np.int32)
+    _, example, kinds[ends] = np.unique(
+        normal[ends], axis=0, return_index=True, return_inverse=True
+    )
+    matrices = (flat / np.where(scales == 0, 1, scales)[:, None])[ends][example]
+    if len(matrices) > _MOST_KINDS:
+        kinds, matrices = np.zeros_like(kinds), matrices[:0]
+    return dict(
+        kinds=jnp.asarray(kinds, jnp.int32),
+        scales=jnp.asarray(scales, dtype),
+        matrices=jnp.asarray(matrices.reshape(-1, *payoffs.shape[1:]), dtype),
+    )
 
 
 def _sum(values):

@@ -12,7 +12,14 @@ import numpy as np
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, in_blocks, list_public_states
-from jaxgames.beliefs.table import NOWHERE, BeliefTable, SteadyTable, trimmed
+from jaxgames.beliefs.table import (
+    NOWHERE,
+    BeliefTable,
+    SteadyTable,
+    kinds_of_payoffs,
+    numbers_of_states,
+    trimmed,
+)
 from jaxgames.core import TERMINAL
 
 MAX_ENTRIES = 1_000_000_000
@@ -58,6 +65,9 @@ def tabulate(
     return (SteadyTable if _is_steady(listing, exists, maps["from_see"]) else BeliefTable)(
         name=game.name,
         num_rows=rows,
+        straight=game.straight,
+        most_states=numbers_of_states(np.asarray(listing.actor)),
+        action_of_child=game.action_of_child,
         num_actions=actions,
         num_children=game.num_children,
         max_depth=int(depth.max()),
@@ -69,6 +79,9 @@ def tabulate(
         legal_actions=jnp.asarray(tables["legal"]),
         weights=jnp.asarray(trimmed(tables["weights"], exists), dtype),
         payoffs=jnp.asarray(trimmed(tables["payoffs"], exists), dtype),
+        **kinds_of_payoffs(
+            trimmed(tables["payoffs"], exists), np.asarray(listing.actor) == TERMINAL, dtype
+        ),
         features=jnp.asarray(tables["features"], dtype),
         **maps,
     )

@@ -79,6 +79,14 @@ class ScotlandYardBeliefs(BeliefGame):
     num_blocks: int = flax.struct.field(pytree_node=False)
     num_open: int = flax.struct.field(pytree_node=False)  # moves of a detective at most
 
+    straight = (False, True, True)
+
+    @property
+    def action_of_child(self) -> tuple[int, ...]:
+        passing = self.num_actions - 1
+        moves = [*range(self.num_open), passing]
+        return tuple(moves[k // 2] for k in range(2 * len(moves)))
+
     def root(self) -> YardPublicState:
         return self.start
 

@@ -18,9 +18,10 @@ from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from solvers.batching import widest
 from solvers.search.readouts import average_policy
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
-from solvers.search.search_tree import LEAF, choose, columns, reach_below, with_columns
+from solvers.search.search_tree import LEAF, SearchTree, choose
 
 
 def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -93,43 +94,50 @@ def next_problem(
         on_path, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
         played, state = _advance(game, state, played, policy if step == 0 else None, child, on_path)
         rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
-        slot = jnp.maximum(node, 0) * game.num_children + child
-        deeper = _problem_at(game, search, slot, state, rest, played, resolver, before)
+        above = jnp.maximum(node, 0)
+        deeper = _problem_at(game, search, above, child, state, rest, played, resolver, before)
         known = on_path & (node != LEAF)
         problem = deeper if problem is None else choose(known, deeper, problem)
-        node = jnp.where(known, search.tree.node[slot], LEAF)
+        node = jnp.where(known, search.tree.node[above, child], LEAF)
     return problem, played
 
 
-def _problem_at(game, search, slot, state, path, played, resolver, before):
-    """The problem whose root is a slot of this search's tree.
+def _problem_at(game, search, node, child, state, path, played, resolver, before):
+    """The problem whose root is a child of a node of this search's tree.
 
     `before` are the reaches of the tree's nodes by policies, or None.
     """
     tree, trusted = search.tree, resolver == NO_RESOLVER
-    weight = search.total - tree.since[slot // game.num_children]
+    weight = search.total - tree.since[node]
     scale = 1 / jnp.where(weight > 0, weight, 1)
     own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
-    values = columns(tree.slot_total, slot, 1, game.num_rows)
+    values = tree.child_values_total[node, child]
     nodes, share = (tree.reach_total, scale) if before is None else (before, 1)
     return Problem(
         state=state,
         path=path,
-        reach=jnp.where(own | trusted, played, share * reach_below(game, tree, slot, nodes)),
+        reach=jnp.where(
+            own | trusted, played, share * _reach_below(game, tree, node, child, nodes)
+        ),
         resolver=jnp.asarray(resolver, jnp.int32),
         opt_out=scale * values[1 - jnp.maximum(resolver, 0)],
     )
 
 
+def _reach_below(game, tree: SearchTree, node, child, reach):
+    """Both players' own reaches `[2, N]` in a child, by the average policies."""
+    return game.down(at(tree.state, node), child, reach[node], tree.policy[node])
+
+
 def _reach_by_policies(game, search):
-    """Own reaches of all nodes `[2, E * N]`: those of the problem times average policies."""
+    """Own reaches of all nodes `[E, 2, N]`: those of the problem times average policies."""
     tree = search.tree
-    begin = with_columns(tree.reach, search.problem.reach, 0, game.num_rows)
+    begin = jnp.zeros_like(tree.reach_total).at[0].set(search.problem.reach)
 
     def down(e, reach):
-        return with_columns(reach, reach_below(game, tree, tree.parent[e], reach), e, game.num_rows)
+        return reach.at[e].set(_reach_below(game, tree, tree.parent[e], tree.child[e], reach))
 
-    return jax.lax.fori_loop(1, tree.count, down, begin)
+    return jax.lax.fori_loop(1, widest(tree.count), down, begin)
 
 
 def _advance(game, state, played, policy, child, on_path):

@@ -9,6 +9,7 @@ function with an error near 0 in the sense of Theorem 2 of Schmid et al. 2023.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,6 @@ from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.beliefs.listing import Listing
 from jaxgames.core import TERMINAL
-from solvers.batching import widest
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
 from solvers.search import (
     continual_resolving,
@@ -27,10 +27,10 @@ from solvers.search import (
     leaf_evaluators,
     readouts,
     regret_phase,
-    search_tree,
 )
-from solvers.search.search_state import GrowingTreeCfr, Search
-from solvers.search.search_tree import expand, uniform
+from solvers.search.forest_growth import add_all_children, expand
+from solvers.search.search_state import GrowingTreeCfr, Search, Searches
+from solvers.search.search_tree import uniform
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,36 +81,45 @@ def solve_below(
       all public states below.
     """
     problem = continual_resolving.fixed_problem(state, reach, max_path=1)
-    search = growing_tree_cfr.start(game, None, problem=problem, settings=settings.search)
-    search = _expanded(game, search, reached=jnp.any(reach > 0))
-    return jax.lax.fori_loop(
-        0,
-        settings.iterations,
-        lambda _, search: regret_phase.iterate(game, None, search, settings=settings.search),
-        search,
-    )
+    return growing_tree_cfr.batched(_solve_batch, settings)(game, None, jax.random.key(0), problem)
 
 
-def _expanded(game, search, reached):
-    """The search with all leaves expanded, as far as there is room.
+def _solve_batch(game, params, keys, problems, settings):
+    how = settings.search
+    state = growing_tree_cfr.start(game, params, problems=problems, settings=how, listed=True)
+    state = expand_all(game, state, settings=how)
+    iterate = functools.partial(regret_phase.iterate, game, params, settings=how)
+    state = jax.lax.fori_loop(0, settings.iterations, lambda _, state: iterate(state), state)
+    return growing_tree_cfr.finish(game, state)
 
-    If nothing is `reached`, none are: all values are 0.
+
+def expand_all(game: BeliefGame, state: Searches, *, settings: GrowingTreeCfr) -> Searches:
+    """Searches with all leaves of their trees expanded, as far as there is room.
+
+    Where nothing is reached, none are: all values are 0.
+
+    Args:
+      game: any belief-level game.
+      state: searches before their first iteration, started with `listed=True`.
+      settings: of the searches.
     """
-    capacity = len(search.tree.parent)
-    prior = jnp.zeros((game.num_actions, game.num_rows), search.tree.average.dtype)
-    none = jnp.zeros((), search.tree.average.dtype)
+    layout, dtype = state.layout, state.forest.since.dtype
+    reached = jnp.any(state.problem.reach > 0, axis=(1, 2))
+    prior = tuple(
+        jnp.zeros((layout.batch, layout.actions[p], layout.rows[p]), dtype) for p in range(2)
+    )
+    none = jnp.zeros(layout.batch, dtype)
 
-    def left(tree):
-        return reached & (tree.leaves.count > 0) & (tree.count < capacity)
+    def left(forest):
+        return reached & (forest.leaves.count > 0) & (forest.count < layout.nodes)
 
-    def grown(tree):
-        slot = jnp.minimum(tree.leaves.slot[0], len(tree.node) - 1)
-        return expand(game, tree, slot, prior, none, left(tree))
+    def grown(forest):
+        leaf = jnp.maximum(forest.leaves.place[:, 0], layout.inner)
+        grown, new = expand(game, forest, layout, leaf, prior, none, left(forest))
+        return add_all_children(game, None, grown, layout, new, evaluate=settings.evaluate)
 
-    def anywhere(tree):  # one bound for a whole batch, whose trees would be copied otherwise
-        return widest(left(tree).astype(jnp.int32)) > 0
-
-    return search.replace(tree=jax.lax.while_loop(anywhere, grown, search.tree))
+    forest = jax.lax.while_loop(lambda forest: jnp.any(left(forest)), grown, state.forest)
+    return state.replace(forest=forest)
 
 
 def sizes_below(listing: Listing) -> Int[np.ndarray, " S"]:
@@ -135,18 +144,11 @@ def policy_below(
       The numbers of the nodes `[E]` in the listing, and the policies `[E, A, N]` there.
     """
     tree, child = search.tree, np.asarray(listing.child)
-    count, slots = int(tree.count), child.shape[1]
-    parent = np.asarray(tree.parent)
+    count, parent, number = int(tree.count), np.asarray(tree.parent), np.asarray(tree.child)
     numbers = np.full(count, state)
     for node in range(1, count):  # parents come first
-        numbers[node] = child[numbers[parent[node] // slots], parent[node] % slots]
-    return numbers, np.asarray(_policies(tree))[:count]
-
-
-@jax.jit
-def _policies(tree):
-    nodes = jnp.arange(len(tree.parent), dtype=jnp.int32)
-    return jax.vmap(search_tree.node_policy, (None, 0))(tree, nodes)
+        numbers[node] = child[numbers[parent[node]], number[node]]
+    return numbers, np.asarray(tree.policy)[:count]
 
 
 def equilibrium(

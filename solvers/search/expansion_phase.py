@@ -2,244 +2,367 @@
 
 A simulation (Schmid et al. 2023, "Growing-tree CFR") draws a world state at the state searched and
 walks down the tree, choosing actions half by PUCT and half by CFR's average policy, until it comes
-to a leaf, whose children are then added.
+to a leaf, whose children are then added. All searches of a batch simulate at once.
 """
 
 from __future__ import annotations
+
+import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import safe_divide
+from jaxgames.arrays import at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import CHANCE, TERMINAL, record
-from solvers.search.query_log import with_leaves
-from solvers.search.search_state import Evaluator, GrowingTreeCfr, Search
-from solvers.search.search_tree import (
-    LEAF,
-    SearchTree,
-    add_child,
-    at,
-    average_policy_of,
-    child_at,
-    columns,
-    expand,
-    slot_reach,
+from solvers.search.forest import (
+    CHANCE_KIND,
+    CHILD,
+    LONG,
+    NUMBER,
+    PARENT,
+    Forest,
+    Layout,
+    action_values_at,
+    average_policies,
 )
+from solvers.search.forest_growth import add_all_children, add_best_children, expand
+from solvers.search.query_log import with_calls
+from solvers.search.search_state import GrowingTreeCfr, Searches
+
+_NO_ACTION = -1
+
+
+@record
+class _Walk:
+    node: Array  # [B] int32 the place of the last node
+    child: Array  # [B] int32 the child of it that the walk went to
+    place: Array  # [B] int32 where the walk is: a node, or where it ended
+    pair: Array  # [B, 2] int32 rows of both players
+    live: Array  # [B] bool
+    visits: tuple[Array, Array]  # [A, T', N] of either player
 
 
 def simulate(
     game: BeliefGame,
     params: PyTree,
-    key: Key[Array, ""],
-    state: Search,
+    noise: Float[Array, "B D 2"],
+    state: Searches,
     *,
     settings: GrowingTreeCfr,
-    settled: Float[Array, "A EN"] | None = None,
-) -> Search:
-    """One simulation: a walk from the searched state to a leaf, which becomes a node.
+    settled: tuple[Array, Array] | None = None,
+) -> Searches:
+    """One simulation of every search: a walk from the searched state to a leaf, which becomes a
+    node.
 
     Args:
       game: any belief-level game.
       params: of the evaluator.
-      key: consumed.
-      state: of the search.
-      settings: of the search. Static under `jit`.
-      settled: visits `[A, E * N]` at the last iteration, if there were simulations since then.
+      noise: of `walk_noise`.
+      state: of the searches.
+      settings: of the searches. Static under `jit`.
+      settled: both players' visits at the last iteration, if there were simulations since then.
 
     Returns:
-      The search after the simulation.
+      The searches after the simulations.
     """
-    tree, rows = state.tree, game.num_rows
-    pair_key, walk_key = jax.random.split(key)
-    here = at(tree.state, state.target)
-    # All random numbers are drawn at once: on a CPU a draw costs as much as several steps.
-    length, options = game.max_depth + 1, game.num_actions + game.num_children
-    noise = jax.random.gumbel(walk_key, (length, options), tree.reach.dtype)
+    forest, layout = state.forest, state.layout
     # 1. A world state: a pair of rows, in proportion to both reaches and chance.
+    here, reach = at(forest.state, state.target), reach_of(forest, state.target)
     walk = _Walk(
         node=state.target,
-        pair=sample_pair(game, pair_key, here, columns(tree.reach, state.target, 1, rows)),
-        steps=jnp.int32(0),
-        visited=jnp.full((length, 2), LEAF, jnp.int32),
-        slot=jnp.int32(LEAF),
+        child=jnp.zeros_like(state.target),
+        place=state.target,
+        pair=jax.vmap(functools.partial(sample_pair, game))(noise[:, 0], here, reach),
+        live=jnp.ones(layout.batch, bool),
+        visits=tuple(tables.visits for tables in forest.decisions),
     )
     # 2. The walk, until it leaves the nodes.
-    walk = jax.lax.while_loop(
-        lambda walk: walk.slot == LEAF,
-        lambda walk: _step(game, noise[walk.steps], tree, walk, settings, settled),
-        walk,
+    _, walk = jax.lax.while_loop(
+        lambda turn: jnp.any(turn[1].live),
+        lambda turn: (
+            turn[0] + 1,
+            _step(game, noise[:, turn[0] + 1], forest, layout, turn[1], settings, settled),
+        ),
+        (jnp.int32(0), walk),
     )
-    # 3. Visit counts of the actions taken, and the new node.
-    action, column = walk.visited.T
-    column = jnp.where(action >= 0, column, tree.visits.shape[1])
-    visits = tree.visits.at[jnp.maximum(action, 0), column].add(1, mode="drop")
-    grown = _grown(game, params, tree.replace(visits=visits), walk.slot, state.total, settings)
+    # 3. Visit counts of the actions taken, and the new nodes.
+    decisions = tuple(
+        tables.replace(visits=visits)
+        for tables, visits in zip(forest.decisions, walk.visits, strict=True)
+    )
+    grown = _grown(
+        game, params, forest.replace(decisions=decisions), layout, walk, state.total, settings
+    )
     log = state.log
-    if log is not None and game.num_rows == 1:  # new leaves were valued, which are last in the list
-        first = tree.leaves.count - (grown.count - tree.count)
-        log = with_leaves(game, log, grown, first)
-    return state.replace(tree=grown, log=log)
+    if log is not None and layout.single_row:  # new leaves were valued, which are last in the lists
+        first = forest.leaves.count - (grown.count - forest.count)
+        log = with_calls(game, log, grown, layout, first)
+    return state.replace(forest=grown, log=log)
 
 
-@record
-class _Walk:
-    node: Array  # [] int32
-    pair: Array  # [2] int32 rows of both players
-    steps: Array  # [] int32
-    visited: Array  # [D, 2] int32 action, column
-    slot: Array  # [] int32 where the walk left the tree, or LEAF
+def walk_noise(
+    key: Key[Array, ""], layout: Layout, count: int, dtype: jnp.dtype
+) -> Float[Array, "count D 2"]:
+    """Random numbers of the simulations of one search: of a world state, then of each step.
 
-
-def _step(game, noise, tree, walk, settings, settled):
-    """The walk a step further; it ends in a slot that has no node."""
-    state = at(tree.state, walk.node)
-    actor = game.actor(state)
-    row = walk.pair[jnp.maximum(actor, 0)]
-    selection = _selection(game, tree, state, walk.node, row, settings, settled)
-    action = sample(noise[: game.num_actions], selection)
-    pairs = game.follow(state, walk.pair, action)
-    possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
-    weights = jax.vmap(game.weight)(at(tree.children, walk.node), jnp.maximum(pairs, 0))
-    child = sample(noise[game.num_actions :], jnp.where(possible, weights, 0))
-    slot = walk.node * game.num_children + child
-    below, column = tree.node[slot], walk.node * game.num_rows + row
-    visit = jnp.where(actor == CHANCE, LEAF, jnp.stack([action, column]))
-    return _Walk(
-        node=jnp.maximum(below, 0),
-        pair=pairs[child],
-        steps=walk.steps + 1,
-        visited=walk.visited.at[walk.steps].set(visit),
-        slot=jnp.where(below == LEAF, slot, LEAF),
-    )
-
-
-def _selection(game, tree, state, node, row, settings, settled):
-    """The policy `[A]` of simulations in a row: PUCT mixed with CFR's average policy.
-
-    PUCT maximises q(a) + c * prior(a) * sqrt(n) / (1 + n(a)), with q the values of the last
-    iteration per unit of compatible opponent reach (Silver et al. 2018; Schmid et al. 2023). Visits
-    since the last iteration count as losses of `virtual_loss`.
+    Args:
+      key: consumed.
+      layout: of the forest.
+      count: simulations.
+      dtype: of the numbers.
     """
-    actor = jnp.maximum(game.actor(state), 0)
-    column = node * game.num_rows + row
-    reach = columns(tree.reach, node, 1, game.num_rows)[1 - actor]
-    mass = game.compatible(state, actor, reach)[row]
-    values = safe_divide(tree.action_values[:, column], mass)
-    visits, legal = tree.visits[:, column], tree.uniform[:, column] > 0
-    total = jnp.sum(visits)
-    if settings.expand is not None:
-        legal = game.legal(state)[:, row]
-        total = total + 1  # the simulation that added the node, so that priors count at once
-    if settled is not None:
-        under_way = visits - settled[:, column]
-        weight = 1 + settled[:, column]
-        values = (weight * values - settings.virtual_loss * under_way) / (weight + under_way)
-    bonus = tree.prior[:, column] * jnp.sqrt(total) / (1 + visits)
-    score = jnp.where(legal, values + settings.exploration * bonus, -jnp.inf)
-    puct = jax.nn.one_hot(jnp.argmax(score), len(score), dtype=values.dtype)
-    average = average_policy_of(
-        tree.average[:, column, None], tree.minimizer.policy[:, column, None]
-    )
-    share = settings.cfr_share
-    return share * average[:, 0] + (1 - share) * puct
+    return jax.random.uniform(key, (count, layout.levels + 1, 2), dtype)
 
 
-def _grown(game, params, tree, slot, since, settings):
-    """The tree after a walk that left it in a slot: a leaf becomes a node.
+def reach_of(forest: Forest, node: Int[Array, " n"]) -> Float[Array, "n 2 N"]:
+    """Both players' own reaches at some nodes, in the last iteration."""
+    return jnp.stack([table[node] for table in forest.reach], axis=1)
+
+
+def _grown(game, params, forest, layout, walk, total, settings):
+    """The forest after walks that ended: a leaf becomes a node.
 
     With `settings.expand`, a child that was not yet added is added as a leaf instead.
     """
-    leaf = child_at(tree, slot)
-    grows = game.actor(leaf) != TERMINAL
-    if game.num_rows > 1:
-        _, prior = settings.evaluate(params, game, leaf, slot_reach(game, tree, slot))
-        return expand(game, tree, slot, prior, since, grows)
-    known, number = jnp.bool_(True), tree.count
-    prior, among = tree.known_prior[:, slot, None], None
-    new = jnp.arange(game.num_children, dtype=jnp.int32)
-    if settings.expand is not None:
-        known = tree.added[slot]
-        new = _best(game, leaf, prior[:, 0], settings.expand)
-        among = jnp.zeros(game.num_children, bool).at[new].set(True)
-    tree = expand(game, tree, slot, prior, since, grows & known, among)
-    new = jnp.where(tree.count > number, number * game.num_children + new, len(tree.node))
-    if settings.expand is not None:
-        tree = add_child(game, tree, slot, ~known)
-        new = new.at[0].set(jnp.where(known, new[0], slot))
-    return evaluated_slots(game, params, tree, new, settings.evaluate)
+    leaf = jnp.minimum(walk.place, layout.nowhere - 1)
+    state = at(forest.state, leaf)
+    known = walk.place < layout.nowhere
+    grows = known & (jax.vmap(game.actor)(state) != TERMINAL)
+    if layout.single_row:
+        number = jnp.clip(leaf - layout.inner - layout.first_leaf, 0, layout.leaves - 1)
+        prior = forest.known.prior[number][..., None]
+    else:
+        reach = _average_reach(game, forest, layout, leaf)
+        _, prior = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))(state, reach)
+    since = jnp.broadcast_to(total, (layout.batch,))
+    forest, new = expand(game, forest, layout, leaf, (prior, prior), since, grows)
+    if settings.expand is None:
+        return add_all_children(game, params, forest, layout, new, evaluate=settings.evaluate)
+    fresh = new < layout.inner
+    best = functools.partial(_best, game, count=settings.expand)
+    child = jax.vmap(best)(state, prior[..., 0])
+    exists = jnp.take_along_axis(jax.vmap(game.child_mask)(state), child, axis=1) & fresh[:, None]
+    first = jnp.arange(child.shape[1], dtype=jnp.int32) == 0
+    other = jnp.where(first[None], walk.child[:, None], 0)
+    child = jnp.where(known[:, None], child, other)
+    return add_best_children(
+        game,
+        params,
+        forest,
+        layout,
+        jnp.where(known, new, walk.node),
+        child,
+        jnp.where(known[:, None], exists, first[None]),
+        fresh,
+        evaluate=settings.evaluate,
+    )
 
 
-def _best(game, state, prior, count):
+def _best(game, state, prior, *, count):
     """The numbers `[k]` of the children with the highest prior."""
     score = jnp.where(game.child_mask(state), prior, -1)
     return jax.lax.top_k(score, min(count, len(score)))[1].astype(jnp.int32)
 
 
-def evaluated_slots(
-    game: BeliefGame,
-    params: PyTree,
-    tree: SearchTree,
-    slots: Int[Array, " S"],
-    evaluate: Evaluator,
-) -> SearchTree:
-    """The tree with the evaluator's values and priors of some slots, for games with one row.
-
-    With one row a value is proportional to the opponent's reach, so that one evaluation at reach 1
-    serves all iterations.
-
-    Args:
-      game: a game with N = 1.
-      params: of the evaluator.
-      tree: of the search.
-      slots: numbers of slots `[S]`; X, which is no slot, is passed over.
-      evaluate: the evaluator.
-
-    Returns:
-      The tree with `known_values` and `known_prior` of these slots.
-    """
-    last = len(tree.node) - 1
-    reach = jnp.ones((2, 1), tree.reach.dtype)
-    values, prior = jax.vmap(
-        lambda slot: evaluate(params, game, child_at(tree, jnp.minimum(slot, last)), reach)
-    )(slots)
-    return tree.replace(
-        known_values=tree.known_values.at[:, slots].set(values[..., 0].T, mode="drop"),
-        known_prior=tree.known_prior.at[:, slots].set(prior[..., 0].T, mode="drop"),
+def _step(game, noise, forest, layout, walk, settings, settled):
+    """The walks a step further; a walk ends at a place that is no node."""
+    state = at(forest.state, walk.place)
+    number = forest.links[walk.place, NUMBER]
+    actor = jax.vmap(game.actor)(state)
+    acting = jnp.maximum(actor, 0)
+    row = jnp.where(acting == 0, walk.pair[:, 0], walk.pair[:, 1])
+    # 1. An action.
+    chosen = [
+        _selected(game, noise[:, 0], forest, layout, p, walk, state, number, row, settings, settled)
+        for p in range(2)
+    ]
+    action = jnp.where(acting == 0, *chosen)
+    # 2. A public child.
+    pointers = forest.pointers[walk.place]
+    inside = jnp.minimum(pointers, layout.nowhere - 1)
+    pairs, possible = _followed(game, forest, layout, state, actor, walk, action, inside)
+    if settings.expand is None:
+        possible = possible & (pointers < layout.nowhere)
+    weights = jax.vmap(jax.vmap(game.weight))(at(forest.state, inside), jnp.maximum(pairs, 0))
+    child = sample(noise[:, 1], jnp.where(possible, weights, 0).T)
+    take = lambda x: jnp.take_along_axis(  # noqa: E731
+        x, child.reshape(-1, *[1] * (x.ndim - 1)), axis=1
+    )[:, 0]
+    after = take(pointers)
+    # 3. A visit.
+    visits = []
+    for p, table in enumerate(walk.visits):
+        counts = walk.live & (actor == p)
+        decision = jnp.where(counts, number, layout.room)
+        visits.append(table.at[action, decision, row].add(1, mode="drop"))
+    keep = lambda new, old: jnp.where(walk.live.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
+    return _Walk(
+        node=keep(walk.place, walk.node),
+        child=keep(child, walk.child),
+        place=keep(after, walk.place),
+        pair=keep(take(pairs), walk.pair),
+        live=walk.live & (after < layout.inner),
+        visits=tuple(visits),
     )
 
 
-def sample(noise: Float[Array, " X"], weights: Float[Array, " X"]) -> Int[Array, ""]:
-    """Draws an index in proportion to its weight, by the Gumbel trick.
+def _followed(game, forest, layout, state, actor, walk, action, places):
+    """The pairs of rows `[B, K, 2]` in all children, and which children are possible."""
+    kind = jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
+    # 1. Where rows keep their numbers: the children that the action leads to and that have them.
+    number = jnp.full(layout.children, _NO_ACTION, jnp.int32)
+    number = number.at[: len(layout.action_of_child)].set(
+        jnp.array(layout.action_of_child, jnp.int32)
+    )
+    possible = (number[None] == action[:, None]) | (kind == CHANCE_KIND)[:, None]
+    if not layout.single_row:
+        for p, table in enumerate(forest.masks):
+            possible &= table[places, walk.pair[:, p, None]] > 0
+    kept = jnp.broadcast_to(walk.pair[:, None], (*places.shape, 2))
+    if all(layout.straight):
+        return kept, possible
+    # 2. Elsewhere, the game tells.
+    elsewhere = ~jnp.asarray(layout.straight)[kind] & walk.live
+
+    def mapped():
+        pairs = jax.vmap(game.follow)(state, walk.pair, action)
+        return (
+            jnp.where(elsewhere[:, None, None], pairs, kept),
+            jnp.where(elsewhere[:, None], jnp.all(pairs >= 0, axis=2), possible),
+        )
+
+    return jax.lax.cond(jnp.any(elsewhere), mapped, lambda: (kept, possible))
+
+
+def _selected(game, uniform, forest, layout, player, walk, state, number, row, settings, settled):
+    """The actions `[B]` of simulations in a row: by CFR's average policy, or by PUCT.
+
+    PUCT maximises q(a) + c * prior(a) * sqrt(n) / (1 + n(a)), with q the values of the last
+    iteration per unit of compatible opponent reach (Silver et al. 2018; Schmid et al. 2023). Visits
+    since the last iteration count as losses of `virtual_loss`.
+    """
+    tables, place = forest.decisions[player], walk.place
+    entry = lambda table: table[:, number, row]  # noqa: E731
+    reach = forest.reach[1 - player][place]
+    mass = jax.vmap(lambda s, r: game.compatible(s, player, r))(state, reach)
+    mass = jnp.take_along_axis(mass, row[:, None], axis=1)[:, 0]
+    if tables.action_values is None:
+        values = action_values_at(forest, layout, player, forest.pointers[place], row)
+    else:
+        values = tables.action_values[number, :, row].T
+    values = safe_divide(values, mass[None])
+    visits, legal = entry(walk.visits[player]), entry(tables.uniform) > 0
+    total = sum_actions(visits)
+    if settings.expand is not None:
+        legal = jax.vmap(game.legal)(state)[..., 0].T
+        total = total + 1  # the simulation that added the node, so that priors count at once
+    if settled is not None:
+        before = entry(settled[player])
+        under_way, weight = visits - before, 1 + before
+        values = (weight * values - settings.virtual_loss * under_way) / (weight + under_way)
+    bonus = entry(tables.prior) * jnp.sqrt(total)[None] / (1 + visits)
+    by_puct = _largest(jnp.where(legal, values + settings.exploration * bonus, -jnp.inf))
+    average, share = entry(tables.average), settings.cfr_share
+    average = jnp.where(sum_actions(average)[None] > 0, average, entry(tables.policy))
+    by_cfr = sample(uniform / share if share else uniform, average)
+    return jnp.where(uniform < share, by_cfr, by_puct)
+
+
+def _average_reach(game, forest, layout, leaf):
+    """Both players' own reaches `[B, 2, N]` at leaves: sums since their nodes were added."""
+    parent = jnp.maximum(forest.links[leaf, PARENT], 0)
+    child = forest.links[leaf, CHILD]
+    above = jnp.stack([table[parent] for table in forest.reach_total], axis=1)
+    state, policy = at(forest.state, parent), policies_at(game, forest, parent)
+    actor = jax.vmap(game.actor)(state)
+    # 1. Where rows keep their numbers: the actor's are multiplied by its policy.
+    action = jnp.zeros(layout.children, jnp.int32)
+    action = action.at[: len(layout.action_of_child)].set(
+        jnp.array(layout.action_of_child, jnp.int32)
+    )
+    played = jnp.take_along_axis(policy, action[child][:, None, None], axis=1)
+    acts = actor[:, None] == jnp.arange(2, dtype=jnp.int32)[None]
+    below = jnp.where(acts[..., None], above * played, above)
+    below = below * jnp.stack([table[leaf] for table in forest.masks], axis=1)
+    if all(layout.straight):
+        return below
+    # 2. Elsewhere, the game tells.
+    kind = jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
+    elsewhere = ~jnp.asarray(layout.straight)[kind]
+
+    def mapped():
+        return jnp.where(
+            elsewhere[:, None, None], jax.vmap(game.down)(state, child, above, policy), below
+        )
+
+    return jax.lax.cond(jnp.any(elsewhere), mapped, lambda: below)
+
+
+def policies_at(game: BeliefGame, forest: Forest, place: Array) -> Array:
+    """The average policies `[n, A, N]` of the actors at some nodes; 0 where nobody acts."""
+    state, number = at(forest.state, place), forest.links[place, NUMBER]
+    policies = [average_policies(tables, number) for tables in forest.decisions]
+    actor = jax.vmap(game.actor)(state)[:, None, None]
+    return jnp.where(actor == 0, policies[0], jnp.where(actor == 1, policies[1], 0))
+
+
+def sample(uniform: Float[Array, "..."], weights: Float[Array, "A ..."]) -> Int[Array, "..."]:
+    """Draws an index in proportion to its weight, by the inverse of the distribution function.
 
     Args:
-      noise: standard Gumbel noise `[X]`.
-      weights: non-negative `[X]`.
+      uniform: a number from 0 to 1 for each draw.
+      weights: non-negative `[A, ...]`.
 
     Returns:
-      The index; one of weight 0 only if all weights are 0.
+      The indices; one of weight 0 only if all weights are 0.
     """
-    logits = jnp.where(weights > 0, jnp.log(jnp.where(weights > 0, weights, 1)), -jnp.inf)
-    return jnp.argmax(logits + noise).astype(jnp.int32)
+    below = _running_sums(weights)
+    total = below[-1]
+    # a little less than the total, so that a number that is rounded to 1 finds an index, too
+    point = uniform.astype(total.dtype) * (total * (1 - jnp.finfo(total.dtype).eps))
+    if len(weights) > LONG:
+        passed = jnp.sum(below <= point[None], axis=0, dtype=jnp.int32)
+    else:
+        passed = sum((x <= point).astype(jnp.int32) for x in below)
+    return jnp.minimum(passed, len(weights) - 1)
+
+
+def _running_sums(weights):
+    """Sums of the first entries along the leading axis, unrolled where it is short."""
+    if len(weights) > LONG:
+        return jnp.cumsum(weights, axis=0)
+    return list(itertools.accumulate(weights[i] for i in range(len(weights))))
+
+
+def _largest(scores):
+    """The index of the (first) largest entry along the leading axis."""
+    if len(scores) > LONG:
+        return jnp.argmax(scores, axis=0).astype(jnp.int32)
+    best, top = jnp.zeros(scores.shape[1:], jnp.int32), scores[0]
+    for i in range(1, len(scores)):
+        better = scores[i] > top
+        best, top = jnp.where(better, i, best), jnp.where(better, scores[i], top)
+    return best
 
 
 def sample_pair(
-    game: BeliefGame, key: Key[Array, ""], state: PublicState, reach: Float[Array, "2 N"]
+    game: BeliefGame, uniform: Float[Array, "2"], state: PublicState, reach: Float[Array, "2 N"]
 ) -> Int[Array, "2"]:
     """Draws a world state: a pair of rows, in proportion to both own reaches and chance.
 
     Args:
       game: any belief-level game.
-      key: consumed.
+      uniform: two numbers from 0 to 1.
       state: a public state.
       reach: own reaches `[2, N]` of both players there.
 
     Returns:
       A row of either player.
     """
-    noise = jax.random.gumbel(key, (2, game.num_rows), reach.dtype)
-    first = sample(noise[0], reach[0] * game.compatible(state, 0, reach[1]))
+    first = sample(uniform[0], reach[0] * game.compatible(state, 0, reach[1]))
     one_hot = jax.nn.one_hot(first, game.num_rows, dtype=reach.dtype)
-    second = sample(noise[1], reach[1] * game.compatible(state, 1, one_hot))
+    second = sample(uniform[1], reach[1] * game.compatible(state, 1, one_hot))
     return jnp.stack([first, second])

@@ -2,26 +2,37 @@
 
 A search alternates between a regret phase, CFR on the public tree that it has, with leaves valued
 by an evaluator at the beliefs of the current policies, and an expansion phase, simulations that
-walk down from the state it acts at and add a leaf's children to the tree. All functions here are
-pure and handle one search; `jax.vmap` runs searches side by side and keeps the loops over nodes.
+walk down from the state it acts at and add a leaf's children to the tree.
+
+`search` is a pure function of one search. Under `jax.vmap` all searches of the batch become one
+forest (`solvers.search.forest`), whose levels are swept together. `start`, `iterate`, `simulate`
+and `finish` are its steps, for a batch.
 """
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable, Hashable
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
-from solvers.batching import widest
-from solvers.search.expansion_phase import evaluated_slots, simulate
+from solvers.search.expansion_phase import policies_at, reach_of, simulate, walk_noise
+from solvers.search.forest import CHILD, NUMBER, PARENT, Layout, decision_rows, new_forest
+from solvers.search.forest_growth import add_all_children, add_roots, expand
 from solvers.search.query_log import start_log
 from solvers.search.regret_phase import iterate
-from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search
-from solvers.search.search_tree import expand, new_tree, with_columns
+from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
+from solvers.search.search_tree import LEAF, SearchTree
 from solvers.value_checks import check_search
+
+_LARGEST_PAGE = 64  # places on a CPU, whose nearest cache larger pages leave
+_LARGEST_CHUNK = 256  # leaves on a CPU
 
 
 @checked(check_search)
@@ -49,87 +60,235 @@ def search(
       ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` is not
         for this game.
     """
-    state = start(game, params, problem=problem, settings=settings)
+    own = jax.random.fold_in(key, 0)  # a batch uses its keys up
+    return batched(_search_batch, settings)(game, params, own, problem)
+
+
+def begin(game: BeliefGame, *, problem: Problem, settings: GrowingTreeCfr) -> Search:
+    """A search that ends before its first iteration: its tree is the problem's path, and the
+    children of all states there.
+
+    Args:
+      game: any belief-level game.
+      problem: what to search.
+      settings: how to search; its evaluator is not asked.
+
+    Returns:
+      The search.
+    """
+    return batched(_begin_batch, settings)(game, None, jax.random.key(0), problem)
+
+
+@functools.lru_cache(maxsize=256)
+def batched(function: Callable, settings: Hashable) -> Callable:
+    """A function of one search from one of a batch of searches, which `jax.vmap` runs at once.
+
+    Args:
+      function: `function(game, params, keys, problems, settings)` of a batch `[B, ...]`.
+      settings: its last argument.
+
+    Returns:
+      A function of `(game, params, key, problem)`. Under `vmap`, searches that share the game and
+      the parameters are one batch; others run one after the other.
+    """
+
+    @jax.custom_batching.custom_vmap
+    def run(game, params, keys, problems):
+        return function(game, params, keys, problems, settings)
+
+    @run.def_vmap
+    def rule(size, batched, game, params, keys, problems):
+        own = any(jax.tree.leaves(batched[:2]))  # games or parameters of their own
+        spread = lambda x, given: x if given else jnp.broadcast_to(x, (size, *x.shape))  # noqa: E731
+        keys, problems = jax.tree.map(spread, (keys, problems), tuple(batched[2:]))
+        if own:
+            shared = jax.tree.map(spread, (game, params), tuple(batched[:2]))
+            result = jax.lax.map(lambda given: run(*given), (*shared, keys, problems))
+        else:
+            flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (keys, problems))
+            result = run(game, params, *flat)
+            result = jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), result)
+        return result, jax.tree.map(lambda _: True, result)
+
+    def run_one(game, params, key, problem):
+        batch = jax.tree.map(lambda x: jnp.asarray(x)[None], (key, problem))
+        return at(run(game, params, *batch), 0)
+
+    return run_one
+
+
+def _search_batch(game, params, keys, problems, settings):
+    state = start(game, params, problems=problems, settings=settings)
     if settings.logged_queries:
-        noise = jax.random.fold_in(key, settings.simulations)  # simulations have lower numbers
-        state = start_log(game, state, noise, num_queries=settings.logged_queries)
+        others = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
+        state = start_log(game, state, others, num_queries=settings.logged_queries)
+    # All random numbers are drawn at once: on a CPU a draw costs as much as several steps.
+    noise = _noise(keys, state, settings)
     phases = settings.simulations // settings.expansions_per_phase
 
     def phase(i, state):
-        # Regret phase: iterations of CFR on the tree as it is.
+        # Regret phase: iterations of CFR on the trees as they are.
         state = jax.lax.fori_loop(
             0,
             settings.iterations_per_phase,
             lambda _, state: iterate(game, params, state, settings=settings),
             state,
         )
-        # Expansion phase: simulations, each of which adds a node to the tree.
+        # Expansion phase: simulations, each of which adds a node to every tree.
         return expansion(i, state)
 
     def expansion(i, state):
         count = settings.expansions_per_phase
-        settled = state.tree.visits if count > 1 else None
-        if settings.expand is None:  # a tree without leaves is complete: no simulation is needed
-            count *= widest(jnp.minimum(state.tree.leaves.count, 1))
+        settled = tuple(t.visits for t in state.forest.decisions) if count > 1 else None
+        if settings.expand is None:  # trees without leaves are complete: no simulation is needed
+            opens = state.forest.num_leaves - state.forest.num_free
+            count *= jnp.minimum(opens, 1)
 
         def simulation(j, state):
-            noise = jax.random.fold_in(key, i * settings.expansions_per_phase + j)
-            return simulate(game, params, noise, state, settings=settings, settled=settled)
+            now = noise[:, i * settings.expansions_per_phase + j]
+            return simulate(game, params, now, state, settings=settings, settled=settled)
 
         return jax.lax.fori_loop(0, count, simulation, state)
 
-    return jax.lax.fori_loop(0, phases, phase, state)
+    return finish(game, jax.lax.fori_loop(0, phases, phase, state))
+
+
+def noise_of_walks(
+    keys: Key[Array, " B"], state: Searches, settings: GrowingTreeCfr
+) -> Float[Array, "B S D 2"]:
+    """The random numbers of all simulations of a batch of searches.
+
+    Args:
+      keys: of the searches, as `search` takes them.
+      state: the searches.
+      settings: of the searches.
+    """
+    return _noise(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), state, settings)
+
+
+def _noise(keys, state, settings):
+    count, dtype = settings.simulations, state.forest.since.dtype
+
+    def draw(key):
+        return walk_noise(jax.random.fold_in(key, 0), state.layout, count, dtype)
+
+    return jax.vmap(draw)(keys)
+
+
+def _begin_batch(game, params, keys, problems, settings):
+    return finish(game, start(game, params, problems=problems, settings=settings))
+
+
+def layout_of(
+    game: BeliefGame, settings: GrowingTreeCfr, batch: int, *, listed: bool = False
+) -> Layout:
+    """The sizes of the forest of a batch of searches.
+
+    Args:
+      game: any belief-level game.
+      settings: of the searches.
+      batch: B, how many there are.
+      listed: whether to list the leaves of each search; they are for logs of queries anyway.
+    """
+    nodes = settings.capacity
+    slots = nodes * game.num_children
+    if settings.children is not None:
+        path = (1 + settings.max_path) * game.num_children
+        slots = min(slots, path + math.ceil(settings.children * nodes) + game.num_children)
+    inner, ends = (slots if most is None else min(slots, most) for most in game.most_states)
+    if jax.default_backend() == "cpu":
+        page = _power_of_two(batch * nodes // 64, 4, _LARGEST_PAGE)
+        chunk = _power_of_two(batch * inner // 4, page, _LARGEST_CHUNK)
+    else:  # steps cost more than room: a level is one page, or a few
+        page = chunk = _power_of_two(batch * nodes // 4, 64, 2**14)
+    return Layout(
+        batch=batch,
+        nodes=nodes,
+        slots=slots,
+        rows=(game.num_rows, game.num_rows),
+        actions=(game.num_actions, game.num_actions),
+        children=game.num_children,
+        straight=game.straight,
+        action_of_child=game.action_of_child,
+        levels=min(game.max_depth + 1, nodes),
+        page=page,
+        block=page,
+        chunk=chunk,
+        terminal_kinds=game.terminal_kinds,
+        most_terminals=ends,
+        most_leaves=inner,
+        listed=listed or settings.logged_queries > 0,
+    )
+
+
+def _power_of_two(number, least, most):
+    size = least
+    while size < min(number, most):
+        size *= 2
+    return size
 
 
 def start(
-    game: BeliefGame, params: PyTree, *, problem: Problem, settings: GrowingTreeCfr
-) -> Search:
-    """A search before its first iteration.
+    game: BeliefGame,
+    params: PyTree,
+    *,
+    problems: Problem,
+    settings: GrowingTreeCfr,
+    listed: bool = False,
+) -> Searches:
+    """Searches before their first iteration.
 
-    Its tree has the nodes of the problem's path, from the root to the state that the search acts
-    at, and all their children as leaves.
+    Their trees have the nodes of the problems' paths, from the roots to the states that the
+    searches act at, and all their children as leaves.
 
     Args:
       game: any belief-level game.
       params: of the evaluator.
-      problem: what to search.
+      problems: what to search, `[B, ...]`.
       settings: how to search. Static under `jit`.
+      listed: whether the leaves of each search are listed, in `forest.leaves`.
 
     Returns:
-      The search, which `iterate` and `simulate` continue.
+      The searches, which `iterate` and `simulate` continue.
 
     Raises:
       ValueError: as `search`.
     """
-    length = problem.path.shape[0]
+    batch, length = problems.path.shape
     if length > settings.max_path:
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
     if settings.expand is not None:
         _check_expandable(game, settings.expand)
-    dtype, partial = problem.reach.dtype, settings.expand is not None
-    tree = new_tree(game, problem.state, capacity=settings.capacity, dtype=dtype, partial=partial)
-    none = jnp.zeros((), dtype)
+    layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach.dtype
+    forest = new_forest(game, params, layout, dtype, evaluate=settings.evaluate)
+    grow = functools.partial(add_all_children, game, params, evaluate=settings.evaluate)
+    forest, place = add_roots(game, forest, layout, problems.state)
+    forest = grow(forest, layout, place)
+    none = jnp.zeros(batch, dtype)
+    no_prior = tuple(jnp.zeros((batch, layout.actions[p], layout.rows[p]), dtype) for p in range(2))
     for step in range(length):
-        slot = step * game.num_children + jnp.maximum(problem.path[step], 0)
-        on_path = problem.path[step] != NO_STEP
-        prior = jnp.zeros((game.num_actions, game.num_rows), dtype)
-        tree = expand(game, tree, slot, prior, none, on_path)
-    if game.num_rows == 1:  # with perfect information reach would only scale all values
-        problem = problem.replace(reach=jnp.ones_like(problem.reach))
-        slots = jnp.arange((length + 1) * game.num_children, dtype=jnp.int32)
-        tree = evaluated_slots(game, params, tree, slots, settings.evaluate)
-    target = tree.count - 1  # the last node of the path
-    _, prior = settings.evaluate(params, game, at(tree.state, target), problem.reach)
-    return Search(
-        problem=problem,
-        tree=tree.replace(prior=with_columns(tree.prior, prior, target, game.num_rows)),
+        number = jnp.maximum(problems.path[:, step], 0)
+        on_path = problems.path[:, step] != NO_STEP
+        leaf = forest.pointers[place, number]
+        forest, new = expand(game, forest, layout, leaf, no_prior, none, on_path)
+        forest = grow(forest, layout, new)
+        place = jnp.where(new < layout.inner, new, place)
+    if layout.single_row:  # with perfect information reach would only scale all values
+        problems = problems.replace(reach=jnp.ones_like(problems.reach))
+    state = at(forest.state, place)
+    evaluate = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))
+    _, prior = evaluate(state, problems.reach)
+    return Searches(
+        layout=layout,
+        problem=problems,
+        forest=_with_prior(forest, layout, place, prior),
         gadget=Gadget(
-            regret=jnp.zeros((2, game.num_rows), dtype),
-            follow=jnp.full(game.num_rows, 0.5, dtype),
+            regret=jnp.zeros((batch, 2, game.num_rows), dtype),
+            follow=jnp.full((batch, game.num_rows), 0.5, dtype),
         ),
-        target=target,
+        target=place,
         iterations=jnp.int32(0),
-        total=none,
+        total=jnp.zeros((), dtype),
     )
 
 
@@ -140,3 +299,62 @@ def _check_expandable(game, count):
             f" leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
             f" num_children={game.num_children}; allowed: None"
         )
+
+
+def _with_prior(forest, layout, place, prior):
+    """The forest with the priors `[B, A, N]` of the actors at some nodes."""
+    number = forest.links[place, NUMBER]
+    decisions = []
+    for tables in forest.decisions:
+        column = jnp.where(tables.place[number] == place, number, layout.room)
+        new = tables.prior.at[:, column].set(prior.swapaxes(0, 1), mode="drop")
+        decisions.append(tables.replace(prior=new))
+    return forest.replace(decisions=tuple(decisions))
+
+
+def finish(game: BeliefGame, state: Searches) -> Search:
+    """The searches as they are, each with a tree of its own.
+
+    Args:
+      game: of the searches.
+      state: B searches in progress.
+
+    Returns:
+      Finished searches `[B, ...]`.
+    """
+    forest, layout = state.forest, state.layout
+    place = jnp.minimum(forest.nodes, layout.inner - 1)
+    links, pointers = forest.links[place], forest.pointers[place]
+    used = jnp.arange(layout.nodes, dtype=jnp.int32)[None] < forest.count[:, None]
+    is_node = used[..., None] & (pointers < layout.inner)
+    above = jnp.maximum(links[..., PARENT], 0)
+    both = lambda tables, where: jnp.stack([t[where] for t in tables], axis=-2)  # noqa: E731
+    flat, number = place.reshape(-1), links[..., NUMBER].reshape(-1)
+    shaped = lambda x: x.reshape(layout.batch, layout.nodes, *x.shape[1:])  # noqa: E731
+    visits = [decision_rows(tables.visits, number) for tables in forest.decisions]
+    first = forest.decisions[0].place[number] == flat
+    tree = SearchTree(
+        count=forest.count,
+        state=at(forest.state, place),
+        parent=jnp.where(used & (links[..., PARENT] >= 0), forest.index[above], LEAF),
+        child=links[..., CHILD],
+        node=jnp.where(is_node, forest.index[jnp.where(is_node, pointers, 0)], LEAF),
+        exists=used[..., None] & (pointers < layout.nowhere),
+        policy=shaped(policies_at(game, forest, flat)),
+        visits=shaped(jnp.where(first[:, None, None], *visits)),
+        since=forest.since[place],
+        reach_total=both(forest.reach_total, place),
+        values_total=both(forest.values_total, place),
+        child_values_total=both(forest.values_total, pointers),
+    )
+    every = lambda x: jnp.broadcast_to(x, layout.batch)  # noqa: E731
+    return Search(
+        problem=state.problem,
+        tree=tree,
+        gadget=state.gadget,
+        target=forest.index[state.target],
+        reach=reach_of(forest, state.target),
+        iterations=every(state.iterations),
+        total=every(state.total),
+        log=None if state.log is None else state.log.replace(key=None),
+    )

@@ -15,62 +15,71 @@ from jaxtyping import Array, Int, Key
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search.search_state import QueryLog, Search
-from solvers.search.search_tree import SearchTree, child_at, choose, present_reach
+from solvers.search.forest import Forest, Layout, reach_at
+from solvers.search.search_state import QueryLog, Searches
 
 
-def start_log(game: BeliefGame, state: Search, key: Key[Array, ""], *, num_queries: int) -> Search:
-    """The search with a log of the queries that it makes from now on.
+def start_log(
+    game: BeliefGame, state: Searches, keys: Key[Array, " B"], *, num_queries: int
+) -> Searches:
+    """The searches with a log of the queries that each makes from now on.
 
     Args:
       game: any belief-level game.
-      state: a search before its first iteration.
-      key: consumed.
-      num_queries: C, how many to keep.
+      state: searches before their first iteration.
+      keys: consumed.
+      num_queries: C, how many to keep of each search.
 
     Returns:
-      The search; `iterate` and `simulate` write the log.
+      The searches; `iterate` and `simulate` write the log.
     """
-    root = state.problem.state
+    layout, shape = state.layout, (len(keys), num_queries)
     log = QueryLog(
-        state=jax.tree.map(lambda x: jnp.broadcast_to(x, (num_queries, *x.shape)), root),
-        reach=jnp.zeros((num_queries, 2, game.num_rows), state.tree.reach.dtype),
-        calls=jnp.int32(0),
-        key=key,
+        state=jax.tree.map(
+            lambda x: jnp.broadcast_to(x[:, None], (*shape, *x.shape[1:])), state.problem.state
+        ),
+        reach=jnp.zeros((*shape, 2, game.num_rows), state.forest.since.dtype),
+        calls=jnp.zeros(len(keys), jnp.int32),
+        key=keys,
     )
-    if game.num_rows == 1:  # then the first leaves are valued already
-        log = with_leaves(game, log, state.tree, jnp.int32(0))
+    if layout.single_row:  # then the first leaves are valued already
+        log = with_calls(game, log, state.forest, layout, jnp.zeros(len(keys), jnp.int32))
     return state.replace(log=log)
 
 
-def with_leaves(
-    game: BeliefGame, log: QueryLog, tree: SearchTree, first: Int[Array, ""]
+def with_calls(
+    game: BeliefGame, log: QueryLog, forest: Forest, layout: Layout, first: Int[Array, " B"]
 ) -> QueryLog:
     """The log after one call of the evaluator for each of some leaves.
 
     Args:
-      game: of the search.
-      log: before.
-      tree: with the reaches and policies at which the leaves are valued.
-      first: the place in the list of leaves from which on they are valued.
+      game: of the searches.
+      log: before, of B searches.
+      forest: with the reaches and policies at which the leaves are valued.
+      layout: of the forest.
+      first: the place in the list of each search's leaves from which on they are valued.
 
     Returns:
       The log after the calls.
     """
-    number = tree.leaves.count - first
+    number = forest.leaves.count - first
     calls = log.calls + number
+    shape, dtype = (2, log.reach.shape[1]), log.reach.dtype
     # The last of `calls` calls are these: a place comes to hold one of them with the probability
     # number / calls, and then each of them equally often.
-    draws = jax.random.uniform(jax.random.fold_in(log.key, log.calls), (2, len(log.reach)))
-    replaced = draws[0] * calls.astype(draws.dtype) < number.astype(draws.dtype)
-    place = first + jnp.floor(draws[1] * number.astype(draws.dtype)).astype(jnp.int32)
+    draw = lambda key, calls: jax.random.uniform(jax.random.fold_in(key, calls), shape)  # noqa: E731
+    draws = jax.vmap(draw)(log.key, log.calls).astype(dtype)
+    share = number[:, None].astype(dtype)
+    replaced = draws[:, 0] * calls[:, None].astype(dtype) < share
+    spot = first[:, None] + jnp.floor(draws[:, 1] * share).astype(jnp.int32)
+    spot = jnp.clip(spot, 0, jnp.maximum(forest.leaves.count - 1, 0)[:, None])
+    leaf = jnp.take_along_axis(forest.leaves.place, spot, axis=1)
+    # with perfect information a leaf is valued once, at reach 1
+    reach = jnp.stack(reach_at(forest, leaf, forest.reach), axis=2)
+    reach = jnp.ones_like(reach) if layout.single_row else reach
 
-    def query_at(slot):
-        reach = present_reach(game, tree, slot)
-        # with perfect information a leaf is valued once, at reach 1
-        return child_at(tree, slot), jnp.ones_like(reach) if game.num_rows == 1 else reach
+    def kept(new, old):
+        return jnp.where(replaced.reshape(*replaced.shape, *[1] * (new.ndim - 2)), new, old)
 
-    slot = at(tree.leaves.slot, jnp.minimum(place, jnp.maximum(tree.leaves.count - 1, 0)))
-    slot = jnp.minimum(slot, len(tree.node) - 1)
-    state, reach = jax.vmap(choose)(replaced, jax.vmap(query_at)(slot), (log.state, log.reach))
-    return log.replace(state=state, reach=reach, calls=calls)
+    state = jax.tree.map(kept, at(forest.state, leaf), log.state)
+    return log.replace(state=state, reach=kept(reach, log.reach), calls=calls)

@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgames.arrays import at, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.search.search_state import Search
-from solvers.search.search_tree import columns, node_policy, node_row_count
 
 
 def target_state(search: Search) -> PublicState:
@@ -29,7 +28,7 @@ def average_policy(search: Search) -> Float[Array, "A N"]:
     Returns:
       The average policy `[A, N]` for all rows of the actor.
     """
-    return node_policy(search.tree, search.target)
+    return search.tree.policy[search.target]
 
 
 def average_values(search: Search) -> Float[Array, "2 N"]:
@@ -41,14 +40,12 @@ def average_values(search: Search) -> Float[Array, "2 N"]:
     Returns:
       Average counterfactual values `[2, N]` of both players.
     """
-    tree = search.tree
-    total = columns(tree.slot_total, tree.parent[0], 1, node_row_count(tree))
-    return safe_divide(total, search.total)
+    return safe_divide(search.tree.values_total[0], search.total)
 
 
 def last_reach(search: Search) -> Float[Array, "2 N"]:
     """Both players' own reaches at the target, in the last iteration."""
-    return columns(search.tree.reach, search.target, 1, node_row_count(search.tree))
+    return search.reach
 
 
 def average_reach(search: Search) -> Float[Array, "2 N"]:
@@ -56,10 +53,8 @@ def average_reach(search: Search) -> Float[Array, "2 N"]:
 
     Those of a re-solver's opponent are the gadget's.
     """
-    tree = search.tree
-    weight = search.total - tree.since[search.target]
-    total = columns(tree.reach_total, search.target, 1, node_row_count(tree))
-    return safe_divide(total, weight)
+    weight = search.total - search.tree.since[search.target]
+    return safe_divide(search.tree.reach_total[search.target], weight)
 
 
 def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
@@ -76,8 +71,7 @@ def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> 
     """
     tree, state = search.tree, target_state(search)
     actor = jnp.maximum(game.actor(state), 0)
-    values = columns(tree.slot_total, tree.parent[search.target], 1, game.num_rows)
-    reach = columns(tree.reach_total, search.target, 1, game.num_rows)  # of the same iterations
+    values, reach = tree.values_total[search.target], tree.reach_total[search.target]
     mass = game.compatible(state, actor, reach[1 - actor])[rows[actor]]
     return jnp.where(mass > 0, safe_divide(values[actor, rows[actor]], mass), 0)
 

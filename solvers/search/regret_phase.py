@@ -1,64 +1,93 @@
-"""The regret phase of growing-tree CFR: iterations of CFR on the tree as it is.
+"""The regret phase of growing-tree CFR: iterations of CFR on the trees as they are.
 
 An iteration is that of CFR (Zinkevich et al. 2007) at the level of public states (Schmid et al.
 2023, "Growing-tree CFR"): own reaches go down the tree, terminals and leaves are valued at these
-reaches, counterfactual values go up, and the regrets, policies and averages of all nodes are
-updated in one pass. Both players are updated at once.
+reaches, counterfactual values go up, and the regrets, policies and averages of all decisions are
+updated in one pass. Both players are updated at once, and all searches of a batch, level by level.
 """
 
 from __future__ import annotations
+
+import functools
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from jaxgames.arrays import at, safe_divide, sum_actions
+from jaxgames.arrays import safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.batching import widest
+from jaxgames.core import record
 from solvers.belief_sweeps import values_above
-from solvers.search.query_log import with_leaves
-from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Search
-from solvers.search.search_tree import CHUNK, child_at, columns, present_reach, with_columns
+from solvers.regret import RegretState
+from solvers.search import leaf_evaluators
+from solvers.search.forest import (
+    CHANCE_KIND,
+    FACTOR_0,
+    KINDS,
+    MAPPED,
+    NUMBER,
+    SOURCE,
+    Forest,
+    Layout,
+    action_values_at,
+    decision_rows,
+    factor_rows,
+)
+from solvers.search.pages import over_pages
+from solvers.search.query_log import with_calls
+from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Problem, Searches
 from solvers.sequence_form.sparse_sum import stored
 
+_slice = jax.lax.dynamic_slice_in_dim
+_put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=0)
 
-def iterate(game: BeliefGame, params: PyTree, state: Search, *, settings: GrowingTreeCfr) -> Search:
+
+def iterate(
+    game: BeliefGame, params: PyTree, state: Searches, *, settings: GrowingTreeCfr
+) -> Searches:
     """One iteration of CFR with simultaneous updates, for both players and the gadget.
 
     Args:
       game: any belief-level game.
       params: of the evaluator.
-      state: of the search.
-      settings: of the search. Static under `jit`.
+      state: of the searches.
+      settings: of the searches. Static under `jit`.
 
     Returns:
-      The search after the iteration.
+      The searches after the iteration.
     """
-    tree, step = state.tree, state.iterations + 1
-    weight = step.astype(tree.average.dtype) ** settings.averaging_power
-    nodes = widest(tree.count)
+    forest, layout, step = state.forest, state.layout, state.iterations + 1
+    weight = step.astype(forest.since.dtype) ** settings.averaging_power
     # 1. Own reaches pi_i of all nodes, from the ranges at the root down. In a re-solved subgame
     #    the opponent's range is what the gadget lets in (Burch, Johanson and Bowling 2014).
-    root = root_reach(game, state, settings=settings)
-    tree = tree.replace(reach=_reaches(game, tree, root, nodes))
+    above = jax.vmap(functools.partial(root_reach, game, settings=settings))
+    roots = above(state.problem, state.gadget)
+    reach = reaches(game, forest, layout, (roots[:, 0], roots[:, 1]), weight)
+    forest = forest.replace(reach=reach.last, reach_total=reach.total)
     # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
-    values = _outer_values(game, params, tree, settings.evaluate)
+    values = outer_values(game, params, forest, layout, weight, settings)
     log = state.log
-    if log is not None and game.num_rows > 1:  # with one row leaves keep their first values
-        log = with_leaves(game, log, tree, jnp.int32(0))
+    if log is not None and not layout.single_row:  # with one row leaves keep their first values
+        log = with_calls(game, log, forest, layout, jnp.zeros(layout.batch, jnp.int32))
     # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
-    values, actions = _inner_values(game, tree, values, nodes)
-    tree = tree.replace(slot_values=values, action_values=actions)
+    values, by_action = inner_values(game, forest, layout, values, weight)
+    decisions = tuple(
+        tables.replace(action_values=x)
+        for tables, x in zip(forest.decisions, by_action, strict=True)
+    )
+    forest = forest.replace(values=values.last, values_total=values.total, decisions=decisions)
     # 4. Regrets v_i(s, a) - v_i(s), the next policies by regret matching, and weighted averages.
-    tree = _updated(game, tree, weight, settings.minimizer, step, nodes)
+    forest = forest.replace(decisions=learnt(forest, layout, weight, step, settings))
     # 5. The same for the opponent's choice in the gadget.
-    values = columns(tree.slot_values, tree.parent[0], 1, game.num_rows)
-    gadget = _updated_gadget(game, state, values, settings)
+    worth = jnp.stack([table[forest.nodes[:, 0]] for table in forest.values], axis=1)
+    gadget = jax.vmap(_updated_gadget)(state.problem, state.gadget, worth)
     total = state.total + weight
-    return state.replace(tree=tree, gadget=gadget, iterations=step, total=total, log=log)
+    return state.replace(forest=forest, gadget=gadget, iterations=step, total=total, log=log)
 
 
-def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> Float[Array, "2 N"]:
+def root_reach(
+    game: BeliefGame, problem: Problem, gadget: Gadget, *, settings: GrowingTreeCfr
+) -> Float[Array, "2 N"]:
     """Both players' own reaches at the root of the tree.
 
     In a re-solved subgame the opponent's are a mixture of the gadget's probabilities of following
@@ -68,16 +97,16 @@ def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> 
 
     Args:
       game: any belief-level game.
-      state: of the search.
+      problem: of one search.
+      gadget: of the search.
       settings: of the search; `follow_share` is alpha.
 
     Returns:
       Reaches `[2, N]`; without a re-solver, those of the problem.
     """
-    problem = state.problem
     opponent = 1 - jnp.maximum(problem.resolver, 0)
     rows, before = game.rows(problem.state)[opponent], problem.reach[opponent]
-    follow = jnp.where(rows, state.gadget.follow, 0)
+    follow = jnp.where(rows, gadget.follow, 0)
     if settings.range_by_policies:
         share, before = settings.follow_share, safe_divide(before, jnp.max(before))
     else:
@@ -88,130 +117,248 @@ def root_reach(game: BeliefGame, state: Search, *, settings: GrowingTreeCfr) -> 
     return jnp.where(problem.resolver == NO_RESOLVER, problem.reach, resolved)
 
 
-def _reaches(game, tree, root, nodes):
-    """Own reaches of all nodes `[2, E * N]`; parents come before their children."""
-    rows, last = game.num_rows, len(tree.parent) - 1
-
-    def down(e, reach):
-        slot = tree.parent[e]
-        node = jnp.minimum(slot // game.num_children, last)
-        policy = columns(tree.minimizer.policy, node, 1, rows)
-        here = columns(reach, node, 1, rows)
-        below = game.down(at(tree.state, node), slot % game.num_children, here, policy)
-        return with_columns(reach, below, e, rows)
-
-    return jax.lax.fori_loop(1, nodes, down, with_columns(tree.reach, root, 0, rows))
+def take(table: Array, index: Array) -> Array:
+    """Rows of a table by numbers that are in range."""
+    return table.at[index].get(mode="promise_in_bounds")
 
 
-def _outer_values(game, params, tree, evaluate):
-    """The values of slots `[2, (X + 1) * N]`, with those of terminals and leaves brought up to
-    date."""
+@record
+class Table:
+    """Both players' reaches or values in the last iteration, and their weighted sums."""
 
-    def terminal(slot, reach):
-        state = child_at(tree, slot)
-        return jnp.stack([game.terminal_values(state, p, reach[1 - p]) for p in range(2)])
-
-    def leaf(slot, reach):
-        if game.num_rows == 1:
-            return tree.known_values[:, slot, None] * reach[::-1]
-        return evaluate(params, game, child_at(tree, slot), reach)[0]
-
-    values = tree.slot_values
-    for slots, value in ((tree.terminals, terminal), (tree.leaves, leaf)):
-        values = _valued(game, tree, values, slots, value)
-    return values
+    last: tuple[Array, Array]
+    total: tuple[Array, Array]
 
 
-def _valued(game, tree, values, slots, value):
-    """`values` with `value(slot, reach)` at a list of slots."""
-    rows, last = game.num_rows, len(tree.node) - 1
-
-    def value_at(slot):
-        slot = jnp.minimum(slot, last)
-        return value(slot, present_reach(game, tree, slot))
-
-    def chunk(i, values):
-        slot = jax.lax.dynamic_slice_in_dim(slots.slot, i * CHUNK, CHUNK)
-        new = jax.vmap(value_at)(slot).swapaxes(0, 1)
-        return values.reshape(2, -1, rows).at[:, slot].set(new).reshape(2, -1)
-
-    return jax.lax.fori_loop(0, _chunks(widest(slots.count)), chunk, values)
-
-
-def _inner_values(game, tree, values, nodes):
-    """The values of slots `[2, (X + 1) * N]` with those of nodes brought up to date, and of the
-    actors' actions `[A, E * N]`."""
-    rows, slots = game.num_rows, game.num_children
-    once = jnp.minimum(nodes, 1)  # 1, which the compiler does not know
-
-    def up(i, carry):
-        values, actions = carry
-        e = nodes - 1 - i
-        # the only reader of `values`: with two, all of it would be copied before it is written
-        below = stored(lambda table, e: columns(table, e * slots, slots, rows), once, values, e)
-        below = below.reshape(2, slots, rows)
-        policy = columns(tree.minimizer.policy, e, 1, rows)
-        here, by_action = values_above(game, at(tree.state, e), below, policy)
-        return (
-            with_columns(values, here, tree.parent[e], rows),
-            with_columns(actions, by_action, e, rows),
-        )
-
-    return jax.lax.fori_loop(0, nodes, up, (values, tree.action_values))
-
-
-def _updated(game, tree, weight, minimizer, step, nodes):
-    """The tree with the regrets, policies and weighted sums of all nodes after an iteration."""
-    rows, slots, dtype = game.num_rows, game.num_children, tree.average.dtype
-    once = jnp.minimum(nodes, 1)  # 1, which the compiler does not know
-
-    def read(memory, i):
-        return jax.tree.map(lambda table: columns(table, i * CHUNK, CHUNK, rows), memory)
-
-    def chunk(i, carry):
-        memory, average, reach_total, slot_total = carry
-        take = lambda table, of=1: columns(table, i * CHUNK * of, CHUNK * of, rows)  # noqa: E731
-        put = lambda table, new, of=1: with_columns(table, new, i * CHUNK * of, rows)  # noqa: E731
-        # the only reader of `memory`: with two, all of it would be copied before it is written
-        before = stored(read, once, memory, i)
-        uniform, reach, values = take(tree.uniform), take(tree.reach), take(tree.action_values)
-        own = jnp.where(take(tree.first[None]), reach[:1], reach[1:])
-        value = sum_actions(before.policy * values)
-        # instantaneous counterfactual regrets (Zinkevich et al. 2007)
-        instant = jnp.where(uniform > 0, values - value[None], 0)
-        after = minimizer.update(before, instant, uniform, step.astype(dtype))
-        return (
-            jax.tree.map(put, memory, after),
-            put(average, take(average) + weight * own * before.policy),
-            put(reach_total, take(reach_total) + weight * reach),
-            put(
-                slot_total, take(slot_total, slots) + weight * take(tree.slot_values, slots), slots
-            ),
-        )
-
-    carry = (tree.minimizer, tree.average, tree.reach_total, tree.slot_total)
-    memory, average, reach_total, slot_total = jax.lax.fori_loop(0, _chunks(nodes), chunk, carry)
-    root = tree.parent[0]
-    values = weight * columns(tree.slot_values, root, 1, rows)
-    slot_total = with_columns(slot_total, columns(slot_total, root, 1, rows) + values, root, rows)
-    return tree.replace(
-        minimizer=memory,
-        average=average,
-        reach_total=reach_total,
-        slot_total=slot_total,
+def _written(table: Table, new, first: Array, weight: Array) -> Table:
+    """The table with new rows `[count, N]` of both players from one place on."""
+    total = (
+        _slice(old, first, len(x)) + weight * x for old, x in zip(table.total, new, strict=True)
+    )
+    return Table(
+        last=tuple(_put(old, x, first) for old, x in zip(table.last, new, strict=True)),
+        total=tuple(_put(old, x, first) for old, x in zip(table.total, total, strict=True)),
     )
 
 
-def _chunks(count):
-    return (count + CHUNK - 1) // CHUNK
+def reaches(
+    game: BeliefGame,
+    forest: Forest,
+    layout: Layout,
+    roots: tuple[Array, Array],
+    weight: Array,
+) -> Table:
+    """Own reaches of all nodes, of mapped nodes' children, and of the roots `[B, N]`."""
+    begin = tuple(
+        _put(table, root, layout.first_root)
+        for table, root in zip(forest.reach, roots, strict=True)
+    )
+    begin = Table(last=begin, total=forest.reach_total)
+
+    def level(depth, reach):
+        for kind in range(KINDS):
+            step = functools.partial(down, kind)
+            reach = over_pages(forest.pages, depth * KINDS + kind, step, reach, page=layout.page)
+        return reach
+
+    def down(kind, first, reach):
+        here = arriving(forest, layout, first, layout.page, reach.last)
+        reach = _written(reach, here, first, weight)
+        if layout.straight[kind]:
+            return reach
+        return reach.replace(last=spread(kind, first, here, reach.last))
+
+    def spread(kind, first, here, reach):
+        """Writes the reaches of the children of a page's mapped nodes."""
+        links = _slice(forest.links, first, layout.page)
+        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+        policy = page_policy(forest, layout, kind, links)
+        k = jnp.arange(layout.children, dtype=jnp.int32)
+        of_child = jax.vmap(game.down, in_axes=(None, 0, None, None))
+        below = jax.vmap(lambda s, r, pi: of_child(s, k, r, pi))(states, jnp.stack(here, 1), policy)
+        row = layout.inner + links[:, MAPPED, None] * layout.children + k[None]
+        row = jnp.where(links[:, MAPPED, None] < layout.mapped_nodes, row, len(reach[0]))
+        return tuple(
+            table.at[row].set(below[:, :, p], mode="drop", unique_indices=True)
+            for p, table in enumerate(reach)
+        )
+
+    return jax.lax.fori_loop(0, forest.deepest + 1, level, begin)
 
 
-def _updated_gadget(game, state, values, settings):
+def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> Array:
+    """The present policies `[C, A, N]` of the actors on a page of nodes of one kind."""
+    player = 0 if kind == CHANCE_KIND else kind
+    return decision_rows(forest.decisions[player].policy, links[:, NUMBER])
+
+
+def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
+    """Both players' own reaches `[count, N]` at some places in a row."""
+    links = _slice(forest.links, first, count)
+    return tuple(
+        take(reach[p], links[:, SOURCE])
+        * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p])
+        * _slice(forest.masks[p], first, count)
+        for p in range(2)
+    )
+
+
+def outer_values(
+    game: BeliefGame,
+    params: PyTree,
+    forest: Forest,
+    layout: Layout,
+    weight: Array,
+    settings: GrowingTreeCfr,
+) -> Table:
+    """The values of all places, with those of terminals and leaves brought up to date."""
+
+    def terminals(kind, values):
+        def page(first, values):
+            first = layout.inner + first
+            here = arriving(forest, layout, first, layout.page, forest.reach)
+            states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+            worth = game.terminal_page(kind, states, here)
+            masks = (_slice(table, first, layout.page) for table in forest.masks)
+            worth = tuple(x * mask for x, mask in zip(worth, masks, strict=True))
+            return _written(values, worth, first, weight)
+
+        return over_pages(forest.terminals, kind, page, values, page=layout.page)
+
+    def leaves(i, values):
+        first = layout.inner + layout.first_leaf + i * layout.chunk
+        here = arriving(forest, layout, first, layout.chunk, forest.reach)
+        if layout.single_row:
+            known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
+            worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
+            return _written(values, worth, first, weight)
+        here = jnp.stack(here, axis=1)
+        states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
+        if forest.prepared is None:
+            worth = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, here)
+        else:
+            ahead = jax.tree.map(
+                lambda x: _slice(x, i * layout.chunk, layout.chunk), forest.prepared
+            )
+            value = functools.partial(settings.evaluate.prepared_values, params, game)
+            worth = jax.vmap(value)(states, ahead, here)
+        return _written(values, (worth[:, 0], worth[:, 1]), first, weight)
+
+    values = Table(last=forest.values, total=forest.values_total)
+    values = jax.lax.fori_loop(0, layout.terminal_kinds, terminals, values)
+    if settings.evaluate is leaf_evaluators.zero:  # which is what new leaves are worth anyway
+        return values
+    chunks = -(-forest.num_leaves // layout.chunk)
+    return jax.lax.fori_loop(0, chunks, leaves, values)
+
+
+def inner_values(
+    game: BeliefGame, forest: Forest, layout: Layout, values: Table, weight: Array
+) -> tuple[Table, tuple[Array | None, Array | None]]:
+    """The values of all places with those of nodes brought up to date, and, by player, the values
+    of mapped decisions' actions."""
+    carry = values, tuple(tables.action_values for tables in forest.decisions)
+
+    def level(i, carry):
+        for kind in range(KINDS):
+            number = (forest.deepest - i) * KINDS + kind
+            step = functools.partial(up, kind)
+            carry = over_pages(forest.pages, number, step, carry, page=layout.page)
+        return carry
+
+    def up(kind, first, carry):
+        links = _slice(forest.links, first, layout.page)
+        pointers = _slice(forest.pointers, first, layout.page)
+        values, actions = carry
+        if not layout.straight[kind]:
+            here, actions = mapped(kind, first, links, pointers, values.last, actions)
+        elif kind == CHANCE_KIND:
+            here = [
+                sum_actions(
+                    jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
+                )
+                for table in values.last
+            ]
+        else:
+            here = decided(kind, links, pointers, values.last)
+        return _written(values, tuple(here), first, weight), actions
+
+    def decided(player, links, pointers, values):
+        """Values at straight decisions: the actor's by its policy, the other's a sum."""
+        policy = factor_rows(forest.decisions[player])
+        here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
+        for k, action in enumerate(layout.action_of_child):
+            played = take(policy, layout.policy_row(links[:, NUMBER], action))
+            for p in range(2):
+                below = take(values[p], pointers[:, k])
+                here[p] = here[p] + (below * played if p == player else below)
+        return here
+
+    def mapped(kind, first, links, pointers, values, actions):
+        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+        below = jnp.stack([take(table, pointers) for table in values], axis=1)  # [C, 2, K, N]
+        policy = page_policy(forest, layout, kind, links)
+        above = jax.vmap(functools.partial(values_above, game))
+        here, by_action = above(states, below, policy)
+        if kind != CHANCE_KIND:
+            new = (
+                actions[kind].at[links[:, NUMBER]].set(by_action, mode="drop", unique_indices=True)
+            )
+            actions = tuple(new if p == kind else x for p, x in enumerate(actions))
+        return (here[:, 0], here[:, 1]), actions
+
+    return jax.lax.fori_loop(0, forest.deepest + 1, level, carry)
+
+
+def learnt(forest: Forest, layout: Layout, weight: Array, step: Array, settings: GrowingTreeCfr):
+    """Both players' tables with the regrets, policies and weighted sums after an iteration."""
+    return tuple(_learnt(forest, layout, player, weight, step, settings) for player in range(2))
+
+
+def _learnt(forest, layout, player, weight, step, settings):
+    tables, count = forest.decisions[player], layout.block
+    actions, rows = layout.actions[player], layout.rows[player]
+    values, reach = forest.values[player], forest.reach[player]
+    once = jnp.minimum(tables.count, 1)  # 1, which the compiler does not know
+
+    def read(memory, first):
+        return [_slice(table, first, count, axis=1).reshape(actions, -1) for table in memory]
+
+    def block(i, memory):
+        first = i * count
+        place = _slice(tables.place, first, count)
+        value, own = (take(table, place).reshape(-1) for table in (values, reach))
+        if tables.action_values is None:
+            pointers = take(forest.pointers, place)
+            by_action = action_values_at(forest, layout, player, pointers, None)
+        else:
+            by_action = _slice(tables.action_values, first, count).swapaxes(0, 1)
+        by_action = by_action.reshape(actions, -1)
+        # the only reader of `memory`: with two, all of it would be copied before it is written
+        regret, policy, average = stored(read, once, memory, first)
+        uniform = _slice(tables.uniform, first, count, axis=1).reshape(actions, -1)
+        # instantaneous counterfactual regrets (Zinkevich et al. 2007)
+        instant = jnp.where(uniform > 0, by_action - value[None], 0)
+        before = RegretState(regret=regret, policy=policy)
+        after = settings.minimizer.update(before, instant, uniform, step.astype(value.dtype))
+        new = after.regret, after.policy, average + weight * own[None] * policy
+        return tuple(
+            jax.lax.dynamic_update_slice_in_dim(
+                table, x.reshape(actions, count, rows), first, axis=1
+            )
+            for table, x in zip(memory, new, strict=True)
+        )
+
+    memory = tables.regret, tables.policy, tables.average
+    memory = jax.lax.fori_loop(0, -(-tables.count // count), block, memory)
+    return tables.replace(**dict(zip(("regret", "policy", "average"), memory, strict=True)))
+
+
+def _updated_gadget(problem, gadget, values):
     """The gadget after an iteration: regret matching+ of following against terminating.
 
     Following is worth the opponent's `values` at the root, terminating the problem's `opt_out`.
     """
-    gadget, problem = state.gadget, state.problem
     opponent = 1 - jnp.maximum(problem.resolver, 0)
     options = jnp.stack([values[opponent], problem.opt_out])
     value = gadget.follow * options[0] + (1 - gadget.follow) * options[1]

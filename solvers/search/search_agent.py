@@ -66,7 +66,7 @@ def init(
         player=jnp.asarray(player, jnp.int32),
         public=problem.state,
         path=problem.path,
-        search=growing_tree_cfr.start(game, None, problem=problem, settings=unlearnt),
+        search=growing_tree_cfr.begin(game, problem=problem, settings=unlearnt),
         searched=jnp.bool_(False),
         played=problem.reach,
     )
@@ -193,8 +193,7 @@ def act(
 @jax.jit
 def _draw(key, policy, row):
     policy = policy[:, row]
-    noise = jax.random.gumbel(key, policy.shape, policy.dtype)
-    return expansion_phase.sample(noise, policy), policy
+    return expansion_phase.sample(jax.random.uniform(key, (), policy.dtype), policy), policy
 
 
 def _steps(state):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Any
 
+import flax.struct
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
-from solvers.search.search_tree import CHUNK, SearchTree
+from solvers.search.search_tree import SearchTree
 
 # evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
 Evaluator = Callable[
@@ -38,6 +40,8 @@ class GrowingTreeCfr:
     averaging_power: float = 1.0  # iteration t has the weight t**power in averages
     max_path: int = 4  # public states between the root of a tree and the state that is searched
     max_nodes: int | None = None  # the most nodes that a tree can have, such as all of the game's
+    # children of a node, on average, that a tree has room for, or else it stops to grow; None: K
+    children: float | None = None
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
     virtual_loss: float = 1.0  # payoff counted for visits since the last iteration
     logged_queries: int = 0  # calls of the evaluator that a search keeps, for training
@@ -49,6 +53,8 @@ class GrowingTreeCfr:
             raise ValueError(f"pace={self.pace} must be positive and finite")
         if self.max_nodes is not None and self.max_nodes < 1:
             raise ValueError(f"max_nodes={self.max_nodes} must be at least 1, or None")
+        if self.children is not None and not 0 < self.children < math.inf:
+            raise ValueError(f"children={self.children} must be positive and finite, or None")
         if self.expand is not None and self.expand < 1:
             raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
         if not 0 <= self.virtual_loss < math.inf:
@@ -74,8 +80,7 @@ class GrowingTreeCfr:
         """Nodes that a search has room for; memory grows with it."""
         start = 1 + self.max_path
         needed = start + self.simulations
-        needed = needed if self.max_nodes is None else max(start, min(needed, self.max_nodes))
-        return -(-needed // CHUNK) * CHUNK
+        return needed if self.max_nodes is None else max(start, min(needed, self.max_nodes))
 
 
 @record
@@ -104,17 +109,32 @@ class QueryLog:
     state: PublicState  # [C, ...]
     reach: Array  # [C, 2, N] own reaches of both players at the time of the call
     calls: Array  # [] int32 so far
-    key: Array  # of the draws
+    key: Array | None  # of the draws; None once the search is finished
 
 
 @record
 class Search:
-    """A search in progress or finished; see `readouts`."""
+    """A finished search; see `readouts`."""
 
     problem: Problem
     tree: SearchTree
     gadget: Gadget
     target: Array  # [] int32 the node at which the search acts
-    iterations: Array  # [] int32 of CFR so far
+    reach: Array  # [2, N] own reaches there, in the last iteration
+    iterations: Array  # [] int32 of CFR
     total: Array  # [] sum of the iterations' weights
     log: QueryLog | None = None  # None: no queries are kept
+
+
+@record
+class Searches:
+    """B searches in progress."""
+
+    layout: Any = flax.struct.field(pytree_node=False)  # solvers.search.forest.Layout
+    problem: Problem  # [B, ...]
+    forest: Any  # solvers.search.forest.Forest
+    gadget: Gadget  # [B, ...]
+    target: Array  # [B] int32 the places of the nodes at which the searches act
+    iterations: Array  # [] int32 of CFR so far
+    total: Array  # [] sum of the iterations' weights
+    log: QueryLog | None = None  # [B, ...]; None: no queries are kept
