@@ -20,6 +20,7 @@ from experiments import compilation_cache
 from experiments.registry import COMMANDS, EXPERIMENTS, TOOLS, Entry, load
 
 MODULE = "python -m experiments"
+_REPORTED = (ValueError, OSError, ImportError, FloatingPointError)
 _PACKAGES = ("experiments", "train", "nets", "solvers", "jaxgames")
 
 
@@ -30,9 +31,16 @@ def console(program: str = "jaxgames") -> int:
     if sys.argv[1:] and _underscored(sys.argv[1]) in COMMANDS:
         compilation_cache.turn_on()
     try:
-        return main(program=program)
-    finally:
-        gc.freeze()  # the process ends: its last collection need not look through all modules
+        code = main(program=program)
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    gc.freeze()  # the process ends: its last collection need not look through all modules
+    if code and "jax" in sys.modules:
+        from experiments.harness import devices  # imports JAX
+
+        devices.end_with_all(code)
+    return code
 
 
 def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
@@ -63,13 +71,14 @@ def main(argv: Sequence[str] | None = None, *, program: str = MODULE) -> int:
         )
         recorded = shlex.join([*MODULE.split(), *argv])
         return command.main(arguments, command=recorded) or 0
-    except KeyboardInterrupt as stop:
-        print(f"interrupted: {stop}" if str(stop) else "interrupted", file=sys.stderr)
-        if resumes:
-            print(f"resume with: {resuming(argv, program)}", file=sys.stderr)
-        return 130
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        if not _is_ours(error):
+    except (KeyboardInterrupt, Exception) as error:
+        if isinstance(error, KeyboardInterrupt) or _lost_another(error):
+            why = "another process has ended" if _lost_another(error) else str(error)
+            print(f"interrupted: {why}" if why else "interrupted", file=sys.stderr)
+            if resumes:
+                print(f"resume with: {resuming(argv, program)}", file=sys.stderr)
+            return 130
+        if not isinstance(error, _REPORTED) or not _is_ours(error):
             raise
         print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
@@ -131,6 +140,11 @@ def one_line(error: Exception) -> str:
         where = f": {error.filename}" if error.filename else ""
         return f"{error.strerror}{where}"
     return " ".join(str(error).split())
+
+
+def _lost_another(error: Exception) -> bool:
+    """Whether one of several processes has gone; Gloo is what connects them on CPUs."""
+    return "Gloo" in str(error)
 
 
 def _is_ours(error: Exception) -> bool:

@@ -69,6 +69,12 @@ def pytest_xdist_auto_num_workers(config):
     return max(1, min(cores, int(_available_gigabytes() / WORKER_GIGABYTES)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _running_jax():
+    """Commands that tests call leave the devices as they are, once JAX runs."""
+    jax.devices()
+
+
 def _available_gigabytes():
     if sys.platform != "linux":
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIGABYTE

@@ -158,6 +158,10 @@ def test_help_is_made_from_the_record():
     assert inspect.getdoc(arguments).startswith("Train a Student of Games agent in Leduc hold'em")
     assert "curve.csv and curve.png, and network.npz, log and result.json" in arguments.__doc__
     assert [field.name for field in dataclasses.fields(arguments)] == [
+        "devices",
+        "coordinator",
+        "num_processes",
+        "process_id",
         "out",
         "resume",
         "overwrite",

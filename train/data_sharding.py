@@ -15,8 +15,7 @@ Several processes (one per machine) make one mesh of all their devices:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -24,30 +23,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
-DATA = "data"
+from solvers.device_batches import DATA as DATA
+from solvers.device_batches import split_calls as split_calls
 
 
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     """A mesh of these devices, or of all devices."""
     return Mesh(np.asarray(jax.devices() if devices is None else devices), (DATA,))
-
-
-def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
-    """Makes each device call a function with its own share of a batch.
-
-    Args:
-      function: `function(shared, batch)`. All arrays of `batch` and of its result have the batch on
-        their leading axis. Its loops run as long as the device's share needs.
-      mesh: the devices; None: the function is returned as it is.
-
-    Returns:
-      A function of the same arguments.
-    """
-    if mesh is None:
-        return function
-    return jax.shard_map(
-        function, mesh=mesh, in_specs=(P(), P(DATA)), out_specs=P(DATA), check_vma=False
-    )
 
 
 def split(batch: PyTree, mesh: Mesh | None) -> PyTree:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from experiments.harness.devices import cores
 from jaxgames.registry import unknown
 
 Config = TypeVar("Config")  # the config of a benchmark, a dataclass
@@ -32,4 +32,4 @@ def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
 def even_devices() -> int:
     """How many CPU devices to ask JAX for: the largest power of two that is at most the number of
     cores, so that devices share batches evenly."""
-    return 2 ** max((os.cpu_count() or 1).bit_length() - 1, 1)
+    return 2 ** max(cores().bit_length() - 1, 1)

@@ -28,6 +28,7 @@ from experiments.best_response.alphazero_responses import (
     Config,
     Rated,
     Response,
+    shared_sizes,
 )
 from experiments.harness import elo, plots, results
 from experiments.harness.experiment import Experiment, text_table
@@ -269,6 +270,7 @@ COMMAND = Experiment(
         "cpu": "half an hour on two cores, in Connect Four",
         "paper": "9x9 Go, for an accelerator",
     },
+    batches=shared_sizes,
     compute=compute,
     rows=rows,
     draw=draw,

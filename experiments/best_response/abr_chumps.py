@@ -176,6 +176,7 @@ COMMAND = Experiment(
         "cpu": "most of an hour",
         "paper": "for an accelerator",
     },
+    batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
     rows=holdem_response_tables.rows,
     draw=draw,

@@ -85,6 +85,7 @@ COMMAND = Experiment(
     },
     options=Options,
     configure=configure,
+    batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
     rows=response_curves.rows,
     draw=response_curves.draw,

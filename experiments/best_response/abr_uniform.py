@@ -56,6 +56,7 @@ COMMAND = Experiment(
         "cpu": "minutes",
         "paper": "larger searches and networks, for an accelerator",
     },
+    batches=lambda config: config.learning.shared_sizes(),
     compute=compute,
     rows=response_curves.rows,
     draw=response_curves.draw,

@@ -6,7 +6,6 @@ Timbers et al. 2020, Section 4.2; `abr_alphazero` is the experiment.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +17,7 @@ from jaxtyping import Float, PyTree
 
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
-from experiments.student_of_games.training_run import Trainee
+from experiments.student_of_games.training_run import Trainee, unplaced
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import value_prior
 from solvers.perfect_information import duels
@@ -57,6 +56,11 @@ class Config:
     capacity: int = 40_000  # of the replay buffer
     explored_moves: int = 10  # at the start of a game of training, drawn by visits
     sampled_moves: int = 4  # likewise in games that are measured, so that the games differ
+
+
+def shared_sizes(config: Config) -> dict[str, int]:
+    """The sizes that devices share in training, by name."""
+    return {name: getattr(config, name) for name in ("games", "batch_size", "capacity")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,22 +109,26 @@ class AlphaZeroLaboratory:
             config.measured_at[-1],
             td_steps=config.td_steps if name == "TD" else None,
         )
-        state = alphazero_training.init(self.game, self.start, jax.random.key(0), settings=settings)
+        common = dict(settings=settings, mesh=self.run.mesh)
+        state = alphazero_training.init(self.game, self.start, jax.random.key(0), **common)
 
         def step(state):
-            return alphazero_training.train_step(self.game, self.graph, state, settings=settings)
+            return alphazero_training.train_step(self.game, self.graph, state, **common)
 
         trainee, params = Trainee(state, step, self.run, name=f"agent {name}"), {}
         identity = {"config": repr(config)}
         for number in config.measured_at:
             folder = self.run.checkpoint / f"{name}-{number}"
-            read = functools.partial(checkpoint.read, folder, self.start, identity=identity)
+
+            def read(folder=folder):
+                return unplaced(checkpoint.read(folder, self.start, identity=identity))
+
             try:
                 params[number] = read()
             except FileNotFoundError:
                 trainee.train(number)
                 for _ in range(2):  # the first is read if the second is damaged
-                    checkpoint.write(folder, trainee.params, identity=identity)
+                    checkpoint.write(folder, jax.device_get(trainee.params), identity=identity)
                 params[number] = read()  # training goes on in the arrays that it was given
         return params
 
@@ -162,13 +170,14 @@ class AlphaZeroLaboratory:
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
         settings = self._training(steps)
         start = nnx.split(self._network(1))[1]
-        state = alphazero_training.init(self.game, start, jax.random.key(1), settings=settings)
+        common = dict(settings=settings, mesh=self.run.mesh)
+        state = alphazero_training.init(self.game, start, jax.random.key(1), **common)
 
         def step(state):
             stage = stages[min(int(state.step) * len(stages) // steps, len(stages) - 1)]
             fixed = opponent.replace(simulations=jnp.int32(stage))
             return alphazero_training.train_step(
-                self.game, self.graph, state, settings=settings, opponent=fixed
+                self.game, self.graph, state, opponent=fixed, **common
             )
 
         trainee = Trainee(state, step, self.run, name=f"{way} {name}")

@@ -45,6 +45,11 @@ class Learning:
     games: int = 100_000  # that measure the responder in each seat, in the end
     seed: int = 0
 
+    def shared_sizes(self) -> dict[str, int]:
+        """The sizes that devices share in training, by name."""
+        names = ("episodes", "batch_size", "capacity")
+        return {name: getattr(self, name) for name in names}
+
     def training_settings(self, evaluate: Any, scale: float) -> ResponseSettings:
         """The settings of training with an evaluator, where payoffs are at most `scale`."""
         return ResponseSettings(
@@ -121,10 +126,11 @@ class Responder:
         """
         settings = self.learning.training_settings(ResponseEvaluator(self.graph), scale)
         key = jax.random.fold_in(jax.random.key(self.learning.seed), 1 + self.seat)
-        state = init(self.environment, response, self._params, key, settings=settings)
+        common = dict(settings=settings, mesh=self.run.mesh)
+        state = init(self.environment, response, self._params, key, **common)
 
         def step(state):
-            return train_step(self.environment, response, self.graph, state, settings=settings)
+            return train_step(self.environment, response, self.graph, state, **common)
 
         self._trainee = Trainee(state, step, self.run, name=name)
         self.response = response

@@ -11,6 +11,7 @@ import functools
 from typing import Annotated, Literal
 
 import tyro
+from jax.sharding import Mesh
 from rich.console import Console
 
 from experiments.best_response import (
@@ -29,7 +30,7 @@ from experiments.best_response.enumerable_responses import (
 from experiments.best_response.holdem_responses import Cell
 from experiments.best_response.model_free_responses import model_free_response
 from experiments.best_response.response_learning import Learning
-from experiments.harness import results
+from experiments.harness import devices, results
 from experiments.harness.experiment import CURVE, PLOT, Command, text_table
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.cards import NUM_CARDS
@@ -92,24 +93,27 @@ def main(arguments: Arguments, *, command: str) -> None:
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
     config = _config(arguments)
+    mesh = devices.start(arguments, config.learning.shared_sizes())
     if _in_holdem(config.game):
-        _respond_in_holdem(arguments, config, command)
+        _respond_in_holdem(arguments, config, command, mesh)
         return
     enumerated_game(config.game)  # refuses a bad name before anything is written
-    run = Run(arguments, config, experiment="approximate_best_response", command=command)
+    run = _run(arguments, config, command, mesh)
     alone = search_alone(config.game, config.agent, config.learning)
     curve = points(run, config.game, config.agent, config.learning)
     name = f"{config.agent} in {config.game}"
     curves = {name: curve}
-    results.write_csv(run.out / CURVE, list(response_curves.rows(config, curves)))
-    response_curves.draw(run.out / PLOT, config, curves)
-    numbers = list(response_curves.numbers(config, curves))
     others = {f"search alone ({config.learning.measured_simulations} simulations)": alone}
     for algorithm in config.without_search:
         learn = functools.partial(
             model_free_response, config.game, config.agent, algorithm, seed=arguments.seed
         )
         (others[algorithm.upper()],) = run.kept(algorithm, Point, lambda learn=learn: [learn()])
+    if not run.writes:
+        return
+    results.write_csv(run.out / CURVE, list(response_curves.rows(config, curves)))
+    response_curves.draw(run.out / PLOT, config, curves)
+    numbers = list(response_curves.numbers(config, curves))
     numbers += [
         results.Number(
             name=f"{other}:{name.replace(':', ' ')}", value=sum(point.won), unit="NashConv"
@@ -147,7 +151,15 @@ def _in_holdem(name: str) -> bool:
     return isinstance(game, Poker) and game.ranks * game.suits == NUM_CARDS
 
 
-def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> None:
+def _run(arguments: Arguments, config: Config, command: str, mesh: Mesh | None) -> Run:
+    """The run that writes into the folder."""
+    name = "approximate_best_response"
+    return Run(arguments, config, experiment=name, command=command, mesh=mesh)
+
+
+def _respond_in_holdem(
+    arguments: Arguments, config: Config, command: str, mesh: Mesh | None
+) -> None:
     """Runs the command for a chump of hold'em."""
     agents = {name.replace(" ", "_").replace("-", "_"): name for name in chumps(make(config.game))}
     if config.agent not in agents:
@@ -158,7 +170,7 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
             " that enumerate have learners without search"
         )
     chump = agents[config.agent]
-    run = Run(arguments, config, experiment="approximate_best_response", command=command)
+    run = _run(arguments, config, command, mesh)
     cells: list[Cell] = run.kept(
         "computed", Cell, lambda: holdem_responses.exact_cells(config.game, chump)
     )
@@ -170,6 +182,8 @@ def _respond_in_holdem(arguments: Arguments, config: Config, command: str) -> No
         return holdem_responses.learned_cells(run, config.game, lessons, config.learning)
 
     cells += [cell for cell in run.kept("learned", Cell, learn) if cell.chump == chump]
+    if not run.writes:
+        return
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
     run.finish(
         holdem_response_tables.numbers(config, cells),

@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import plots, policy_file, published, results
+from experiments.harness import devices, plots, policy_file, published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
@@ -81,6 +81,7 @@ def main(arguments: Arguments, *, command: str) -> int:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
+    devices.start(arguments, None)
     with jax.enable_x64(True) if arguments.dtype == "float64" else contextlib.nullcontext():
         result, reached = _solve(arguments, command)
     _print(result, arguments.out)
@@ -221,8 +222,8 @@ def _sizes(game_tree: GameTree, tree: SequenceForm) -> list[results.Number]:
 
 def _recorded(arguments: Arguments) -> dict[str, object]:
     kept = dataclasses.asdict(arguments)
-    for name in ("out", "resume", "overwrite"):  # about files, not about the numbers
-        del kept[name]
+    for field in dataclasses.fields(RunArguments):  # not about the numbers
+        del kept[field.name]
     return kept
 
 

@@ -21,7 +21,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import hand_grid, plots, results
+from experiments.harness import devices, hand_grid, plots, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import CHECKPOINT, USAGE, RunArguments, prepare
@@ -118,6 +118,7 @@ def main(arguments: Arguments, *, command: str) -> int:
       OSError: the results cannot be written.
       KeyboardInterrupt: stopped by Ctrl-C; a checkpoint has been left if a state was reached.
     """
+    devices.start(arguments, None)
     meter = UsageMeter()
     solver = cfr.make_solver(arguments.solver)
     with status("building the tree"):
@@ -326,8 +327,8 @@ def _strategies(node: SolutionNode) -> dict[str, object]:
 def _recorded(arguments: Arguments) -> dict[str, object]:
     """The config of the result: the options that numbers depend on."""
     recorded = dataclasses.asdict(arguments)
-    for name in ("out", "resume", "overwrite"):  # about files, not about the numbers
-        del recorded[name]
+    for field in dataclasses.fields(RunArguments):  # not about the numbers
+        del recorded[field.name]
     measure = "a hold'em subgame: expected shares of the pot, exploitability (NashConv / 2)"
     return recorded | {"measure": measure}
 

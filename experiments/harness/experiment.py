@@ -18,7 +18,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from experiments.harness import results
+from experiments.harness import devices, results
 from experiments.harness.runs import Run, RunArguments
 from experiments.registry import EXPERIMENTS
 
@@ -65,6 +65,9 @@ class Experiment(Generic[Config, Outcome]):
     """Options beside the preset: a dataclass that extends `RunArguments`."""
     configure: Callable[[Config, Any], Config] = preset_of
     """What the options make of a preset; refuses bad options with a ValueError."""
+    batches: Callable[[Config], Mapping[str, int]] | None = None
+    """The sizes that devices share, by name, as `devices.start` takes them; None: the experiment
+    computes on one device. Else it computes on `Run.mesh`."""
     compute: Callable[[Run], Outcome]
     """Computes everything, `Run.kept` keeping the pieces for an interrupted run to resume from."""
     rows: Callable[[Config, Outcome], Iterable[dict[str, object]]]
@@ -144,10 +147,14 @@ class Experiment(Generic[Config, Outcome]):
           OSError: the results cannot be written.
           KeyboardInterrupt: stopped by Ctrl-C; what is finished has been kept.
         """
-        config = self.configure(self.presets[arguments.preset], arguments)
+        preset = self.presets[arguments.preset]
+        mesh = devices.start(arguments, self.batches and self.batches(preset))
+        config = self.configure(preset, arguments)
         files = (CURVE, PLOT, *self.more_files)
-        run = Run(arguments, config, experiment=self.name, command=command, files=files)
+        run = Run(arguments, config, experiment=self.name, command=command, files=files, mesh=mesh)
         outcome = self.compute(run)
+        if not run.writes:
+            return
         results.write_csv(run.out / CURVE, [*self.rows(config, outcome)])
         self.write_more(run, outcome)
         self.draw(run.out / PLOT, config, outcome)

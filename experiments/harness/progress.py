@@ -10,13 +10,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from experiments.harness.devices import is_first
+
 # takes the iterations so far, exploitability (None before the first evaluation), iterations/s
 Report = Callable[[int, float | None, float], None]
 
 
 @contextlib.contextmanager
 def progress(description: str, total: int) -> Iterator[Report]:
-    """Shows a bar on stderr while the context lasts; yields the function that moves it."""
+    """Shows a bar on stderr while the context lasts; yields the function that moves it.
+
+    Of several processes only the first shows anything.
+    """
     whole = Column(no_wrap=True)  # the bar takes the width that the texts leave
     columns = (
         TextColumn("{task.description}", table_column=whole),
@@ -26,7 +31,7 @@ def progress(description: str, total: int) -> Iterator[Report]:
         TextColumn("{task.fields[note]}", table_column=whole),
         TimeRemainingColumn(compact=True, table_column=whole),
     )
-    with Progress(*columns, console=Console(stderr=True), expand=True) as bar:
+    with Progress(*columns, console=_console(), expand=True) as bar:
         task = bar.add_task(_shortened(description), total=total, note="", speed="-")
 
         def report(iteration: int, exploitability: float | None, speed: float) -> None:
@@ -57,8 +62,12 @@ def counter(report: Report) -> Callable[[int], None]:
 @contextlib.contextmanager
 def status(message: str) -> Iterator[None]:
     """Shows a spinner on stderr beside `message` while the context lasts."""
-    with Console(stderr=True).status(message):
+    with _console().status(message):
         yield
+
+
+def _console() -> Console:
+    return Console(stderr=True, quiet=not is_first())
 
 
 def _shortened(text: str, width: int = 24) -> str:

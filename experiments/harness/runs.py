@@ -16,7 +16,10 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from jax.sharding import Mesh
+
 from experiments.harness import kept_file, results
+from experiments.harness.devices import DeviceArguments, by_first, is_first
 from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
@@ -25,7 +28,7 @@ Piece = TypeVar("Piece")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunArguments:
+class RunArguments(DeviceArguments):
     """The options of every experiment."""
 
     out: pathlib.Path
@@ -45,6 +48,8 @@ class Run:
       experiment: the name on record.
       command: the command line on record.
       files: names of the files and folders that the run writes beside result.json.
+      mesh: the devices that share batches, of all processes (`devices.start`); None: one device.
+        Of several processes the first writes; `writes` says whether this is it.
 
     Raises:
       ValueError: the folder holds another run.
@@ -59,18 +64,20 @@ class Run:
         experiment: str,
         command: str,
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
+        mesh: Mesh | None = None,
     ):
+        self.mesh, self.writes = mesh, is_first()
         self.meter = UsageMeter()
         self.arguments, self.config = arguments, config
         self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
-        prepare(
-            self.out,
-            files=(results.RESULT_FILE, *files),
-            resume=arguments.resume,
-            overwrite=arguments.overwrite,
-        )
-        _check_same_config(self.checkpoint, config)
+        by_first(lambda: self._begin((results.RESULT_FILE, *files)))
+
+    def _begin(self, files):
+        """Prepares the folder."""
+        again = dict(resume=self.arguments.resume, overwrite=self.arguments.overwrite)
+        prepare(self.out, files=files, **again)
+        _check_same_config(self.checkpoint, self.config)
         self.meter.keep_in(self.checkpoint / USAGE)
 
     def kept(
@@ -91,15 +98,31 @@ class Run:
 
     def kept_json(self, path: pathlib.Path, compute: Callable[[], Any]) -> Any:
         """As `kept`, of anything that JSON can hold, in a file of the checkpoint."""
-        try:
+
+        def earlier():
+            """A list with the content, or an empty one."""
+            try:
+                return [kept_file.read(path)]
+            except FileNotFoundError:
+                return []
+            except ValueError as error:
+                warnings.warn(f"{error}; it is computed again", stacklevel=4)
+                return []
+
+        def write():
+            kept_file.write_once(path, computed)
+            self.keep_usage()
             return kept_file.read(path)
-        except FileNotFoundError:
-            pass
-        except ValueError as error:
-            warnings.warn(f"{error}; it is computed again", stacklevel=2)
-        kept_file.write_once(path, compute())
-        self.meter.keep()
-        return kept_file.read(path)
+
+        if kept := by_first(earlier):
+            return kept[0]
+        computed = compute()
+        return by_first(write)
+
+    def keep_usage(self) -> None:
+        """Keeps the usage so far; to be called with each checkpoint."""
+        if self.writes:
+            self.meter.keep()
 
     def finish(
         self,

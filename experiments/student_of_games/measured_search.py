@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import jax
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
+from experiments.harness.devices import local
 from experiments.harness.progress import counter, progress, status
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
@@ -22,13 +24,14 @@ class SearchLaboratory:
     Args:
       game: its tables, or its name.
       batch: how many searches run side by side.
+      mesh: the devices that share a batch; None: one. Of several processes, each measures alone.
     """
 
-    def __init__(self, game: str | BeliefTable, *, batch: int):
+    def __init__(self, game: str | BeliefTable, *, batch: int, mesh: Mesh | None = None):
         with status("listing public states"):
             self.table = belief_table(make(game)) if isinstance(game, str) else game
             self.listing = list_public_states(self.table)
-        self.batch = batch  # searches side by side
+        self.batch, self.mesh = batch, local(mesh)
 
     def exploitability(
         self,
@@ -66,6 +69,7 @@ class SearchLaboratory:
                 ),
                 chains=chains,
                 batch=self.batch,
+                mesh=self.mesh,
                 report=counter(report),
             )
         return exploitability.tolist()

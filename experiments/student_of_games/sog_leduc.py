@@ -17,7 +17,7 @@ PRESETS = {
         width=16,
         depth=1,
         batch_size=32,
-        capacity=500,
+        capacity=512,
     ),
     "quick": Config(
         game="leduc_poker",

@@ -178,7 +178,7 @@ def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
     cells = []
     for name, part in run.config.parts.items():
-        laboratory = _PartLaboratory(name, part, run.config.batch)
+        laboratory = _PartLaboratory(name, part, run)
         for agent, simulations in itertools.product(part.agents, part.simulations):
             compute_cell = functools.partial(laboratory.measure, agent, simulations)
             cells += run.kept(f"{name}-{agent}-{simulations}", Cell, compute_cell)
@@ -188,9 +188,9 @@ def compute(run: Run) -> list[Cell]:
 class _PartLaboratory:
     """A game, in which agents are measured."""
 
-    def __init__(self, name: str, part: Part, batch: int):
+    def __init__(self, name: str, part: Part, run: Run):
         self.name, self.part = name, part
-        self.laboratory = SearchLaboratory(part.game, batch=batch)
+        self.laboratory = SearchLaboratory(part.game, batch=run.config.batch, mesh=run.mesh)
         game = self.laboratory.table, self.laboratory.listing
         self.equilibrium = functools.cache(lambda: equilibrium(*game))
 
@@ -357,6 +357,7 @@ COMMAND = Experiment(
         "cpu": "an hour on two cores",
         "paper": "more seeds, for an accelerator",
     },
+    batches=lambda config: {"batch": config.batch},
     compute=compute,
     rows=rows,
     draw=draw,

@@ -138,7 +138,7 @@ def compute(run: Run) -> list[Cell]:
     """All cells, part by part."""
     cells = []
     for name, part in run.config.parts.items():
-        laboratory = _PartLaboratory(name, part, run.config.oracle_iterations)
+        laboratory = _PartLaboratory(name, part, run)
         for iterations, error in itertools.product(part.iterations, part.errors):
             compute_cell = functools.partial(laboratory.measure, iterations, error)
             cells += run.kept(f"{name}-{iterations}-{error}", Cell, compute_cell)
@@ -148,14 +148,16 @@ def compute(run: Run) -> list[Cell]:
 class _PartLaboratory:
     """A game, and the evaluator of its leaves."""
 
-    def __init__(self, name: str, part: Part, oracle_iterations: int):
+    def __init__(self, name: str, part: Part, run: Run):
         self.name, self.part = name, part
-        self.laboratory = SearchLaboratory(part.game, batch=part.batch)
+        self.laboratory = SearchLaboratory(part.game, batch=part.batch, mesh=run.mesh)
         game = self.laboratory.table, self.laboratory.listing
         self.constants = constants_of(*game)
         self.evaluate, self.params = leaf_evaluators.continuation, None
         if part.leaves == "oracle":
-            self.evaluate = exact_below_belief.oracle(game[1], iterations=oracle_iterations)
+            self.evaluate = exact_below_belief.oracle(
+                game[1], iterations=run.config.oracle_iterations
+            )
         else:
             with status(f"solving {part.game}"):
                 self.params = leaf_evaluators.continuation_values(
@@ -322,6 +324,7 @@ COMMAND = Experiment(
         "cpu": "twenty minutes on one core",
         "paper": "more seeds, for an accelerator",
     },
+    batches=lambda config: {f"batch of {name}": part.batch for name, part in config.parts.items()},
     compute=compute,
     rows=rows,
     draw=draw,

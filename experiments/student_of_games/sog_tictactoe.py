@@ -22,13 +22,14 @@ from flax import nnx
 from jaxtyping import Float, PyTree
 from rich.table import Table
 
-from experiments.harness import plots, results
+from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.student_of_games.training_run import LOG, student
+from experiments.student_of_games.training_run import LOG, shared_sizes, student
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.core import TERMINAL
 from nets import cvpn
+from solvers.device_batches import split_calls
 from solvers.perfect_information import minimax
 from solvers.perfect_information.minimax import NOWHERE, Positions
 from solvers.search import continual_resolving, growing_tree_cfr, readouts
@@ -158,7 +159,11 @@ class _Student:
         self.trainee.train(step)
         for simulations in self.config.simulations:
             choose = functools.partial(
-                _likeliest, self.game, self.trainee.params, settings=self._search(simulations)
+                _likeliest,
+                self.game,
+                self.trainee.params,
+                settings=self._search(simulations),
+                mesh=devices.local(self.run.mesh),
             )
             for seed, key in enumerate(jax.random.split(jax.random.key(1), self.config.seeds)):
                 policy = composed(
@@ -176,17 +181,22 @@ class _Student:
                     )
 
 
-@functools.partial(jax.jit, static_argnames="settings")
-def _likeliest(game, params, key, numbers, states, *, settings):
-    """The likeliest action of a search at each of these positions."""
-    problem = continual_resolving.first_problem(game, max_path=settings.max_path)
+@functools.partial(jax.jit, static_argnames=("settings", "mesh"))
+def _likeliest(game, params, key, numbers, states, *, settings, mesh):
+    """The likeliest action of a search at each of these positions, which devices share."""
 
-    def action(number, state):
-        noise, here = jax.random.fold_in(key, number), problem.replace(state=state)
-        search = growing_tree_cfr.search(game, params, noise, problem=here, settings=settings)
-        return jnp.argmax(readouts.average_policy(search)[:, 0])
+    def actions(shared, batch):
+        game, params, key = shared
+        problem = continual_resolving.first_problem(game, max_path=settings.max_path)
 
-    return jax.vmap(action)(numbers, states)
+        def action(number, state):
+            noise, here = jax.random.fold_in(key, number), problem.replace(state=state)
+            search = growing_tree_cfr.search(game, params, noise, problem=here, settings=settings)
+            return jnp.argmax(readouts.average_policy(search)[:, 0])
+
+        return jax.vmap(action)(*batch)
+
+    return split_calls(actions, mesh)((game, params, key), (numbers, states))
 
 
 def composed(
@@ -338,6 +348,7 @@ COMMAND = Experiment(
         "cpu": "ten minutes on one core",
         "paper": "more of everything, for an accelerator",
     },
+    batches=lambda config: shared_sizes(config) | {"batch": config.batch},
     compute=compute,
     rows=rows,
     draw=draw,

@@ -124,7 +124,7 @@ def configure(config: Config, options: Options) -> Config:
 def compute(run: Run) -> Outcome:
     """All cells, variant by variant."""
     config, agent = run.config, load_agent(run.arguments.agent)
-    laboratory, cells = SearchLaboratory(agent.table, batch=config.batch), []
+    laboratory, cells = SearchLaboratory(agent.table, batch=config.batch, mesh=run.mesh), []
     for name, simulations in itertools.product(config.variants, config.simulations):
         compute_cell = functools.partial(
             measure_variant, laboratory, agent, name, simulations, config
@@ -247,6 +247,7 @@ COMMAND = Experiment(
     },
     options=Options,
     configure=configure,
+    batches=lambda config: {"batch": config.batch},
     compute=compute,
     rows=rows,
     draw=draw,

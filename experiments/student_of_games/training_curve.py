@@ -21,7 +21,7 @@ from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
-from experiments.student_of_games.training_run import LOG, student
+from experiments.student_of_games.training_run import LOG, shared_sizes, student
 from nets import cvpn
 from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
@@ -100,6 +100,7 @@ def training_experiment(name: str, **fields: Any) -> Experiment:
         shown="exploitability against training steps",
         options=Options,
         configure=lambda config, options: dataclasses.replace(config, seed=options.seed),
+        batches=lambda config: shared_sizes(config) | {"batch": config.batch},
         compute=compute,
         rows=rows,
         draw=draw,
@@ -142,7 +143,7 @@ class _Student:
     def __init__(self, run: Run):
         self.run, self.config = run, run.config
         config = self.config
-        self.laboratory = SearchLaboratory(config.game, batch=config.batch)
+        self.laboratory = SearchLaboratory(config.game, batch=config.batch, mesh=run.mesh)
         table = self.laboratory.table
         network = cvpn.new_cvpn(table, seed=config.seed, width=config.width, depth=config.depth)
         self.evaluate = cvpn.CvpnEvaluator(nnx.graphdef(network))

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, PyTree
 
+from experiments.harness.devices import by_first
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
@@ -38,12 +40,29 @@ def student(
 ) -> Trainee:
     """The training of a network by sound self-play, for the searches in `settings`."""
     graph, params = nnx.split(network)
-    state = student_of_games_training.init(game, params, jax.random.key(seed), settings=settings)
+    common = dict(settings=settings, mesh=run.mesh)
+    state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
     return Trainee(
         state,
-        lambda s: student_of_games_training.train_step(game, graph, s, settings=settings),
+        lambda s: student_of_games_training.train_step(game, graph, s, **common),
         run,
     )
+
+
+def shared_sizes(config: Any) -> dict[str, int]:
+    """The sizes that devices share in training with this config, by name.
+
+    Args:
+      config: what `train.agent.training_settings` takes.
+    """
+    names = ("episodes", "solves", "batch_size", "capacity")
+    queue = student_of_games_training.StudentOfGamesSettings.queue_capacity
+    return {name: getattr(config, name) for name in names} | {"queue_capacity": queue}
+
+
+def unplaced(arrays: PyTree) -> PyTree:
+    """Copies of arrays that JAX may move to any devices; each process has all of each array."""
+    return jax.tree.map(jnp.asarray, jax.device_get(arrays))
 
 
 class Trainee:
@@ -66,7 +85,7 @@ class Trainee:
     ):
         self.state, self.name = state, name
         self._step, self._log = step, run.out / LOG / name
-        self._kept = run.meter.keep
+        self._run = run
         self._folder = run.checkpoint / _STATE / name
         self._identity = {"training": json.dumps(dataclasses.asdict(run.config))}
         if self._folder.exists():
@@ -77,8 +96,9 @@ class Trainee:
 
     @property
     def params(self) -> PyTree:
-        """The present parameters of the network."""
-        return self.state.learner.params
+        """The present parameters of the network; any devices may use them."""
+        params = self.state.learner.params
+        return params if self._run.mesh is None else unplaced(params)
 
     def train(self, step: int) -> None:
         """Trains until `step` steps have been made in all.
@@ -98,15 +118,15 @@ class Trainee:
             )
         if first == step:
             return
-        with progress(title, step) as report, MetricsWriter(self._log, step=first) as log:
+        with progress(title, step) as report, self._metrics(first) as log:
             for number in range(first, step):
                 self.state, metrics = self._step(self.state)
                 require_finite_losses(metrics, number)
-                if number % _LOG_EVERY == 0:
+                if log is not None and number % _LOG_EVERY == 0:
                     log.write(number, metrics)
                 now, done = time.perf_counter(), number + 1
-                due = done % _SAVE_EVERY == 0 or now - saved > _SAVE_SECONDS
-                if due or done == step:
+                late = now - saved > _SAVE_SECONDS
+                if done % _SAVE_EVERY == 0 or done == step or by_first(lambda late=late: late):
                     self._save()
                     saved = now
                 report(done, None, (done - first) / (now - begin))
@@ -115,4 +135,9 @@ class Trainee:
         from solvers import checkpoint  # imports Orbax
 
         checkpoint.write(self._folder, self.state, identity=self._identity)
-        self._kept()
+        self._run.keep_usage()
+
+    def _metrics(self, first):
+        """The writer of the metrics, if this process writes."""
+        writes = self._run.writes
+        return MetricsWriter(self._log, step=first) if writes else contextlib.nullcontext()

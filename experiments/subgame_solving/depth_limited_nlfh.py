@@ -79,7 +79,7 @@ class Outcome:
 def compute(run: Run) -> Outcome:
     """The limits, the costs, and all answers for each number of values."""
     config = run.config
-    bet = OffTreeBet(config, run.checkpoint, saved=run.meter.keep)
+    bet = OffTreeBet(config, run.checkpoint, mesh=run.mesh, saved=run.meter.keep)
     work = config.blueprint + config.reference + bet.work(len(WAYS) * len(config.values))
     with progress("depth_limited_nlfh", work) as report:
         bet.count = counter(report)
@@ -249,6 +249,7 @@ COMMAND = Experiment(
         "cpu": "a short deck, less than an hour",
         "paper": "the whole deck, on a GPU",
     },
+    batches=lambda config: {},
     compute=compute,
     rows=rows,
     draw=draw,

@@ -1,4 +1,4 @@
-"""Solving a large hold'em tree: on all devices, with checkpoints and a progress bar."""
+"""Solving a large hold'em tree: on several devices, with checkpoints and a progress bar."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -32,11 +31,12 @@ def large_solve(
     identity: str,
     since: pathlib.Path | None = None,
     storage: str = "full",
+    mesh: Mesh | None = None,
     save_seconds: float = 300.0,
     report: Callable[[int], None] = lambda more: None,
     saved: Callable[[], None] = lambda: None,
 ) -> Policy:
-    """Average policies after iterations of CFR, with the boards spread over all devices.
+    """Average policies after iterations of CFR, with the boards spread over devices.
 
     Args:
       tree: the tree to solve.
@@ -47,6 +47,7 @@ def large_solve(
       identity: what a state must have been written with to be continued.
       since: the folder of a solve with fewer iterations, to continue from if `folder` holds none.
       storage: see `cfr.init`.
+      mesh: the devices; None: one.
       save_seconds: time between two checkpoints.
       report: takes the number of iterations since its last call.
       saved: called whenever the state has been written.
@@ -62,14 +63,14 @@ def large_solve(
     from solvers import checkpoint  # imports Orbax
 
     advance = _advancing(solver)
-    mesh = Mesh(np.array(jax.devices()), (BOARDS,))
     call, devices, placed = functools.partial(_alone, tree.sequence_form), (), lambda state: state
-    if mesh.size > 1:
+    if mesh is not None:
+        mesh = Mesh(mesh.devices, (BOARDS,))
         parts = shard_tree(tree, mesh=mesh, storage=storage)
         call, devices = parts.call, (mesh.size,)
         placed = functools.partial(jax.device_put, device=NamedSharding(mesh, P(BOARDS)))
     start = functools.partial(cfr.init, storage=storage)
-    known = {"config": identity, "devices": mesh.size}
+    known = {"config": identity, "devices": devices[0] if devices else 1}
     template, state = jax.eval_shape(lambda: call(start)), None
     for path in (folder, since):
         if state is None and path is not None:

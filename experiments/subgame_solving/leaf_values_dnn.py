@@ -97,7 +97,7 @@ class Outcome:
 def compute(run: Run) -> Outcome:
     """Trains the network, and answers the bet with all kinds of values."""
     config = run.config
-    bet = OffTreeBet(config.nlfh, run.checkpoint, saved=run.meter.keep)
+    bet = OffTreeBet(config.nlfh, run.checkpoint, mesh=run.mesh, saved=run.meter.keep)
     lesson = _Lesson(config, bet)
     work = config.nlfh.blueprint + bet.work(2 + len(config.boards))
     with progress("leaf_values_dnn", work) as report:
@@ -316,6 +316,7 @@ COMMAND = Experiment(
         "cpu": "a short deck, less than an hour",
         "paper": "the whole deck, on a GPU",
     },
+    batches=lambda config: {},
     compute=compute,
     rows=rows,
     draw=draw,

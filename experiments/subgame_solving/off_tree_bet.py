@@ -16,6 +16,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from experiments.subgame_solving.large_solves import large_solve
@@ -130,9 +131,10 @@ class OffTreeBet:
         config: Config,
         folder: pathlib.Path,
         *,
+        mesh: Mesh | None = None,
         saved: Callable[[], None] = lambda: None,
     ):
-        self.config, self.folder, self.saved = config, folder, saved
+        self.config, self.folder, self.mesh, self.saved = config, folder, mesh, saved
         self.count: Callable[[int], None] = lambda more: None  # moves the progress bar
         sizes = BetSizes.parse(config.sizes, config.sizes)
         abstract = betting_of_rules(config.game, sizes=sizes)
@@ -322,6 +324,7 @@ class OffTreeBet:
             identity=repr(self.config),
             since=None if since is None else self.folder / f"{name}_{since}",
             storage=self.config.storage,
+            mesh=self.mesh,
             save_seconds=self.config.save_seconds,
             report=self.count,
             saved=self.saved,
