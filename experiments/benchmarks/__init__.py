@@ -46,12 +46,20 @@ def _startup(out: pathlib.Path, **options: Any) -> None:
     startup.benchmark(out, **options)
 
 
+def _expected(out: pathlib.Path, **options: Any) -> None:
+    """Least times on an H100, estimated from kernels, bytes and operations counted on a CPU."""
+    from experiments.benchmarks import expected  # imports JAX
+
+    expected.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
     "sampling": _sampling,
     "holdem": _holdem,
     "startup": _startup,
+    "expected": _expected,
 }
 
 
