@@ -142,7 +142,7 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _lost_another(error: Exception) -> bool:
+def _lost_another(error: BaseException) -> bool:
     """Whether one of several processes has gone; Gloo is what connects them on CPUs."""
     return "Gloo" in str(error)
 

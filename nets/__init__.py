@@ -8,9 +8,10 @@
     >>> game = belief_table(make("kuhn_poker"))
     >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=16, depth=1))
     >>> evaluate = nets.CvpnEvaluator(graph)
-    >>> values, prior = evaluate(params, game, game.root(), jnp.ones((2, game.num_rows)))
-    >>> values.shape, prior.shape
-    ((2, 3), (2, 3))
+    >>> reach = tuple(jnp.ones(rows) for rows in game.num_rows)
+    >>> values, prior = evaluate(params, game, game.root(), reach)
+    >>> [x.shape for x in (*values, *prior)]
+    [(3,), (3,), (2, 3), (2, 3)]
 
 A network is made by `new_...` from a game's sizes; its evaluator is made from `nnx.split(network)`
 and called with the parameters, the game and a public state, so that one compiled search serves all

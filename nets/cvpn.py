@@ -2,7 +2,8 @@
 
 The input is a public belief state: the features of the public state and both players' normalised
 ranges. The outputs are a value for every row (information state) of both players, per unit of
-compatible opponent reach, and logits of a policy for every row of the player who acts.
+compatible opponent reach, and logits of a policy for every row of both players, of which those of
+who acts count.
 `CvpnEvaluator` makes the evaluator of a search from a network.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import math
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -18,19 +21,22 @@ from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.arrays import masked_softmax, safe_divide
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from nets.torsos import new_torso
+
+Ranges = tuple[Float[Array, "*B N0"], Float[Array, "*B N1"]]
+Logits = tuple[Float[Array, "*B A0 N0"], Float[Array, "*B A1 N1"]]
 
 
 class Cvpn(nnx.Module):
-    """A torso and two linear heads: values `[2, N]` and policy logits `[A, N]`."""
+    """A torso and linear heads: values `[N]` and policy logits `[A, N]` of either player."""
 
     def __init__(
         self,
         *,
         num_features: int,
-        num_rows: int,
-        num_actions: int,
+        num_rows: tuple[int, int],
+        num_actions: tuple[int, int],
         width: int = 128,
         depth: int = 3,
         torso: str = "mlp",
@@ -42,8 +48,8 @@ class Cvpn(nnx.Module):
 
         Args:
           num_features: F, of a public state.
-          num_rows: N, information states of either player in a public state.
-          num_actions: A.
+          num_rows: N0 and N1, information states of the players in a public state.
+          num_actions: A0 and A1.
           width: of the hidden layers.
           depth: hidden layers, or residual blocks.
           torso: "mlp", "residual" or "convolutional".
@@ -58,25 +64,29 @@ class Cvpn(nnx.Module):
         self.num_rows, self.num_actions = num_rows, num_actions
         self.torso = new_torso(
             torso,
-            num_features + 2 * num_rows,
+            num_features + sum(num_rows),
             width=width,
             depth=depth,
             board=board,
             rngs=rngs,
             dtype=dtype,
         )
-        self.values = nnx.Linear(width, 2 * num_rows, rngs=rngs)
-        self.policy = nnx.Linear(width, num_actions * num_rows, rngs=rngs)
+        self.values = nnx.Linear(width, sum(num_rows), rngs=rngs)
+        self.policy = nnx.Linear(width, sum(map(operator.mul, num_actions, num_rows)), rngs=rngs)
 
-    def __call__(
-        self, features: Float[Array, "*B F"], ranges: Float[Array, "*B 2 N"]
-    ) -> tuple[Float[Array, "*B 2 N"], Float[Array, "*B A N"]]:
+    def __call__(self, features: Float[Array, "*B F"], ranges: Ranges) -> tuple[Ranges, Logits]:
         """Values per unit of compatible opponent reach, and logits of all actions."""
-        batch = features.shape[:-1]
-        inputs = jnp.concatenate([features, ranges.reshape(*batch, -1)], axis=-1)
-        hidden = self.torso(inputs).astype(features.dtype)
-        values = self.values(hidden).reshape(*batch, 2, self.num_rows)
-        return values, self.policy(hidden).reshape(*batch, self.num_actions, self.num_rows)
+        hidden = self.torso(jnp.concatenate([features, *ranges], axis=-1)).astype(features.dtype)
+        logits, sizes = self.policy(hidden), [*zip(self.num_actions, self.num_rows, strict=True)]
+        parts = jnp.split(logits, [math.prod(sizes[0])], axis=-1)
+        first, second = (
+            part.reshape(*part.shape[:-1], *size) for part, size in zip(parts, sizes, strict=True)
+        )
+        return self._by_player(self.values(hidden)), (first, second)
+
+    def _by_player(self, rows):
+        """What stands in one row, first player 0's and then player 1's, as a pair."""
+        return rows[..., : self.num_rows[0]], rows[..., self.num_rows[0] :]
 
     @property
     def can_prepare(self) -> bool:
@@ -88,15 +98,12 @@ class Cvpn(nnx.Module):
         first = self.torso.first
         return features @ first.kernel[: features.shape[-1]] + first.bias[...]
 
-    def prepared_values(
-        self, prepared: Float[Array, "*B W"], ranges: Float[Array, "*B 2 N"]
-    ) -> Float[Array, "*B 2 N"]:
+    def prepared_values(self, prepared: Float[Array, "*B W"], ranges: Ranges) -> Ranges:
         """The values of `__call__`, from `prepare` of the features."""
-        flat = ranges.reshape(*ranges.shape[:-2], -1)
+        flat = jnp.concatenate(ranges, axis=-1)
         hidden = prepared + flat @ self.torso.first.kernel[-flat.shape[-1] :]
         hidden = hidden.astype(self.torso.first.dtype)
-        values = self.values(self.torso.go_on(hidden).astype(ranges.dtype))
-        return values.reshape(ranges.shape)
+        return self._by_player(self.values(self.torso.go_on(hidden).astype(flat.dtype)))
 
 
 def new_cvpn(
@@ -156,25 +163,27 @@ class CvpnEvaluator:
         params: PyTree,
         game: BeliefGame,
         state: PublicState,
-        reach: Float[Array, "2 N"],
-    ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+        reach: Reach,
+    ) -> tuple[Values, Policy]:
         """Evaluates one public belief state.
 
         Args:
           params: of `nnx.split(network)`.
           game: the game.
           state: one of its public states.
-          reach: both players' own reaches there `[2, N]`.
+          reach: both players' own reaches there.
 
         Returns:
-          Counterfactual values `[2, N]`, 0 in absent rows, and the prior `[A, N]`, 0 at illegal
-          actions.
+          Counterfactual values, 0 in absent rows, and the prior, 0 at illegal actions and for who
+          does not act.
         """
         network = nnx.merge(self.graph, params)
         seen = smoothed(game, state, reach, self.smoothing)
         values, logits = network(game.encode(state), normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
-        return values, masked_softmax(logits / self.temperature, game.legal(state))
+        legal = game.legal(state)
+        first, second = (masked_softmax(logits[p] / self.temperature, legal[p]) for p in range(2))
+        return values, (first, second)
 
     def prepare(
         self, params: PyTree, game: BeliefGame, state: PublicState
@@ -198,8 +207,8 @@ class CvpnEvaluator:
         game: BeliefGame,
         state: PublicState,
         prepared: Float[Array, " W"] | None,
-        reach: Float[Array, "2 N"],
-    ) -> Float[Array, "2 N"]:
+        reach: Reach,
+    ) -> Values:
         """The values of `__call__`, from what was computed ahead.
 
         Args:
@@ -207,10 +216,10 @@ class CvpnEvaluator:
           game: the game.
           state: one of its public states.
           prepared: of `prepare`.
-          reach: both players' own reaches there `[2, N]`.
+          reach: both players' own reaches there.
 
         Returns:
-          Counterfactual values `[2, N]`, 0 in absent rows.
+          Counterfactual values, 0 in absent rows.
         """
         if prepared is None:
             return self(params, game, state, reach)[0]
@@ -220,14 +229,13 @@ class CvpnEvaluator:
         return counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
 
 
-def normalised(reach: Float[Array, "2 N"]) -> Float[Array, "2 N"]:
+def normalised(reach: Reach) -> Reach:
     """Ranges: reaches that sum to 1, or to 0 where nothing is reached."""
-    return safe_divide(reach, jnp.sum(reach, axis=1, keepdims=True))
+    first, second = (safe_divide(own, jnp.sum(own)) for own in reach)
+    return first, second
 
 
-def smoothed(
-    game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"], share: float
-) -> Float[Array, "2 N"]:
+def smoothed(game: BeliefGame, state: PublicState, reach: Reach, share: float) -> Reach:
     """Mixes ranges with the uniform range over the rows that are present.
 
     The network's inputs, and so its values, then change less from one iteration of a search to the
@@ -236,46 +244,51 @@ def smoothed(
     Args:
       game: the game.
       state: one of its public states.
-      reach: both players' own reaches there `[2, N]`.
+      reach: both players' own reaches there.
       share: of the uniform range; at 0 the reaches are returned as they are.
 
     Returns:
-      Normalised ranges `[2, N]`, unless `share` is 0.
+      Normalised ranges, unless `share` is 0.
     """
     if share == 0:
         return reach
-    rows = game.rows(state).astype(reach.dtype)
-    return (1 - share) * normalised(reach) + share * normalised(rows)
+    present = tuple(rows.astype(reach[0].dtype) for rows in game.rows(state))
+    first, second = (
+        (1 - share) * own + share * even
+        for own, even in zip(normalised(reach), normalised(present), strict=True)
+    )
+    return first, second
 
 
 def counterfactual(
     game: BeliefGame,
     state: PublicState,
-    reach: Float[Array, "2 N"],
-    values: Float[Array, "2 N"],
+    reach: Reach,
+    values: Values,
     *,
     zero_sum: bool,
-) -> Float[Array, "2 N"]:
+) -> Values:
     """Turns values per unit of compatible opponent reach into counterfactual values.
 
     Args:
       game: the game.
       state: one of its public states.
-      reach: both players' own reaches there `[2, N]`.
-      values: `[2, N]` per unit of compatible opponent reach.
+      reach: both players' own reaches there.
+      values: of both players, per unit of compatible opponent reach.
       zero_sum: whether to shift each player's values per unit by one number, so that the payoffs
         which both players expect sum to 0.
 
     Returns:
-      Counterfactual values `[2, N]`, 0 in absent rows.
+      Counterfactual values, 0 in absent rows.
     """
-    mass = jnp.stack([game.compatible(state, p, reach[1 - p]) for p in range(2)])
-    mass = jnp.where(game.rows(state), mass, 0)
-    weighted = values * mass
-    if zero_sum:
-        excess, total = jnp.sum(reach * weighted), jnp.sum(reach[0] * mass[0])
-        weighted = weighted - safe_divide(mass * excess, 2 * total)
-    return weighted
+    rows = game.rows(state)
+    mass = [jnp.where(rows[p], game.compatible(state, p, reach[1 - p]), 0) for p in range(2)]
+    first, second = (values[p] * mass[p] for p in range(2))
+    if not zero_sum:
+        return first, second
+    excess = jnp.sum(reach[0] * first) + jnp.sum(reach[1] * second)
+    shift = safe_divide(excess, 2 * jnp.sum(reach[0] * mass[0]))
+    return first - mass[0] * shift, second - mass[1] * shift
 
 
 def to_bytes(params: PyTree) -> bytes:

@@ -77,7 +77,7 @@ def new_value_prior(
     features = jax.eval_shape(lambda: game.encode(game.root()))
     return ValuePrior(
         features.shape[0],
-        game.num_actions,
+        max(game.num_actions),
         width=width,
         depth=depth,
         torso=torso,

@@ -6,27 +6,29 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Values
 
 
 def values_above(
     game: BeliefGame,
     state: PublicState,
-    below: Float[Array, "2 K N"],
-    policy: Float[Array, "A N"],
-) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
+    below: tuple[Float[Array, "K N0"], Float[Array, "K N1"]],
+    policy: Policy,
+) -> tuple[Values, Policy]:
     """Counterfactual values in a public state from those in its children.
 
     Args:
       game: any belief-level game.
       state: a public state that is not terminal.
-      below: values `[2, K, N]` of both players in the children, 0 where there is no child or row.
-      policy: of the actor `[A, N]`.
+      below: values of both players in the children, 0 where there is no child or row.
+      policy: of who acts.
 
     Returns:
-      Values `[2, N]` of both players, and the actor's values `[A, N]` of its actions.
+      Values of both players, and their values of their actions, which are unspecified for who does
+      not act.
     """
+    actor = game.actor(state)
     actions, seen = game.up(state, below)
-    own = sum_actions(policy * actions)
-    acts = jnp.arange(2, dtype=jnp.int32)[:, None] == game.actor(state)
-    return jnp.where(acts, own[None], seen), actions
+    own = [sum_actions(policy[p] * actions[p]) for p in range(2)]
+    first, second = (jnp.where(actor == p, own[p], seen[p]) for p in range(2))
+    return (first, second), actions

@@ -66,20 +66,26 @@ def check_cfr_state(form: SequenceForm, state: Any) -> None:
         require_all(close, reach, f"state.reach[{player}]", "what the current policies reach")
 
 
-def check_listed_policy(game: BeliefGame, listing: Listing, policy: Float[Array, "S A N"]) -> None:
-    """Of evaluation at the level of beliefs: a policy at every listed public state."""
+def check_listed_policy(
+    game: BeliefGame,
+    listing: Listing,
+    policy: tuple[Float[Array, "S A0 N0"], Float[Array, "S A1 N1"]],
+) -> None:
+    """Of evaluation at the level of beliefs: policies at every listed public state."""
     legal = jax.vmap(game.legal)(listing.state)
-    require_policy(policy.swapaxes(1, 2), legal.swapaxes(1, 2), "policy (actions last)")
+    for player, (rows, allowed) in enumerate(zip(policy, legal, strict=True)):
+        name = f"policy[{player}] (actions last)"
+        require_policy(rows.swapaxes(1, 2), allowed.swapaxes(1, 2), name)
 
 
 def check_search(game: BeliefGame, params: PyTree, problem: Any) -> None:
     """Of growing-tree CFR: beliefs that the game has, and a path that it has."""
     state, reach = problem.state, problem.reach
     require_finite(params, "params")
-    require_reach(reach, "problem.reach")
     require_finite(problem.opt_out, "problem.opt_out")
     rows = game.rows(state)
     for player in range(2):
+        require_reach(reach[player], f"problem.reach[{player}]")
         total = jnp.sum(jnp.where(rows[player], reach[player], 0))
         message = f"problem.reach[{player}] sums to {{total}} over the rows of {game.name} there"
         require(total > 0, f"{message}; allowed: more than 0", total=total)

@@ -16,6 +16,8 @@ from jaxgames.registry import make
 from solvers import evaluation
 from solvers.sequence_form import build_sequence_form
 
+# Mr X has two moves of the map's four actions, each detective has one.
+TAXIS = "scotland_yard(map=glasses,rounds=1)"
 GAMES = (
     "kuhn_poker",
     "leduc_poker",
@@ -23,6 +25,7 @@ GAMES = (
     "goofspiel(cards=3)",
     "coin_toss",
     "rps_plus",
+    TAXIS,
 )
 
 
@@ -41,18 +44,36 @@ def _x64():
 
 @jax.jit
 def below(table, state, reach, policy):
-    """Reaches `[K, 2, N]` of the children, by the contract."""
+    """Both players' reaches `[K, N]` in the children, by the contract."""
     children = jnp.arange(table.num_children, dtype=jnp.int32)
     return jax.vmap(lambda child: table.down(state, child, reach, policy))(children)
 
 
 def row_policy(table, policy, state):
-    """The actor's probabilities `[A, N]` in the rows of a public state."""
+    """Both players' probabilities `[A, N]` in a public state; 0 for who does not act."""
+    rows = [np.zeros(size) for size in zip(table.num_actions, table.num_rows, strict=True)]
     actor = int(table.actors[state])
-    numbers = np.asarray(table.information_states[state, actor])
-    if actor < 0:
-        return np.zeros((table.num_actions, table.num_rows))
-    return np.where(numbers >= 0, policy[actor][np.maximum(numbers, 0)].T, 0)
+    if actor >= 0:
+        numbers = np.asarray(table.information_states[actor][state])
+        own = policy[actor][np.maximum(numbers, 0), : table.num_actions[actor]]
+        rows[actor] = np.where(numbers >= 0, own.T, 0)
+    return tuple(rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "num_rows", "num_actions"),
+    [
+        ("leduc_poker", (6, 6), (3, 3)),
+        ("coin_toss", (2, 1), (2, 2)),
+        (TAXIS, (2, 1), (4, 1)),
+    ],
+)
+def test_players_have_rows_and_actions_of_their_own(name, num_rows, num_actions):
+    _, table = compiled(name)
+    assert (table.num_rows, table.num_actions) == (num_rows, num_actions)
+    for player, (rows, actions) in enumerate(zip(num_rows, num_actions, strict=True)):
+        assert table.rows(table.root())[player].shape == (rows,)
+        assert table.legal(table.root())[player].shape == (actions, rows)
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -60,16 +81,17 @@ def test_expected_values_are_those_of_the_game(name):
     """Own reach goes down by the maps, terminals are worth what the game pays."""
     tree, table = compiled(name)
     policy = random_policies(tree, 0)
-    reaches = {int(table.root()): np.asarray(table.rows(table.root()), float)}
+    root = int(table.root())
+    reaches = {root: tuple(rows.astype(float) for rows in table.rows(root))}
     value, worth = 0.0, jax.jit(lambda s, r: table.terminal_values(s, 0, r))
     for state in range(int(table.first), len(table.actors)):
-        reach = jnp.asarray(reaches[state])
+        reach = reaches[state]
         if int(table.actors[state]) == TERMINAL:
             value += float(jnp.vdot(reach[0], worth(state, reach[1])))
             continue
-        after = np.asarray(below(table, state, reach, row_policy(table, policy, state)))
+        after = below(table, state, reach, row_policy(table, policy, state))
         for k in np.flatnonzero(table.child_mask(state)):
-            reaches[int(table.children(state)[k])] = after[k]
+            reaches[int(table.children(state)[k])] = tuple(own[k] for own in after)
     public = build_sequence_form(tree, dtype="float64")
     assert value == pytest.approx(float(evaluation.expected_value(public, policy)[0]), abs=1e-12)
 
@@ -78,23 +100,30 @@ def test_expected_values_are_those_of_the_game(name):
 def test_up_is_down_transposed(name):
     _, table = compiled(name)
     generator = np.random.default_rng(1)
-    policy = jnp.asarray(generator.normal(size=(table.num_actions, table.num_rows)))
-    reach = jnp.asarray(generator.normal(size=(2, table.num_rows)))
-    values = jnp.asarray(generator.normal(size=(2, table.num_children, table.num_rows)))
+    sizes = tuple(zip(table.num_actions, table.num_rows, strict=True))
+    policy, reach, values = (
+        tuple(jnp.asarray(generator.normal(size=shape(*size))) for size in sizes)
+        for shape in (
+            lambda actions, rows: (actions, rows),
+            lambda actions, rows: rows,
+            lambda actions, rows: (table.num_children, rows),
+        )
+    )
 
     @jax.jit
     def products(state):
         """Of reaches and values, in the children and here, for both players `[2]`."""
-        played = jnp.where(table.legal(state), policy, 0)
-        exists = (
-            jax.vmap(table.rows)(table.children(state)) & table.child_mask(state)[:, None, None]
-        )
-        worth = jnp.where(exists.swapaxes(0, 1), values, 0)
+        played = jax.tree.map(lambda legal, x: jnp.where(legal, x, 0), table.legal(state), policy)
+        exists, mask = jax.vmap(table.rows)(table.children(state)), table.child_mask(state)[:, None]
+        worth = jax.tree.map(lambda rows, x: jnp.where(rows & mask, x, 0), exists, values)
         actions, seen = table.up(state, worth)
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == table.actor(state)
-        own = jnp.where(acts, jnp.sum(played * actions, axis=0)[None], seen)
-        down = below(table, state, reach, played).swapaxes(0, 1)
-        return jnp.sum(down * worth, axis=(1, 2)), jnp.sum(reach * own, axis=1)
+        acted = jax.tree.map(lambda p, x: jnp.sum(p * x, axis=0), played, actions)
+        own = [jnp.where(table.actor(state) == p, acted[p], seen[p]) for p in range(2)]
+        down = below(table, state, reach, played)
+        return (
+            jnp.stack([jnp.vdot(*both) for both in zip(down, worth, strict=True)]),
+            jnp.stack([jnp.vdot(*both) for both in zip(reach, own, strict=True)]),
+        )
 
     states = jnp.arange(int(table.first), len(table.actors))
     down, up = jax.vmap(products)(states)
@@ -106,9 +135,9 @@ def test_pairs_follow_histories(name):
     """Every history's rows go where its children's rows are, and weigh what chance gave them."""
     tree, table = compiled(name)
     depth = np.asarray(table.depth)[tree.public_state]
-    numbers = np.asarray(table.information_states)[tree.public_state]
+    numbers = [np.asarray(own)[tree.public_state] for own in table.information_states]
     pair = np.stack(
-        [np.argmax(numbers[:, p] == tree.information_state[:, p, None], axis=1) for p in range(2)],
+        [np.argmax(numbers[p] == tree.information_state[:, p, None], axis=1) for p in range(2)],
         axis=1,
     )
     child = np.flatnonzero(depth > 0)
@@ -135,9 +164,13 @@ def test_legal_actions_are_the_games(name):
     tree, table = compiled(name)
     for state in np.flatnonzero(np.asarray(table.actors) >= 0):
         actor = int(table.actors[state])
-        numbers = np.asarray(table.information_states[state, actor])
+        numbers = np.asarray(table.information_states[actor][state])
         legal = tree.legal_actions(actor)[numbers[numbers >= 0]].T
-        np.testing.assert_array_equal(np.asarray(table.legal(state))[:, numbers >= 0], legal)
+        here = [np.asarray(own) for own in table.legal(state)]
+        count = table.num_actions[actor]
+        np.testing.assert_array_equal(here[actor][:, numbers >= 0], legal[:count])
+        assert not legal[count:].any()
+        assert not here[1 - actor].any()
 
 
 def test_beliefs_weigh_by_chance():

@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -18,10 +19,12 @@ def kuhn():
     return belief_table(make("kuhn_poker"))
 
 
+BLACK_CARDS = "scotland_yard(map=glasses,rounds=1,black=1)"  # they give Mr X further actions
 GAMES = {
     "an aligned table": kuhn,
     "a table": lambda: belief_table(make("goofspiel(cards=3)")),
     "a steady table": lambda: belief_table(make("scotland_yard(map=glasses,rounds=1)")),
+    "unequal rows and actions": lambda: scotland_yard_beliefs(make(BLACK_CARDS)),
     "perfect information": lambda: pgx_beliefs("tic_tac_toe"),
 }
 
@@ -44,7 +47,7 @@ class Leaky(AlignedTable):
     """Loses reach on the way down."""
 
     def down(self, state, child, reach, policy):
-        return 0.9 * AlignedTable.down(self, state, child, reach, policy)
+        return jax.tree.map(lambda x: 0.9 * x, AlignedTable.down(self, state, child, reach, policy))
 
 
 @record
@@ -53,7 +56,7 @@ class Asymmetric(AlignedTable):
 
     def up(self, state, values):
         actions, seen = AlignedTable.up(self, state, values)
-        return actions, seen + 1
+        return actions, jax.tree.map(lambda x: x + 1, seen)
 
 
 @record
@@ -62,6 +65,18 @@ class Lost(AlignedTable):
 
     def follow(self, state, pair, action):
         return jnp.full_like(BeliefTable.follow(self, state, pair, action), -1)
+
+
+@record
+class Stacked(AlignedTable):
+    """Its legal actions are one array."""
+
+    def legal(self, state):
+        return jnp.stack(AlignedTable.legal(self, state))
+
+
+def legal(change):
+    return tuple(map(change, kuhn().legal_actions))
 
 
 def broken(cls=None, **changes):
@@ -76,10 +91,16 @@ def broken(cls=None, **changes):
         (lambda: broken(Asymmetric), "up is not the transpose of down"),
         (lambda: broken(Lost), "follow and weight differ"),
         (lambda: broken(max_depth=1), "not over after 1 public states"),
-        (lambda: broken(legal_actions=~kuhn().legal_actions), "legal actions are not those of"),
+        (lambda: broken(legal_actions=legal(jnp.invert)), "legal actions are not those of"),
         (lambda: broken(payoffs=kuhn().payoffs * jnp.nan), "payoffs are not zero-sum"),
         (lambda: broken(features=kuhn().features * jnp.inf), "features are not finite"),
-        (lambda: broken(legal_actions=kuhn().legal_actions[:, :, :2]), r"legal gives bool\(2, 2\)"),
+        (
+            lambda: broken(legal_actions=legal(lambda own: own[:, :, :2])),
+            r"legal gives \(bool\(2, 2\), bool\(2, 2\)\), not \(bool\(2, 3\), bool\(2, 3\)\)",
+        ),
+        (lambda: broken(Stacked), r"legal gives bool\(2, 2, 3\), not \(bool\(2, 3\), "),
+        (lambda: broken(num_rows=3), "num_rows=3 is not a number >= 1 for each of two players"),
+        (lambda: broken(num_rows=(3, 0)), r"num_rows=\(3, 0\) is not a number >= 1 for each"),
     ],
 )
 def test_broken_laws_are_named(game, message):

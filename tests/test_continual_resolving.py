@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.coin_toss import HEADS, PLAY, SELL
@@ -49,9 +50,9 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     problem = Problem(
         state=played,
         path=jnp.array([NO_STEP], jnp.int32),
-        reach=jnp.zeros((2, table.num_rows)).at[0, :2].set(jnp.array(before)).at[1, 0].set(1.0),
+        reach=(jnp.array(before), jnp.ones(1)),
         resolver=jnp.int32(1),
-        opt_out=table.terminal_values(sold, 0, jnp.zeros(table.num_rows).at[0].set(1.0)),
+        opt_out=(table.terminal_values(sold, 0, jnp.ones(1)), jnp.zeros(1)),
     )
     settings = GrowingTreeCfr(
         leaf_evaluators.zero, simulations=10, pace=0.001, follow_share=1.0, max_path=1
@@ -59,7 +60,7 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     search = jax.jit(
         lambda key: growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
     )(jax.random.key(0))
-    policy = readouts.average_policy(search)
+    _, policy = readouts.average_policy(search)
     assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
 
 
@@ -94,10 +95,11 @@ def test_every_policy_is_a_distribution():
         chain=Chain(0),
         batch=8,
     )
-    acting = np.asarray(listing.actor) >= 0
-    totals = policy.sum(axis=2)
-    np.testing.assert_allclose(totals[:, acting], 1, rtol=1e-5)
-    assert not totals[:, ~acting].any()
+    for player, own in enumerate(policy):
+        acting = np.asarray(listing.actor) == player
+        totals = own.sum(axis=2)
+        np.testing.assert_allclose(totals[:, acting], 1, rtol=1e-5)
+        assert not totals[:, ~acting].any()
 
 
 @pytest.mark.slow
@@ -143,8 +145,9 @@ def test_range_that_goes_on(by_policies):
         range_by_policies=by_policies,
     )
     begin = continual_resolving.first_problem(table, max_path=1)
-    reach = begin.reach.at[0].set(jnp.array([0.4, 0.2, 0.1]))
-    problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=jnp.array([-0.2, 0.0, 0.2]))
+    reach = (jnp.array([0.4, 0.2, 0.1]), begin.reach[1])
+    opt_out = (jnp.array([-0.2, 0.0, 0.2]), begin.opt_out[1])
+    problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=opt_out)
     search = growing_tree_cfr.search(
         table, None, jax.random.key(0), problem=problem, settings=settings
     )
@@ -158,7 +161,7 @@ def test_range_that_goes_on(by_policies):
         by_policies=by_policies,
     )
     average = readouts.average_reach(search)
-    assert not np.allclose(average[0] / average[0, 0], reach[0] / reach[0, 0], rtol=0.01)
+    assert not np.allclose(average[0] / average[0][0], reach[0] / reach[0][0], rtol=0.01)
     began = reach if by_policies else average
     expected = table.down(problem.state, child, began, readouts.average_policy(search))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
@@ -200,11 +203,11 @@ class TestSecondRoundOfLeduc:
         actor, parent = np.asarray(listing.actor), np.asarray(listing.parent)
         roots = jnp.asarray(np.flatnonzero(actor[np.maximum(parent, 0)] == CHANCE))
         count = len(roots)
-        opt_out = values[roots, 1 - resolver] if terminate else jnp.full((count, 6), -1e3)
+        opt_out = jax.tree.map(lambda x: x[roots] if terminate else 0 * x[roots] - 1e3, values)
         return Problem(
             state=listing.state[roots],
             path=jnp.full((count, 1), NO_STEP, jnp.int32),
-            reach=reach[roots],
+            reach=at(reach, roots),
             resolver=jnp.full(count, resolver if safe else NO_RESOLVER, jnp.int32),
             opt_out=opt_out,
         )
@@ -216,18 +219,18 @@ class TestSecondRoundOfLeduc:
         )
         place = np.full(len(table.actors), -1)
         place[np.asarray(listing.state)] = np.arange(len(listing.state))
-        actor, resolved = np.asarray(listing.actor), np.array(policy)
+        actor, resolved = np.asarray(listing.actor), [np.array(own) for own in policy]
         for player in range(2):
             problems = self.problems(
                 listing, table, policy, resolver=player, safe=safe, terminate=terminate
             )
             searches = _solve(table, problems, settings, iterations)
-            policies = np.asarray(searches.tree.policy)
+            policies = np.asarray(searches.tree.policy[player])
             for number, count in enumerate(np.asarray(searches.tree.count)):
                 states = place[np.asarray(searches.tree.state[number, :count])]
                 mine = actor[states] == player
-                resolved[states[mine]] = policies[number, :count][mine]
-        return float(exploitability_of(table, listing, jnp.asarray(resolved)))
+                resolved[player][states[mine]] = policies[number, :count][mine]
+        return float(exploitability_of(table, listing, tuple(map(jnp.asarray, resolved))))
 
     @pytest.mark.slow
     def test_safe_resolving_tends_to_equilibrium(self):

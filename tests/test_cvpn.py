@@ -11,6 +11,7 @@ from flax import nnx
 
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
+from jaxgames.scotland_yard import scotland_yard_beliefs
 from nets import cvpn
 from solvers.search import continual_resolving, growing_tree_cfr, readouts, search_state
 
@@ -29,8 +30,14 @@ STATES = jnp.arange(3, 60)
 
 
 def random_reach(seed=0):
-    reach = jax.random.uniform(jax.random.key(seed), (len(STATES), 2, 6))
-    return jnp.where(jax.vmap(table().rows)(STATES), reach, 0)
+    rows = jax.vmap(table().rows)(STATES)
+    reach = jax.random.uniform(jax.random.key(seed), (2, len(STATES), 6))
+    return tuple(jnp.where(rows[p], reach[p], 0) for p in range(2))
+
+
+def expectations(reach, values):
+    """What both players expect to win, added up `[S]`."""
+    return sum(np.sum(reach[p] * values[p], axis=1) for p in range(2))
 
 
 def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
@@ -42,62 +49,95 @@ def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
 def test_beliefs_expect_opposite_payoffs():
     reach = random_reach()
     values, _ = evaluated(reach)
-    expected = np.einsum("spn,spn->sp", reach, values)
-    np.testing.assert_allclose(expected.sum(axis=1), 0, atol=1e-6)
+    np.testing.assert_allclose(expectations(reach, values), 0, atol=1e-6)
     values, _ = evaluated(reach, zero_sum=False)
-    expected = np.einsum("spn,spn->sp", reach, values)
-    assert np.abs(expected.sum(axis=1)).max() > 1e-3
+    assert np.abs(expectations(reach, values)).max() > 1e-3
 
 
 def test_values_scale_with_the_opponents_reach_only():
     reach = random_reach()
     values, prior = evaluated(reach)
-    scaled, same = evaluated(reach.at[:, 0].multiply(0.25))
-    np.testing.assert_allclose(scaled[:, 0], values[:, 0], rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(scaled[:, 1], 0.25 * values[:, 1], rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(same, prior, rtol=1e-5)
+    scaled, same = evaluated((0.25 * reach[0], reach[1]))
+    expected = values[0], 0.25 * values[1]
+    chex.assert_trees_all_close(scaled, expected, rtol=1e-4, atol=1e-7)
+    chex.assert_trees_all_close(same, prior, rtol=1e-5)
 
 
 def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
     """Of the network's answer; what it is scaled with remains the true reach."""
-    reach = random_reach() * jnp.array([0.3, 0.7])[None, :, None]
+    reach = tuple(share * own for share, own in zip((0.3, 0.7), random_reach(), strict=True))
     half, prior = evaluated(reach, smoothing=0.5, zero_sum=False)
-    rows = np.asarray(jax.vmap(table().rows)(STATES))
-    share = lambda x: np.asarray(x) / np.sum(x, axis=2, keepdims=True)  # noqa: E731
-    seen = jnp.asarray(0.5 * share(reach) + 0.5 * share(rows), jnp.float32)
+    rows = [np.asarray(own) for own in jax.vmap(table().rows)(STATES)]
+    share = lambda x: np.asarray(x) / np.sum(x, axis=1, keepdims=True)  # noqa: E731
+    seen = [0.5 * share(reach[p]) + 0.5 * share(rows[p]) for p in range(2)]
+    seen = tuple(jnp.asarray(own, jnp.float32) for own in seen)
     expected, same = evaluated(seen, zero_sum=False)
     compatible = jax.vmap(table().compatible, (0, None, 0))
-    mass = lambda x: np.stack([compatible(STATES, p, x[:, 1 - p]) for p in range(2)], 1)  # noqa: E731
-    per_unit = lambda values, x: (values / mass(x))[rows]  # noqa: E731
-    np.testing.assert_allclose(per_unit(half, reach), per_unit(expected, seen), rtol=1e-4)
-    np.testing.assert_allclose(prior, same, rtol=1e-5)
+    mass = lambda x, p: compatible(STATES, p, x[1 - p])  # noqa: E731
+    per_unit = lambda values, x: [(values[p] / mass(x, p))[rows[p]] for p in range(2)]  # noqa: E731
+    chex.assert_trees_all_close(per_unit(half, reach), per_unit(expected, seen), rtol=1e-4)
+    chex.assert_trees_all_close(prior, same, rtol=1e-5)
     blind, _ = evaluated(reach, smoothing=1.0, zero_sum=False)
     other = random_reach(1)
     moved, _ = evaluated(other, smoothing=1.0, zero_sum=False)
-    np.testing.assert_allclose(per_unit(blind, reach), per_unit(moved, other), rtol=1e-4)
+    chex.assert_trees_all_close(per_unit(blind, reach), per_unit(moved, other), rtol=1e-4)
     with pytest.raises(ValueError, match=r"smoothing=1.5 must be from 0 to 1"):
         cvpn.CvpnEvaluator(evaluator()[0], smoothing=1.5)
 
 
 def test_absent_rows_have_value_0():
     values, prior = evaluated(random_reach())
-    rows = np.asarray(jax.vmap(table().rows)(STATES))
-    assert not np.asarray(values)[~rows].any()
-    legal = np.asarray(jax.vmap(table().legal)(STATES))
-    assert not np.asarray(prior)[~legal].any()
-    np.testing.assert_allclose(np.asarray(prior).sum(axis=1)[legal.any(axis=1)], 1, rtol=1e-5)
+    rows, legal = jax.vmap(table().rows)(STATES), jax.vmap(table().legal)(STATES)
+    for p in range(2):
+        assert not np.asarray(values[p])[~rows[p]].any()
+        assert not np.asarray(prior[p])[~legal[p]].any()
+        total = np.asarray(prior[p]).sum(axis=1)[legal[p].any(axis=1)]
+        np.testing.assert_allclose(total, 1, rtol=1e-5)
+
+
+def test_what_players_have_may_be_of_unequal_sizes():
+    """Mr X's black cards give him stations and actions that the detectives do not have."""
+    game = scotland_yard_beliefs(make("scotland_yard(map=glasses,rounds=2,black=1)"))
+    assert (game.num_rows, game.num_actions) == ((11, 1), (7, 4))
+    graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, width=16, depth=2))
+    evaluate, root = cvpn.CvpnEvaluator(graph), game.root()
+    reach = tuple(rows.astype(jnp.float32) for rows in game.rows(root))
+    values, prior = evaluate(params, game, root, reach)
+    chex.assert_trees_all_equal_shapes(values, game.rows(root))
+    chex.assert_trees_all_equal_shapes(prior, game.legal(root))
+    legal = np.asarray(game.legal(root)[0]).any(axis=0)
+    np.testing.assert_allclose(np.sum(prior[0], axis=0), legal, rtol=1e-5)
+    assert not np.asarray(prior[1]).any()
+    ahead = evaluate.prepare(params, game, root)
+    again = evaluate.prepared_values(params, game, root, ahead, reach)
+    chex.assert_trees_all_close(again, values, rtol=1e-5, atol=1e-6)
+
+
+def test_every_output_has_weights_of_its_own():
+    """Each value and logit of either player moves with one bias, in the order of the sizes."""
+    network = cvpn.Cvpn(
+        num_features=2, num_rows=(3, 2), num_actions=(2, 4), width=4, depth=1, rngs=nnx.Rngs(0)
+    )
+    network.values.kernel[...] *= 0
+    network.policy.kernel[...] *= 0
+    network.values.bias[...] = jnp.arange(5.0)
+    network.policy.bias[...] = jnp.arange(14.0)
+    values, logits = network(jnp.ones(2), (jnp.ones(3), jnp.ones(2)))
+    chex.assert_trees_all_equal(values, (jnp.arange(3.0), jnp.arange(3.0, 5)))
+    expected = jnp.arange(6.0).reshape(2, 3), jnp.arange(6.0, 14).reshape(4, 2)
+    chex.assert_trees_all_equal(logits, expected)
 
 
 def test_nothing_reached_is_finite():
-    values, prior = evaluated(jnp.zeros((len(STATES), 2, 6)))
+    values, prior = evaluated((jnp.zeros((len(STATES), 6)),) * 2)
     chex.assert_tree_all_finite((values, prior))
 
 
 @pytest.mark.parametrize("torso", ["mlp", "residual"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_outputs_are_float32(torso, dtype):
-    values, prior = evaluated(random_reach(), torso=torso, dtype=dtype)
-    assert values.dtype == prior.dtype == jnp.float32
+    answers = evaluated(random_reach(), torso=torso, dtype=dtype)
+    assert {leaf.dtype for leaf in jax.tree.leaves(answers)} == {jnp.dtype("float32")}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +157,8 @@ def test_values_from_what_was_prepared_are_the_values(options, atol):
     expected, _ = evaluated(reach, **options)
     ahead = jax.vmap(functools.partial(evaluate.prepare, params, table()))(STATES)
     values = functools.partial(evaluate.prepared_values, params, table())
-    np.testing.assert_allclose(jax.vmap(values)(STATES, ahead, reach), expected, atol=atol)
+    given = jax.vmap(values)(STATES, ahead, reach)
+    chex.assert_trees_all_close(given, expected, rtol=1e-7, atol=atol)
 
 
 @pytest.mark.parametrize(

@@ -136,10 +136,16 @@ def searched(problem, key):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(reach=jnp.full((2, 3), -1.0, jnp.float32)), r"problem.reach\[0, 0\] is -1.0"),
-        (dict(reach=jnp.zeros((2, 3))), r"problem.reach\[0\] sums to 0.0 over the rows of kuhn_po"),
+        (dict(reach=(jnp.full(3, -1.0), jnp.ones(3))), r"problem.reach\[0\]\[0\] is -1.0"),
+        (
+            dict(reach=(jnp.ones(3), jnp.zeros(3))),
+            r"problem.reach\[1\] sums to 0.0 over the rows of",
+        ),
         (dict(path=jnp.array([7, -1])), r"problem.path\[0\] is 7; allowed: public children that"),
-        (dict(opt_out=jnp.float32([jnp.inf] * 3)), r"problem.opt_out\[0\] is inf; allowed: finite"),
+        (
+            dict(opt_out=(jnp.zeros(3), jnp.array([0.0, jnp.inf, 0.0]))),
+            r"problem.opt_out\[1\]\[1\] is inf; allowed: finite",
+        ),
     ],
 )
 def test_problems_that_the_game_does_not_have_are_told(changes, message):
@@ -152,10 +158,8 @@ def test_problems_that_the_game_does_not_have_are_told(changes, message):
 
 def test_parameters_that_are_not_finite_are_told():
     def evaluate(params, game, state, reach):
-        return params["w"] * leaf_evaluators.zero(None, game, state, reach)[0], uniform_prior(state)
-
-    def uniform_prior(state):
-        return leaf_evaluators.zero(None, TABLE, state, jnp.zeros((2, 3)))[1]
+        values, prior = leaf_evaluators.zero(None, game, state, reach)
+        return jax.tree.map(lambda own: params["w"] * own, values), prior
 
     with debug.checks(), pytest.raises(ValueError, match=r"params\['w'\] is nan"):
         solvers.growing_tree_search(
@@ -168,10 +172,11 @@ def test_policies_by_public_state_are_checked():
     policy = leaf_evaluators.uniform_policy(TABLE, listing)
     with debug.checks():
         belief_exploitability.exploitability(TABLE, listing, policy)
-        with pytest.raises(
-            ValueError, match=r"sum of policy \(actions last\) over actions\[0, 0\]"
-        ):
-            belief_exploitability.exploitability(TABLE, listing, 2 * policy)
+        for player in range(2):
+            twice = tuple((1 + (p == player)) * own for p, own in enumerate(policy))
+            message = rf"sum of policy\[{player}\] \(actions last\) over actions\["
+            with pytest.raises(ValueError, match=message):
+                belief_exploitability.exploitability(TABLE, listing, twice)
 
 
 def test_steps_are_checked_under_transformations():

@@ -2,10 +2,12 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from uneven_game import uneven_game
 
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
@@ -14,16 +16,20 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers import cfr
 from solvers.evaluation import belief_exploitability
-from solvers.search import exact_below_belief, leaf_evaluators, readouts
+from solvers.search import continual_resolving, exact_below_belief, leaf_evaluators, readouts
 from solvers.search.exact_below_belief import Whole
 from solvers.sequence_form import build_sequence_form
 
 GLASSES = "scotland_yard(map=glasses,rounds=2)"
 
 
+def game_named(name):
+    return uneven_game() if name == "uneven" else make(name)
+
+
 @functools.cache
 def listed(name):
-    table = belief_table(make(name))
+    table = belief_table(game_named(name))
     return table, list_public_states(table)
 
 
@@ -49,7 +55,17 @@ def test_coin_toss():
     _, states = listed("coin_toss")
     assert_value("coin_toss", 0)
     guess = int(np.flatnonzero(np.asarray(states.actor) == 1)[0])
-    assert float(equilibrium("coin_toss")[guess, HEADS, 0]) == pytest.approx(0.25, abs=0.01)
+    assert float(equilibrium("coin_toss")[1][guess, HEADS, 0]) == pytest.approx(0.25, abs=0.01)
+
+
+def test_uneven():
+    """By hand: 3 is bid with the high card and five low ones in six, and half of that is called."""
+    _, states = listed("uneven")
+    assert_value("uneven", 4 / 5)
+    bids, answers = equilibrium("uneven")
+    highest = int(states.child[0, 2])
+    np.testing.assert_allclose(bids[0][2], [1, 5 / 6], atol=0.02)
+    np.testing.assert_allclose(answers[highest][:, 0], 0.5, atol=0.02)
 
 
 @pytest.mark.slow
@@ -69,7 +85,7 @@ def test_known_values(name, value):
 def values_at_equilibrium(name, *, iterations):
     """What either player's beliefs are worth at every public state with a decision: by solving the
     rest `[M, 2]`, and by an equilibrium from tabular CFR+, whose own beliefs they are `[M, 2]`."""
-    tree, (table, states) = enumerate_game(make(name)), listed(name)
+    tree, (table, states) = enumerate_game(game_named(name)), listed(name)
     public = build_sequence_form(tree)
     solved = cfr.run(public, cfr.init(public), solver=cfr.cfr_plus(), num_iterations=2000)
     policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
@@ -83,14 +99,17 @@ def values_at_equilibrium(name, *, iterations):
         search = exact_below_belief.solve_below(table, state, reach, settings=settings)
         return readouts.average_values(search)
 
-    reach, values_below = reach[inner], solve(states.state[inner], reach[inner])
-    return np.sum(reach * values_below, axis=2), np.sum(reach * values[inner], axis=2)
+    reach, values = jax.tree.map(lambda x: x[inner], (reach, values))
+    values_below = solve(states.state[inner], reach)
+    worth = lambda values: np.stack([np.sum(reach[p] * values[p], axis=1) for p in (0, 1)], axis=1)  # noqa: E731
+    return worth(values_below), worth(values)
 
 
-def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns():
-    solved, truth = values_at_equilibrium("kuhn_poker", iterations=1000)
+@pytest.mark.parametrize(("name", "rounding"), [("kuhn_poker", 1e-6), ("uneven", 3e-6)])
+def test_the_rest_of_an_equilibrium_is_worth_what_the_equilibrium_earns(name, rounding):
+    solved, truth = values_at_equilibrium(name, iterations=1000)
     np.testing.assert_allclose(solved, truth, atol=1e-3)
-    np.testing.assert_allclose(solved[:, 0], -solved[:, 1], atol=1e-6)
+    np.testing.assert_allclose(solved[:, 0], -solved[:, 1], atol=rounding)
     assert np.ptp(truth[:, 0]) > 0.05
 
 
@@ -104,14 +123,18 @@ def test_nothing_that_is_not_reached_is_solved():
     table, states = listed("kuhn_poker")
     settings = Whole(max_nodes=states.num_inner, iterations=2)
     solve = jax.jit(functools.partial(exact_below_belief.solve_below, settings=settings))
-    search = solve(table, table.root(), jnp.zeros((2, table.num_rows)))
+    ones = continual_resolving.first_problem(table, max_path=1).reach
+    search = solve(table, table.root(), jax.tree.map(jnp.zeros_like, ones))
     assert int(search.tree.count) == 1
-    assert not readouts.average_values(search).any()
-    search = solve(table, table.root(), table.rows(table.root()).astype(jnp.float32))
+    assert not any(values.any() for values in readouts.average_values(search))
+    search = solve(table, table.root(), ones)
     assert int(search.tree.count) == states.num_inner
     numbers, policies = exact_below_belief.policy_below(states, search, 0)
     np.testing.assert_array_equal(np.sort(numbers), np.flatnonzero(np.asarray(states.actor) >= 0))
-    np.testing.assert_allclose(policies.sum(axis=1), 1, rtol=1e-5)
+    for player, policy in enumerate(policies):
+        acts = np.asarray(states.actor)[numbers] == player
+        np.testing.assert_allclose(policy[acts].sum(axis=1), 1, rtol=1e-5)
+        assert not policy[~acts].any()
 
 
 def test_sizes():
@@ -135,31 +158,35 @@ def test_bounds_are_checked():
     [
         pytest.param("leduc_poker", marks=pytest.mark.slow),
         "goofspiel(cards=3)",
+        "uneven",
         pytest.param(GLASSES, marks=pytest.mark.slow),
     ],
 )
 def test_continuation_values_are_those_of_the_policy(name):
     """At its own beliefs, from every public state, for every row; rows of Mr X are merged."""
     table, states = listed(name)
-    even = leaf_evaluators.uniform_policy(table, states)
-    policy = even * np.random.default_rng(0).uniform(0.1, 1, even.shape).astype(np.float32)
-    policy = policy / jnp.maximum(policy.sum(axis=1, keepdims=True), 1e-9)
+    random = np.random.default_rng(0)
+    weights = [
+        even * random.uniform(0.1, 1, even.shape).astype(np.float32)
+        for even in leaf_evaluators.uniform_policy(table, states)
+    ]
+    policy = tuple(x / jnp.maximum(x.sum(axis=1, keepdims=True), 1e-9) for x in weights)
     values = leaf_evaluators.continuation_values(table, states, policy)
     reach, truth = belief_exploitability.reach_and_values(table, states, policy)
     worth = jax.vmap(lambda s, r: leaf_evaluators.continuation(values, table, s, r)[0])(
         states.state, reach
     )
-    np.testing.assert_allclose(worth, truth, atol=1e-6)
-    assert np.abs(truth).max() > 0.1
+    chex.assert_trees_all_close(worth, truth, rtol=1e-7, atol=1e-6)
+    assert all(np.abs(own).max() > 0.1 for own in truth)
 
 
 def test_errors_are_the_same_whenever_a_row_is_asked_about():
     table = belief_table(make("kuhn_poker"))
-    noise = jax.random.uniform(jax.random.key(0), (len(table.actors), 2, table.num_rows))
-    evaluate = leaf_evaluators.Noisy(leaf_evaluators.zero)
-    reach = table.rows(table.root()).astype(jnp.float32)
+    random = jax.random.uniform(jax.random.key(0), (2, len(table.actors), 3))
+    noise, evaluate = (random[0], random[1]), leaf_evaluators.Noisy(leaf_evaluators.zero)
+    reach = continual_resolving.first_problem(table, max_path=1).reach
     values, _ = evaluate((None, noise), table, table.root(), reach)
-    half, _ = evaluate((None, noise), table, table.root(), reach.at[1].multiply(0.5))
-    np.testing.assert_allclose(values, noise[table.first] / 3, rtol=1e-5)
+    half, _ = evaluate((None, noise), table, table.root(), (reach[0], 0.5 * reach[1]))
+    np.testing.assert_allclose(values, random[:, table.first] / 3, rtol=1e-5)
     np.testing.assert_allclose(half[0], 0.5 * values[0], rtol=1e-6)
     np.testing.assert_allclose(half[1], values[1], rtol=1e-6)

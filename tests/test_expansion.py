@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,10 +40,13 @@ def endgame():
 
 def by_index(params, game, state, reach):
     """Player 0 wins by the number of moves; the first cells are best."""
-    weight = jnp.where(game.legal(state), jnp.arange(CELLS, 0, -1.0)[:, None], 0)
-    worth = 0.1 * game.depth[state].astype(reach.dtype)
-    prior = weight / jnp.maximum(jnp.sum(weight), 1)
-    return jnp.stack([worth, -worth])[:, None] * reach[::-1], prior.astype(reach.dtype)
+    dtype = reach[0].dtype
+    weights = jax.tree.map(
+        lambda legal: jnp.where(legal, jnp.arange(CELLS, 0, -1.0)[:, None], 0), game.legal(state)
+    )
+    worth = 0.1 * game.depth[state].astype(dtype)
+    prior = tuple((x / jnp.maximum(jnp.sum(x), 1)).astype(dtype) for x in weights)
+    return (worth * reach[1], -worth * reach[0]), prior
 
 
 def settings(**changes):
@@ -70,6 +74,11 @@ def search(**changes):
 def first_tree(**changes):
     tree = jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
     return jax.tree.map(lambda x: x[: tree.count] if x.ndim else x, tree)
+
+
+def visits_of_root(tree):
+    """Simulations that took an action of either player there."""
+    return tuple(int(visits[0].sum()) for visits in tree.visits)
 
 
 def existing_children(tree):
@@ -103,25 +112,34 @@ def test_nodes_are_children_that_were_added(expand):
     nodes = tree.node >= 0
     assert not (nodes & (ends | ~tree.exists)).any()
     np.testing.assert_array_equal(tree.state[tree.node[nodes]], successors[nodes])
-    assert tree.visits[0].sum() == 60
+    assert visits_of_root(tree) == (0, 60)
 
 
 def test_actions_do_not_exist_for_cfr_before_they_were_added():
     tree = first_tree(expand=1)
     absent = ~tree.exists
-    assert not tree.policy[absent].any()
-    assert not tree.child_values_total[absent].any()
-    np.testing.assert_allclose(tree.policy.sum(axis=1), 1, rtol=1e-5)
+    actor = np.asarray(endgame()[0].actors)[tree.state]
+    for player in range(2):
+        policy = tree.policy[player]
+        assert not policy[absent].any()
+        assert not tree.child_values_total[player][absent].any()
+        np.testing.assert_allclose(policy.sum(axis=(1, 2)), actor == player, rtol=1e-5)
 
 
 @pytest.mark.parametrize("expand", [1, 2, None])
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
     here, searches = search(expand=expand)
-    worth = np.asarray(jax.vmap(readouts.average_values)(searches))[1:, 0, 0]
-    likeliest = np.asarray(jax.vmap(readouts.average_policy)(searches))[1:, :, 0].argmax(axis=1)
-    np.testing.assert_allclose(worth, minimax.perfect_values(positions)[here[1:]], atol=0.1)
-    assert minimax.perfect_actions(positions)[here[1:], likeliest].all()
+    here = here[1:]
+    worth = [np.asarray(x)[1:, 0] for x in jax.vmap(readouts.average_values)(searches)]
+    policy = [np.asarray(x)[1:, :, 0] for x in jax.vmap(readouts.average_policy)(searches)]
+    np.testing.assert_allclose(worth[0], minimax.perfect_values(positions)[here], atol=0.1)
+    np.testing.assert_allclose(worth[1], -worth[0], atol=1e-6)
+    for player in range(2):
+        acts = positions.actor[here] == player
+        likeliest = policy[player].argmax(axis=1)
+        assert minimax.perfect_actions(positions)[here, likeliest][acts].all()
+        assert not policy[player][~acts].any()
 
 
 @pytest.mark.slow
@@ -129,7 +147,7 @@ def test_as_many_as_there_are_is_all():
     """Without PUCT, for which a node that starts with some children has been visited once."""
     some, every = (first_tree(expand=k, cfr_share=1.0) for k in (CELLS, None))
     for name in ("count", "parent", "node", "visits", "policy", "child_values_total"):
-        np.testing.assert_allclose(getattr(some, name), getattr(every, name), rtol=1e-5, atol=1e-6)
+        chex.assert_trees_all_close(getattr(some, name), getattr(every, name), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("expand", "asks"), [(1, 1), (None, CELLS)])
@@ -164,7 +182,7 @@ def test_steps_of_a_search(expand, asks):
         )
         assert ((earlier.node >= 0) <= (later.node >= 0)).all()
         assert (earlier.exists <= later.exists).all()
-        assert later.visits[0].sum() == number + 1
+        assert visits_of_root(later) == (0, number + 1)
         if expand is not None:
             new = int((later.exists & ~earlier.exists).sum()) + int(later.count - earlier.count)
             assert new in (0, 1, 2)  # an end, a child, or a node with a child
@@ -183,12 +201,15 @@ def check_leaves(table, policies, after):
         parent, child = forest.links[place, PARENT], forest.links[place, CHILD]
         number = forest.links[parent, NUMBER]
         actor = int(table.actor(forest.state[parent]))
-        policy = policies.decisions[actor].policy[:, number]
-        reach = jnp.stack([x[parent] for x in forest.reach])
+        policy = tuple(
+            jnp.where(actor == player, tables.policy[:, number], 0)
+            for player, tables in enumerate(policies.decisions)
+        )
+        reach = tuple(x[parent] for x in forest.reach)
         below = table.down(forest.state[parent], child, reach, policy)
         expected, _ = by_index(None, table, forest.state[place], below)
-        seen = [x[place] for x in forest.values]
-        np.testing.assert_allclose(seen, expected, rtol=1e-5)
+        seen = tuple(x[place] for x in forest.values)
+        chex.assert_trees_all_close(seen, expected, rtol=1e-5)
 
 
 def test_virtual_losses_spread_the_simulations_between_two_iterations():
@@ -196,7 +217,7 @@ def test_virtual_losses_spread_the_simulations_between_two_iterations():
     _, searches = search(
         evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
-    assert searches.tree.visits[0, 0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    assert searches.tree.visits[1][0, 0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
     assert int(searches.iterations[0]) == 1
 
 
@@ -303,5 +324,5 @@ def test_games_in_which_children_are_not_actions_are_refused():
     table = belief_table(make("kuhn_poker"))
     problem = continual_resolving.first_problem(table, max_path=1)
     how = settings(evaluate=leaf_evaluators.zero, expand=1)
-    with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_poker.* has num_rows=3"):
+    with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_.* num_rows=\(3, 3\)"):
         growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=how)

@@ -45,18 +45,33 @@ def example_at(*arguments):
     return make_example(table(), *arguments)
 
 
+def states_of_examples():
+    return np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
+
+
+def with_own(pair, player, new):
+    """A pair in which what `player` has is new."""
+    return tuple(new if p == player else old for p, old in enumerate(pair))
+
+
 @functools.cache
 def leduc_examples():
     """16 decisions with random beliefs and random targets, fields [16, ...]."""
-    states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
-    random, size = np.random.default_rng(1), (16, 2, table().num_rows)
-    reach, values = random.random(size, np.float32), random.random(size, np.float32) / 5 - 0.1
-    legal = np.asarray(table().legal_actions)[states]
-    weights = np.where(legal, random.exponential(size=legal.shape) ** 2, 0)
-    policy = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
-    reach, values, policy = (jnp.asarray(x, jnp.float32) for x in (reach, values, policy))
+    states = states_of_examples()
+    random, sizes = np.random.default_rng(1), [(16, rows) for rows in table().num_rows]
+    reach, values = ([random.random(size, np.float32) for size in sizes] for _ in range(2))
+    policy = []
+    for legal in jax.tree.map(lambda x: np.asarray(x)[states], table().legal_actions):
+        weights = np.where(legal, random.exponential(size=legal.shape) ** 2, 0)
+        policy.append(weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9))
+    reach, values, policy = (
+        tuple(jnp.asarray(own, jnp.float32) for own in pair) for pair in (reach, values, policy)
+    )
     made = example_at(states, reach, values, policy)
-    return made.replace(values=values * made.mass)  # of payoffs up to 0.1 per unit
+    # of payoffs up to 0.1 per unit
+    return made.replace(
+        values=jax.tree.map(lambda x, mass: (x / 5 - 0.1) * mass, values, made.mass)
+    )
 
 
 @functools.cache
@@ -176,27 +191,33 @@ def predicting(values, logits):
 
 def predictions(batch, seed=3):
     random = np.random.default_rng(seed)
-    values = 2 * random.standard_normal(batch.values.shape)
-    logits = random.standard_normal(batch.policy.shape)
-    return jnp.asarray(values, batch.values.dtype), jnp.asarray(logits, batch.policy.dtype)
+    drawn = lambda like: jnp.asarray(random.standard_normal(like.shape), like.dtype)  # noqa: E731
+    values, logits = jax.tree.map(drawn, (batch.values, batch.policy))
+    return jax.tree.map(lambda x: 2 * x, values), logits
 
 
 def test_loss_is_the_formula():
     """Huber and Kullback-Leibler, example by example and row by row."""
     value_rows, divergences = [], []
-    point = predictions(leduc_examples())
-    batch, values = jax.tree.map(np.asarray, (leduc_examples(), point[0]))
-    softmax = np.asarray(jax.vmap(masked_softmax)(point[1], leduc_examples().legal))
+    examples = leduc_examples()
+    mass = with_own(examples.mass, 1, examples.mass[1].at[:, 4:].set(0))  # fewer rows than player 0
+    examples = examples.replace(mass=mass)
+    point = predictions(examples)
+    batch, values = jax.tree.map(np.asarray, (examples, point[0]))
+    softmax = jax.tree.map(jax.vmap(masked_softmax), point[1], examples.legal)
     for b in range(16):
         errors = [
-            abs(values[b, p, n] - batch.values[b, p, n] / batch.mass[b, p, n])
-            for p, n in np.argwhere(batch.mass[b] > 0)
+            abs(values[p][b, n] - batch.values[p][b, n] / batch.mass[p][b, n])
+            for p in range(2)
+            for n in np.flatnonzero(batch.mass[p][b] > 0)
         ]
         value_rows.append(np.mean([e**2 / 2 if e < 1 else e - 0.5 for e in errors]))
-        rows = batch.legal[b].any(axis=0)
-        divergences.append(scipy.stats.entropy(batch.policy[b], softmax[b])[rows].sum())
+        actor = int(table().actors[states_of_examples()[b]])
+        rows = batch.legal[actor][b].any(axis=0)
+        target, prediction = batch.policy[actor][b], np.asarray(softmax[actor][b])
+        divergences.append(scipy.stats.entropy(target, prediction)[rows].sum())
     loss_at = jax.jit(lambda point, batch: loss(predicting(*point), batch, 2.0, 0.5))
-    total, parts = loss_at(point, leduc_examples())
+    total, parts = loss_at(point, examples)
     np.testing.assert_allclose(parts["values"], np.mean(value_rows), rtol=1e-5)
     np.testing.assert_allclose(parts["policy"], np.mean(divergences), rtol=1e-5)
     np.testing.assert_allclose(total, 2 * parts["values"] + 0.5 * parts["policy"], rtol=1e-6)
@@ -205,11 +226,13 @@ def test_loss_is_the_formula():
 def test_loss_is_zero_at_the_targets_a_network_would_give():
     graph, params = network()
     evaluate, batch = cvpn.CvpnEvaluator(graph, zero_sum=False), leduc_examples()
-    states = np.flatnonzero(np.asarray(table().actors) >= 0)[:16]
+    states = states_of_examples()
     targets = jax.jit(jax.vmap(lambda s, r: evaluate(params, table(), s, r)))(states, batch.reach)
     made = example_at(states, batch.reach, *targets)
     assert abs(network_loss(graph, params, made)) < 1e-6
-    assert network_loss(graph, params, made.replace(values=2 * made.values)) > 1e-4
+    for player in range(2):
+        wrong = made.replace(values=with_own(made.values, player, 2 * made.values[player]))
+        assert network_loss(graph, params, wrong) > 1e-4
 
 
 def test_gradient_against_finite_differences():
@@ -230,17 +253,21 @@ def test_gradient_against_finite_differences():
 
 def test_rows_and_examples_that_do_not_count_do_not_matter():
     """Neither in the loss nor, through NaN, in its gradient."""
-    batch = leduc_examples()
+    batch, nan = leduc_examples(), jnp.nan
+    mass, rows, values = batch.mass, batch.rows, batch.values
     batch = batch.replace(
-        mass=batch.mass.at[2, 0, 1].set(0),
-        rows=batch.rows.at[3, 1, 2].set(False),
-        legal=batch.legal.at[4, :, 0].set(False),
+        mass=with_own(mass, 0, mass[0].at[2, 1].set(0)),
+        rows=with_own(rows, 1, rows[1].at[3, 2].set(False)),
+        legal=tuple(legal.at[4, :, 0].set(False) for legal in batch.legal),
         value_weight=batch.value_weight.at[5].set(0),
         policy_weight=batch.policy_weight.at[6].set(0),
     )
-    values = batch.values.at[2, 0, 1].set(jnp.nan).at[3, 1, 2].set(jnp.nan).at[5].set(jnp.nan)
-    policy = batch.policy.at[4, :, 0].set(jnp.nan).at[6].set(jnp.nan)
-    other = batch.replace(values=values, policy=policy)
+    values = with_own(values, 0, values[0].at[2, 1].set(nan))
+    values = with_own(values, 1, values[1].at[3, 2].set(nan))
+    other = batch.replace(
+        values=tuple(own.at[5].set(nan) for own in values),
+        policy=tuple(own.at[4, :, 0].set(nan).at[6].set(nan) for own in batch.policy),
+    )
     loss_of = lambda p, batch: loss(predicting(*p), batch, 1.0, 1.0)[0]  # noqa: E731
     value = jax.jit(jax.value_and_grad(loss_of))
     for result, expected in zip(
@@ -315,14 +342,17 @@ def test_published_learning_rates(name, step, rate):
 @pytest.mark.parametrize(
     ("field", "part"), [("values", "values"), ("policy", "policy"), ("mass", "values")]
 )
-def test_what_is_not_finite_is_named_and_not_learned(field, part):
+@pytest.mark.parametrize("player", range(2))
+def test_what_is_not_finite_is_named_and_not_learned(field, part, player):
     graph, params = network()
     before, batch = learning.new_learner(params, SETTINGS), leduc_examples()
     after, report = update(graph, before, batch, SETTINGS)
     learning.require_finite_losses(report.losses, 0)
     assert after.step == 1
-    action = 0 if field != "policy" else int(jnp.argmax(batch.legal[7, :, 0]))
-    bad = batch.replace(**{field: getattr(batch, field).at[7, action, 0].set(jnp.nan)})
+    example = int(jnp.argmax(batch.legal[player].any(axis=(1, 2))))  # where the player acts
+    row = (int(jnp.argmax(batch.legal[player][example, :, 0])), 0) if field == "policy" else (0,)
+    own = getattr(batch, field)[player].at[example, *row].set(jnp.nan)
+    bad = batch.replace(**{field: with_own(getattr(batch, field), player, own)})
     last, report = update(graph, after, bad, SETTINGS)
     with pytest.raises(FloatingPointError, match=f"step 1: not finite: {part}, total, gradient"):
         learning.require_finite_losses(report.losses, 1)

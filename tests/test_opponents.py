@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_tabulate import GLASSES, uniform_and_random
+from test_tabulate import GLASSES, random_policy
 
 from experiments.best_response.named_agents import information_state_policies
 from jaxgames.beliefs import belief_table
@@ -21,8 +21,8 @@ def test_policies_of_public_states_are_exploited_as_much_in_the_game(name):
     """Also in Scotland Yard, where rows forget how a station was reached."""
     game, table = make(name), belief_table(make(name))
     listing, tree = list_public_states(table), enumerate_game(game)
-    policy = uniform_and_random(table, listing)
-    policies = information_state_policies(game, tree, table, [np.asarray(policy)] * 2)
+    policy = random_policy(table, listing)
+    policies = information_state_policies(game, tree, table, list(map(np.asarray, policy)))
     check_policies(tree, policies)
     game = build_sequence_form(tree)
     measured = evaluation.exploitability(game, tuple(map(jnp.asarray, policies)))

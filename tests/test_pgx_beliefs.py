@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +45,7 @@ def positions_after(game, moves):
 def assert_same_games(name, rules, num_games):
     """Turns, legal actions and returns of the same random games."""
     game = public(name)
-    noise = np.random.default_rng(0).uniform(size=(num_games, game.max_depth, game.num_actions))
+    noise = np.random.default_rng(0).uniform(size=(num_games, game.max_depth, game.num_children))
 
     def step(both, noise):
         theirs, ours = both
@@ -59,7 +60,9 @@ def assert_same_games(name, rules, num_games):
         pays = jnp.asarray([0.5], jnp.float32)
         ends = jnp.stack([game.terminal_values(ours, p, pays)[0] for p in range(2)])
         ends = jnp.where(game.actor(ours) == TERMINAL, ends, 0)
-        here = game.actor(ours), game.legal(ours)[:, 0], game.child_mask(ours), 2 * ends
+        first, second = game.legal(ours)
+        legal = (first | second)[:, 0]
+        here = game.actor(ours), legal, game.child_mask(ours), 2 * ends
         return (theirs.actor, theirs.legal, theirs.legal, theirs.returns), here
 
     def play(noise):
@@ -120,22 +123,23 @@ def test_the_contract_is_that_of_the_public_table():
     slot = parent[child], np.argmax(below == np.asarray(number)[child, None], axis=1)
     by_slot = np.zeros((count, table.num_children, 1), np.float32)
     by_slot[slot] = noise[:, 0][place]
-    pair, reach, policy = jnp.zeros(2, jnp.int32), noise[:, 1, :2], noise[:, 2]
+    pair, policy = jnp.zeros(2, jnp.int32), (noise[:, 2], noise[:, 2])
+    reach = noise[:, 1, 0], noise[:, 1, 1]
 
     def at_states(game, state, values, reach, policy):
         """What does not name children, and what lists them."""
-        both, pays = jnp.stack([values, -values]), jnp.asarray([0.25], jnp.float32)
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == game.actor(state)
+        actor, pays = game.actor(state), jnp.asarray([0.25], jnp.float32)
         ends = jnp.stack([game.terminal_values(state, p, pays) for p in range(2)])
         actions, children = (jnp.arange(n, dtype=jnp.int32) for n in (9, game.num_children))
-        follow, up = jax.vmap(game.follow, (None, None, 0), 1), game.up(state, both)
+        follow = jax.vmap(game.follow, (None, None, 0), 1)
+        acted, seen = game.up(state, (values, -values))
         here = dict(
-            actor=game.actor(state),
+            actor=actor,
             legal=game.legal(state),
             children=jnp.sum(game.child_mask(state), dtype=jnp.int32),
-            actions=up[0],
-            seen=jnp.where(acts, 0, up[1]),
-            ends=jnp.where(game.actor(state) == TERMINAL, ends, 0),
+            actions=[jnp.where(actor == p, acted[p], 0) for p in range(2)],
+            seen=[jnp.where(actor == p, 0, seen[p]) for p in range(2)],
+            ends=jnp.where(actor == TERMINAL, ends, 0),
             weight=game.weight(state, pair),
             compatible=game.compatible(state, 0, pays),
         )
@@ -149,13 +153,16 @@ def test_the_contract_is_that_of_the_public_table():
     theirs = jax.jit(jax.vmap(functools.partial(at_states, table)))
     here, below = ours(state, noise[:, 0], reach, policy)
     expected, expected_below = theirs(number, by_slot, reach, policy)
+    assert here.keys() == expected.keys()
     for name, values in expected.items():
-        np.testing.assert_allclose(here[name], values, rtol=1e-6, err_msg=name)
-    for name, values in expected_below.items():
-        reaches = np.array(below[name])
-        np.testing.assert_allclose(reaches[place], np.asarray(values)[slot], err_msg=name)
-        reaches[place] = nothing = -1 if name == "follow" else 0
-        assert (reaches == nothing).all(), name
+        chex.assert_trees_all_close(here[name], values, rtol=1e-6)
+    for name, nothing in (("down", 0), ("follow", -1)):
+        both = jax.tree.leaves(below[name]), jax.tree.leaves(expected_below[name])
+        for mine, values in zip(*both, strict=True):
+            mine = np.array(mine)
+            np.testing.assert_allclose(mine[place], np.asarray(values)[slot], err_msg=name)
+            mine[place] = nothing
+            assert (mine == nothing).all(), name
 
 
 def test_positions_are_small_and_seen_as_pgx_shows_them():
@@ -265,7 +272,7 @@ def test_a_perfect_player_never_loses_and_others_do():
 
 
 def test_enumeration_refuses_other_games():
-    with pytest.raises(ValueError, match="has num_rows=3"):
+    with pytest.raises(ValueError, match=r"has num_rows=\(3, 3\)"):
         minimax.enumerate_positions(belief_table(make("kuhn_poker")))
     with pytest.raises(ValueError, match="has more than max_positions=50 positions"):
         minimax.enumerate_positions(public("tic_tac_toe"), max_positions=50)
@@ -316,7 +323,8 @@ def search(states):
         state, key = given
         asked = problem.replace(state=state)
         done = growing_tree_cfr.search(game, None, key, problem=asked, settings=settings)
-        return readouts.average_policy(done)[:, 0], readouts.average_values(done)[0, 0]
+        first, second = readouts.average_policy(done)
+        return (first + second)[:, 0], readouts.average_values(done)[0][0]
 
     keys = jax.random.split(jax.random.key(0), len(states.score))
     one_by_one = jax.jit(lambda given: jax.lax.map(run, given))  # compiles faster than a batch

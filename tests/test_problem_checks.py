@@ -1,6 +1,6 @@
 """Bad questions to the search."""
 
-import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from jaxgames.beliefs import belief_table
@@ -11,12 +11,13 @@ from solvers.search.search_state import NO_STEP, GrowingTreeCfr
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=4, max_path=2)
 PASS, BET = 0, 1
+ONES, NONE = np.ones(3), np.zeros(3)
 
 
 def changed(**fields):
     table = belief_table(make("kuhn_poker"))
     problem = continual_resolving.first_problem(table, max_path=2)
-    return table, problem.replace(**{name: jnp.asarray(x) for name, x in fields.items()})
+    return table, problem.replace(**fields)
 
 
 @pytest.mark.parametrize("path", [[NO_STEP, NO_STEP], [PASS, BET]])
@@ -28,13 +29,12 @@ def test_good_problems_pass(path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"reach": jnp.ones((2, 4))}, r"reach has shape \(2, 4\), not \(2, 3\), in kuhn_poker"),
-        ({"reach": -jnp.ones((2, 3))}, "reach of kuhn.* must be at least 0 and finite"),
-        (
-            {"reach": jnp.full((2, 3), jnp.nan)},
-            "reach of kuhn.* must be at least 0 and finite",
-        ),
-        ({"reach": jnp.array([[1.0, 1, 1], [0, 0, 0]])}, r"reach\[1\] sums to 0"),
+        ({"reach": (ONES, np.ones(4))}, r"reach\[1\] has shape \(4,\), not \(3,\), in kuhn"),
+        ({"reach": (ONES,)}, "reach is of 1 players, not 2, in kuhn_poker"),
+        ({"reach": np.ones((3, 3))}, "reach is of 3 players, not 2, in kuhn_poker"),
+        ({"reach": (-ONES, ONES)}, r"reach\[0\] of kuhn.* must be at least 0 and finite"),
+        ({"reach": (ONES, NONE * np.nan)}, r"reach\[1\] of kuhn.* at least 0 and finite"),
+        ({"reach": (ONES, NONE)}, r"reach\[1\] sums to 0"),
         ({"path": [2, NO_STEP]}, r"path\[0\]=2 is no public child; allowed"),
         ({"path": [PASS, PASS]}, "ends the game: there is nothing to search"),
         ({"path": [NO_STEP, PASS]}, "must have its steps first"),
@@ -49,7 +49,7 @@ def test_bad_problems_are_told(fields, message):
 
 def test_both_cannot_hold_one_card():
     table, problem = changed()
-    same = int(jnp.argmin(table.weights[table.root(), 0]))
-    reach = jnp.zeros((2, 3)).at[0, 0].set(1).at[1, same].set(1)
+    same = int(np.argmin(table.weights[table.root(), 0]))
+    reach = np.eye(3)[0], np.eye(3)[same]
     with pytest.raises(ValueError, match="never deals what both players' reach"):
         check_problem(table, problem.replace(reach=reach), settings=SETTINGS)

@@ -40,6 +40,8 @@ def learned(tree, key, *, settings, num_iterations):
             cfr.cfr_plus(alternating=False),
             marks=pytest.mark.slow,
         ),
+        # two moves of one player, one of the other
+        ("scotland_yard(map=glasses,rounds=1)", PublicChanceSampling(), cfr.cfr(alternating=False)),
         # actions that the other does not see, and rows that change their numbers
         pytest.param(
             "goofspiel(cards=3,points=descending)",
@@ -87,17 +89,20 @@ def _exact_regrets(tree, policy):
     states, above, slots, actor, child = map(
         np.asarray, (listing.state, listing.parent, listing.slot, listing.actor, listing.child)
     )
-    values = reach_and_values(game, listing, policy[states])[1]
-    below = jnp.where((child >= 0)[:, :, None, None], values[child], 0).swapaxes(1, 2)
+    both = tuple(jnp.where((actor == p)[:, None, None], policy[states], 0) for p in range(2))
+    values = reach_and_values(game, listing, both)[1]
+    below = tuple(jnp.where((child >= 0)[:, :, None], own[child], 0) for own in values)
     actions = jax.vmap(game.up)(listing.state, below)[0]
-    own = values[np.arange(len(states)), np.maximum(actor, 0)]
-    regrets = jnp.where(tree.uniform[states] > 0, actions - own[:, None], 0)
+    regrets = np.zeros(policy[states].shape)
+    for p in range(2):
+        regrets[actor == p] = (actions[p] - values[p][:, None])[actor == p]
+    regrets = np.where(tree.uniform[states] > 0, regrets, 0)
     often = np.ones(len(states))
     for s in range(1, len(states)):
         share = np.asarray(tree.chance)[states[above[s]], slots[s]]
         often[s] = often[above[s]] * (share if actor[above[s]] == CHANCE else 1)
     result = np.zeros(policy.shape)
-    result[states] = often[:, None, None] * np.asarray(regrets)
+    result[states] = often[:, None, None] * regrets
     return result
 
 

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from uneven_game import uneven_game
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
@@ -34,6 +36,13 @@ def dice():
     return belief_table(enumerate_game(make("liars_dice(dice=1,sides=3)")))
 
 
+GAMES = {
+    "dice": dice,
+    "tic_tac_toe": lambda: pgx_beliefs("tic_tac_toe"),
+    "uneven": lambda: belief_table(uneven_game().tree),
+}
+
+
 def problem_of(game):
     return first_problem(game, max_path=1)
 
@@ -44,7 +53,7 @@ def batch_of(game, size):
 
 @functools.cache
 def stepped():
-    """A search by hand, and its calls: (leaf, reach) of every leaf in every iteration.
+    """A search by hand, and its calls: (leaf, both reaches) of every leaf in every iteration.
 
     The reaches are computed from policies and children, node by node, with NumPy's help only.
     """
@@ -56,19 +65,22 @@ def stepped():
     noise = noise_of_walks(jax.random.key(SEED)[None], state, SETTINGS)
     for number in range(SETTINGS.simulations):
         tree = jax.tree.map(lambda x: np.asarray(x[0]), finish(state).tree)
-        reach = {0: state.problem.reach[0]}
+        reach = {0: at(state.problem.reach, 0)}
         for node in range(int(tree.count)):
-            actor = max(int(game.actor(tree.state[node])), 0)
+            actor = int(game.actor(tree.state[node]))
             place = state.forest.nodes[0, node]
             row = state.forest.links[place, NUMBER]
-            policy = state.forest.decisions[actor].policy[:, row]
+            policy = tuple(
+                jnp.where(actor == player, tables.policy[:, row], 0)
+                for player, tables in enumerate(state.forest.decisions)
+            )
             for child in np.flatnonzero(game.child_mask(tree.state[node])):
                 below = down(tree.state[node], child, reach[node], policy)
                 after = int(game.child(tree.state[node], int(child)))
                 if tree.node[node, child] >= 0:
                     reach[int(tree.node[node, child])] = below
                 elif int(game.actor(after)) != TERMINAL:
-                    calls.append((after, np.asarray(below)))
+                    calls.append((after, np.concatenate(below)))
         state = grow(noise[:, number], step(state))
     return state, calls
 
@@ -100,8 +112,9 @@ def which_calls(log):
     _, calls = stepped()
     state = np.array([state for state, _ in calls])
     reach = np.array([reach for _, reach in calls])
+    logged_reach = np.concatenate(log.reach, axis=-1)[:, :, None]
     same = (np.asarray(log.state)[..., None] == state) & (
-        np.abs(np.asarray(log.reach)[:, :, None] - reach).max(axis=(-2, -1)) < 1e-6
+        np.abs(logged_reach - reach).max(axis=-1) < 1e-6
     )
     return np.where(same.any(axis=-1), same.argmax(axis=-1), -1)
 
@@ -149,7 +162,7 @@ def new_keys():
 
 @functools.cache
 def searched(name, num_queries, **changes):
-    game = {"dice": dice, "tic_tac_toe": lambda: pgx_beliefs("tic_tac_toe")}[name]()
+    game = GAMES[name]()
     how = dataclasses.replace(SETTINGS, logged_queries=num_queries, **changes)
     run = functools.partial(
         growing_tree_cfr.search, game, None, problem=problem_of(game), settings=how
@@ -157,7 +170,7 @@ def searched(name, num_queries, **changes):
     return run, jax.jit(jax.vmap(lambda key: run(key)))(new_keys())
 
 
-@pytest.mark.parametrize("name", ["dice", "tic_tac_toe"])
+@pytest.mark.parametrize("name", GAMES)
 def test_the_log_changes_nothing_else(name):
     _, without = searched(name, 0)
     assert without.log is None
@@ -166,7 +179,7 @@ def test_the_log_changes_nothing_else(name):
         readouts.logged_queries(without)
 
 
-@pytest.mark.parametrize("name", ["dice", "tic_tac_toe"])
+@pytest.mark.parametrize("name", GAMES)
 def test_a_batch_logs_what_single_searches_log(name):
     run, batch = searched(name, 2)
     single = jax.jit(run)(new_keys()[1]).log
@@ -180,7 +193,7 @@ def test_with_perfect_information_a_leaf_is_logged_once_at_reach_1(expand):
     _, batch = searched("tic_tac_toe", 3000, expand=expand, simulations=3)
     game, search = pgx_beliefs("tic_tac_toe"), jax.tree.map(lambda x: x[0], batch)
     tree, log = search.tree, search.log
-    assert (np.asarray(log.reach) == 1).all()
+    assert all((reach == 1).all() for reach in log.reach)
     was_leaf = np.asarray(tree.exists)
     if expand is None:
         possible = np.asarray(jax.vmap(game.child_mask)(tree.state))[: tree.count]

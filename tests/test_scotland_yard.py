@@ -67,6 +67,8 @@ def test_every_move_has_its_way_back(name, black):
     lines = np.sum(edges[:, 2] != maps.KINDS.index("ferry")) + len(neighbours) * black
     assert len(station) == 2 * lines
     assert len({*zip(station, to, ticket, strict=True)}) == len(station)
+    num_open = make(LONDON if name == "london" else FULL).num_open
+    assert slot[ticket != maps.BLACK].max() == num_open - 1  # what detectives may do comes first
 
 
 @pytest.mark.parametrize(
@@ -311,8 +313,8 @@ class Walk:
     states: object  # leaves [S, ...]
     levels: list[slice]
     actor: np.ndarray  # [S]
-    legal: np.ndarray  # [S, A, N]
-    rows: np.ndarray  # [S, 2, N]
+    legal: tuple  # [S, A, N] of both players
+    rows: tuple  # [S, N] of both players
     child: np.ndarray  # [S, K] numbers, -1 where there is none
     follow: np.ndarray  # [S, N, A, K, 2] from rows (n, 0)
 
@@ -324,8 +326,8 @@ def walk(spec):
 
 
 def _walk(public):
-    rows = jnp.arange(public.num_rows, dtype=jnp.int32)
-    actions = jnp.arange(public.num_actions, dtype=jnp.int32)
+    rows = jnp.arange(public.num_rows[0], dtype=jnp.int32)
+    actions = jnp.arange(max(public.num_actions), dtype=jnp.int32)
 
     @jax.jit
     @jax.vmap
@@ -385,14 +387,16 @@ def _follow(states, node, row, action):
 
 @functools.cache
 def random_policy(spec):
-    """A policy [S, A, N] that depends on public state and station only."""
-    legal = walk(spec).legal
-    noise = np.random.default_rng(0).random(legal.shape) * legal
-    return noise / np.maximum(noise.sum(axis=1, keepdims=True), 1e-300)
+    """Policies [S, A, N] that depend on public state and station only."""
+    generator, policy = np.random.default_rng(0), []
+    for legal in walk(spec).legal:
+        noise = generator.random(legal.shape) * legal
+        policy.append(noise / np.maximum(noise.sum(axis=1, keepdims=True), 1e-300))
+    return tuple(policy)
 
 
 def beliefs(spec):
-    """Reach and values [S, 2, N] under the random policy, by the operators of the contract."""
+    """Both players' reaches and values [S, N] under the random policy, by the contract."""
     states, policy = walk(spec), random_policy(spec)
     public = states.public
 
@@ -406,23 +410,28 @@ def beliefs(spec):
     @jax.vmap
     def up(state, reach, policy, below):
         actor = public.actor(state)
-        actions, seen = public.up(state, below.swapaxes(0, 1))
-        own = jnp.sum(policy * actions, axis=0)
-        inner = jnp.stack([jnp.where(actor == p, own, seen[p]) for p in range(2)])
-        final = [public.terminal_values(state, p, reach[1 - p]) for p in range(2)]
-        return jnp.where(actor == TERMINAL, jnp.stack(final), inner)
+        actions, seen = public.up(state, below)
+        values = []
+        for p in range(2):
+            inner = jnp.where(actor == p, jnp.sum(policy[p] * actions[p], axis=0), seen[p])
+            final = public.terminal_values(state, p, reach[1 - p])
+            values.append(jnp.where(actor == TERMINAL, final, inner))
+        return tuple(values)
 
-    reach, values = np.zeros((2, *states.rows.shape))
-    reach[0] = states.rows[0]
+    reach, values = (tuple(np.zeros(rows.shape) for rows in states.rows) for _ in range(2))
+    for own, rows in zip(reach, states.rows, strict=True):
+        own[0] = rows[0]
     for level in states.levels:
         child = states.child[level]
-        below = in_blocks(down, take(states.states, level), reach[level], policy[level])
-        reach[child[child >= 0]] = below[child >= 0]
+        below = in_blocks(down, take(states.states, level), *take((reach, policy), level))
+        for own, after in zip(reach, below, strict=True):
+            own[child[child >= 0]] = after[child >= 0]
     for level in reversed(states.levels):
         child = states.child[level]
-        below = values[child] * (child >= 0)[:, :, None, None]
-        arguments = take(states.states, level), reach[level], policy[level], below
-        values[level] = in_blocks(up, *arguments)
+        below = tuple(own[child] * (child >= 0)[:, :, None] for own in values)
+        here = in_blocks(up, take(states.states, level), *take((reach, policy), level), below)
+        for own, new in zip(values, here, strict=True):
+            own[level] = new
     return reach, values
 
 
@@ -435,8 +444,8 @@ def by_hand(spec):
     for part in parts:
         above, action = tree.parent[part], tree.parent_action[part]
         actor = tree.actor[above]
-        acting = np.where(actor == 0, row[above], 0)
-        played = policy[node[above], action % policy.shape[1], acting]
+        at, (his, theirs) = node[above], (np.minimum(action, own.shape[1] - 1) for own in policy)
+        played = np.where(actor == 0, policy[0][at, his, row[above]], policy[1][at, theirs, 0])
         factor[part] = np.where(actor == CHANCE, tree.chance_prob[part], played)
         by_player = np.where(actor[:, None] == np.arange(2), played[:, None], 1)
         reach[part] = reach[above] * by_player
@@ -455,17 +464,21 @@ def test_public_states_are_those_of_the_histories(spec):
     states, (tree, node, row) = walk(spec), histories(spec)
     on = node >= 0
     np.testing.assert_array_equal(states.actor[node[on]], tree.actor[on])
-    acting_row = np.where(tree.actor == 0, row, 0)
-    np.testing.assert_array_equal(states.legal[node, :, acting_row][on], tree.legal[on])
+    for player, own_row in enumerate((row, np.zeros_like(row))):
+        legal = np.zeros_like(tree.legal)
+        legal[:, : states.public.num_actions[player]] = states.legal[player][node, :, own_row]
+        expected = tree.legal & (tree.actor == player)[:, None]
+        np.testing.assert_array_equal(legal[on], expected[on])
     silent = states.actor == CHANCE
     assert silent.any() == (spec == FULL)
     for theirs in (tree.public_state[on], tree.information_state[on, 1]):
         pairs = np.unique(np.stack([theirs, node[on]]), axis=1)
         assert pairs.shape[1] == len(np.unique(theirs)) == np.sum(~silent)
-    exists = np.zeros(states.rows[:, 0].shape, bool)
+    exists = np.zeros(states.rows[0].shape, bool)
     exists[node[on], row[on]] = True
-    np.testing.assert_array_equal(exists[~silent], states.rows[~silent, 0])
-    assert (states.rows[:, 1].sum(axis=1) == states.rows[:, 1, 0]).all()
+    np.testing.assert_array_equal(exists[~silent], states.rows[0][~silent])
+    assert states.public.num_rows == (len(load_map(make(spec).map).numbers), 1)
+    assert states.rows[1].all()
     assert len(states.levels) - 1 <= states.public.max_depth
 
 
@@ -482,16 +495,17 @@ def test_beliefs_and_values_are_sums_over_histories(spec):
     own, chance, expected = by_hand(spec)
     on, heard = node >= 0, states.actor != CHANCE
     assert np.ptp(expected[tree.actor == TERMINAL, 0]) == 2
-    total = np.zeros_like(reach[:, 0])
+    total = np.zeros_like(reach[0])
     np.add.at(total, (node[on], row[on]), own[on, 0])
-    np.testing.assert_allclose(reach[heard, 0], total[heard], rtol=1e-12)
-    np.testing.assert_allclose(reach[node[on], 1, 0], own[on, 1], rtol=1e-12)
+    np.testing.assert_allclose(reach[0][heard], total[heard], rtol=1e-12)
+    np.testing.assert_allclose(reach[1][node[on], 0], own[on, 1], rtol=1e-12)
     his = (chance * own[:, 1])[:, None] * expected
-    np.testing.assert_allclose(values[node[on], 0, row[on]], his[on, 0], rtol=1e-9, atol=1e-14)
-    theirs = np.bincount(node[on], (chance * own[:, 0] * expected[:, 1])[on], len(values))
-    np.testing.assert_allclose(values[heard, 1, 0], theirs[heard], rtol=1e-9, atol=1e-14)
-    assert not values[~states.rows].any()
-    assert not reach[~states.rows].any()
+    np.testing.assert_allclose(values[0][node[on], row[on]], his[on, 0], rtol=1e-9, atol=1e-14)
+    theirs = np.bincount(node[on], (chance * own[:, 0] * expected[:, 1])[on], len(values[1]))
+    np.testing.assert_allclose(values[1][heard, 0], theirs[heard], rtol=1e-9, atol=1e-14)
+    for p in range(2):
+        assert not values[p][~states.rows[p]].any()
+        assert not reach[p][~states.rows[p]].any()
     weight = jax.jit(jax.vmap(states.public.weight))
     pairs = np.stack([row[on], np.zeros_like(row[on])], axis=1).astype(np.int32)
     weights = in_blocks(weight, take(states.states, node[on]), pairs)
@@ -503,8 +517,7 @@ def test_beliefs_and_values_are_sums_over_histories(spec):
 
 def assert_transposed(public, states):
     """Downwards and upwards are transposes of each other: equal inner products."""
-    count, rows, actions = len(states.result), public.num_rows, public.num_actions
-    random = np.random.default_rng(3)
+    count, random = len(states.result), np.random.default_rng(3)
 
     @jax.jit
     @jax.vmap
@@ -513,18 +526,22 @@ def assert_transposed(public, states):
         children = jnp.arange(public.num_children, dtype=jnp.int32)
         below = jax.vmap(lambda child: public.down(state, child, reach, policy))(children)
         actions, seen = public.up(state, values)
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == public.actor(state)
-        own = jnp.where(acts, jnp.sum(policy * actions, axis=0)[None], seen)
-        down = jnp.sum(below.swapaxes(0, 1) * values, axis=(1, 2))
-        return jnp.stack([down, jnp.sum(reach * own, axis=1)], axis=1)
+        both = []
+        for p in range(2):
+            acted = jnp.sum(policy[p] * actions[p], axis=0)
+            own = jnp.where(public.actor(state) == p, acted, seen[p])
+            both.append(jnp.stack([jnp.vdot(below[p], values[p]), jnp.vdot(reach[p], own)]))
+        return jnp.stack(both)
 
-    pairs = in_blocks(
-        products,
-        states,
-        random.normal(size=(count, actions, rows)),
-        random.normal(size=(count, 2, public.num_children, rows)),
-        random.normal(size=(count, 2, rows)),
+    policy, values, reach = (
+        tuple(random.normal(size=(count, *shape(p))) for p in range(2))
+        for shape in (
+            lambda p: (public.num_actions[p], public.num_rows[p]),
+            lambda p: (public.num_children, public.num_rows[p]),
+            lambda p: (public.num_rows[p],),
+        )
     )
+    pairs = in_blocks(products, states, policy, values, reach)
     assert (pairs[:, :, 0] != 0).any(axis=0).all()
     np.testing.assert_allclose(pairs[:, :, 0], pairs[:, :, 1], rtol=1e-9, atol=1e-9)
 
@@ -539,17 +556,20 @@ def test_up_is_down_transposed():
 def test_pairs_follow_the_maps():
     states = walk(FULL)
     public = states.public
-    rows, actions = np.eye(public.num_rows), np.eye(public.num_actions)
+    assert public.num_rows == (6, 1)
+    assert public.num_actions == (10, 6)
+    rows, actions = np.eye(public.num_rows[0]), np.arange(max(public.num_actions))
 
     @jax.jit
     @jax.vmap
     def units(state):
-        """Where reaches of 1 in a row go if an action is played: [N, A, K, 2, N]."""
+        """Where reaches of 1 in a row go if an action is played: [N, A, K, N] of both players."""
         children = jnp.arange(public.num_children, dtype=jnp.int32)
 
         def down(row, action):
-            reach = jnp.broadcast_to(row, (2, public.num_rows))
-            policy = jnp.broadcast_to(action[:, None], (public.num_actions, public.num_rows))
+            sizes = zip(public.num_actions, public.num_rows, strict=True)
+            reach = row, jnp.ones(1)
+            policy = tuple(jnp.zeros(size).at[action].set(1, mode="drop") for size in sizes)
             return jax.vmap(lambda child: public.down(state, child, reach, policy))(children)
 
         return jax.vmap(lambda row: jax.vmap(lambda action: down(row, action))(actions))(rows)
@@ -557,11 +577,10 @@ def test_pairs_follow_the_maps():
     sample = np.random.default_rng(4).permutation(len(states.actor))[:512]
     reach = in_blocks(units, take(states.states, sample))
     follow = states.follow[sample]
-    shape = follow.shape[:-1]  # [S, N, A, K]
     where = lambda unit: np.where(unit.any(axis=-1), unit.argmax(axis=-1), -1)  # noqa: E731
-    mr_x = where(reach[..., 0, :])
-    theirs = np.broadcast_to(where(reach[:, :1, :, :, 1]), shape)
-    possible = (mr_x >= 0) & (theirs >= 0) & states.rows[sample, 0][:, :, None, None]
+    mr_x, theirs = map(where, reach)
+    assert mr_x.shape == theirs.shape == follow.shape[:-1]  # [S, N, A, K]
+    possible = (mr_x >= 0) & (theirs >= 0) & states.rows[0][sample][:, :, None, None]
     np.testing.assert_array_equal(follow[..., 0], np.where(possible, mr_x, -1))
     np.testing.assert_array_equal(follow[..., 1], np.where(possible, theirs, -1))
 
@@ -600,7 +619,10 @@ def test_beliefs_follow_random_games_in_london(london_games):
                 break
             assert pair.tolist() == [expected.mr_x, 0]
             chex.assert_trees_all_equal(state.board, expected.board)
-            np.testing.assert_array_equal(legal[:, pair[actor]], expected.legal)
+            mine = legal[actor][:, pair[actor]]
+            np.testing.assert_array_equal(mine, expected.legal[: len(mine)])
+            assert not expected.legal[len(mine) :].any()
+            assert not legal[1 - actor].any()
             np.testing.assert_array_equal(
                 features, _features(game, jax.tree.map(jnp.asarray, expected))[2 * 199 :]
             )

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from uneven_game import NUM_ACTIONS, NUM_ROWS, uneven_game
 
 from jaxgames.beliefs import belief_table
 from jaxgames.core import TERMINAL
@@ -33,7 +34,7 @@ from solvers.sequence_form import build_sequence_form
 @functools.cache
 def compiled(name, dtype="float32"):
     with jax.enable_x64(dtype == "float64"):
-        tree = enumerate_game(make(name))
+        tree = uneven_game().tree if name == "uneven" else enumerate_game(make(name))
         return tree, belief_table(tree, dtype=dtype)
 
 
@@ -43,6 +44,8 @@ def compiled(name, dtype="float32"):
         "kuhn_poker",
         "leduc_poker",
         "goofspiel(cards=3,points=descending)",  # rows change their numbers
+        "uneven",  # one player has more rows and actions
+        "scotland_yard(map=glasses,rounds=2)",  # and rows change their numbers
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
     ],
 )
@@ -53,7 +56,7 @@ def test_a_full_tree_is_plain_cfr(name):
         inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
         how = Whole(max_nodes=inner, minimizer=RegretMatchingPlus(), averaging_power=1.0)
         root = table.root()
-        reach = table.rows(root).astype("float64")
+        reach = tuple(rows.astype("float64") for rows in table.rows(root))
         public = build_sequence_form(tree, dtype="float64")
         plain, solver = cfr.init(public), cfr.cfr_plus(alternating=False)
         for count in range(1, 6):
@@ -65,12 +68,24 @@ def test_a_full_tree_is_plain_cfr(name):
             average = cfr.average_policy(public, plain)
             where = np.asarray(search.tree.state[:inner])
             actor = np.asarray(table.actors)[where]
-            numbers = np.asarray(table.information_states)[where, np.maximum(actor, 0)]
-            policies = np.asarray(search.tree.policy[:inner]).swapaxes(1, 2)
             for player in range(2):
-                node, row = np.nonzero((actor == player)[:, None] & (numbers >= 0))
-                expected = np.asarray(average[player])[numbers[node, row]]
-                np.testing.assert_allclose(policies[node, row], expected, atol=1e-9)
+                numbers = np.asarray(table.information_states[player])[where]
+                policies = np.asarray(search.tree.policy[player][:inner]).swapaxes(1, 2)
+                acts = (actor == player)[:, None] & (numbers >= 0)
+                expected = np.asarray(average[player])[numbers[acts], : policies.shape[2]]
+                np.testing.assert_allclose(policies[acts], expected, atol=1e-9)
+                assert not policies[~acts].any()
+
+
+def test_tables_of_a_tree_are_as_large_as_each_player_needs():
+    table, batch = searched("uneven", jax.random.split(jax.random.key(0), 2))
+    assert (table.num_rows, table.num_actions) == (NUM_ROWS, NUM_ACTIONS)
+    size, children = (2, SETTINGS.capacity), table.num_children
+    for player, (rows, actions) in enumerate(zip(NUM_ROWS, NUM_ACTIONS, strict=True)):
+        tree = jax.tree.map(jnp.shape, batch.tree.replace(state=None))
+        assert tree.policy[player] == tree.visits[player] == (*size, actions, rows)
+        assert tree.reach_total[player] == tree.values_total[player] == (*size, rows)
+        assert tree.child_values_total[player] == (*size, children, rows)
 
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, max_path=1)
@@ -129,7 +144,9 @@ def test_visits_add_up():
     """Every simulation starts at the searched state, and passes it once."""
     _, batch = leduc_searches()
     assert (np.asarray(batch.iterations) == 30).all()  # a pace of one simulation per iteration
-    np.testing.assert_array_equal(np.asarray(batch.tree.visits)[:, 0].sum(axis=(1, 2)), 30)
+    first, second = batch.tree.visits
+    np.testing.assert_array_equal(first[:, 0].sum(axis=(1, 2)), 30)
+    assert not second[:, 0].any()  # who does not act there
 
 
 def stepped_forest(name="leduc_poker", batch=3, steps=30, **changes):
@@ -218,8 +235,9 @@ def test_padding_of_the_path_does_not_matter():
 
 def test_policies_are_distributions():
     _, batch = leduc_searches()
-    policies = jax.vmap(readouts.average_policy)(batch)
-    np.testing.assert_allclose(np.asarray(policies).sum(axis=1), 1, rtol=1e-5)
+    first, second = jax.vmap(readouts.average_policy)(batch)
+    np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
+    assert not second.any()
 
 
 @pytest.mark.parametrize(("pace", "iterations"), [(0.5, 60), (3.0, 10)])
@@ -227,7 +245,7 @@ def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
     _, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
-    assert int(np.asarray(batch.tree.visits[0])[0].sum()) == 30
+    assert int(batch.tree.visits[0][0, 0].sum()) == 30
 
 
 def test_walks_end_with_the_last_leaf():
@@ -237,10 +255,10 @@ def test_walks_end_with_the_last_leaf():
     table, other = stepped_forest("kuhn_poker", batch=1, steps=60)
     other = growing_tree_cfr.finish(table, other)
     assert not np.asarray(batch.tree.exists & (batch.tree.node < 0)).sum() > 5  # of terminals
-    assert int(batch.tree.visits[0, 0].sum()) < 60
-    assert int(other.tree.visits[0, 0].sum()) == 60
+    assert int(batch.tree.visits[0][0, 0].sum()) < 60
+    assert int(other.tree.visits[0][0, 0].sum()) == 60
     policies = [jax.vmap(readouts.average_policy)(searches) for searches in (batch, other)]
-    np.testing.assert_allclose(*policies, rtol=1e-6)
+    chex.assert_trees_all_close(*policies, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from uneven_game import uneven_game
 
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import NO_STATE, list_public_states
@@ -26,7 +27,7 @@ SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=6, max_path=4)
 
 @functools.cache
 def compiled(name):
-    tree = enumerate_game(make(name))
+    tree = uneven_game().tree if name == "uneven" else enumerate_game(make(name))
     table = belief_table(tree)
     return tree, table, list_public_states(table)
 
@@ -83,7 +84,7 @@ def goals(listing, player, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["kuhn_poker", LEDUC])
+@pytest.mark.parametrize("name", ["kuhn_poker", "uneven", LEDUC])
 @pytest.mark.parametrize(
     ("player", "own_decisions_only"), [(0, False), (1, True), (0, True), (1, False)]
 )
@@ -102,7 +103,8 @@ def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_onl
                 states = hearing(name)(states, listing.slot[number])
             if searched[number]:
                 states, policy = thinking(name, seeds(), number, states)
-                np.testing.assert_allclose(policy, expected[:, number], atol=1e-5)
+                here = tuple(own[:, number] for own in expected)
+                chex.assert_trees_all_close(policy, here, rtol=0, atol=1e-5)
                 compared += 1
         np.testing.assert_array_equal(states.public, listing.state[goal])
     assert compared >= 3
@@ -112,8 +114,8 @@ def test_agents_play_the_policy_that_is_measured(name, player, own_decisions_onl
 def test_thinking_again_finds_the_same():
     once, policy = thinking("leduc_poker", seeds(), 0, twice(started("leduc_poker", 0)))
     again, same = thinking("leduc_poker", seeds()[::-1], 1, once)
-    np.testing.assert_array_equal(policy, same)
-    assert np.abs(policy[0] - policy[1]).max() > 1e-3  # the seeds matter
+    chex.assert_trees_all_equal(policy, same)
+    assert np.abs(policy[0][0] - policy[0][1]).max() > 1e-3  # the seeds matter
     chex.assert_trees_all_equal(once, again)
 
 
@@ -125,13 +127,26 @@ def test_acts_are_drawn_from_what_was_thought():
     for key in jax.random.split(jax.random.key(3), 40):
         after, action, policy = act(jax.random.split(key), start, rows)
         thought = jax.vmap(readouts.average_policy)(after.search)
-        np.testing.assert_array_equal(policy, thought[np.arange(2), :, rows])
+        np.testing.assert_array_equal(policy, thought[0][np.arange(2), :, rows])
+        assert not thought[1].any()
         raised.append(action == RAISE)
         shares.append(policy[:, RAISE])
     share = np.asarray(shares, np.float64)
     assert 0.05 < share.mean() < 0.95
     error = np.sqrt((share * (1 - share)).sum()) / share.size
     assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
+
+
+def test_policies_of_who_has_fewer_actions_end_in_zeros():
+    _, table, _ = compiled("uneven")
+    state = search_agent.observe(table, at_root("uneven", 1), jnp.int32(2))  # the highest bid
+    after, action, policy = search_agent.act(
+        table, None, jax.random.key(0), state, jnp.int32(0), settings=SETTINGS
+    )
+    _, second = readouts.average_policy(after.search)
+    assert policy.tolist() == [*second[:, 0].tolist(), 0]
+    assert float(policy.sum()) == pytest.approx(1)
+    assert int(action) < 2
 
 
 def test_impossible_observations_are_refused():

@@ -95,8 +95,8 @@ def test_leaves_are_counted_in_every_iteration():
     assert counted["calls"] == pytest.approx(np.sum(expected) / 2 + priors)
     assert counted["simulations"] == settings.simulations
     inputs = network_time.layers(setting.params["torso"])[0][0]
-    rows, actions = game.num_rows, game.num_actions
-    torso, value, prior = inputs * 8, 8 * 2 * rows, 8 * actions * rows
+    rows, actions = np.array(game.num_rows), np.array(game.num_actions)
+    torso, value, prior = inputs * 8, 8 * rows.sum(), 8 * (actions * rows).sum()
     by_hand = 2 * (np.sum(expected) / 2 * (torso + value) + priors * (torso + prior))
     assert counted["operations"] == pytest.approx(by_hand)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from uneven_game import uneven_game
 
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
@@ -27,14 +28,18 @@ GAMES = 256  # side by side
 
 
 @functools.cache
+def table_of(name):
+    return belief_table(uneven_game().tree if name == "uneven" else make(name))
+
+
 def kuhn():
-    return belief_table(make("kuhn_poker"))
+    return table_of("kuhn_poker")
 
 
 @functools.cache
-def search():
+def search(name):
     def search_one(key, problem):
-        return growing_tree_cfr.search(kuhn(), None, key, problem=problem, settings=SEARCH)
+        return growing_tree_cfr.search(table_of(name), None, key, problem=problem, settings=SEARCH)
 
     return jax.jit(jax.vmap(search_one))
 
@@ -43,61 +48,66 @@ def keys(seed):
     return jax.random.split(jax.random.key(seed), GAMES)
 
 
-def play(settings, moves):
+def play(settings, moves, name="kuhn_poker"):
     """Many games for a number of moves: episodes, searches, examples and masks, move by move."""
-    begin = functools.partial(new_episode, kuhn(), max_path=1, settings=settings)
-    step = jax.jit(jax.vmap(functools.partial(go_on, kuhn(), settings=settings)))
+    table, searched = table_of(name), search(name)
+    begin = functools.partial(new_episode, table, max_path=1, settings=settings)
+    step = jax.jit(jax.vmap(functools.partial(go_on, table, settings=settings)))
     episodes = jax.jit(jax.vmap(begin))(keys(0))
     for number in range(moves):
-        searches = search()(keys(2 * number + 1), episodes.problem)
+        searches = searched(keys(2 * number + 1), episodes.problem)
         after, examples, ready = step(keys(2 * number + 2), episodes, searches)
         yield episodes, searches, after, examples, np.asarray(ready)
         episodes = after
 
 
 @functools.cache
-def uniform_play():
+def uniform_play(name):
     """All examples of uniform play, a share of 0.75 with the outcome; games and moves ended."""
     settings = SelfPlaySettings(exploration=1.0, outcome_targets=0.75)
     examples, games, moves = [], 0, 0
-    for before, _, after, ready, exists in play(settings, 24):
+    for before, _, after, ready, exists in play(settings, 24, name):
         examples.append(jax.tree.map(lambda x, exists=exists: np.asarray(x)[exists], ready))
         ended = np.asarray(after.moves) == 0
         games, moves = games + ended.sum(), moves + (np.asarray(before.moves) + 1)[ended].sum()
     return jax.tree.map(lambda *x: np.concatenate(x), *examples), games, moves
 
 
-def test_outcomes_are_on_average_the_values_of_the_policies():
+@pytest.mark.parametrize(("name", "rows"), [("kuhn_poker", 4 * 6), ("uneven", 7 * 3)])
+def test_outcomes_are_on_average_the_values_of_the_policies(name, rows):
     """By public state and row: exact counterfactual values of uniform play, per unit of reach."""
-    table, (examples, *_) = kuhn(), uniform_play()
+    table, (examples, *_) = table_of(name), uniform_play(name)
     states = list_public_states(table)
     policy = jax.vmap(lambda state: uniform(table, state, jnp.dtype("float32")))(states.state)
     reach, exact = belief_exploitability.reach_and_values(table, states, policy)
-    each = lambda s, r: jnp.stack([table.compatible(s, p, r[1 - p]) for p in (0, 1)])  # noqa: E731
-    mass, exact = np.asarray(jax.vmap(each)(states.state, reach)), np.asarray(exact)
+    each = lambda s, r: [table.compatible(s, p, r[1 - p]) for p in (0, 1)]  # noqa: E731
+    mass = jax.vmap(each)(states.state, reach)
     features, wanted = np.asarray(jax.vmap(table.encode)(states.state)), examples.value_weight > 0
     compared = 0
     for number in np.flatnonzero(np.asarray(states.actor) >= 0):
         here = wanted & (examples.features == features[number]).all(axis=1)
-        for player, row in np.argwhere(np.asarray(table.rows(states.state[number]))):
-            drawn = here & (examples.mass[:, player, row] > 0)
-            won = examples.values[drawn, player, row]
-            error = won.mean() - exact[number, player, row] / mass[number, player, row]
+        both = [np.flatnonzero(own) for own in table.rows(states.state[number])]
+        for player, row in [(p, row) for p in range(2) for row in both[p]]:
+            drawn = here & (examples.mass[player][:, row] > 0)
+            won = examples.values[player][drawn, row]
+            error = won.mean() - exact[player][number, row] / mass[player][number, row]
             assert abs(error) < 4 * won.std() / np.sqrt(len(won)) + 1e-6
             compared += 1
-    assert compared == 4 * 6
+    assert compared == rows
 
 
 def test_games_teach_once_and_each_move():
     """Moves of unfinished games wait; every one of a finished game comes, with one row each."""
-    examples, games, moves = uniform_play()
+    examples, games, moves = uniform_play("kuhn_poker")
     assert (examples.features == 0).all(axis=1).sum() == games > 1000  # roots
     assert len(examples.features) == moves
-    np.testing.assert_array_equal((examples.mass > 0).sum(axis=2), 1)
+    for mass in examples.mass:
+        np.testing.assert_array_equal((mass > 0).sum(axis=1), 1)
     share = examples.value_weight.mean()
     assert abs(share - 0.75) < 4 * np.sqrt(0.75 * 0.25 / len(examples.value_weight))
-    np.testing.assert_allclose(examples.values.sum(axis=(1, 2)), 0, atol=1e-6)  # zero-sum
-    assert set(np.abs(examples.values).max(axis=(1, 2)).round(5)) == {1, 2}
+    first, second = (values.sum(axis=1) for values in examples.values)  # of one row
+    np.testing.assert_allclose(first, -second, atol=1e-6)  # zero-sum
+    assert set(np.abs(first).round(5)) == {1, 2}
 
 
 def test_searches_expect_the_value_of_the_game():
@@ -150,16 +160,16 @@ def test_greedy_moves_after_some_and_games_cut_off():
     assert (np.asarray(after.moves) == 0).all()
     assert exists.all()
     table, pair = jax.tree.map(np.asarray, kuhn()), np.asarray(before.rows)
-    policy = np.asarray(jax.vmap(readouts.average_policy)(searches))
+    _, policy = jax.tree.map(np.asarray, jax.vmap(readouts.average_policy)(searches))
     likeliest = policy[np.arange(GAMES), :, pair[:, 1]].argmax(axis=1)
     end = table.successors[reached, likeliest]
     over = table.actors[end] == TERMINAL
     assert 0 < over.sum() < GAMES
     place = end, pair[:, 0], pair[:, 1]
     won = np.where(over, table.payoffs[place] / table.weights[place], 0)
-    targets = np.asarray(examples.values).sum(axis=3)  # [games, moves, players], of one row each
-    np.testing.assert_allclose(targets[:, :, 0], np.stack([won, won], axis=1), atol=1e-5)
-    np.testing.assert_allclose(targets[:, :, 1], -targets[:, :, 0], atol=1e-5)
+    first, second = (values.sum(axis=2) for values in examples.values)  # of one row each
+    np.testing.assert_allclose(first, np.stack([won, won], axis=1), atol=1e-5)
+    np.testing.assert_allclose(second, -first, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", PAPER_SETTINGS)

@@ -40,8 +40,9 @@ def measured(name, *, simulations, pace, error=0.0, batch=1, accuracy=100, **cha
         max_nodes=states.num_inner,
         **changes,
     )
-    shape = (len(table.actors), 2, table.num_rows)
+    shape = (len(table.actors), 2, max(table.num_rows))
     noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
+    noise = tuple(noise[:, player, :rows] for player, rows in enumerate(table.num_rows))
     keys = jax.random.split(jax.random.key(0), 1)
     exploitability = searched_exploitability(
         table, states, (None, noise), keys, settings=settings, chains=agents(), batch=batch

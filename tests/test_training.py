@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
 from jaxgames.game_tree import enumerate_game
@@ -32,7 +33,8 @@ def compiled(name):
 
 
 def query(number):
-    return queries.Query(state=jnp.int32(number), reach=jnp.full((2, 3), float(number)))
+    reach = jnp.full(3, float(number)), jnp.full(1, -float(number))
+    return queries.Query(state=jnp.int32(number), reach=reach)
 
 
 def batch_of(numbers):
@@ -45,7 +47,7 @@ class TestQueue:
         queue = queries.push(queue, batch_of([1, 2, 3]), jnp.array([True, False, True]))
         queue = queries.push(queue, batch_of([4, 5]), jnp.array([True, True]))
         queue, batch, exists = queries.pop(queue, 3)
-        assert batch.state.tolist() == [1, 3, 4]
+        chex.assert_trees_all_equal(batch, batch_of([1, 3, 4]))
         assert exists.all()
         queue, batch, exists = queries.pop(queue, 3)
         assert (int(batch.state[0]), exists.tolist()) == (5, [True, False, False])
@@ -56,7 +58,7 @@ class TestQueue:
         for begin in (1, 4):
             queue = queries.push(queue, batch_of(range(begin, begin + 3)), jnp.ones(3, bool))
         _, batch, exists = queries.pop(queue, 4)
-        assert batch.state.tolist() == [3, 4, 5, 6]
+        chex.assert_trees_all_equal(batch, batch_of([3, 4, 5, 6]))
         assert exists.all()
 
     def test_bad_sizes(self):
@@ -82,11 +84,11 @@ def test_exact_solving_reproduces_exact_values():
     policy = belief_exploitability.listed_policy(table, states, cfr.average_policy(public, solved))
     reach, _ = belief_exploitability.reach_and_values(table, states, policy)
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=100, pace=0.02, max_path=1)
-    root = queries.Query(state=states.state[0], reach=reach[0])
+    root = queries.Query(state=states.state[0], reach=at(reach, 0))
     run = jax.jit(jax.vmap(lambda key: search_of(table, key, root, settings)[0]))
     examples = run(jax.random.split(jax.random.key(0), 16))
     # before all is expanded, leaves count as 0: how long that lasts is a matter of chance
-    worth = np.sum(np.asarray(examples.values) * np.asarray(reach[0]), axis=2)
+    worth = np.stack([examples.values[p] @ root.reach[p] for p in range(2)], axis=1)
     np.testing.assert_allclose(worth.mean(axis=0), [-1 / 18, 1 / 18], atol=2e-3)
     np.testing.assert_allclose(worth, np.broadcast_to([-1 / 18, 1 / 18], (16, 2)), atol=2e-2)
 
@@ -95,7 +97,8 @@ def test_queries_are_public_states_that_both_players_reach():
     """Every query is a public state below the root, where somebody acts."""
     _, table, _ = compiled("kuhn_poker")
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=1, logged_queries=3)
-    root = queries.Query(state=table.root(), reach=table.rows(table.root()).astype(jnp.float32))
+    first = continual_resolving.first_problem(table, max_path=1)
+    root = queries.Query(state=first.state, reach=first.reach)
 
     @jax.jit
     @jax.vmap
@@ -105,11 +108,11 @@ def test_queries_are_public_states_that_both_players_reach():
     sample, exists = sampled(jax.random.split(jax.random.key(0), 64))
     assert exists.mean() > 0.5
     sample = jax.tree.map(lambda x: x[exists], sample)
-    assert (sample.reach > 0).any(axis=2).all()
+    assert all((reach > 0).any(axis=1).all() for reach in sample.reach)
     assert len(np.unique(sample.state)) > 2
     actor = np.asarray(table.actors)[np.asarray(sample.state)]
     assert (actor >= 0).all()
-    assert (sample.reach <= 1 + 1e-6).all()
+    assert all((reach <= 1 + 1e-6).all() for reach in sample.reach)
 
 
 def network(name, settings):
@@ -205,15 +208,14 @@ def test_episodes_go_on_to_states_where_somebody_acts():
         assert (actor >= 0).all()
         assert exists.all()
         example = jax.tree.map(lambda x: x[:, 0], examples)
-        np.testing.assert_allclose(
-            np.asarray(example.policy).sum(axis=1)[example.legal.any(axis=1)], 1, rtol=1e-5
-        )
+        for policy, legal in zip(example.policy, example.legal, strict=True):
+            np.testing.assert_allclose(policy.sum(axis=1), legal.any(axis=1), rtol=1e-5)
         seen |= set(np.asarray(table.depth)[np.asarray(target)].tolist())
         ended += int((np.asarray(target) == int(table.first)).sum())
     assert max(seen) >= 5
     assert ended > 16
-    assert (np.asarray(episodes.played) >= 0).all()
-    assert np.asarray(episodes.played).any(axis=2).all()
+    assert all((played >= 0).all() for played in episodes.played)
+    assert all(played.any(axis=1).all() for played in episodes.played)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree
 from solvers.search import search_agent
+from solvers.search.readouts import policy_in_row
 from train.agent import TrainedAgent
 
 _SIDE_BY_SIDE = 256  # games at a time, whose agents must fit into memory
@@ -106,15 +107,21 @@ class SeatedAgents:
         """
         agent, acting = self.agent, np.flatnonzero(actor >= 0)
         table = agent.table
-        policies = np.zeros((len(history), table.num_actions, table.num_rows), np.float32)
+        policies = np.zeros((len(history), max(table.num_actions)), np.float32)
+        row = self.places.row[history, np.maximum(actor, 0)]
         for begin in range(0, len(acting), self.batch):
             block = np.minimum(np.arange(begin, begin + self.batch), len(acting) - 1)
             games = acting[block]  # padded with the last game
             self.states, policies[games] = _think(
-                table, agent.params, self.keys, step, self.states, games, agent.settings
+                table,
+                agent.params,
+                (self.keys, actor, row),
+                step,
+                self.states,
+                games,
+                agent.settings,
             )
-        row = self.places.row[history, np.maximum(actor, 0)]
-        return policies[np.arange(len(history)), :, row]
+        return policies
 
     def observe(self, slots: Int[np.ndarray, " B"]) -> None:
         """Lets the agent observe which public child was entered, NOWHERE if none."""
@@ -122,11 +129,13 @@ class SeatedAgents:
 
 
 @functools.partial(jax.jit, static_argnames="settings")
-def _think(table, params, keys, step, states, games, settings):
+def _think(table, params, every, step, states, games, settings):
     think = functools.partial(search_agent.think, table, params, settings=settings)
-    noise = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys[games])
+    keys, actor, row = jax.tree.map(lambda x: x[games], every)
+    noise = jax.vmap(lambda key: jax.random.fold_in(key, step))(keys)
     after, policy = jax.vmap(think)(noise, jax.tree.map(lambda x: x[games], states))
-    return jax.tree.map(lambda x, new: x.at[games].set(new), states, after), policy
+    after = jax.tree.map(lambda x, new: x.at[games].set(new), states, after)
+    return after, jax.vmap(policy_in_row)(policy, actor, row)
 
 
 @jax.jit

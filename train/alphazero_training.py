@@ -31,7 +31,11 @@ from jaxgames.debug import checked
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.duels import Games
-from solvers.perfect_information.positions import legal_actions, require_perfect_information
+from solvers.perfect_information.positions import (
+    legal_actions,
+    num_actions,
+    require_perfect_information,
+)
 from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
@@ -246,7 +250,7 @@ def _example(game, state):
     return ResponseExample(
         features=game.encode(state).astype(jnp.float32),
         legal=legal_actions(game, state),
-        policy=jnp.zeros(game.num_actions, jnp.float32),
+        policy=jnp.zeros(num_actions(game), jnp.float32),
         value=zero,
         value_weight=zero,
         policy_weight=zero,

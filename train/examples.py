@@ -5,21 +5,25 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from jaxgames.core import record
 
 
 @record
 class Example:
-    """A public belief state with targets, or a batch of them; F features, N rows, A actions."""
+    """A public belief state with targets, or a batch of them; F features, N rows, A actions.
+
+    What both players have is a pair.
+    """
 
     features: Array  # [F] of the public state
-    reach: Array  # [2, N] own reaches
-    mass: Array  # [2, N] compatible opponent reach of each row, 0 in rows that do not exist
-    rows: Array  # [2, N] bool rows that exist
-    legal: Array  # [A, N] bool legal actions of the actor's rows
-    values: Array  # [2, N] target of counterfactual values
-    policy: Array  # [A, N] target of the actor's policy
+    reach: tuple[Array, Array]  # [N] own reaches
+    # [N] compatible opponent reach of each row, 0 in rows that do not exist
+    mass: tuple[Array, Array]
+    rows: tuple[Array, Array]  # [N] bool rows that exist
+    legal: tuple[Array, Array]  # [A, N] bool legal actions of the actor's rows
+    values: tuple[Array, Array]  # [N] target of counterfactual values
+    policy: tuple[Array, Array]  # [A, N] target of the actor's policy
     value_weight: Array  # [] of the values in the loss
     policy_weight: Array  # [] of the policy in the loss
 
@@ -27,9 +31,9 @@ class Example:
 def make_example(
     game: BeliefGame,
     state: PublicState,
-    reach: Float[Array, "2 N"],
-    values: Float[Array, "2 N"],
-    policy: Float[Array, "A N"],
+    reach: Reach,
+    values: Values,
+    policy: Policy,
     *,
     value_weight: Float[Array, ""] | float = 1.0,
     policy_weight: Float[Array, ""] | float = 1.0,
@@ -39,32 +43,35 @@ def make_example(
     Args:
       game: any belief-level game.
       state: the public state that was searched.
-      reach: own reaches `[2, N]` of both players there.
-      values: counterfactual values `[2, N]` by the search; those of rows that do not exist are
-        dropped.
-      policy: of the actor `[A, N]` by the search; that of illegal actions is dropped.
+      reach: own reaches of both players there.
+      values: counterfactual values by the search; those of rows that do not exist are dropped.
+      policy: of the actor by the search; that of illegal actions is dropped.
       value_weight: of the values in the loss.
       policy_weight: of the policy in the loss.
     """
     rows, legal = game.rows(state), game.legal(state)
-    mass = jnp.stack([game.compatible(state, player, reach[1 - player]) for player in range(2)])
+    mass = [game.compatible(state, player, reach[1 - player]) for player in range(2)]
+    where = lambda masks, pair: tuple(  # noqa: E731
+        jnp.where(mask, x, 0) for mask, x in zip(masks, pair, strict=True)
+    )
     return Example(
         features=game.encode(state),
-        reach=jnp.where(rows, reach, 0),
-        mass=jnp.where(rows, mass, 0),
+        reach=where(rows, reach),
+        mass=where(rows, mass),
         rows=rows,
         legal=legal,
-        values=jnp.where(rows, values, 0),
-        policy=jnp.where(legal, policy, 0),
-        value_weight=jnp.asarray(value_weight, values.dtype),
-        policy_weight=jnp.asarray(policy_weight, policy.dtype),
+        values=where(rows, values),
+        policy=where(legal, policy),
+        value_weight=jnp.asarray(value_weight, values[0].dtype),
+        policy_weight=jnp.asarray(policy_weight, policy[0].dtype),
     )
 
 
 def blank_example(game: BeliefGame, dtype: str = "float32") -> Example:
     """An example of weight 0, which has the shapes of a game's examples."""
-    reach = jnp.zeros((2, game.num_rows), dtype)
-    policy = jnp.zeros((game.num_actions, game.num_rows), dtype)
+    reach = tuple(jnp.zeros(rows, dtype) for rows in game.num_rows)
+    sizes = zip(game.num_actions, game.num_rows, strict=True)
+    policy = tuple(jnp.zeros(size, dtype) for size in sizes)
     return make_example(
         game, game.root(), reach, reach, policy, value_weight=0.0, policy_weight=0.0
     )

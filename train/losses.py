@@ -17,14 +17,12 @@ import optax
 from jaxtyping import Array, Float
 
 from jaxgames.arrays import masked_log_softmax
-from nets.cvpn import normalised
+from jaxgames.beliefs.contract import Policy, Values
+from nets.cvpn import Logits, Ranges, normalised
 from train.examples import Example
 
-# network(features [B, F], ranges [B, 2, N]) -> values [B, 2, N], policy logits [B, A, N]
-Network = Callable[
-    [Float[Array, "B F"], Float[Array, "B 2 N"]],
-    tuple[Float[Array, "B 2 N"], Float[Array, "B A N"]],
-]
+# network(features [B, F], ranges) -> values, policy logits; all but the features are pairs
+Network = Callable[[Float[Array, "B F"], Ranges], tuple[Ranges, Logits]]
 
 
 def loss(
@@ -36,7 +34,7 @@ def loss(
     """The loss of a batch of examples.
 
     Args:
-      network: maps features `[B, F]` and ranges `[B, 2, N]` to values and policy logits.
+      network: maps features `[B, F]` and ranges to values and policy logits of both players.
       batch: examples (fields `[B, ...]`).
       value_weight: w_v.
       policy_weight: w_p.
@@ -53,21 +51,29 @@ def loss(
     return value_weight * parts["values"] + policy_weight * parts["policy"], parts
 
 
-def value_loss(values: Float[Array, "2 N"], example: Example) -> Float[Array, ""]:
+def value_loss(values: Values, example: Example) -> Float[Array, ""]:
     """The Huber loss of values per unit of compatible reach, the mean over rows that have any."""
-    unreached = example.mass < jnp.finfo(values.dtype).tiny  # False for NaN, to stay visible
-    counted = example.rows & ~unreached & (example.value_weight != 0)
-    target = jnp.where(counted, example.values, 0) / jnp.where(counted, example.mass, 1)
-    losses = optax.huber_loss(jnp.where(counted, values, 0), target)
-    return jnp.sum(losses) / jnp.maximum(jnp.sum(counted, dtype=values.dtype), 1)
+    total, count = 0.0, 0.0
+    for own, mass, rows, target in zip(
+        values, example.mass, example.rows, example.values, strict=True
+    ):
+        unreached = mass < jnp.finfo(own.dtype).tiny  # False for NaN, to stay visible
+        counted = rows & ~unreached & (example.value_weight != 0)
+        target = jnp.where(counted, target, 0) / jnp.where(counted, mass, 1)
+        total += jnp.sum(optax.huber_loss(jnp.where(counted, own, 0), target))
+        count += jnp.sum(counted, dtype=own.dtype)
+    return total / jnp.maximum(count, 1)
 
 
-def policy_loss(logits: Float[Array, "A N"], example: Example) -> Float[Array, ""]:
+def policy_loss(logits: Policy, example: Example) -> Float[Array, ""]:
     """The KL divergence of the target from the prediction, summed over the actor's rows."""
-    legal = example.legal & (example.policy_weight != 0)
-    target = jnp.where(legal, example.policy, 0)
-    log_target = jnp.log(jnp.where(target == 0, 1, target))  # 0 log 0 = 0
-    return jnp.sum(target * (log_target - masked_log_softmax(logits, legal)))
+    loss = 0.0
+    for own, legal, target in zip(logits, example.legal, example.policy, strict=True):
+        legal = legal & (example.policy_weight != 0)
+        target = jnp.where(legal, target, 0)
+        log_target = jnp.log(jnp.where(target == 0, 1, target))  # 0 log 0 = 0
+        loss += jnp.sum(target * (log_target - masked_log_softmax(own, legal)))
+    return loss
 
 
 def _mean(losses, weights):

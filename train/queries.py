@@ -23,7 +23,7 @@ class Query:
     """A public belief state; batches have a leading axis."""
 
     state: PublicState
-    reach: Array  # [2, N] own reaches
+    reach: tuple[Array, Array]  # [N] own reaches of both players
 
 
 @record
@@ -65,7 +65,7 @@ def push(queue: Queue, batch: Query, mask: Bool[Array, " B"]) -> Queue:
     Raises:
       ValueError: the batch is larger than the queue.
     """
-    capacity = queue.queries.reach.shape[0]
+    capacity = len(queue.queries.reach[0])
     if mask.shape[0] > capacity:
         raise ValueError(f"a batch of {mask.shape[0]} queries needs a queue of as many: {capacity}")
     number = jnp.cumsum(mask, dtype=jnp.int32) - 1
@@ -87,7 +87,7 @@ def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
       The queue without them, the queries (fields `[B, ...]`), and a mask `[B]` that is False where
       the queue had no more.
     """
-    capacity = queue.queries.reach.shape[0]
+    capacity = len(queue.queries.reach[0])
     number = jnp.arange(count, dtype=jnp.int32)
     exists = number < queue.size
     taken = jnp.sum(exists, dtype=jnp.int32)

@@ -18,7 +18,13 @@ from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search import continual_resolving
 from solvers.search.expansion_phase import sample, sample_pair
-from solvers.search.readouts import average_policy, expected_payoff, last_reach, target_state
+from solvers.search.readouts import (
+    average_policy,
+    expected_payoff,
+    last_reach,
+    policy_in_row,
+    target_state,
+)
 from solvers.search.search_state import NO_STEP, Problem, Search
 from solvers.search.search_tree import choose, uniform
 from train.examples import Example, blank_example, make_example
@@ -56,7 +62,8 @@ class Episode:
     """The state of one game of self-play."""
 
     problem: Problem  # of the next search
-    played: Array  # [2, N] own reaches where it acts, by the policies of the searches so far
+    # [N] own reaches of both players where it acts, by the policies of the searches so far
+    played: tuple[Array, Array]
     resolver: Array  # [] int32 the player whose agent searches
     rows: Array  # [2] int32 the world state where it acts
     moves: Array  # [] int32 made so far
@@ -85,7 +92,10 @@ def new_episode(
         played=problem.reach,
         resolver=jax.random.bernoulli(agent_key).astype(jnp.int32),
         rows=sample_pair(
-            game, jax.random.uniform(rows_key, 2, problem.reach.dtype), problem.state, problem.reach
+            game,
+            jax.random.uniform(rows_key, 2, problem.reach[0].dtype),
+            problem.state,
+            problem.reach,
         ),
         moves=jnp.int32(0),
         may_resign=~jax.random.bernoulli(resign_key, settings.never_resign),
@@ -156,7 +166,7 @@ class _Move:
 
 def _move(game, key, search, episode, settings, max_path):
     """An action at the searched state, and the chance moves after it."""
-    noise = jax.random.uniform(key, max_path + 1, search.reach.dtype)
+    noise = jax.random.uniform(key, max_path + 1, search.reach[0].dtype)
     state, rows = target_state(search), episode.rows
     action = _action(game, noise[0], search, episode, settings)
     path = []
@@ -180,9 +190,10 @@ def _action(game, noise, search, episode, settings):
     """An action by the search's policy in the world state's row, mixed with the uniform policy;
     late in a game the most probable one."""
     state, policy = target_state(search), average_policy(search)
-    share = settings.exploration
-    policy = (1 - share) * policy + share * uniform(game, state, policy.dtype)
-    weights = policy[:, episode.rows[jnp.maximum(game.actor(state), 0)]]
+    share, actor = settings.exploration, jnp.maximum(game.actor(state), 0)
+    both = (policy, uniform(game, state, policy[0].dtype))
+    by_search, evenly = (policy_in_row(each, actor, episode.rows[actor]) for each in both)
+    weights = (1 - share) * by_search + share * evenly
     action = sample(noise, weights)
     if settings.greedy_after is None:
         return action
@@ -203,27 +214,36 @@ def _recorded(game, key, search, episode, move, settings):
     the ready ones that exist."""
     state, reach = target_state(search), last_reach(search)
     policy = average_policy(search)
-    example = make_example(game, state, reach, jnp.zeros_like(reach), policy, value_weight=0.0)
+    unknown = jax.tree.map(jnp.zeros_like, reach)
+    example = make_example(game, state, reach, unknown, policy, value_weight=0.0)
     if episode.waiting is None:
         return None, jax.tree.map(lambda x: x[None], example), jnp.ones(1, bool)
     example = example.replace(
-        mass=jax.nn.one_hot(episode.rows, game.num_rows, dtype=reach.dtype),
-        value_weight=jax.random.bernoulli(key, settings.outcome_targets).astype(reach.dtype),
+        mass=_known(game, episode.rows, reach[0].dtype),
+        value_weight=jax.random.bernoulli(key, settings.outcome_targets).astype(reach[0].dtype),
     )
     waiting = jax.tree.map(lambda x, new: x.at[episode.moves].set(new), episode.waiting, example)
     won = outcome(game, move.state, move.rows)
     examples = waiting.replace(
-        values=waiting.mass * won[None, :, None],
+        values=tuple(mass * won[p] for p, mass in enumerate(waiting.mass)),
         value_weight=jnp.where(move.resigned, 0, waiting.value_weight),
     )
     number = jnp.arange(settings.longest(game), dtype=jnp.int32)
     return waiting, examples, move.ended & (number <= episode.moves)
 
 
+def _known(game, rows, dtype):
+    """A reach of 1 in one row of either player."""
+    first, second = (
+        jax.nn.one_hot(rows[p], count, dtype=dtype) for p, count in enumerate(game.num_rows)
+    )
+    return first, second
+
+
 def outcome(game: BeliefGame, state: PublicState, rows: Int[Array, "2"]) -> Float[Array, "2"]:
     """The payoffs `[2]` of both players in the world state of these rows; 0 before the end."""
     weight = game.weight(state, rows)
-    known = jax.nn.one_hot(rows, game.num_rows, dtype=weight.dtype)
+    known = _known(game, rows, weight.dtype)
     worth = [game.terminal_values(state, p, known[1 - p])[rows[p]] for p in range(2)]
     ended = (game.actor(state) == TERMINAL) & (weight > 0)
     return jnp.where(ended, jnp.stack(worth) / jnp.where(ended, weight, 1), 0)

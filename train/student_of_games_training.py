@@ -124,7 +124,8 @@ def _first_state(game, params, key, *, settings):
         max_path=settings.search.max_path,
         settings=settings.self_play,
     )
-    root = queries.Query(state=game.root(), reach=game.rows(game.root()).astype(jnp.float32))
+    reach = tuple(rows.astype(jnp.float32) for rows in game.rows(game.root()))
+    root = queries.Query(state=game.root(), reach=reach)
     return StudentOfGamesTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
         replay=replay.new_replay(blank_example(game), settings.learner.capacity),

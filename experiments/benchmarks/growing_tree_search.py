@@ -48,12 +48,12 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     )
     report(
         samples=samples,
-        answer=np.asarray(jax.vmap(readouts.average_policy)(searches)).tolist(),
+        answer=_answer(searches).tolist(),
     )
     if task.mate is not None:
         position = before_mate(task, setting.game)
-        policies = jax.vmap(readouts.average_policy)(run(*arguments_of(position, 0)))
-        report(move=int(jnp.argmax(jnp.sum(policies, axis=(0, 2)))))
+        first, second = jax.vmap(readouts.average_policy)(run(*arguments_of(position, 0)))
+        report(move=int(jnp.argmax(jnp.sum(first + second, axis=(0, 2)))))
     if job["pieces"]:
         report(**network_calls(setting, searches))
         quick = task.batch / samples[0]["rate"] < job["sampling_seconds"]
@@ -82,13 +82,14 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
     game, params = setting.game, setting.params
     batch, settings = len(searches.iterations), setting.settings
     others = settings.simulations + 1  # priors of new nodes and of the root
-    visits = np.asarray(searches.tree.visits)[np.arange(batch), np.asarray(searches.target)]
+    target = np.arange(batch), np.asarray(searches.target)
+    visits = sum(np.asarray(own)[target].sum(axis=(1, 2)) for own in searches.tree.visits)
     counted = {
-        "simulations": float(visits.sum(axis=(1, 2)).mean()),
+        "simulations": float(visits.mean()),
         "nodes": float(np.mean(searches.tree.count)),
     }
     asked, computed = leaves_by_iteration(setting, batch)
-    if game.num_rows == 1:  # every child is evaluated once, with its prior
+    if game.num_rows == (1, 1):  # every child is evaluated once, with its prior
         new = game.num_children if settings.expand is None else settings.expand
         asked = 1 + (asked[-1] / batch) + np.mean(searches.tree.count) - 1
         padded = (1 + settings.max_path) * game.num_children + settings.simulations * new + 1
@@ -180,7 +181,7 @@ def _network(setting, middle, *, seconds):
     evaluated = functools.partial(_evaluated, game, setting.params, evaluate=settings.evaluate)
     shapes = layers(setting.params)
     numbers = {"matrix_rate": matrix_rate(shapes, rows=middle.layout.chunk, seconds=seconds)}
-    if game.num_rows == 1:
+    if game.num_rows == (1, 1):
         new = game.num_children if settings.expand is None else settings.expand
         run = functools.partial(evaluated, heads=(0, 1), shape=(batch, new))
         spent = seconds_per_turn(run, seconds=seconds)
@@ -194,10 +195,16 @@ def _network(setting, middle, *, seconds):
     }
 
 
+def _answer(searches):
+    """Average policies `[B, ...]` of both players at the targets of searches."""
+    policies = jax.vmap(readouts.average_policy)(searches)
+    return np.concatenate([np.asarray(own).reshape(len(own), -1) for own in policies], axis=1)
+
+
 def _check_equal(*searches):
-    policy, expected = (jax.vmap(readouts.average_policy)(search) for search in searches)
+    policy, expected = map(_answer, searches)
     if not np.allclose(policy, expected, rtol=1e-3, atol=1e-4):
-        worst = np.abs(np.asarray(policy) - np.asarray(expected)).max()
+        worst = np.abs(policy - expected).max()
         raise ValueError(f"the parts of the search give other policies than the search: {worst:g}")
 
 
@@ -240,11 +247,13 @@ def _evaluated(game, params, count, *, evaluate, heads, shape):
     """A batch of network calls made `count` times, of which only the outputs `heads` are used."""
     state = game.root()
     states = jax.tree.map(lambda x: jnp.broadcast_to(x, (*shape, *jnp.shape(x))), state)
-    reach = jnp.ones((*shape, 2, game.num_rows))
+    ones = tuple(jnp.ones((*shape, rows)) for rows in game.num_rows)
 
     def again(_, reach):
         outputs = jax.vmap(jax.vmap(lambda s, r: evaluate(params, game, s, r)))(states, reach)
-        total = sum(jnp.sum(outputs[head]) for head in heads)
-        return reach + 0 * total  # the total may be infinite, so the compiler must compute it
+        total = sum(jnp.sum(own) for head in heads for own in outputs[head])
+        return jax.tree.map(
+            lambda x: x + 0 * total, reach
+        )  # the total may be infinite, so the compiler must compute it
 
-    return jax.lax.fori_loop(0, count, again, reach)
+    return jax.lax.fori_loop(0, count, again, ones)

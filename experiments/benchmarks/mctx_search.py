@@ -6,6 +6,7 @@ out by sequential halving (Gumbel AlphaZero; Danihelka et al. 2022), without noi
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.core import TERMINAL
+from solvers.perfect_information import positions
 
 DISTRIBUTION = "mctx"
 
@@ -60,20 +62,20 @@ def searcher(setting: Setting, batch: int) -> Callable[..., Any]:
     def run(game, params, key):
         def evaluate(state):
             """The value for the player to move, and the logits of its actions."""
-            ones = jnp.ones((2, game.num_rows))
+            ones = (jnp.ones(1), jnp.ones(1))
             values, prior = setting.settings.evaluate(params, game, state, ones)
-            positive = prior[:, 0] > 0
-            logits = jnp.log(jnp.where(positive, prior[:, 0], 1))
+            prior = prior[0][:, 0] + prior[1][:, 0]
+            positive = prior > 0
+            logits = jnp.log(jnp.where(positive, prior, 1))
             lowest = jnp.finfo(logits.dtype).min
-            value = values[jnp.maximum(game.actor(state), 0), 0]
+            value = jnp.where(game.actor(state) == 1, values[1][0], values[0][0])
             return value, jnp.where(positive, logits, lowest)
 
         def step(params, key, action, states):
             after = jax.vmap(game.child)(states, action)
             over = jax.vmap(game.actor)(after) == TERMINAL
             mover = jnp.maximum(jax.vmap(game.actor)(states), 0)
-            reach = jnp.ones((batch, game.num_rows))
-            payoff = jax.vmap(game.terminal_values)(after, mover, reach)[:, 0]
+            payoff = jax.vmap(functools.partial(positions.payoff, game))(after, mover)
             value, logits = jax.vmap(evaluate)(after)
             output = mctx.RecurrentFnOutput(
                 reward=jnp.where(over, payoff, 0.0),

@@ -81,7 +81,8 @@ class _GrowingTree:
             return None
         run = functools.partial(_iterated, self.game, self.state, settings=self.settings)
         spent = seconds_per_turn(run, seconds=self.job["seconds"])
-        return 1e6 * spent / self.job["batch"], np.asarray(run(jnp.int32(_ITERATIONS)))
+        policy = run(jnp.int32(_ITERATIONS))
+        return 1e6 * spent / self.job["batch"], np.concatenate([np.ravel(x) for x in policy])
 
 
 @functools.partial(jax.jit, static_argnames="settings")

@@ -130,7 +130,7 @@ def _searched(folder, simulations, game) -> TabularPolicy:
 
 
 def information_state_policies(
-    game: Game, tree: GameTree, table: BeliefTable, policies: Sequence[Float[np.ndarray, "S A N"]]
+    game: Game, tree: GameTree, table: BeliefTable, policies: Sequence[Float[np.ndarray, "S _ _"]]
 ) -> TabularPolicy:
     """Policies by information state, from policies by public state and row.
 
@@ -138,7 +138,7 @@ def information_state_policies(
       game: the game.
       tree: its histories.
       table: its belief table.
-      policies: of every player at all public states of the table's listing.
+      policies: of every player `[S, A, N]` at all public states of the table's listing.
 
     Returns:
       `[D_p, A]` for every player p; uniform where the policies at public states have no actions.
@@ -152,7 +152,9 @@ def information_state_policies(
     for player, policy in enumerate(policies):
         history = tree.representative(player)[: tree.num_decisions[player]]
         legal = tree.legal_actions(player)
-        weights = np.where(legal, policy[number[state[history]], :, rows[history, player]], 0)
+        weights = np.zeros(legal.shape)
+        weights[:, : policy.shape[1]] = policy[number[state[history]], :, rows[history, player]]
+        weights = np.where(legal, weights, 0)
         weights = np.where(weights.sum(axis=1, keepdims=True) > 0, weights, legal)
         tabular.append(weights / weights.sum(axis=1, keepdims=True))
     return tuple(tabular)

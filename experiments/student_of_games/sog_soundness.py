@@ -173,8 +173,9 @@ class _PartLaboratory:
             pace=1.0 if part.grows else 1 / iterations,
             max_path=1,
         )
-        shape = (len(game.actors), 2, game.num_rows)
+        shape = (len(game.actors), 2, max(game.num_rows))
         noise = error * jax.random.uniform(jax.random.key(1), shape, minval=-1.0, maxval=1.0)
+        noise = tuple(noise[:, player, :rows] for player, rows in enumerate(game.num_rows))
         samples = self.laboratory.exploitability(
             f"{self.name}, {iterations}, {error:g}",
             (self.params, noise),
@@ -219,17 +220,17 @@ def constants_of(game: BeliefGame, listing: Listing) -> Constants:
     decisions = (actor >= 0).astype(int)
     for state in range(1, len(parent)):  # parents come first
         decisions[state] += decisions[parent[state]]
-    rows = np.asarray(jax.vmap(game.rows)(listing.state)).sum(axis=2)  # [S, 2]
-    ones = jnp.ones(game.num_rows, jnp.float32)
+    rows = [np.asarray(own).sum(axis=1) for own in jax.vmap(game.rows)(listing.state)]  # [S]
+    ones = jnp.ones(game.num_rows[1], jnp.float32)
     masses = jax.vmap(lambda s: game.compatible(s, 0, ones))(listing.state).sum(axis=1)
-    legal = np.asarray(jax.vmap(game.legal)(listing.state))  # [S, A, N]
+    legal = jax.vmap(game.legal)(listing.state)  # [S, A, N]
     weights, payoffs = np.asarray(game.weights), np.asarray(game.payoffs)
     utilities = payoffs[weights > 0] / weights[weights > 0]
     return Constants(
         resolves=int(decisions.max()) - 1,
         frontier=int((actor[parent != NO_STATE] != TERMINAL).sum()),
-        states=int(rows[actor != TERMINAL].sum(axis=0).max()),
-        actions=int(legal.sum(axis=1).max()),
+        states=int(max(own[actor != TERMINAL].sum() for own in rows)),
+        actions=int(max(np.asarray(own).sum(axis=1).max() for own in legal)),
         spread=float(utilities.max() - utilities.min()),
         mass=float(masses.max()),
     )
@@ -305,7 +306,7 @@ def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
         yield text_table(title, headings, lines.values())
 
 
-def _constants(config: Config, cells: Sequence[Cell]) -> dict[str, dict[str, float]]:
+def _constants(config: Config, cells: Sequence[Cell]) -> dict[str, dict[str, int | float]]:
     """The theorem's constants by game, for the record."""
     games = dict.fromkeys(part.game for part in config.parts.values())
     laboratories = {game: SearchLaboratory(game, batch=1) for game in games}

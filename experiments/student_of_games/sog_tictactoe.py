@@ -192,7 +192,8 @@ def _likeliest(game, params, key, numbers, states, *, settings, mesh):
         def action(number, state):
             noise, here = jax.random.fold_in(key, number), problem.replace(state=state)
             search = growing_tree_cfr.search(game, params, noise, problem=here, settings=settings)
-            return jnp.argmax(readouts.average_policy(search)[:, 0])
+            first, second = readouts.average_policy(search)
+            return jnp.argmax(first[:, 0] + second[:, 0])
 
         return jax.vmap(action)(*batch)
 

@@ -15,10 +15,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.adapters.pgx import MAX_DEPTH, PgxGame, from_pgx, kind_of, lenient, make_env, seat_of
-from jaxgames.beliefs.contract import BeliefGame, Player
+from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
 NOWHERE = -1  # rows in children that are impossible
+# The most legal moves in a position, where that is far below the number of actions: Petrović 1964,
+# and a bound: six queens, a rook, a bishop, a knight and a king, each alone on 25 squares.
+_MOST_MOVES = {"chess": 218, "gardner_chess": 128}
 
 
 @record
@@ -38,8 +41,8 @@ class PgxBeliefs(BeliefGame):
     """
 
     name: str = flax.struct.field(pytree_node=False)
-    num_rows: int = flax.struct.field(pytree_node=False)
-    num_actions: int = flax.struct.field(pytree_node=False)
+    num_rows: tuple[int, int] = flax.struct.field(pytree_node=False)
+    num_actions: tuple[int, int] = flax.struct.field(pytree_node=False)
     num_children: int = flax.struct.field(pytree_node=False)
     max_depth: int = flax.struct.field(pytree_node=False)
     env: Any = flax.struct.field(pytree_node=False)  # pgx.Env
@@ -49,8 +52,12 @@ class PgxBeliefs(BeliefGame):
     straight = (True, True, True)
 
     @property
+    def most_children(self) -> int | None:
+        return min(_MOST_MOVES.get(self.env.id, self.num_children), self.num_children)
+
+    @property
     def action_of_child(self) -> tuple[int, ...]:
-        return tuple(range(self.num_actions))
+        return tuple(range(self.num_children))
 
     @property
     def board(self) -> tuple[int, ...]:
@@ -64,11 +71,12 @@ class PgxBeliefs(BeliefGame):
         over = state.pgx.terminated | state.pgx.truncated | (state.num_steps >= self.max_depth)
         return jnp.where(over, TERMINAL, self._turn(state)).astype(jnp.int32)
 
-    def rows(self, state: PgxPosition) -> Bool[Array, "2 N"]:
-        return jnp.ones((2, 1), bool)
+    def rows(self, state: PgxPosition) -> Rows:
+        return jnp.ones(1, bool), jnp.ones(1, bool)
 
-    def legal(self, state: PgxPosition) -> Bool[Array, "A N"]:
-        return self.child_mask(state)[:, None]
+    def legal(self, state: PgxPosition) -> tuple[Bool[Array, "A0 N0"], Bool[Array, "A1 N1"]]:
+        legal, actor = self.child_mask(state)[:, None], self.actor(state)
+        return legal & (actor == 0), legal & (actor == 1)
 
     def children(self, state: PgxPosition) -> PgxPosition:
         return jax.vmap(self.child, in_axes=(None, 0))(state, self._actions())
@@ -91,20 +99,22 @@ class PgxBeliefs(BeliefGame):
         self,
         state: PgxPosition,
         child: Int[Array, ""] | int,
-        reach: Float[Array, "2 N"],
-        policy: Float[Array, "A N"],
-    ) -> Float[Array, "2 N"]:
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actor(state)
-        below = jnp.where(acts, reach * policy[child][None, :], reach)
-        return jnp.where(self.child_mask(state)[child], below, 0)
+        reach: Reach,
+        policy: Policy,
+    ) -> Reach:
+        actor, exists = self.actor(state), self.child_mask(state)[child]
+        first, second = (
+            jnp.where(exists, reach[p] * jnp.where(actor == p, policy[p][child], 1), 0)
+            for p in range(2)
+        )
+        return first, second
 
     def up(
-        self, state: PgxPosition, values: Float[Array, "2 K N"]
-    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        self, state: PgxPosition, values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]]
+    ) -> tuple[Policy, Values]:
         exists = self.child_mask(state)[:, None]
-        acting = jnp.where(self.actor(state) == 1, values[1], values[0])
-        seen = jnp.sum(jnp.where(exists[None], values, 0), axis=1)
-        return jnp.where(exists, acting, 0), seen
+        first, second = (jnp.where(exists, below, 0) for below in values)
+        return (first, second), (jnp.sum(first, axis=0), jnp.sum(second, axis=0))
 
     def follow(
         self, state: PgxPosition, pair: Int[Array, "2"], action: Int[Array, ""]
@@ -116,14 +126,14 @@ class PgxBeliefs(BeliefGame):
         return jnp.where(jnp.all(pair >= 0), 1.0, 0.0)
 
     def compatible(
-        self, state: PgxPosition, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: PgxPosition, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
         return opponent_reach
 
     def terminal_values(
-        self, state: PgxPosition, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: PgxPosition, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
-        returns = jnp.where(jnp.asarray(player) == 0, state.score, -state.score)
+        returns = state.score if player == 0 else -state.score
         return returns.astype(opponent_reach.dtype) * opponent_reach
 
     def encode(self, state: PgxPosition) -> Float[Array, " F"]:
@@ -137,7 +147,7 @@ class PgxBeliefs(BeliefGame):
         return seat_of(state.pgx.current_player, self.first)
 
     def _actions(self):
-        return jnp.arange(self.num_actions, dtype=jnp.int32)
+        return jnp.arange(self.num_children, dtype=jnp.int32)
 
 
 def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
@@ -164,8 +174,8 @@ def pgx_beliefs(env: Any, *, max_depth: int | None = None) -> PgxBeliefs:
     root = jax.tree.map(jnp.asarray, game.root)
     return PgxBeliefs(
         name=str(game),
-        num_rows=1,
-        num_actions=game.num_actions,
+        num_rows=(1, 1),
+        num_actions=(game.num_actions, game.num_actions),
         num_children=game.num_actions,
         max_depth=game.max_depth,
         env=env,

@@ -3,8 +3,8 @@
     >>> import jaxgames
     >>> from jaxgames.beliefs import belief_table
     >>> game = belief_table(jaxgames.make("leduc_poker"))
-    >>> game.num_actions
-    3
+    >>> game.num_actions  # of either player
+    (3, 3)
 
 - `BeliefGame` is the contract, for games of any size; `check_belief_game` tests an implementation.
 - `belief_table` compiles any small two-player game into a `BeliefTable`. It uses `table_from_tree`,

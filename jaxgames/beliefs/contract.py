@@ -1,17 +1,18 @@
 """The contract of belief-level games: what search needs of a game too large to enumerate.
 
-A *public state* is what everybody knows. In it each of the two players is in one of at most N
-information states, its *rows* (padded to N), and has an own reach for each of them: the product of
-the player's own action probabilities on the way there. A game tells how rows of a public state
-lead to rows of its public children. `down` carries reaches to a child; `up`, its transpose, carries
+A *public state* is what everybody knows. In it each player p is in one of at most N_p information
+states, its *rows* (padded to N_p), and has an own reach for each of them: the product of the
+player's own action probabilities on the way there. A game tells how rows of a public state lead to
+rows of its public children. `down` carries reaches to a child; `up`, its transpose, carries
 counterfactual values back. Several rows may lead to one (merged information states: in Scotland
 Yard, how Mr X came to his station no longer matters).
 
 Chance is in the *weight* `W[n0, n1]` of a pair of rows: chance's probability, from the root on, of
 the world states that the pair stands for.
 
-All games here have two players and are zero-sum. Arrays by action and row are `[A, N]`, as policies
-are.
+All games here have two players and are zero-sum. What both players have is a pair of arrays, whose
+sizes may differ: reaches and values `([N0], [N1])`, policies `([A0, N0], [A1, N1])`. Of a pair of
+policies only the one of who acts counts.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jaxgames.game_tree import GameTree
 
 PublicState = PyTree  # a game's own record of arrays
-Player = Int[Array, ""] | int  # 0 or 1
+Rows = tuple[Bool[Array, " N0"], Bool[Array, " N1"]]
+Reach = tuple[Float[Array, " N0"], Float[Array, " N1"]]
+Values = tuple[Float[Array, " N0"], Float[Array, " N1"]]
+Policy = tuple[Float[Array, "A0 N0"], Float[Array, "A1 N1"]]
 
 
 class BeliefGame(abc.ABC):
@@ -33,7 +37,7 @@ class BeliefGame(abc.ABC):
 
     Subclasses are records (`jaxgames.core.record`): their arrays are leaves, so that a game is an
     argument of jitted functions. All methods are pure functions of one unbatched public state.
-    Sizes are static: N rows, A actions, at most K public children, F features.
+    Sizes are static: N_p rows and A_p actions of player p, at most K public children, F features.
 
     In rows that do not exist (`rows` is False) reaches and values are 0. `check_belief_game` tests
     an implementation.
@@ -41,8 +45,8 @@ class BeliefGame(abc.ABC):
 
     # Static fields of every subclass, declared with `flax.struct.field(pytree_node=False)`.
     name: str
-    num_rows: int  # N
-    num_actions: int  # A
+    num_rows: tuple[int, int]  # N0 and N1
+    num_actions: tuple[int, int]  # A0 and A1
     num_children: int  # K
     max_depth: int  # public states on the longest path below the root
 
@@ -55,12 +59,12 @@ class BeliefGame(abc.ABC):
         """0, 1, CHANCE or TERMINAL."""
 
     @abc.abstractmethod
-    def rows(self, state: PublicState) -> Bool[Array, "2 N"]:
+    def rows(self, state: PublicState) -> Rows:
         """Which rows of each player stand for an information state."""
 
     @abc.abstractmethod
-    def legal(self, state: PublicState) -> Bool[Array, "A N"]:
-        """Legal actions in the rows of the actor; all False where no player acts."""
+    def legal(self, state: PublicState) -> tuple[Bool[Array, "A0 N0"], Bool[Array, "A1 N1"]]:
+        """Legal actions in the rows of the actor; all False for a player who does not act."""
 
     @abc.abstractmethod
     def children(self, state: PublicState) -> PublicState:
@@ -79,35 +83,34 @@ class BeliefGame(abc.ABC):
         self,
         state: PublicState,
         child: Int[Array, ""] | int,
-        reach: Float[Array, "2 N"],
-        policy: Float[Array, "A N"],
-    ) -> Float[Array, "2 N"]:
+        reach: Reach,
+        policy: Policy,
+    ) -> Reach:
         """Own reaches of both players in a child, from those in `state`.
 
         Args:
           state: a public state that is not terminal.
           child: number of the child; in a child that does not exist all reaches are 0.
-          reach: own reaches `[2, N]` of both players in `state`.
-          policy: the actor's action probabilities `[A, N]`; irrelevant at chance states.
+          reach: own reaches of both players in `state`.
+          policy: action probabilities, of which only the actor's count.
 
         Returns:
-          Reaches `[2, N]`. They are linear in `reach`, and the actor's are linear in `policy`.
+          Reaches. They are linear in `reach`, and the actor's are linear in its policy.
         """
 
     @abc.abstractmethod
     def up(
-        self, state: PublicState, values: Float[Array, "2 K N"]
-    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
+        self, state: PublicState, values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]]
+    ) -> tuple[Policy, Values]:
         """Counterfactual values in `state` from those in its children: the transpose of `down`.
 
         Args:
           state: a public state that is not terminal.
-          values: values `[2, K, N]` of both players in the children, 0 in children and rows that do
-            not exist.
+          values: of both players in the children, 0 in children and rows that do not exist.
 
         Returns:
-          The actor's values `[A, N]` of its actions (unspecified at chance states), and values
-          `[2, N]` of both players as if they did not act (unspecified for the actor).
+          Both players' values `([A0, N0], [A1, N1])` of their actions (unspecified for who does not
+          act), and their values as if they did not act (unspecified for the actor).
         """
 
     @abc.abstractmethod
@@ -131,15 +134,15 @@ class BeliefGame(abc.ABC):
 
     @abc.abstractmethod
     def compatible(
-        self, state: PublicState, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: PublicState, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
-        """For each row of `player`, the sum of W times reach over the opponent's rows."""
+        """For each row of `player`, 0 or 1, the sum of W times reach over the opponent's rows."""
 
     @abc.abstractmethod
     def terminal_values(
-        self, state: PublicState, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: PublicState, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
-        """Counterfactual values of `player` at a terminal; unspecified at other states."""
+        """Counterfactual values of `player`, 0 or 1, at a terminal; unspecified elsewhere."""
 
     @abc.abstractmethod
     def encode(self, state: PublicState) -> Float[Array, " F"]:
@@ -152,6 +155,8 @@ class BeliefGame(abc.ABC):
     # where chance moves; and the action that leads to each child of a decision where they do.
     straight: tuple[bool, bool, bool] = (False, False, False)
     action_of_child: tuple[int, ...] = ()
+    # A bound on the children that a public state really has; None: K.
+    most_children: int | None = None
     # Bounds on the public states of the game that are no terminals, and that are.
     most_states: tuple[int | None, int | None] = (None, None)
     terminal_kinds: int = 1  # terminals are valued kind by kind
@@ -164,13 +169,41 @@ class BeliefGame(abc.ABC):
         self,
         kind: Int[Array, ""],
         states: PublicState,
-        reach: tuple[Float[Array, "C N"], Float[Array, "C N"]],
-    ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
+        reach: tuple[Float[Array, "C N0"], Float[Array, "C N1"]],
+    ) -> tuple[Float[Array, "C N0"], Float[Array, "C N1"]]:
         """Counterfactual values of both players at C terminals of one kind."""
         values = [
             jax.vmap(self.terminal_values, (0, None, 0))(states, p, reach[1 - p]) for p in range(2)
         ]
         return values[0], values[1]
+
+    # The same for callers who know which actions are legal, which children exist, and which rows
+    # these have, as searches do. What comes out for others may be anything. `actor` is who acts in
+    # the state, 0, 1 or CHANCE, and is known when programs are compiled.
+
+    def known_down(
+        self, actor: int, state: PublicState, reach: Reach, policy: Policy
+    ) -> tuple[Float[Array, "K N0"], Float[Array, "K N1"]]:
+        """`down` into all children; `policy` is 0 at illegal actions."""
+        child = jax.numpy.arange(self.num_children, dtype=jax.numpy.int32)
+        return jax.vmap(lambda k: self.down(state, k, reach, policy))(child)
+
+    def known_up(
+        self,
+        actor: int,
+        state: PublicState,
+        values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]],
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        """What counts of `up`: the actor's values of its actions, and the values of who does not
+        act."""
+        actions, seen = self.up(state, values)
+        return tuple(actions[p] if p == actor else seen[p] for p in range(2))
+
+    def known_follow(
+        self, actor: int, state: PublicState, pair: Int[Array, "2"], action: Int[Array, ""]
+    ) -> Int[Array, "K 2"]:
+        """`follow`; rows that a child does not have need not be -1."""
+        return self.follow(state, pair, action)
 
     @property
     def board(self) -> tuple[int, ...] | None:

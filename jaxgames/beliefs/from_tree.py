@@ -11,7 +11,6 @@ from jaxgames.beliefs.table import (
     BeliefTable,
     kinds_of_payoffs,
     numbers_of_states,
-    trimmed,
 )
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import GameTree, levels
@@ -49,9 +48,9 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
         decided = (depth > 0) & (tree.actor[tree.parent[example]] >= 0)
         slot = np.where(decided, tree.parent_action[example], slot)
     num_children = int(max(slot.max() + 1, tree.num_actions if aligned else 1))
-    states = _row_table(tree, rows, count)
-    num_rows = states.shape[2]
-    weights, payoffs = _pair_matrices(tree, rows, (count, num_rows, num_rows))
+    num_rows = tuple(int(own.max()) + 1 for own in rows)
+    num_actions = _num_actions(tree)
+    weights, payoffs = _pair_matrices(tree, rows, (count, *num_rows))
     successors = np.full((count, num_children), NOWHERE)
     successors[above[1:], slot[1:]] = np.arange(1, count)
     return (AlignedTable if aligned else BeliefTable)(
@@ -60,22 +59,20 @@ def table_from_tree(tree: GameTree, *, dtype: str = "float32") -> BeliefTable:
         straight=(aligned, aligned, aligned),
         most_states=numbers_of_states(tree.actor[example][first:]),
         action_of_child=tuple(range(tree.num_actions)),
-        num_actions=tree.num_actions,
+        num_actions=num_actions,
         num_children=num_children,
         max_depth=int(depth.max()),
         first=jnp.int32(first),
         actors=jnp.asarray(tree.actor[example], jnp.int32),
         successors=jnp.asarray(successors, jnp.int32),
         depth=jnp.asarray(depth, jnp.int32),
-        information_states=jnp.asarray(states, jnp.int32),
-        legal_actions=jnp.asarray(_legal(tree, rows, (count, tree.num_actions, num_rows))),
-        weights=jnp.asarray(trimmed(weights, states != NOWHERE), dtype),
-        payoffs=jnp.asarray(trimmed(payoffs, states != NOWHERE), dtype),
-        **kinds_of_payoffs(
-            trimmed(payoffs, states != NOWHERE), tree.actor[example] == TERMINAL, dtype
-        ),
+        information_states=_row_tables(tree, rows, count, num_rows),
+        legal_actions=_legal(tree, rows, count, num_actions, num_rows),
+        weights=jnp.asarray(weights, dtype),
+        payoffs=jnp.asarray(payoffs, dtype),
+        **kinds_of_payoffs(payoffs, tree.actor[example] == TERMINAL, dtype),
         features=jnp.asarray(_paths(above, slot, depth, num_children), dtype),
-        **_maps(tree, rows, slot, depth, successors.shape, num_rows),
+        **_maps(tree, rows, slot, depth, successors.shape, num_actions, num_rows),
     )
 
 
@@ -137,7 +134,7 @@ def _one_to_one(place, first, second):
 
 
 def _pair_matrices(tree, rows, shape):
-    """Weights and weighted payoffs `[S, N, N]` of pairs of rows: sums over histories."""
+    """Weights and weighted payoffs `[S, N0, N1]` of pairs of rows: sums over histories."""
     chance = tree.chance_prob.copy()
     for level in levels(tree.parent):
         chance[level] *= chance[tree.parent[level]]
@@ -149,21 +146,35 @@ def _pair_matrices(tree, rows, shape):
     return weights, payoffs
 
 
-def _legal(tree, rows, shape):
-    """Legal actions `[S, A, N]` of the actors' rows."""
-    legal = np.zeros(shape, bool)
-    decides = np.flatnonzero(tree.actor >= 0)
-    row = rows[tree.actor[decides], decides]
-    legal[tree.public_state[decides], :, row] = tree.legal[decides]
-    return legal
+def _num_actions(tree):
+    """The actions that either player has: up to the last that is legal anywhere.
+
+    Who has more has all of the tree's, so that policies by information state have their width.
+    """
+    legal = [tree.legal[tree.actor == player].any(axis=0) for player in range(2)]
+    counts = [int(np.flatnonzero(own).max(initial=0)) + 1 for own in legal]
+    return tuple(tree.num_actions if n == max(counts) else n for n in counts)
 
 
-def _row_table(tree, rows, count):
-    """Numbers of information states `[S, 2, N]` by public state, player and row."""
-    states = np.full((count, 2, int(rows.max()) + 1), NOWHERE)
-    for player in range(2):
-        states[tree.public_state, player, rows[player]] = tree.information_state[:, player]
-    return states
+def _legal(tree, rows, count, num_actions, num_rows):
+    """Legal actions `[S, A, N]` of the rows of either player, where it acts."""
+    tables = []
+    for player, size in enumerate(zip(num_actions, num_rows, strict=True)):
+        legal, decides = np.zeros((count, *size), bool), np.flatnonzero(tree.actor == player)
+        place = tree.public_state[decides], slice(None), rows[player, decides]
+        legal[place] = tree.legal[decides, : size[0]]
+        tables.append(jnp.asarray(legal))
+    return tuple(tables)
+
+
+def _row_tables(tree, rows, count, num_rows):
+    """Numbers of information states `[S, N]` of either player, by public state and row."""
+    tables = []
+    for player, size in enumerate(num_rows):
+        states = np.full((count, size), NOWHERE)
+        states[tree.public_state, rows[player]] = tree.information_state[:, player]
+        tables.append(jnp.asarray(states, jnp.int32))
+    return tuple(tables)
 
 
 def _first(actors, above):
@@ -184,33 +195,34 @@ def _paths(above, slot, depth, num_children):
     return path.reshape(len(above), -1)
 
 
-def _maps(tree, rows, slot, depth, shape, num_rows):
+def _maps(tree, rows, slot, depth, shape, num_actions, num_rows):
     """The maps of rows of a `BeliefTable`, in both directions."""
     count, num_children = shape
+    tables = dict(from_act=[], from_see=[], to_act=[], to_see=[])
     child = np.flatnonzero(depth[tree.public_state] > 0)
     parent, below = tree.parent[child], tree.public_state[child]
     state, k = tree.public_state[parent], slot[below]
     actor = tree.actor[parent]
-    to_act = np.full((count, num_children, tree.num_actions, num_rows), NOWHERE)
-    to_see = np.full((count, num_children, 2, num_rows), NOWHERE)
-    from_act = np.full((count, 1, num_rows), NOWHERE)
-    from_see = np.full((count, 1, 2, num_rows), NOWHERE)
-    for player in range(2):
+    for player, (size, own_actions) in enumerate(zip(num_rows, num_actions, strict=True)):
+        to_act = np.full((count, num_children, own_actions, size), NOWHERE)
+        to_see = np.full((count, num_children, size), NOWHERE)
+        from_act, from_see = np.full((2, count, 1, size), NOWHERE)
         before, after = rows[player, parent], rows[player, child]
         acts, action = actor == player, tree.parent_action[child]
-        sees, place = ~acts, k * num_rows + after
+        sees, place = ~acts, k * size + after
         for mask, table, index, value in (
-            (acts, from_act, (below, 0, after), action * num_rows + before),
-            (sees, from_see, (below, 0, player, after), before),
+            (acts, from_act, (below, 0, after), action * size + before),
+            (sees, from_see, (below, 0, after), before),
             (acts, to_act, (state, k, action, before), place),
-            (sees, to_see, (state, k, player, before), place),
+            (sees, to_see, (state, k, before), place),
         ):
             masked = tuple(i[mask] if isinstance(i, np.ndarray) else i for i in index)
             _fill(tree, table, masked, value[mask])
-    tables = dict(
-        from_act=from_act, from_see=from_see, to_act=_short(to_act), to_see=_short(to_see)
-    )
-    return {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
+        tables["from_act"].append(from_act)
+        tables["from_see"].append(from_see)
+        tables["to_act"].append(_short(to_act))
+        tables["to_see"].append(_short(to_see))
+    return {name: tuple(jnp.asarray(x, jnp.int32) for x in each) for name, each in tables.items()}
 
 
 def _short(places):

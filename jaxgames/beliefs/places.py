@@ -76,5 +76,8 @@ def table_places(tree: GameTree, table: BeliefTable) -> Places:
 
 def _own_rows(tree, table):
     """Both players' rows of every history `[H, 2]`, in a table made of the tree."""
-    numbers = np.asarray(table.information_states)[tree.public_state]
-    return np.argmax(numbers == tree.information_state[:, :, None], axis=2)
+    rows = [
+        np.argmax(np.asarray(numbers)[tree.public_state] == own[:, None], axis=1)
+        for numbers, own in zip(table.information_states, tree.information_state.T, strict=True)
+    ]
+    return np.stack(rows, axis=1)

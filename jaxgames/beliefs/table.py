@@ -11,11 +11,12 @@ import functools
 import operator
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxgames.beliefs.contract import BeliefGame, Player
+from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
 _MOST_KINDS = 64  # of terminals
@@ -26,15 +27,16 @@ NOWHERE = -1  # in tables: this child, parent or row does not exist
 
 @record
 class BeliefTable(BeliefGame):
-    """A game by its tables: S public states in breadth-first order, K children, N rows, A actions.
+    """A game by its tables: S public states in breadth-first order, with up to K children.
 
-    The maps list places: rows `N` of a parent, or action and row as `action * N + row`, or child
-    and row as `child * N + row`.
+    N and A are a player's rows and actions. Tables of what players have are pairs. The maps list
+    places: rows `N` of a parent, or action and row as `action * N + row`, or child and row as
+    `child * N + row`.
     """
 
     name: str = flax.struct.field(pytree_node=False)
-    num_rows: int = flax.struct.field(pytree_node=False)
-    num_actions: int = flax.struct.field(pytree_node=False)
+    num_rows: tuple[int, int] = flax.struct.field(pytree_node=False)
+    num_actions: tuple[int, int] = flax.struct.field(pytree_node=False)
     num_children: int = flax.struct.field(pytree_node=False)
     max_depth: int = flax.struct.field(pytree_node=False)
     straight: tuple[bool, bool, bool] = flax.struct.field(pytree_node=False)
@@ -44,13 +46,17 @@ class BeliefTable(BeliefGame):
     actors: Array  # [S] int32
     successors: Array  # [S, K] int32, NOWHERE at padding
     depth: Array  # [S] int32 steps from `first` to here; negative above it
-    information_states: Array  # [S, 2, N] int32 numbers (a game tree's, if made of one), or NOWHERE
-    legal_actions: Array  # [S, A, N] bool
-    from_act: Array  # [S, I, N] int32 actions and rows of the actor above that lead to its rows
-    from_see: Array  # [S, H, 2, N] int32 rows above that lead to rows of a player who did not act
-    to_act: Array  # [S, J, A, N] int32 children and rows that the actor's actions lead to
-    to_see: Array  # [S, L, 2, N] int32 children and rows that a player who does not act comes to
-    weights: Array  # [S, N0, N1] W of pairs of rows; N0 and N1 are the most that a player has
+    # [S, N] int32 numbers (a game tree's, if made of one), or NOWHERE
+    information_states: tuple[Array, Array]
+    legal_actions: tuple[Array, Array]  # [S, A, N] bool
+    # [S, I, N] int32 actions and rows above, of the player if it acted there, that lead to its rows
+    from_act: tuple[Array, Array]
+    # [S, H, N] int32 rows above that lead to its rows, if it did not act there
+    from_see: tuple[Array, Array]
+    # [S, J, A, N] int32 children and rows that its actions lead to, if it acts
+    to_act: tuple[Array, Array]
+    to_see: tuple[Array, Array]  # [S, L, N] int32 children and rows that it comes to, if not
+    weights: Array  # [S, N0, N1] W of pairs of rows
     payoffs: Array  # [S, N0, N1] W times the payoff of player 0 at terminals, else 0
     features: Array  # [S, F]
     kinds: Array  # [S] int32 of terminals: which of the matrices their payoffs are
@@ -63,11 +69,11 @@ class BeliefTable(BeliefGame):
     def actor(self, state: State) -> Int[Array, ""]:
         return self.actors[state]
 
-    def rows(self, state: State) -> Bool[Array, "2 N"]:
-        return self.information_states[state] != NOWHERE
+    def rows(self, state: State) -> Rows:
+        return tuple(numbers[state] != NOWHERE for numbers in self.information_states)
 
-    def legal(self, state: State) -> Bool[Array, "A N"]:
-        return self.legal_actions[state]
+    def legal(self, state: State) -> tuple[Bool[Array, "A0 N0"], Bool[Array, "A1 N1"]]:
+        return tuple(legal[state] for legal in self.legal_actions)
 
     def children(self, state: State) -> Int[Array, " K"]:
         return jnp.maximum(self.successors[state], 0)
@@ -82,76 +88,90 @@ class BeliefTable(BeliefGame):
         self,
         state: State,
         child: Int[Array, ""] | int,
-        reach: Float[Array, "2 N"],
-        policy: Float[Array, "A N"],
-    ) -> Float[Array, "2 N"]:
+        reach: Reach,
+        policy: Policy,
+    ) -> Reach:
         below, actor = self.successors[state, child], self.actors[state]
-        own = policy * jnp.where(actor == 1, reach[1], reach[0])[None]
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == actor
-        acted = self._acted_down(below, child, own)
-        after = jnp.where(acts, acted[None], self._seen_down(below, reach))
-        return jnp.where(below != NOWHERE, after, 0)
+
+        def after(p):
+            acted = self._acted_down(p, below, child, reach[p], policy[p])
+            came = jnp.where(actor == p, acted, self._seen_down(p, below, reach[p]))
+            return jnp.where(below != NOWHERE, came, 0)
+
+        return after(0), after(1)
 
     def up(
-        self, state: State, values: Float[Array, "2 K N"]
-    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
-        acting = jnp.where(self.actors[state] == 1, values[1], values[0])
-        return self._acted_up(state, acting), self._seen_up(state, values)
+        self, state: State, values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]]
+    ) -> tuple[Policy, Values]:
+        actions = [self._acted_up(p, state, values[p]) for p in range(2)]
+        return tuple(actions), tuple(self._seen_up(p, state, values[p]) for p in range(2))
 
-    def _acted_down(self, below, child, own):
-        """The actor's reaches `[N]` in a child, from those of its actions here `[A, N]`."""
-        return _sum(_take(own.reshape(-1), self.from_act[below]))
+    def _acted_down(self, player, below, child, reach, policy):
+        """A player's reaches `[N]` in a child, as if it acted here by a policy `[A, N]`."""
+        return _sum(_take((policy * reach[None]).reshape(-1), self.from_act[player][below]))
 
-    def _seen_down(self, below, reach):
-        """Both players' reaches `[2, N]` in a child, as if neither of them acted here."""
-        rows = self.from_see[below]
-        return jnp.stack([_sum(_take(reach[p], rows[:, p])) for p in range(2)])
+    def _seen_down(self, player, below, reach):
+        """A player's reaches `[N]` in a child, as if it did not act here."""
+        return _sum(_take(reach, self.from_see[player][below]))
 
-    def _acted_up(self, state, values):
-        """Values of the actor's actions `[A, N]` from its values in the children `[K, N]`."""
-        return _sum(_take(values.reshape(-1), self.to_act[state]))
+    def _acted_up(self, player, state, values):
+        """A player's values of its actions `[A, N]` from its values in the children `[K, N]`."""
+        return _sum(_take(values.reshape(-1), self.to_act[player][state]))
 
-    def _seen_up(self, state, values):
-        """Both players' values `[2, N]` from the children, as if neither of them acted here."""
-        places = self.to_see[state]
-        return jnp.stack([_sum(_take(values[p].reshape(-1), places[:, p])) for p in range(2)])
+    def _seen_up(self, player, state, values):
+        """A player's values `[N]` from those in the children `[K, N]`, as if it did not act."""
+        return _sum(_take(values.reshape(-1), self.to_see[player][state]))
 
     def follow(
         self, state: State, pair: Int[Array, "2"], action: Int[Array, ""]
     ) -> Int[Array, "K 2"]:
         children = jnp.arange(self.num_children, dtype=jnp.int32)
-        acting = jnp.maximum(self.actors[state], 0)
-        acted = self.to_act[state, :, action, pair[acting]]
         rows = []
         for p in range(2):
-            seen = self.to_see[state, :, p, pair[p]]
+            # an action that the player does not have leads nowhere
+            acted = self.to_act[p].at[state, :, action, pair[p]]
+            acted = acted.get(mode="fill", fill_value=NOWHERE)
             row = jnp.where(
                 self.actors[state] == p,
-                _row_in(children, acted, self.num_rows),
-                _row_in(children, seen, self.num_rows),
+                _row_in(children, acted, self.num_rows[p]),
+                _row_in(children, self.to_see[p][state, :, pair[p]], self.num_rows[p]),
             )
             rows.append(row)
         return jnp.stack(rows, axis=-1)
+
+    def known_down(
+        self, actor: int, state: State, reach: Reach, policy: Policy
+    ) -> tuple[Float[Array, "K N0"], Float[Array, "K N1"]]:
+        below = self.successors[state]
+
+        def after(p):
+            if p != actor:
+                return jax.vmap(lambda s: self._seen_down(p, s, reach[p]))(below)
+            k = jnp.arange(self.num_children, dtype=jnp.int32)
+            down = lambda s, child: self._acted_down(p, s, child, reach[p], policy[p])  # noqa: E731
+            return jax.vmap(down)(below, k)
+
+        return after(0), after(1)
+
+    def known_up(
+        self, actor: int, state: State, values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]]
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        up = [self._acted_up if p == actor else self._seen_up for p in range(2)]
+        return up[0](0, state, values[0]), up[1](1, state, values[1])
 
     def weight(self, state: State, pair: Int[Array, "2"]) -> Float[Array, ""]:
         return self.weights[state, pair[0], pair[1]]
 
     def compatible(
-        self,
-        state: State,
-        player: Player,
-        opponent_reach: Float[Array, " N"],
+        self, state: State, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
         return products(self.weights[state], player, opponent_reach)
 
     def terminal_values(
-        self,
-        state: State,
-        player: Player,
-        opponent_reach: Float[Array, " N"],
+        self, state: State, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
         values = products(self.payoffs[state], player, opponent_reach)
-        return jnp.where(jnp.asarray(player) == 0, values, -values)
+        return values if player == 0 else -values
 
     def encode(self, state: State) -> Float[Array, " F"]:
         return self.features[state]
@@ -167,13 +187,11 @@ class BeliefTable(BeliefGame):
         self,
         kind: Int[Array, ""],
         states: Int[Array, " C"],
-        reach: tuple[Float[Array, "C N"], Float[Array, "C N"]],
-    ) -> tuple[Float[Array, "C N"], Float[Array, "C N"]]:
+        reach: tuple[Float[Array, "C N0"], Float[Array, "C N1"]],
+    ) -> tuple[Float[Array, "C N0"], Float[Array, "C N1"]]:
         if not len(self.matrices):
             return super().terminal_page(kind, states, reach)
         matrix, scale = self.matrices[kind], self.scales[states][:, None]
-        count = [max(0, self.num_rows - n) for n in matrix.shape]
-        matrix = jnp.pad(matrix, ((0, count[0]), (0, count[1])))
         first, second = (jnp.moveaxis(scale * r, 1, 0)[:, :, None] for r in reach)
         return _sum(second * matrix.T[:, None]), -_sum(first * matrix[:, None])
 
@@ -182,11 +200,11 @@ class BeliefTable(BeliefGame):
 class SteadyTable(BeliefTable):
     """A table in which rows keep their numbers where their player does not act."""
 
-    def _seen_down(self, below, reach):
-        return jnp.where(self.information_states[below] != NOWHERE, reach, 0)
+    def _seen_down(self, player, below, reach):
+        return jnp.where(self.information_states[player][below] != NOWHERE, reach, 0)
 
-    def _seen_up(self, state, values):
-        return _sum(values.swapaxes(0, 1))
+    def _seen_up(self, player, state, values):
+        return _sum(values)
 
 
 @record
@@ -198,21 +216,12 @@ class AlignedTable(SteadyTable):
     that a player may be dealt.
     """
 
-    def down(
-        self,
-        state: State,
-        child: Int[Array, ""] | int,
-        reach: Float[Array, "2 N"],
-        policy: Float[Array, "A N"],
-    ) -> Float[Array, "2 N"]:
-        below = self.successors[state, child]
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == self.actors[state]
-        played = policy[jnp.minimum(child, self.num_actions - 1)]
-        after = self._seen_down(below, jnp.where(acts, reach * played[None], reach))
-        return jnp.where(below != NOWHERE, after, 0)
+    def _acted_down(self, player, below, child, reach, policy):
+        played = policy[jnp.minimum(child, self.num_actions[player] - 1)]
+        return self._seen_down(player, below, reach * played)
 
-    def _acted_up(self, state, values):
-        return values[: self.num_actions]
+    def _acted_up(self, player, state, values):
+        return values[: self.num_actions[player]]
 
 
 def _take(values, index):
@@ -227,24 +236,20 @@ def _row_in(children, places, num_rows):
 
 
 def products(
-    matrix: Float[Array, "N0 N1"], player: Player, vector: Float[Array, " N"]
+    matrix: Float[Array, "N0 N1"], player: int, vector: Float[Array, " M"]
 ) -> Float[Array, " N"]:
     """A matrix over pairs of rows times the opponent's vector, for each row of `player`.
 
     Args:
       matrix: `[N0, N1]` by rows of player 0 and 1, such as weights or payoffs.
-      player: 0 or 1; may be traced.
-      vector: `[N]` by the opponent's rows.
+      player: 0 or 1.
+      vector: `[M]` by the opponent's rows.
 
     Returns:
-      `[N]` by the player's rows, 0 beyond those of the matrix.
+      `[N]` by the player's rows.
     """
-    if not isinstance(player, int):
-        both = [products(matrix, p, vector) for p in range(2)]
-        return jnp.where(player == 0, *both)
     rows = matrix.T if player == 0 else matrix
-    totals = _sum(rows * vector[: len(rows), None])
-    return jnp.zeros_like(vector).at[: len(totals)].set(totals)
+    return _sum(rows * vector[:, None])
 
 
 def numbers_of_states(actors: Int[np.ndarray, " S"]) -> tuple[int, int]:
@@ -291,19 +296,3 @@ def _sum(values):
     if values.shape[0] > _LONG:
         return jnp.sum(values, axis=0)
     return functools.reduce(operator.add, [values[i] for i in range(values.shape[0])])
-
-
-def trimmed(
-    matrices: Float[np.ndarray, "S N N"], exists: Bool[np.ndarray, "S 2 N"]
-) -> Float[np.ndarray, "S N0 N1"]:
-    """Matrices over pairs of rows, without the rows that a player has in no public state.
-
-    Args:
-      matrices: `[S, N, N]` by public state and rows of player 0 and 1.
-      exists: which rows exist `[S, 2, N]`.
-
-    Returns:
-      `[S, N0, N1]`: N0 and N1 are the numbers of rows up to the last that exists anywhere.
-    """
-    first, second = (int(np.flatnonzero(rows).max()) + 1 for rows in exists.any(axis=0))
-    return matrices[:, :first, :second]

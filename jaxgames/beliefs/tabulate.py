@@ -18,7 +18,6 @@ from jaxgames.beliefs.table import (
     SteadyTable,
     kinds_of_payoffs,
     numbers_of_states,
-    trimmed,
 )
 from jaxgames.core import TERMINAL
 
@@ -45,8 +44,9 @@ def tabulate(
         becomes neither 0 nor 1 in some child.
     """
     listing = list_public_states(game)
-    count, rows, actions = len(listing.parent), game.num_rows, game.num_actions
-    entries = count * rows * (actions * game.num_children * rows + 2 * rows)
+    count, width = len(listing.parent), game.num_children
+    sizes = [*zip(game.num_actions, game.num_rows, strict=True)]
+    entries = count * sum(rows * rows * (actions * width + 1) for actions, rows in sizes)
     if entries > max_entries:
         raise ValueError(
             f"{game.name}: {count:,} public states need {entries:,} numbers, more than"
@@ -54,46 +54,55 @@ def tabulate(
         )
     view = jax.jit(jax.vmap(lambda state: _view(game, state)))
     tables = in_blocks(view, listing.state)
-    exists = tables["rows"]
-    numbers = np.where(exists, np.cumsum(exists).reshape(exists.shape) - 1, NOWHERE)
+    ends = np.asarray(listing.actor) == TERMINAL
     depth = np.zeros(count, np.int64)
     parent = np.asarray(listing.parent)
     for state in range(1, count):  # parents come first
         depth[state] = depth[parent[state]] + 1
     dtype = dtype or tables["weights"].dtype
     maps = _maps(game, listing, tables["acted"], tables["seen"])
-    return (SteadyTable if _is_steady(listing, exists, maps["from_see"]) else BeliefTable)(
+    steady = _is_steady(listing, tables["rows"], maps["from_see"])
+    return (SteadyTable if steady else BeliefTable)(
         name=game.name,
-        num_rows=rows,
+        num_rows=game.num_rows,
         straight=game.straight,
         most_states=numbers_of_states(np.asarray(listing.actor)),
         action_of_child=game.action_of_child,
-        num_actions=actions,
-        num_children=game.num_children,
+        num_actions=game.num_actions,
+        num_children=width,
         max_depth=int(depth.max()),
         first=jnp.int32(0),
         actors=listing.actor,
         successors=jnp.where(listing.child == NO_STATE, NOWHERE, listing.child),
         depth=jnp.asarray(depth, jnp.int32),
-        information_states=jnp.asarray(numbers, jnp.int32),
-        legal_actions=jnp.asarray(tables["legal"]),
-        weights=jnp.asarray(trimmed(tables["weights"], exists), dtype),
-        payoffs=jnp.asarray(trimmed(tables["payoffs"], exists), dtype),
-        **kinds_of_payoffs(
-            trimmed(tables["payoffs"], exists), np.asarray(listing.actor) == TERMINAL, dtype
-        ),
+        information_states=_numbers(tables["rows"]),
+        legal_actions=tuple(map(jnp.asarray, tables["legal"])),
+        weights=jnp.asarray(tables["weights"], dtype),
+        payoffs=jnp.asarray(tables["payoffs"], dtype),
+        **kinds_of_payoffs(tables["payoffs"], ends, dtype),
         features=jnp.asarray(tables["features"], dtype),
         **maps,
     )
 
 
+def _numbers(exists):
+    """Numbers `[S, N]` of the rows of either player that exist, one after the other."""
+    flat = np.concatenate([rows.ravel() for rows in exists])
+    numbers = np.where(flat, np.cumsum(flat) - 1, NOWHERE)
+    parts = np.split(numbers, [exists[0].size])
+    return tuple(
+        jnp.asarray(part.reshape(rows.shape), jnp.int32)
+        for part, rows in zip(parts, exists, strict=True)
+    )
+
+
 def _view(game, state):
     """What the tables hold of one public state."""
-    rows = jnp.arange(game.num_rows, dtype=jnp.int32)
-    units = jnp.eye(game.num_rows)
+    first, second = (jnp.arange(n, dtype=jnp.int32) for n in game.num_rows)
     weight = lambda a, b: game.weight(state, jnp.stack([a, b]))  # noqa: E731
-    weights = jax.vmap(lambda a: jax.vmap(lambda b: weight(a, b))(rows))(rows)
-    payoffs = jax.vmap(lambda reach: game.terminal_values(state, 0, reach), out_axes=1)(units)
+    weights = jax.vmap(lambda a: jax.vmap(lambda b: weight(a, b))(second))(first)
+    worth = lambda reach: game.terminal_values(state, 0, reach)  # noqa: E731
+    payoffs = jax.vmap(worth, out_axes=1)(jnp.eye(len(second)))
     exists = game.rows(state)
     acted, seen = _unit_reaches(game, state)
     return {
@@ -110,57 +119,74 @@ def _view(game, state):
 def _unit_reaches(game, state):
     """`down` of a reach of 1 in a single row, into all children.
 
-    Returns the actor's reaches `[N * A, K, N]` by row and action here, and those of both players
-    `[2, N, K, N]` as they are where the player does not act.
+    Returns both players' reaches `[N * A, K, N]` by row and action here, as they are where the
+    player acts, and `[N, K, N]` by row here, as they are where the player does not act.
     """
-    rows, actions = game.num_rows, game.num_actions
     children = jnp.arange(game.num_children, dtype=jnp.int32)
-    actor = jnp.maximum(game.actor(state), 0)
+    every = tuple(jnp.ones(n) for n in game.num_rows)
+    sizes = [*zip(game.num_actions, game.num_rows, strict=True)]
+    none = tuple(jnp.zeros(size) for size in sizes)
 
-    def below(reach, policy):
-        return jax.vmap(lambda child: game.down(state, child, reach, policy))(children)  # [K, 2, N]
+    def below(player, reach, policy):
+        """The player's reaches `[K, N]` in the children, from its reach and policy."""
+        given = (
+            tuple(new if p == player else old for p, old in enumerate(pair))
+            for new, pair in ((reach, every), (policy, none))
+        )
+        reaches, policies = given
+        down = lambda child: game.down(state, child, reaches, policies)[player]  # noqa: E731
+        return jax.vmap(down)(children)
 
-    every, none = jnp.ones((2, rows)), jnp.zeros((actions, rows))
-    policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
-    acted = jax.vmap(lambda policy: below(every, policy)[:, actor])(policies)
-    unit = lambda row: jnp.broadcast_to(row, (2, rows))  # noqa: E731
-    seen = jax.vmap(lambda row: below(unit(row), none))(jnp.eye(rows))
-    return acted, jnp.moveaxis(seen, 2, 0)
+    acted, seen = [], []
+    for p, (actions, rows) in enumerate(sizes):
+        policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
+        acted.append(jax.vmap(lambda policy, p=p: below(p, every[p], policy))(policies))
+        seen.append(jax.vmap(lambda reach, p=p: below(p, reach, none[p]))(jnp.eye(rows)))
+    return tuple(acted), tuple(seen)
 
 
 def _maps(game, listing, acted, seen):
-    """The maps of rows as lists, from `acted` `[S, N * A, K, N]` and `seen` `[S, 2, N, K, N]`."""
-    rows, actions = game.num_rows, game.num_actions
+    """The maps of rows as lists, from `_unit_reaches` in all public states."""
+    tables = dict(from_act=[], from_see=[], to_act=[], to_see=[])
+    for player, (actions, rows) in enumerate(zip(game.num_actions, game.num_rows, strict=True)):
+        given = _maps_of(game, listing, player, actions, rows, acted[player], seen[player])
+        for name, table in given.items():
+            tables[name].append(jnp.asarray(table, jnp.int32))
+    return {name: tuple(each) for name, each in tables.items()}
+
+
+def _maps_of(game, listing, player, actions, rows, acted, seen):
+    """One player's maps of rows."""
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
-    exists = child != NO_STATE
+    exists, acts = child != NO_STATE, (actor == player)[:, None]
     count = len(actor)
-    acted = np.where((exists & (actor >= 0)[:, None])[:, None, :, None], acted, 0)
-    watches = actor[:, None] != np.arange(2)
-    seen = np.where(exists[:, None, None, :, None] & watches[:, :, None, None, None], seen, 0)
+    acted = np.where((exists & acts)[:, None, :, None], acted, 0)
+    seen = np.where((exists & ~acts)[:, None, :, None], seen, 0)
     for reach in (acted, seen):
         if not np.isin(reach, (0, 1)).all():
             raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
     state, origin, k, row = np.nonzero(acted)
     before, action = origin // actions, origin % actions
-    watching, player, watcher, slot, place = np.nonzero(seen)
+    watching, watcher, slot, place = np.nonzero(seen)
     below, below_watching = child[state, k], child[watching, slot]
-    tables = {
+    return {
         "from_act": _lists((count, rows), (below, row), action * rows + before),
-        "from_see": _lists((count, 2, rows), (below_watching, player, place), watcher),
+        "from_see": _lists((count, rows), (below_watching, place), watcher),
         "to_act": _lists((count, actions, rows), (state, action, before), k * rows + row),
-        "to_see": _lists((count, 2, rows), (watching, player, watcher), slot * rows + place),
+        "to_see": _lists((count, rows), (watching, watcher), slot * rows + place),
     }
-    return {name: jnp.asarray(table, jnp.int32) for name, table in tables.items()}
 
 
 def _is_steady(listing, exists, from_see):
     """Whether rows of a player who does not act keep their numbers in all children."""
-    from_see = np.asarray(from_see)
     above = np.asarray(listing.actor)[np.maximum(listing.parent, 0)]
-    watches = above[:, None] != np.arange(2)
-    watches[0] = False
-    kept = np.where(exists & watches[:, :, None], np.arange(exists.shape[2]), NOWHERE)
-    return from_see.shape[1] == 1 and bool((from_see[:, 0] == kept).all())
+    below = np.arange(len(above)) > 0
+    for player, (rows, table) in enumerate(zip(exists, from_see, strict=True)):
+        watched = (below & (above != player))[:, None]
+        kept = np.where(rows & watched, np.arange(rows.shape[1]), NOWHERE)
+        if table.shape[1] != 1 or not (np.asarray(table)[:, 0] == kept).all():
+            return False
+    return True
 
 
 def _lists(shape, place, values):

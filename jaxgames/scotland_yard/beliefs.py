@@ -2,7 +2,7 @@
 
 Information states are merged: how Mr X came to a station does not matter for the rest of the game,
 so his own reach of a station is the sum over his routes. The detectives know everything but his
-station; they have one row, row 0.
+station; they have one row.
 
 Public children, by actor:
 - Mr X: one for each ticket, then one for the double card.
@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxgames.beliefs.contract import BeliefGame, Player
+from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import CHANCE, TERMINAL, record
 from jaxgames.game_tree import GameTree
 from jaxgames.scotland_yard.board import (
@@ -62,13 +62,13 @@ class YardPublicState:
 class ScotlandYardBeliefs(BeliefGame):
     """Scotland Yard from the deal of the detectives on, built by `scotland_yard_beliefs`.
 
-    Actions are those of the `game`. Chance moves nothing after the start, so W is the same for all
-    pairs of rows that exist.
+    Actions are those of the `game`; the detectives have its first A1. Chance moves nothing after
+    the start, so W is the same for all pairs of rows that exist.
     """
 
     name: str = flax.struct.field(pytree_node=False)
-    num_rows: int = flax.struct.field(pytree_node=False)
-    num_actions: int = flax.struct.field(pytree_node=False)
+    num_rows: tuple[int, int] = flax.struct.field(pytree_node=False)
+    num_actions: tuple[int, int] = flax.struct.field(pytree_node=False)
     num_children: int = flax.struct.field(pytree_node=False)
     max_depth: int = flax.struct.field(pytree_node=False)
     table: Moves
@@ -77,15 +77,12 @@ class ScotlandYardBeliefs(BeliefGame):
     num_lines: Array  # [N, 4] int32 moves from each station by ticket
     game: ScotlandYard = flax.struct.field(pytree_node=False)
     num_blocks: int = flax.struct.field(pytree_node=False)
-    num_open: int = flax.struct.field(pytree_node=False)  # moves of a detective at most
 
     straight = (False, True, True)
 
     @property
     def action_of_child(self) -> tuple[int, ...]:
-        passing = self.num_actions - 1
-        moves = [*range(self.num_open), passing]
-        return tuple(moves[k // 2] for k in range(2 * len(moves)))
+        return tuple(k // 2 for k in range(2 * self.num_actions[1]))
 
     def root(self) -> YardPublicState:
         return self.start
@@ -95,16 +92,22 @@ class ScotlandYardBeliefs(BeliefGame):
         player = jnp.where(state.showing == NOT_SHOWING, player, CHANCE)
         return jnp.where(state.result == RUNNING, player, TERMINAL).astype(jnp.int32)
 
-    def rows(self, state: YardPublicState) -> Bool[Array, "2 N"]:
-        return jnp.stack([state.possible, self._row_0() & jnp.any(state.possible)])
+    def rows(self, state: YardPublicState) -> Rows:
+        return state.possible, jnp.any(state.possible, keepdims=True)
 
-    def legal(self, state: YardPublicState) -> Bool[Array, "A N"]:
-        board, stations = state.board, self._stations()
-        his = mr_x_legal(self.table, board, stations, self._goes_on(board), self.game.rounds).T
-        theirs = detective_legal(self.table, board)[:, None] & self._row_0()[None]
+    def legal(self, state: YardPublicState) -> tuple[Bool[Array, "A0 N0"], Bool[Array, "A1 N1"]]:
         actor = self.actor(state)
-        legal = jnp.where(actor == 0, his & state.possible[None], theirs)
-        return legal & (actor >= 0)
+        return self._his_legal(state) & (actor == 0), self._their_legal(state) & (actor == 1)
+
+    def _his_legal(self, state):
+        """Mr X's moves `[A0, N0]`, if it is his turn."""
+        board, stations = state.board, self._stations()
+        his = mr_x_legal(self.table, board, stations, self._goes_on(board), self.game.rounds)
+        return his.T & state.possible[None]
+
+    def _their_legal(self, state):
+        """The detective's moves `[A1, N1]`, if it is a detective's turn."""
+        return detective_legal(self.table, state.board, self.game.num_open)[:, None]
 
     def children(self, state: YardPublicState) -> YardPublicState:
         actor = self.actor(state)
@@ -114,59 +117,87 @@ class ScotlandYardBeliefs(BeliefGame):
     def child_mask(self, state: YardPublicState) -> Bool[Array, " K"]:
         actor, k = self.actor(state), self._children()
         possible = jnp.any(self.children(state).possible, axis=1) & (actor != TERMINAL)
-        move = self._move_of_child()
-        played = detective_legal(self.table, state.board)[move] & (k < 2 * (self.num_open + 1))
+        move = jnp.minimum(k // 2, self.num_actions[1] - 1)
+        played = self._their_legal(state)[move, 0] & (k < 2 * self.num_actions[1])
         return possible & ((actor != 1) | played)
 
     def down(
         self,
         state: YardPublicState,
         child: Int[Array, ""] | int,
-        reach: Float[Array, "2 N"],
-        policy: Float[Array, "A N"],
-    ) -> Float[Array, "2 N"]:
-        actor = self.actor(state)
-        acted = self._acted_down(state, reach[jnp.maximum(actor, 0)][None] * policy)[child]
-        acts = jnp.arange(2, dtype=jnp.int32)[:, None] == actor
-        seen = [jnp.where(self._stays(state, p), reach[p][None], 0.0)[child] for p in range(2)]
-        below = jnp.where(acts, acted[None], jnp.stack(seen))
-        return jnp.where(self.child_mask(state)[child], below, 0)
+        reach: Reach,
+        policy: Policy,
+    ) -> Reach:
+        actor, mask = self.actor(state), self.child_mask(state)[child]
+        legal = self.legal(state)
+        his = self._arrivals(jnp.where(legal[0], reach[0][None] * policy[0], 0.0))[child]
+        move = jnp.minimum(child // 2, self.num_actions[1] - 1)
+        theirs = jnp.where(legal[1], reach[1][None] * policy[1], 0.0)[move]
+        stays = self.children(state).possible[child]
+        his = jnp.where(actor == 0, his, jnp.where(stays, reach[0], 0.0))
+        theirs = jnp.where(actor == 1, theirs, reach[1])
+        return jnp.where(mask, his, 0.0), jnp.where(mask, theirs, 0.0)
 
     def up(
-        self, state: YardPublicState, values: Float[Array, "2 K N"]
-    ) -> tuple[Float[Array, "A N"], Float[Array, "2 N"]]:
-        actions = self._acted_up(state, jnp.where(self.actor(state) == 1, values[1], values[0]))
-        seen = [jnp.sum(jnp.where(self._stays(state, p), values[p], 0.0), axis=0) for p in range(2)]
-        return actions, jnp.stack(seen)
+        self,
+        state: YardPublicState,
+        values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]],
+    ) -> tuple[Policy, Values]:
+        legal, mask = self.legal(state), self.child_mask(state)[:, None]
+        moves = 2 * self.num_actions[1]
+        below = jnp.where(mask, values[1], 0.0)
+        by_move = jnp.sum(below[:moves].reshape(-1, 2, 1), axis=1)  # two children after each move
+        actions = jnp.where(legal[0], self._departures(values[0]), 0.0)
+        stays = mask & self.children(state).possible
+        seen = jnp.sum(jnp.where(stays, values[0], 0.0), axis=0), jnp.sum(below, axis=0)
+        return (actions, jnp.where(legal[1], by_move, 0.0)), seen
 
-    def _acted_down(self, state, reach):
-        """The actor's reaches `[K, N]` in the children, from those of its actions `[A, N]`."""
-        reach = jnp.where(self.legal(state), reach, 0.0)
-        theirs = jnp.where(self.child_mask(state), reach[self._move_of_child(), 0], 0.0)
-        theirs = jnp.where(self._row_0()[None, :], theirs[:, None], 0.0)
-        return jnp.where(state.board.turn == 0, self._arrivals(reach), theirs)
+    def known_down(
+        self, actor: int, state: YardPublicState, reach: Reach, policy: Policy
+    ) -> tuple[Float[Array, "K N0"], Float[Array, "K N1"]]:
+        if actor != 0:
+            return super().known_down(actor, state, reach, policy)
+        his = self._arrivals(reach[0][None] * policy[0])
+        return his, jnp.broadcast_to(reach[1], (self.num_children, 1))
 
-    def _acted_up(self, state, values):
-        """The actor's values `[A, N]` of its actions, from those in the children `[K, N]`."""
-        table = self.table
-        his_moves = jnp.where(table.to == NOWHERE, 0.0, values[table.ticket, table.to])
-        his = jnp.concatenate([his_moves.T, values[_DOUBLE][None]])
-        by_child = jnp.where(self.child_mask(state), values[:, 0], 0.0)
-        theirs = jnp.zeros(self.num_actions, values.dtype).at[self._move_of_child()].add(by_child)
-        theirs = jnp.where(self._row_0()[None], theirs[:, None], 0.0)
-        return jnp.where(self.legal(state), jnp.where(state.board.turn == 0, his, theirs), 0.0)
+    def known_up(
+        self,
+        actor: int,
+        state: YardPublicState,
+        values: tuple[Float[Array, "K N0"], Float[Array, "K N1"]],
+    ) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+        if actor != 0:
+            return super().known_up(actor, state, values)
+        return self._departures(values[0]), jnp.sum(values[1], axis=0)
+
+    def known_follow(
+        self, actor: int, state: YardPublicState, pair: Int[Array, "2"], action: Int[Array, ""]
+    ) -> Int[Array, "K 2"]:
+        if actor != 0:
+            return super().known_follow(actor, state, pair, action)
+        row, child = self._after_his_move(pair[0], action)
+        goes = (self._children() == child)[:, None]
+        return jnp.where(goes, jnp.stack([row, jnp.int32(0)])[None], -1)
+
+    def _after_his_move(self, station, action):
+        """Where Mr X is after an action, and the child that it leads to."""
+        last = self.num_actions[0] - 1
+        slot, double = jnp.minimum(action, last - 1), action == last
+        row = jnp.where(double, station, self.table.to[station, slot])
+        return row, jnp.where(double, _DOUBLE, self.table.ticket[station, slot])
 
     def follow(
         self, state: YardPublicState, pair: Int[Array, "2"], action: Int[Array, ""]
     ) -> Int[Array, "K 2"]:
         actor, k, station = self.actor(state), self._children(), pair[0]
-        double = action == self.num_actions - 1
-        slot = jnp.minimum(action, self.num_actions - 2)
-        goes, ticket = self.table.to[station, slot], self.table.ticket[station, slot]
-        row = jnp.where((actor == 0) & ~double, goes, station)
-        by_mr_x = k == jnp.where(double, _DOUBLE, ticket)
-        by_player = jnp.where(actor == 0, by_mr_x, self._move_of_child() == action)
-        legal = self.legal(state)[action, jnp.where(actor == 0, station, 0)]
+        his_row, his_child = self._after_his_move(station, action)
+        row = jnp.where(actor == 0, his_row, station)
+        by_player = jnp.where(actor == 0, k == his_child, k // 2 == action)
+        passing = self.num_actions[1] - 1
+        his, theirs = self.legal(state)
+        legal = his[action, station] | (
+            theirs[jnp.minimum(action, passing), 0] & (action <= passing)
+        )
         possible = self.children(state).possible[:, row] & self.child_mask(state)
         possible &= self._pair_exists(state, pair) & jnp.where(actor >= 0, by_player & legal, True)
         return jnp.where(possible[:, None], jnp.stack([row, jnp.int32(0)])[None, :], -1)
@@ -175,14 +206,14 @@ class ScotlandYardBeliefs(BeliefGame):
         return jnp.where(self._pair_exists(state, pair), self.deal, 0.0)
 
     def compatible(
-        self, state: YardPublicState, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: YardPublicState, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
         rows = self.rows(state)
         total = jnp.sum(jnp.where(rows[1 - player], opponent_reach, 0.0))
         return jnp.where(rows[player], total * self.deal.astype(total.dtype), 0.0)
 
     def terminal_values(
-        self, state: YardPublicState, player: Player, opponent_reach: Float[Array, " N"]
+        self, state: YardPublicState, player: int, opponent_reach: Float[Array, " M"]
     ) -> Float[Array, " N"]:
         values = self.compatible(state, player, opponent_reach)
         return jnp.where((state.result == WON) == (player == 0), values, -values)
@@ -193,7 +224,7 @@ class ScotlandYardBeliefs(BeliefGame):
         Where Mr X shows himself, and at the end, no player is marked as moving next.
         """
         running = self.actor(state) >= 0
-        return encode(state.board, running, self.num_rows, self.game.rounds)
+        return encode(state.board, running, self.num_rows[0], self.game.rounds)
 
     def history_places(
         self, tree: GameTree, table: BeliefGame
@@ -208,7 +239,7 @@ class ScotlandYardBeliefs(BeliefGame):
         shows = jnp.asarray(self.game.reveal_mask)[boards.moves] & (k < _DOUBLE)
         return YardPublicState(
             board=boards,
-            possible=self._arrivals(self.legal(state).astype(float)) > 0,
+            possible=self._arrivals(self._his_legal(state).astype(float)) > 0,
             result=jnp.full_like(k, RUNNING),
             showing=jnp.where(shows, BLOCK_NEXT, NOT_SHOWING).astype(jnp.int32),
             block=jnp.zeros_like(k),
@@ -217,16 +248,16 @@ class ScotlandYardBeliefs(BeliefGame):
     def _after_detective(self, state):
         """Two children after each move: in the first the game goes on, or Mr X has survived the
         last round; in the second he has lost."""
-        station, last = state.board.detectives[state.board.turn - 1], self.num_actions - 1
-        move = jnp.append(jnp.arange(self.num_open, dtype=jnp.int32), jnp.int32(last))
-        slot = jnp.minimum(move, last - 1)
+        station, passing = state.board.detectives[state.board.turn - 1], self.num_actions[1] - 1
+        move = jnp.arange(passing + 1, dtype=jnp.int32)
+        slot = jnp.minimum(move, passing - 1)
         to, ticket = self.table.to[station, slot], self.table.ticket[station, slot]
-        boards = jax.vmap(advance, (None, 0, 0, 0))(state.board, to, ticket, move == last)
+        boards = jax.vmap(advance, (None, 0, 0, 0))(state.board, to, ticket, move == passing)
         through = (boards.turn == 0) & (boards.moves == self.game.rounds)
         lost = self._lost(state.board, boards, through)
 
         k = self._children()
-        option, loses = jnp.minimum(k // 2, self.num_open), k % 2 == 1
+        option, loses = jnp.minimum(k // 2, passing), k % 2 == 1
         goes_on = jnp.where(through, WON, RUNNING)[option]
         return YardPublicState(
             board=jax.tree.map(lambda leaf: leaf[option], boards),
@@ -265,7 +296,7 @@ class ScotlandYardBeliefs(BeliefGame):
         """The children after each block, or after each station of the block."""
         k, stations = self._children(), self._stations()
         block_next = state.showing == BLOCK_NEXT
-        size = -(-self.num_rows // self.num_blocks)
+        size = -(-self.num_rows[0] // self.num_blocks)
         shown = jnp.where(block_next, stations // size, stations - state.block * size)
         return YardPublicState(
             board=jax.tree.map(lambda leaf: _repeat(leaf, k), state.board),
@@ -286,29 +317,21 @@ class ScotlandYardBeliefs(BeliefGame):
         by_child = jnp.stack([*by_ticket, reach[-1]])
         return jnp.pad(by_child, ((0, self.num_children - len(by_child)), (0, 0)))
 
-    def _stays(self, state, player):
-        """Which rows of `player` `[K, N]` each child has, if another player or nobody acts."""
-        mask = self.child_mask(state)[:, None]
-        theirs = mask & self.rows(state)[1][None, :]
-        return mask & self.children(state).possible if player == 0 else theirs
+    def _departures(self, values):
+        """Values `[A0, N]` of Mr X's moves, from those `[K, N]` where they lead."""
+        table = self.table
+        moves = jnp.where(table.to == NOWHERE, 0.0, values[table.ticket, table.to])
+        return jnp.concatenate([moves.T, values[_DOUBLE][None]])
 
     def _pair_exists(self, state, pair):
-        rows = self.rows(state)
-        return (pair >= 0).all() & rows[0, pair[0]] & rows[1, pair[1]]
-
-    def _move_of_child(self):
-        """The action of a detective `[K]` that leads to each child."""
-        option = self._children() // 2
-        return jnp.where(option < self.num_open, option, self.num_actions - 1)
+        his, theirs = self.rows(state)
+        return (pair >= 0).all() & his[pair[0]] & theirs[pair[1]]
 
     def _stations(self):
-        return jnp.arange(self.num_rows, dtype=jnp.int32)
+        return jnp.arange(self.num_rows[0], dtype=jnp.int32)
 
     def _children(self):
         return jnp.arange(self.num_children, dtype=jnp.int32)
-
-    def _row_0(self):
-        return self._stations() == 0
 
 
 def scotland_yard_beliefs(
@@ -332,7 +355,6 @@ def scotland_yard_beliefs(
     table, numbers = game.moves, game.layout.numbers
     num_stations, width = table.to.shape
     lines = [np.sum((table.to != NOWHERE) & (table.ticket == t), axis=1) for t in range(BLACK + 1)]
-    num_open = int(np.max(sum(lines[:BLACK])))
     num_blocks = int(np.ceil(np.sqrt(num_stations))) if game.reveal_mask.any() else 1
     possible = np.isin(numbers, [start for start in game.mr_x_starts if start not in starts])
     detectives = jnp.asarray(np.searchsorted(numbers, starts), jnp.int32)
@@ -340,9 +362,9 @@ def scotland_yard_beliefs(
     shown = 2 * int(game.reveal_mask.sum())  # two states each
     return ScotlandYardBeliefs(
         name=str(game),
-        num_rows=num_stations,
-        num_actions=width + 1,
-        num_children=max(2 * (num_open + 1), _DOUBLE + 1, num_blocks),
+        num_rows=(num_stations, 1),
+        num_actions=(width + 1, game.num_open + 1),
+        num_children=max(2 * (game.num_open + 1), _DOUBLE + 1, num_blocks),
         max_depth=game.max_depth - game.num_deals + shown,
         table=jax.tree.map(jnp.asarray, table),
         start=YardPublicState(
@@ -356,7 +378,6 @@ def scotland_yard_beliefs(
         num_lines=jnp.asarray(np.stack(lines, axis=1), jnp.int32),
         game=game,
         num_blocks=num_blocks,
-        num_open=num_open,
     )
 
 

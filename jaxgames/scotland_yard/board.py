@@ -72,11 +72,17 @@ def open_tickets(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[
     return jnp.stack(by_ticket, axis=-1)
 
 
-def detective_legal(table: Moves, board: Board) -> Bool[Array, " A"]:
-    """Legal moves of the detective whose turn it is; only if there is none, to pass (the last)."""
+def detective_legal(table: Moves, board: Board, num_open: int) -> Bool[Array, " A"]:
+    """Legal moves of the detective whose turn it is; only if there is none, to pass (the last).
+
+    Args:
+      table: the moves of the map.
+      board: the public board.
+      num_open: the most moves that a detective has anywhere, A - 1.
+    """
     station = board.detectives[board.turn - 1]
     can = open_moves(table, board, station) & _owned(table, board.tickets[board.turn], station)
-    return jnp.append(can, ~jnp.any(can))
+    return jnp.append(can[:num_open], ~jnp.any(can))
 
 
 def mr_x_moves(table: Moves, board: Board, station: Int[Array, "*n"]) -> Bool[Array, "*n M"]:

@@ -107,6 +107,12 @@ class ScotlandYard(Game):
         return self.moves.to.shape[1] + 1
 
     @property
+    def num_open(self) -> int:
+        """The most moves that a detective has anywhere; then comes the action to pass."""
+        table = self.moves
+        return int(np.max(np.sum((table.to != NOWHERE) & (table.ticket < BLACK), axis=1)))
+
+    @property
     def num_chance_outcomes(self) -> int:
         return self._cards.shape[1]
 
@@ -199,8 +205,9 @@ class ScotlandYard(Game):
     def _move(self, state, action):
         """Board, Mr X's station and what is seen after a player's action."""
         board, last = state.board, self.num_actions - 1
-        table, special = self._table(), action == last
-        slot, his = jnp.minimum(action, last - 1), board.turn == 0
+        table, his = self._table(), board.turn == 0
+        special = action == jnp.where(his, last, self.num_open)
+        slot = jnp.minimum(action, last - 1)
         station = jnp.where(his, state.mr_x, board.detectives[board.turn - 1])
         to, ticket = table.to[station, slot], table.ticket[station, slot]
         mr_x = jnp.where(his & ~special, to, state.mr_x)
@@ -244,7 +251,9 @@ class ScotlandYard(Game):
         opens = open_tickets(table, board, table.to[mr_x])
         goes_on = can_pay_on(board.tickets[0], opens, table.ticket[mr_x])
         his = mr_x_legal(table, board, mr_x, goes_on, self.rounds)
-        return jnp.where(board.turn == 0, his, detective_legal(table, board))
+        theirs = detective_legal(table, board, self.num_open)
+        theirs = jnp.pad(theirs, (0, self.num_actions - len(theirs)))
+        return jnp.where(board.turn == 0, his, theirs)
 
     def _chance_probs(self, board, num_steps):
         cards = jnp.asarray(self._cards)
@@ -305,7 +314,7 @@ class ScotlandYard(Game):
             who = f"detective {deal + 1}" if theirs else "Mr X"
             return f"{who} starts at {self._at(self._cards[0 if theirs else 1, action])}"
         turn = int(state.board.turn)
-        if action == self.num_actions - 1:
+        if action == (self.num_open if turn else self.num_actions - 1):
             return "pass" if turn else "double"
         station = int(state.board.detectives[turn - 1] if turn else state.mr_x)
         ticket = TICKETS[self.moves.ticket[station, action]]

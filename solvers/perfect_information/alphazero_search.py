@@ -36,6 +36,7 @@ from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.perfect_information.positions import (
     legal_actions,
+    num_actions,
     payoff,
     position_after,
     require_perfect_information,
@@ -48,7 +49,7 @@ def zero(
     params: PyTree, game: BeliefGame, state: PublicState
 ) -> tuple[Float[Array, ""], Float[Array, " A"]]:
     """An evaluator without knowledge: every value is 0, and the prior is uniform."""
-    return jnp.float32(0), jnp.zeros(game.num_actions, jnp.float32)
+    return jnp.float32(0), jnp.zeros(num_actions(game), jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)

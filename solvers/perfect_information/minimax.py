@@ -46,7 +46,7 @@ def enumerate_positions(game: BeliefGame, *, max_positions: int = 1_000_000) -> 
     Raises:
       ValueError: another kind of game, or more positions than `max_positions`.
     """
-    if game.num_rows != 1 or game.num_children != game.num_actions:
+    if game.num_rows != (1, 1) or game.num_actions != (game.num_children,) * 2:
         raise ValueError(
             f"{game.name} has num_rows={game.num_rows}, num_children={game.num_children}, "
             f"num_actions={game.num_actions}; allowed: one row, a child for every action"

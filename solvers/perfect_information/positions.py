@@ -1,7 +1,7 @@
 """Positions: the public states of a belief-level game with perfect information.
 
-Each player has one row (`num_rows` is 1) and chance never moves, so that an action leads from one
-position to exactly one other.
+Each player has one row (`num_rows` is (1, 1)) and chance never moves, so that an action leads from
+one position to exactly one other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxgames.beliefs.contract import BeliefGame, Player, PublicState
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 
 
 def require_perfect_information(game: BeliefGame) -> None:
@@ -18,11 +18,11 @@ def require_perfect_information(game: BeliefGame) -> None:
     Chance moves cannot be told from the sizes of a game; they are not examined.
 
     Raises:
-      ValueError: `game.num_rows` is not 1.
+      ValueError: `game.num_rows` is not (1, 1).
     """
-    if game.num_rows != 1:
+    if game.num_rows != (1, 1):
         raise ValueError(
-            f"{game.name} has num_rows={game.num_rows}; allowed: 1, a game of perfect information"
+            f"{game.name} has num_rows={game.num_rows}; allowed: (1, 1), perfect information"
         )
 
 
@@ -32,11 +32,20 @@ def position_after(game: BeliefGame, state: PublicState, action: Int[Array, ""])
     return game.child(state, jnp.argmax(jnp.all(pairs >= 0, axis=1)).astype(jnp.int32))
 
 
+def num_actions(game: BeliefGame) -> int:
+    """A, the actions of the player who has more."""
+    return max(game.num_actions)
+
+
 def legal_actions(game: BeliefGame, state: PublicState) -> Bool[Array, " A"]:
     """The legal actions of the player to move; all False at terminals."""
-    return game.legal(state)[:, 0]
+    first, second = (
+        jnp.pad(legal[:, 0], (0, num_actions(game) - len(legal))) for legal in game.legal(state)
+    )
+    return first | second
 
 
-def payoff(game: BeliefGame, state: PublicState, player: Player) -> Float[Array, ""]:
+def payoff(game: BeliefGame, state: PublicState, player: Int[Array, ""] | int) -> Float[Array, ""]:
     """What `player` gets at a terminal; unspecified elsewhere."""
-    return game.terminal_values(state, player, jnp.ones(1, jnp.float32))[0]
+    won = game.terminal_values(state, 0, jnp.ones(1, jnp.float32))[0]
+    return jnp.where(jnp.equal(player, 0), won, -won)

@@ -35,6 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import at
 from jaxgames.beliefs.table import NOWHERE, BeliefTable
 from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.belief_sweeps import values_above
@@ -51,7 +52,11 @@ class PublicChanceSampling(Mccfr):
 
 @record
 class ChanceTree:
-    """A game's S public states, with the probabilities of what chance shows at some of them."""
+    """A game's S public states, with the probabilities of what chance shows at some of them.
+
+    Tables of the actor are `[A, N]`, the actions and rows of the player who has more, and 0 beyond
+    those that the actor has.
+    """
 
     game: BeliefTable
     uniform: Array  # [S, A, N] uniform policy of the actor, 0 elsewhere
@@ -76,7 +81,7 @@ class SampledLevel:
     """Up to W public states that a walk meets at one depth; the rest is padding."""
 
     state: Array  # [W] int32 public states; `nowhere` for padding
-    reach: Array  # [W, 2, N] both players' own reaches
+    reach: tuple[Array, Array]  # [W, N] both players' own reaches
     policy: Array  # [W, A, N] the actor's current policy
     below: Array  # [W, K] int32 place of each child in the next level; beyond its end: not sampled
     scale: Array  # [W] where chance acts, 1 / the probability of the sampled child; else 1
@@ -93,11 +98,15 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
       The game with its sampling probabilities and the widths of its walks.
     """
     actors, children = np.asarray(game.actors), np.asarray(game.successors)
-    legal = np.asarray(game.legal_actions)
+    legal = np.zeros((len(actors), max(game.num_actions), max(game.num_rows)), bool)
+    for own in game.legal_actions:
+        legal[:, : own.shape[1], : own.shape[2]] |= np.asarray(own)
     mass = np.asarray(game.weights).sum(axis=(1, 2))
     chance = np.where((children != NOWHERE) & (actors == CHANCE)[:, None], mass[children], 0)
-    decides = actors[:, None] == np.arange(2)
-    numbers = np.where(decides[:, :, None], np.asarray(game.information_states), NOWHERE)
+    numbers = [
+        np.where((actors == player)[:, None], own, NOWHERE)
+        for player, own in enumerate(game.information_states)
+    ]
     total = np.maximum(chance.sum(axis=1, keepdims=True), np.finfo(chance.dtype).tiny)
     return ChanceTree(
         game=game,
@@ -105,7 +114,7 @@ def build_chance_tree(game: BeliefTable) -> ChanceTree:
         chance=jnp.asarray(chance / total),
         nowhere=int(np.flatnonzero(actors == TERMINAL)[0]),
         widths=_widths(actors, children, int(game.first)),
-        num_decisions=tuple(int(numbers[:, player].max()) + 1 for player in range(2)),
+        num_decisions=tuple(int(own.max()) + 1 for own in numbers),
     )
 
 
@@ -123,11 +132,12 @@ def average_policy(tree: ChanceTree, learner: PublicChanceSamplingLearner) -> Po
     rows = match(learner.average.swapaxes(0, 1), tree.uniform.swapaxes(0, 1))  # [A, S, N]
     policies = []
     for player, count in enumerate(tree.num_decisions):
-        numbers = tree.game.information_states[:, player]
+        numbers = tree.game.information_states[player]
         mine = (tree.game.actors == player)[:, None] & (numbers != NOWHERE)
-        policy = jnp.zeros((count + 1, tree.game.num_actions), rows.dtype)
+        policy = jnp.zeros((count + 1, len(rows)), rows.dtype)
         place = jnp.where(mine, numbers, count)
-        policies.append(policy.at[place].set(jnp.moveaxis(rows, 0, -1))[:-1])
+        own = jnp.moveaxis(rows[:, :, : numbers.shape[1]], 0, -1)
+        policies.append(policy.at[place].set(own)[:-1])
     return tuple(policies)
 
 
@@ -186,7 +196,7 @@ def iteration(
     )
     after = settings.minimizer.update(before, first(instant), before.policy, step)
     # Averages: add the policies, weighted by the actor's own reach.
-    own = jnp.where((tree.game.actors[met.state] == 1)[:, None], *_swap(met.reach))
+    own = _of_actor(tree, met.state, met.reach, tree.uniform.shape[2:])
     average = learner.average[met.state]
     average = average + step**settings.averaging_power * own[:, None] * met.policy
     return PublicChanceSamplingLearner(
@@ -202,7 +212,7 @@ def walk(
     """Samples the public states of one walk, level by level from the root. `key` is consumed."""
     game, noise = tree.game, episodes.uniform_numbers(key, (sum(tree.widths),))
     state = game.root()[None]
-    reach = game.rows(game.root()).astype(tree.uniform.dtype)[None]
+    reach = tuple(rows.astype(tree.uniform.dtype)[None] for rows in game.rows(game.root()))
     number, levels = jnp.arange(game.num_children, dtype=jnp.int32), []
     for depth, width in enumerate(tree.widths):
         # The policies by regret matching, and one outcome of chance at each of its states.
@@ -225,9 +235,9 @@ def walk(
             places = jnp.arange(taken.size, dtype=jnp.int32).reshape(taken.shape)
             source = jnp.full(following, -1, jnp.int32).at[below].set(places, mode="drop")
             above, slot = source // game.num_children, source % game.num_children
-            down = jax.vmap(game.down)(state[above], slot, reach[above], policy[above])
-            exists = source >= 0
-            reach = jnp.where(exists[:, None, None], down, 0)
+            exists, parent = source >= 0, at((reach, _of_both(game, policy)), above)
+            down = jax.vmap(game.down)(state[above], slot, *parent)
+            reach = tuple(jnp.where(exists[:, None], own, 0) for own in down)
             state = jnp.where(exists, children[above, slot], tree.nowhere)
     return tuple(levels)
 
@@ -249,33 +259,44 @@ def instant_regrets(
       Regrets by level, 0 in rows of padding.
     """
     game, regrets = tree.game, []
-    values = jnp.zeros((0, *levels[0].reach.shape[1:]), levels[0].reach.dtype)
+    values = tuple(own[:0] for own in levels[0].reach)
     for level in reversed(levels):
         # Values of the children that were followed, divided by their sampling probability, ...
-        none = jnp.zeros((1, *values.shape[1:]), values.dtype)
-        below = jnp.concatenate([values, none])[level.below]  # [W, K, 2, N]
-        below = below.swapaxes(1, 2) * level.scale[:, None, None, None]
+        below = tuple(
+            jnp.pad(own, ((0, 1), (0, 0)))[level.below] * level.scale[:, None, None]
+            for own in values
+        )
         # ... give the values of this level's states and of the actor's actions; the difference is
         # the regret. Terminal states are valued by the other player's reach.
         here, actions = jax.vmap(values_above, (None, 0, 0, 0))(
-            game, level.state, below, level.policy
+            game, level.state, below, _of_both(game, level.policy)
         )
-        actor = game.actors[level.state]
-        own = jnp.where((actor == 1)[:, None], *_swap(here))
+        own = _of_actor(tree, level.state, here, tree.uniform.shape[2:])
+        actions = _of_actor(tree, level.state, actions, tree.uniform.shape[1:])
         legal = tree.uniform[level.state] > 0
         regrets.insert(0, jnp.where(legal, actions - own[:, None], 0))
-        final = [
-            jax.vmap(game.terminal_values, (0, None, 0))(level.state, p, level.reach[:, 1 - p])
-            for p in range(2)
-        ]
-        ended = (actor == TERMINAL)[:, None, None]
-        values = jnp.where(ended, jnp.stack(final, axis=1), here)
+        ended, after = (game.actors[level.state] == TERMINAL)[:, None], []
+        for p in range(2):
+            final = jax.vmap(game.terminal_values, (0, None, 0))(level.state, p, level.reach[1 - p])
+            after.append(jnp.where(ended, final, here[p]))
+        values = tuple(after)
     return tuple(regrets)
 
 
-def _swap(both):
-    """Player 1's and player 0's rows, for `jnp.where(player 1 acts, ...)`."""
-    return both[:, 1], both[:, 0]
+def _of_both(game, policy):
+    """Policies of both players, from one `[W, A, N]` of the actors; only theirs count."""
+    sizes = zip(game.num_actions, game.num_rows, strict=True)
+    return tuple(policy[:, :actions, :rows] for actions, rows in sizes)
+
+
+def _of_actor(tree, state, pair, shape):
+    """What the actors at the states `[W]` have, of a pair `[W, ...]`, padded to a common shape."""
+    first, second = (
+        jnp.pad(own, ((0, 0), *((0, m - n) for m, n in zip(shape, own.shape[1:], strict=True))))
+        for own in pair
+    )
+    acts = (tree.game.actors[state] == 1).reshape(-1, *(1 for _ in shape))
+    return jnp.where(acts, second, first)
 
 
 def _widths(actors, children, first):

@@ -9,8 +9,8 @@
     >>> settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=20)
     >>> problem = first_problem(game, max_path=settings.max_path)
     >>> result = search(game, None, jax.random.key(0), problem=problem, settings=settings)
-    >>> average_policy(result).shape  # actions, information states
-    (2, 3)
+    >>> [own.shape for own in average_policy(result)]  # actions, information states
+    [(2, 3), (2, 3)]
 
 - `search` runs one search with the settings `GrowingTreeCfr`. Its leaves are valued by an
   evaluator: one of the module `leaf_evaluators`, or a network of `nets`. `growing_tree_search` does

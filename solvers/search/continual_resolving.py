@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from jaxgames.arrays import at
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from solvers.batching import widest
 from solvers.search.readouts import average_policy
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
@@ -36,15 +36,16 @@ def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") ->
       The problem.
     """
     state = game.root()
-    return fixed_problem(state, game.rows(state).astype(dtype), max_path=max_path)
+    first, second = (jnp.asarray(rows, dtype) for rows in game.rows(state))
+    return fixed_problem(state, (first, second), max_path=max_path)
 
 
-def fixed_problem(state: PublicState, reach: Float[Array, "2 N"], *, max_path: int) -> Problem:
+def fixed_problem(state: PublicState, reach: Reach, *, max_path: int) -> Problem:
     """The problem at a state where both players' own reaches are given, without a gadget.
 
     Args:
       state: where the search starts and acts.
-      reach: own reaches `[2, N]` of both players there.
+      reach: own reaches of both players there.
       max_path: L, the room for paths.
 
     Returns:
@@ -55,25 +56,25 @@ def fixed_problem(state: PublicState, reach: Float[Array, "2 N"], *, max_path: i
         path=jnp.full(max_path, NO_STEP, jnp.int32),
         reach=reach,
         resolver=jnp.int32(NO_RESOLVER),
-        opt_out=jnp.zeros_like(reach[0]),
+        opt_out=jax.tree.map(jnp.zeros_like, reach),
     )
 
 
 def next_problem(
     game: BeliefGame,
     search: Search,
-    played: Float[Array, "2 N"],
+    played: Reach,
     path: Int[Array, " L"],
     *,
     resolver: Int[Array, ""],
     by_policies: bool = False,
-) -> tuple[Problem, Float[Array, "2 N"]]:
+) -> tuple[Problem, Reach]:
     """The problem of the search after this one.
 
     Args:
       game: of the searches.
       search: a finished search.
-      played: both players' own reaches `[2, N]` at its target, by the policies that were played.
+      played: both players' own reaches at its target, by the policies that were played.
       path: numbers of the children `[L]` from its target to where the next search acts, padded
         with NO_STEP.
       resolver: the player whose policy is re-solved. With NO_RESOLVER the next search has no gadget
@@ -83,7 +84,7 @@ def next_problem(
         opponent's average reach in this search, which the gadget influenced.
 
     Returns:
-      The problem, and both players' own reaches `[2, N]` where the next search acts. Actions that
+      The problem, and both players' own reaches where the next search acts. Actions that
       this search did not choose do not reduce them.
     """
     policy = average_policy(search)
@@ -110,32 +111,32 @@ def _problem_at(game, search, node, child, state, path, played, resolver, before
     tree, trusted = search.tree, resolver == NO_RESOLVER
     weight = search.total - tree.since[node]
     scale = 1 / jnp.where(weight > 0, weight, 1)
-    own = jnp.arange(2, dtype=jnp.int32)[:, None] == resolver
-    values = tree.child_values_total[node, child]
     nodes, share = (tree.reach_total, scale) if before is None else (before, 1)
+    below = _reach_below(game, tree, node, child, nodes)
     return Problem(
         state=state,
         path=path,
-        reach=jnp.where(
-            own | trusted, played, share * _reach_below(game, tree, node, child, nodes)
+        reach=tuple(
+            jnp.where((p == resolver) | trusted, played[p], share * below[p]) for p in range(2)
         ),
         resolver=jnp.asarray(resolver, jnp.int32),
-        opt_out=scale * values[1 - jnp.maximum(resolver, 0)],
+        opt_out=tuple(scale * values[node, child] for values in tree.child_values_total),
     )
 
 
 def _reach_below(game, tree: SearchTree, node, child, reach):
-    """Both players' own reaches `[2, N]` in a child, by the average policies."""
-    return game.down(at(tree.state, node), child, reach[node], tree.policy[node])
+    """Both players' own reaches in a child, by the average policies."""
+    return game.down(at(tree.state, node), child, at(reach, node), at(tree.policy, node))
 
 
 def _reach_by_policies(game, search):
-    """Own reaches of all nodes `[E, 2, N]`: those of the problem times average policies."""
+    """Own reaches `[E, N]` of all nodes: those of the problem times average policies."""
     tree = search.tree
-    begin = jnp.zeros_like(tree.reach_total).at[0].set(search.problem.reach)
+    put = lambda e, table, new: jax.tree.map(lambda x, y: x.at[e].set(y), table, new)  # noqa: E731
+    begin = put(0, jax.tree.map(jnp.zeros_like, tree.reach_total), search.problem.reach)
 
     def down(e, reach):
-        return reach.at[e].set(_reach_below(game, tree, tree.parent[e], tree.child[e], reach))
+        return put(e, reach, _reach_below(game, tree, tree.parent[e], tree.child[e], reach))
 
     return jax.lax.fori_loop(1, widest(tree.count), down, begin)
 
@@ -145,7 +146,8 @@ def _advance(game, state, played, policy, child, on_path):
 
     Without a `policy`, as in all steps but the first, every action counts as certain.
     """
-    chosen = jnp.ones_like(game.legal(state), played.dtype) if policy is None else policy
-    reach = game.down(state, child, played, chosen)
+    if policy is None:
+        policy = tuple(jnp.ones_like(legal, played[0].dtype) for legal in game.legal(state))
+    reach = game.down(state, child, played, policy)
     after = at(game.children(state), child)
-    return jnp.where(on_path, reach, played), choose(on_path, after, state)
+    return choose(on_path, reach, played), choose(on_path, after, state)

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from jaxgames.arrays import at
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from jaxgames.beliefs.listing import Listing
 from jaxgames.core import TERMINAL
 from solvers.regret import PredictiveRegretMatchingPlus, RegretMinimizer
@@ -28,7 +28,7 @@ from solvers.search import (
     readouts,
     regret_phase,
 )
-from solvers.search.forest_growth import add_all_children, expand
+from solvers.search.forest_growth import expand, no_prior
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
 from solvers.search.search_tree import uniform
 
@@ -64,19 +64,17 @@ class Whole:
         )
 
 
-def solve_below(
-    game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"], *, settings: Whole
-) -> Search:
+def solve_below(game: BeliefGame, state: PublicState, reach: Reach, *, settings: Whole) -> Search:
     """Solves everything below a public belief state by CFR.
 
     Args:
       game: any belief-level game.
       state: a public state.
-      reach: own reaches `[2, N]` of both players there.
+      reach: own reaches of both players there.
       settings: of the solver. Static under `jit`.
 
     Returns:
-      A search whose tree is complete. `readouts.average_values` are both players' values `[2, N]`,
+      A search whose tree is complete. `readouts.average_values` are both players' values,
       `readouts.average_policy` is the actor's policy at `state`, and `policy_below` the policy of
       all public states below.
     """
@@ -104,19 +102,25 @@ def expand_all(game: BeliefGame, state: Searches, *, settings: GrowingTreeCfr) -
       settings: of the searches.
     """
     layout, dtype = state.layout, state.forest.since.dtype
-    reached = jnp.any(state.problem.reach > 0, axis=(1, 2))
-    prior = tuple(
-        jnp.zeros((layout.batch, layout.actions[p], layout.rows[p]), dtype) for p in range(2)
-    )
-    none = jnp.zeros(layout.batch, dtype)
+    first, second = (jnp.any(reach > 0, axis=1) for reach in state.problem.reach)
+    reached = first | second
 
     def left(forest):
         return reached & (forest.leaves.count > 0) & (forest.count < layout.nodes)
 
     def grown(forest):
         leaf = jnp.maximum(forest.leaves.place[:, 0], layout.inner)
-        grown, new = expand(game, forest, layout, leaf, prior, none, left(forest))
-        return add_all_children(game, None, grown, layout, new, evaluate=settings.evaluate)
+        return expand(
+            game,
+            None,
+            forest,
+            layout,
+            leaf,
+            left(forest),
+            prior=no_prior(layout, dtype),
+            since=jnp.zeros(layout.batch, dtype),
+            evaluate=settings.evaluate,
+        )[0]
 
     forest = jax.lax.while_loop(lambda forest: jnp.any(left(forest)), grown, state.forest)
     return state.replace(forest=forest)
@@ -132,7 +136,9 @@ def sizes_below(listing: Listing) -> Int[np.ndarray, " S"]:
 
 def policy_below(
     listing: Listing, search: Search, state: int
-) -> tuple[Int[np.ndarray, " E"], Float[np.ndarray, "E A N"]]:
+) -> tuple[
+    Int[np.ndarray, " E"], tuple[Float[np.ndarray, "E A0 N0"], Float[np.ndarray, "E A1 N1"]]
+]:
     """The average policies of a solution.
 
     Args:
@@ -141,19 +147,20 @@ def policy_below(
       state: that number.
 
     Returns:
-      The numbers of the nodes `[E]` in the listing, and the policies `[E, A, N]` there.
+      The numbers of the nodes `[E]` in the listing, and both players' policies there.
     """
     tree, child = search.tree, np.asarray(listing.child)
     count, parent, number = int(tree.count), np.asarray(tree.parent), np.asarray(tree.child)
     numbers = np.full(count, state)
     for node in range(1, count):  # parents come first
         numbers[node] = child[numbers[parent[node]], number[node]]
-    return numbers, np.asarray(tree.policy)[:count]
+    first, second = (np.asarray(policy)[:count] for policy in tree.policy)
+    return numbers, (first, second)
 
 
 def equilibrium(
     game: BeliefGame, listing: Listing, *, iterations: int = 2000
-) -> Float[Array, "S A N"]:
+) -> tuple[Float[Array, "S A0 N0"], Float[Array, "S A1 N1"]]:
     """A policy near an equilibrium of the whole game.
 
     Args:
@@ -162,17 +169,19 @@ def equilibrium(
       iterations: of CFR.
 
     Returns:
-      The policy `[S, A, N]` by public state, for the rows of the actor;
+      Both players' policies by public state, 0 where they do not act;
       `belief_exploitability.exploitability` tells how near it is.
     """
     settings = Whole(max_nodes=listing.num_inner, iterations=iterations)
     root = at(listing.state, 0)
-    dtype = jax.eval_shape(lambda: game.compatible(root, 0, jnp.ones(game.num_rows))).dtype
-    search = _solve(game, root, game.rows(root).astype(dtype), settings=settings)
+    dtype = jax.eval_shape(lambda: game.compatible(root, 0, jnp.ones(game.num_rows[1]))).dtype
+    reach = tuple(rows.astype(dtype) for rows in game.rows(root))
+    search = _solve(game, root, reach, settings=settings)
     numbers, policies = policy_below(listing, search, 0)
-    policy = np.zeros((len(listing.parent), *policies.shape[1:]), policies.dtype)
-    policy[numbers] = policies
-    return jnp.asarray(policy)
+    listed = [np.zeros((len(listing.parent), *own.shape[1:]), own.dtype) for own in policies]
+    for table, own in zip(listed, policies, strict=True):
+        table[numbers] = own
+    return jnp.asarray(listed[0]), jnp.asarray(listed[1])
 
 
 _solve = jax.jit(solve_below, static_argnames="settings")
@@ -185,11 +194,11 @@ class Oracle:
     settings: Whole
 
     def __call__(
-        self, params: PyTree, game: BeliefGame, state: PublicState, reach: Float[Array, "2 N"]
-    ) -> tuple[Float[Array, "2 N"], Float[Array, "A N"]]:
-        """Values of both players `[2, N]`, and a uniform prior `[A, N]`; `params` are ignored."""
+        self, params: PyTree, game: BeliefGame, state: PublicState, reach: Reach
+    ) -> tuple[Values, Policy]:
+        """Values of both players, and a uniform prior; `params` are ignored."""
         search = solve_below(game, state, reach, settings=self.settings)
-        return readouts.average_values(search), uniform(game, state, reach.dtype)
+        return readouts.average_values(search), uniform(game, state, reach[0].dtype)
 
 
 def oracle(listing: Listing, *, iterations: int = 100, max_nodes: int = 200) -> Oracle:

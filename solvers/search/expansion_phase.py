@@ -12,10 +12,11 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import at, safe_divide, sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.search.forest import (
     CHANCE_KIND,
@@ -26,9 +27,10 @@ from solvers.search.forest import (
     Forest,
     Layout,
     action_values_at,
+    actor_of,
     average_policies,
 )
-from solvers.search.forest_growth import add_all_children, add_best_children, expand
+from solvers.search.forest_growth import expand, expand_best
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import GrowingTreeCfr, Searches
 
@@ -117,9 +119,12 @@ def walk_noise(
     return jax.random.uniform(key, (count, layout.levels + 1, 2), dtype)
 
 
-def reach_of(forest: Forest, node: Int[Array, " n"]) -> Float[Array, "n 2 N"]:
+def reach_of(
+    forest: Forest, node: Int[Array, " n"]
+) -> tuple[Float[Array, "n N0"], Float[Array, "n N1"]]:
     """Both players' own reaches at some nodes, in the last iteration."""
-    return jnp.stack([table[node] for table in forest.reach], axis=1)
+    first, second = (table[node] for table in forest.reach)
+    return first, second
 
 
 def _grown(game, params, forest, layout, walk, total, settings):
@@ -128,43 +133,37 @@ def _grown(game, params, forest, layout, walk, total, settings):
     With `settings.expand`, a child that was not yet added is added as a leaf instead.
     """
     leaf = jnp.minimum(walk.place, layout.nowhere - 1)
-    state = at(forest.state, leaf)
     known = walk.place < layout.nowhere
-    grows = known & (jax.vmap(game.actor)(state) != TERMINAL)
-    if layout.single_row:
-        number = jnp.clip(leaf - layout.inner - layout.first_leaf, 0, layout.leaves - 1)
-        prior = forest.known.prior[number][..., None]
-    else:
+    grows = known & (jax.vmap(game.actor)(at(forest.state, leaf)) != TERMINAL)
+
+    def prior(leaf, state):
+        if layout.single_row:
+            number = jnp.clip(leaf - layout.inner - layout.first_leaf, 0, layout.leaves - 1)
+            own = forest.known.prior[number][..., None]
+            return own[:, : layout.actions[0]], own[:, : layout.actions[1]]
         reach = _average_reach(game, forest, layout, leaf)
-        _, prior = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))(state, reach)
-    since = jnp.broadcast_to(total, (layout.batch,))
-    forest, new = expand(game, forest, layout, leaf, (prior, prior), since, grows)
+        return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[1])(state, reach)
+
+    asked = dict(
+        prior=prior,
+        since=jnp.broadcast_to(total, (layout.batch,)),
+        evaluate=settings.evaluate,
+    )
     if settings.expand is None:
-        return add_all_children(game, params, forest, layout, new, evaluate=settings.evaluate)
-    fresh = new < layout.inner
-    best = functools.partial(_best, game, count=settings.expand)
-    child = jax.vmap(best)(state, prior[..., 0])
-    exists = jnp.take_along_axis(jax.vmap(game.child_mask)(state), child, axis=1) & fresh[:, None]
-    first = jnp.arange(child.shape[1], dtype=jnp.int32) == 0
-    other = jnp.where(first[None], walk.child[:, None], 0)
-    child = jnp.where(known[:, None], child, other)
-    return add_best_children(
+        return expand(game, params, forest, layout, leaf, grows, **asked)[0]
+    return expand_best(
         game,
         params,
         forest,
         layout,
-        jnp.where(known, new, walk.node),
-        child,
-        jnp.where(known[:, None], exists, first[None]),
-        fresh,
-        evaluate=settings.evaluate,
+        leaf,
+        grows,
+        count=settings.expand,
+        node=walk.node,
+        child=walk.child,
+        lacks=~known,
+        **asked,
     )
-
-
-def _best(game, state, prior, *, count):
-    """The numbers `[k]` of the children with the highest prior."""
-    score = jnp.where(game.child_mask(state), prior, -1)
-    return jax.lax.top_k(score, min(count, len(score)))[1].astype(jnp.int32)
 
 
 def _step(game, noise, forest, layout, walk, settings, settled):
@@ -225,16 +224,27 @@ def _followed(game, forest, layout, state, actor, walk, action, places):
     if all(layout.straight):
         return kept, possible
     # 2. Elsewhere, the game tells.
-    elsewhere = ~jnp.asarray(layout.straight)[kind] & walk.live
-
-    def mapped():
-        pairs = jax.vmap(game.follow)(state, walk.pair, action)
-        return (
-            jnp.where(elsewhere[:, None, None], pairs, kept),
-            jnp.where(elsewhere[:, None], jnp.all(pairs >= 0, axis=2), possible),
+    for mapped in np.flatnonzero(~np.asarray(layout.straight)):
+        here = (kind == mapped) & walk.live
+        follow = functools.partial(_mapped_pairs, game, forest, int(mapped), state, walk, action)
+        same = lambda kept=kept, possible=possible: (kept, possible)  # noqa: E731
+        kept, possible = jax.lax.cond(
+            jnp.any(here), functools.partial(follow, places, here, kept, possible), same
         )
+    return kept, possible
 
-    return jax.lax.cond(jnp.any(elsewhere), mapped, lambda: (kept, possible))
+
+def _mapped_pairs(game, forest, kind, state, walk, action, places, here, kept, possible):
+    """The pairs of rows in all children, and which of them are possible, at nodes of one kind."""
+    follow = jax.vmap(functools.partial(game.known_follow, actor_of(kind)))
+    pairs = follow(state, walk.pair, action)
+    leads = jnp.all(pairs >= 0, axis=2)
+    for p, table in enumerate(forest.masks):
+        leads &= table[places, jnp.maximum(pairs[..., p], 0)] > 0
+    return (
+        jnp.where(here[:, None, None], pairs, kept),
+        jnp.where(here[:, None], leads, possible),
+    )
 
 
 def _selected(game, uniform, forest, layout, player, walk, state, number, row, settings, settled):
@@ -245,6 +255,7 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
     since the last iteration count as losses of `virtual_loss`.
     """
     tables, place = forest.decisions[player], walk.place
+    row = jnp.minimum(row, layout.rows[player] - 1)  # of who acts, who may be the other player
     entry = lambda table: table[:, number, row]  # noqa: E731
     reach = forest.reach[1 - player][place]
     mass = jax.vmap(lambda s, r: game.compatible(s, player, r))(state, reach)
@@ -257,7 +268,7 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
     visits, legal = entry(walk.visits[player]), entry(tables.uniform) > 0
     total = sum_actions(visits)
     if settings.expand is not None:
-        legal = jax.vmap(game.legal)(state)[..., 0].T
+        legal = jax.vmap(game.legal)(state)[player][..., 0].T
         total = total + 1  # the simulation that added the node, so that priors count at once
     if settled is not None:
         before = entry(settled[player])
@@ -272,10 +283,10 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
 
 
 def _average_reach(game, forest, layout, leaf):
-    """Both players' own reaches `[B, 2, N]` at leaves: sums since their nodes were added."""
+    """Both players' own reaches `[B, N]` at leaves: sums since their nodes were added."""
     parent = jnp.maximum(forest.links[leaf, PARENT], 0)
     child = forest.links[leaf, CHILD]
-    above = jnp.stack([table[parent] for table in forest.reach_total], axis=1)
+    above = tuple(table[parent] for table in forest.reach_total)
     state, policy = at(forest.state, parent), policies_at(game, forest, parent)
     actor = jax.vmap(game.actor)(state)
     # 1. Where rows keep their numbers: the actor's are multiplied by its policy.
@@ -283,30 +294,47 @@ def _average_reach(game, forest, layout, leaf):
     action = action.at[: len(layout.action_of_child)].set(
         jnp.array(layout.action_of_child, jnp.int32)
     )
-    played = jnp.take_along_axis(policy, action[child][:, None, None], axis=1)
-    acts = actor[:, None] == jnp.arange(2, dtype=jnp.int32)[None]
-    below = jnp.where(acts[..., None], above * played, above)
-    below = below * jnp.stack([table[leaf] for table in forest.masks], axis=1)
+    below = []
+    for p in range(2):
+        taken = jnp.minimum(action[child], layout.actions[p] - 1)[:, None, None]
+        played = jnp.take_along_axis(policy[p], taken, axis=1)[:, 0]
+        after = jnp.where((actor == p)[:, None], above[p] * played, above[p])
+        below.append(after * forest.masks[p][leaf])
+    below = tuple(below)
     if all(layout.straight):
         return below
     # 2. Elsewhere, the game tells.
-    kind = jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
-    elsewhere = ~jnp.asarray(layout.straight)[kind]
-
-    def mapped():
-        return jnp.where(
-            elsewhere[:, None, None], jax.vmap(game.down)(state, child, above, policy), below
+    for mapped in np.flatnonzero(~np.asarray(layout.straight)):
+        here = actor == actor_of(int(mapped))
+        down = functools.partial(_mapped_reach, game, forest, actor_of(int(mapped)), state, leaf)
+        below = jax.lax.cond(
+            jnp.any(here),
+            functools.partial(down, child, above, policy, here, below),
+            lambda below=below: below,
         )
+    return below
 
-    return jax.lax.cond(jnp.any(elsewhere), mapped, lambda: below)
+
+def _mapped_reach(game, forest, actor, state, leaf, child, above, policy, here, below):
+    """Both players' own reaches `[B, N]` at leaves below nodes of one kind."""
+    everywhere = jax.vmap(functools.partial(game.known_down, actor))(state, above, policy)
+    after = []
+    for p, reach in enumerate(everywhere):
+        came = (
+            jnp.take_along_axis(reach, child[:, None, None], axis=1)[:, 0] * forest.masks[p][leaf]
+        )
+        after.append(jnp.where(here[:, None], came, below[p]))
+    return tuple(after)
 
 
-def policies_at(game: BeliefGame, forest: Forest, place: Array) -> Array:
-    """The average policies `[n, A, N]` of the actors at some nodes; 0 where nobody acts."""
-    state, number = at(forest.state, place), forest.links[place, NUMBER]
-    policies = [average_policies(tables, number) for tables in forest.decisions]
-    actor = jax.vmap(game.actor)(state)[:, None, None]
-    return jnp.where(actor == 0, policies[0], jnp.where(actor == 1, policies[1], 0))
+def policies_at(game: BeliefGame, forest: Forest, place: Array) -> tuple[Array, Array]:
+    """Both players' average policies `[n, A, N]` at some nodes; 0 where they do not act."""
+    actor, number = jax.vmap(game.actor)(at(forest.state, place)), forest.links[place, NUMBER]
+    first, second = (
+        jnp.where((actor == p)[:, None, None], average_policies(tables, number), 0)
+        for p, tables in enumerate(forest.decisions)
+    )
+    return first, second
 
 
 def sample(uniform: Float[Array, "..."], weights: Float[Array, "A ..."]) -> Int[Array, "..."]:
@@ -349,7 +377,7 @@ def _largest(scores):
 
 
 def sample_pair(
-    game: BeliefGame, uniform: Float[Array, "2"], state: PublicState, reach: Float[Array, "2 N"]
+    game: BeliefGame, uniform: Float[Array, "2"], state: PublicState, reach: Reach
 ) -> Int[Array, "2"]:
     """Draws a world state: a pair of rows, in proportion to both own reaches and chance.
 
@@ -357,12 +385,12 @@ def sample_pair(
       game: any belief-level game.
       uniform: two numbers from 0 to 1.
       state: a public state.
-      reach: own reaches `[2, N]` of both players there.
+      reach: own reaches of both players there.
 
     Returns:
       A row of either player.
     """
     first = sample(uniform[0], reach[0] * game.compatible(state, 0, reach[1]))
-    one_hot = jax.nn.one_hot(first, game.num_rows, dtype=reach.dtype)
+    one_hot = jax.nn.one_hot(first, game.num_rows[0], dtype=reach[0].dtype)
     second = sample(uniform[1], reach[1] * game.compatible(state, 1, one_hot))
     return jnp.stack([first, second])

@@ -46,7 +46,8 @@ class Layout:
     slots: int  # children of all of them at most
     rows: tuple[int, int]  # N of either player
     actions: tuple[int, int]  # A of either player
-    children: int  # K of a node at most
+    children: int  # K, the numbers that children may have
+    most_children: int  # that a node really has at most
     straight: tuple[bool, bool, bool]  # by kind of node: whether rows keep their numbers
     action_of_child: tuple[int, ...]  # where a straight decision's children come from
     levels: int  # depths of nodes
@@ -158,7 +159,7 @@ class KnownLeaves:
     """The evaluator's values and priors of leaves, where they never change (N = 1)."""
 
     values: tuple[Array, Array]  # [leaves, 1] at reach 1
-    prior: Array  # [leaves, A]
+    prior: Array  # [leaves, A] of who acts; A of the player who has more
 
 
 @record
@@ -282,6 +283,11 @@ def kind_of(game: BeliefGame, state: PublicState) -> Int[Array, ""]:
     return jnp.where(actor == CHANCE, CHANCE_KIND, jnp.maximum(actor, 0))
 
 
+def actor_of(kind: int) -> int:
+    """0, 1 or CHANCE: who acts at nodes of a kind."""
+    return CHANCE if kind == CHANCE_KIND else kind
+
+
 def decision_rows(table: Array, number: Int[Array, " n"]) -> Array:
     """The rows `[n, A, N]` of some decisions in a table `[A, T', N]`."""
     return jnp.moveaxis(table[:, number], 0, 1)
@@ -334,9 +340,10 @@ def action_values_at(
     table, child = forest.values[player], layout.action_of_child
     index = () if row is None else (row,)
     if layout.children > LONG:  # then child k is where action k leads
-        return table[(pointers.T, *index)]
+        return table[(pointers[:, : layout.actions[player]].T, *index)]
     by_action = [[] for _ in range(layout.actions[player])]
     for k, action in enumerate(child):
-        by_action[action].append(table[(pointers[:, k], *index)])
+        if action < len(by_action):
+            by_action[action].append(table[(pointers[:, k], *index)])
     none = jnp.zeros_like(table[(pointers[:, 0], *index)])
     return jnp.stack([sum(values[1:], values[0]) if values else none for values in by_action])

@@ -1,8 +1,13 @@
-"""How a forest grows: leaves become nodes, and nodes get children."""
+"""How a forest grows: leaves become nodes, and nodes get children.
+
+All that a step adds is computed first, and then written into the tables at once: XLA would copy a
+table that is read after it was written.
+"""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +16,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from jaxgames.core import TERMINAL
+from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
     CHILD,
     DEPTH,
@@ -26,7 +31,6 @@ from solvers.search.forest import (
     SEARCH,
     SOURCE,
     Forest,
-    KnownLeaves,
     Layout,
     OpenLeaves,
     kind_of,
@@ -34,72 +38,471 @@ from solvers.search.forest import (
 )
 from solvers.search.pages import take_places
 from solvers.search.search_state import Evaluator
+from solvers.sequence_form.sparse_sum import stored
+
+# prior(leaf [B], states [B, ...]) -> priors of both players [B, A, N]
+Prior = Callable[[Array, PublicState], tuple[Array, Array]]
+
+
+@record
+class _Added:
+    """What a step adds: a node to some of B searches, and up to m children of one node of each."""
+
+    adds: Array  # [B] bool searches that get a node
+    state: PublicState  # [B, ...] of the nodes
+    kind: Array  # [B] int32
+    links: Array  # [B, LINKS] int32 of the leaves that they were
+    rows: tuple[Array, Array]  # [B, N]
+    actions: tuple[Array, Array]  # [B, A, N] bool actions that are legal and in the tree
+    prior: tuple[Array, Array]  # [B, A, N]
+    values: tuple[Array, Array]  # [B, N] in the last iteration
+    values_total: tuple[Array, Array]  # [B, N]
+    # The node that gets children: the new one, or an old one, of which these are known.
+    old: Array  # [B] int32 its place
+    old_kind: Array  # [B] int32
+    old_links: Array  # [B, LINKS] int32
+    child: Array  # [B, m] int32 numbers of the children
+    exists: Array  # [B, m] bool which of them are added
+    below: PublicState  # [B, m, ...]
+    below_rows: tuple[Array, Array]  # [B, m, N]
+    ends: Array  # [B, m] bool terminals
+    end_kinds: Array  # [B, m] int32 their kinds
+    known: PyTree  # [B, m, ...] what the evaluator can tell once and for all, or None
+
+
+def no_prior(layout: Layout, dtype: jnp.dtype) -> Prior:
+    """The prior of nodes that no simulation has to choose at."""
+    sizes = [*zip(layout.actions, layout.rows, strict=True)]
+    return lambda leaf, state: tuple(jnp.zeros((layout.batch, *size), dtype) for size in sizes)
 
 
 def add_roots(
-    game: BeliefGame, forest: Forest, layout: Layout, state: PublicState
+    game: BeliefGame,
+    params: PyTree,
+    forest: Forest,
+    layout: Layout,
+    state: PublicState,
+    *,
+    evaluate: Evaluator,
 ) -> tuple[Forest, Int[Array, " B"]]:
-    """The forest with the root of each search, whose states are `[B, ...]`, and their places."""
+    """The forest with the root of each search and all its children.
+
+    Args:
+      game: any belief-level game.
+      params: of the evaluator.
+      forest: without nodes.
+      layout: of the forest.
+      state: of the roots `[B, ...]`.
+      evaluate: the evaluator.
+
+    Returns:
+      The forest, and the places of the roots.
+    """
     searches = jnp.arange(layout.batch, dtype=jnp.int32)
     links = jnp.zeros((layout.batch, LINKS), jnp.int32).at[:, SEARCH].set(searches)
     links = links.at[:, SOURCE].set(layout.first_root + searches)
     links = links.at[:, FACTOR_0].set(layout.room - 1).at[:, FACTOR_1].set(layout.room - 1)
     links = links.at[:, PARENT].set(NOTHING)
-    none = jnp.zeros(layout.batch, forest.since.dtype)
-    prior = tuple(
-        jnp.zeros((layout.batch, layout.actions[p], layout.rows[p]), none.dtype) for p in range(2)
+    dtype = forest.since.dtype
+    worth = tuple(jnp.zeros((layout.batch, rows), dtype) for rows in layout.rows)
+    new = _node(
+        game,
+        forest,
+        layout,
+        adds=jnp.ones(layout.batch, bool),
+        state=state,
+        links=links,
+        prior=no_prior(layout, dtype)(searches, state),
+        worth=(worth, worth),
     )
-    every = jnp.ones(layout.batch, bool)
-    return append(game, forest, layout, state, links, prior, none, every)
+    new = _with_all_children(game, params, layout, new, evaluate=evaluate)
+    return _grown(forest, layout, new, jnp.zeros(layout.batch, dtype), leaf=None)
 
 
 def expand(
     game: BeliefGame,
+    params: PyTree,
     forest: Forest,
     layout: Layout,
     leaf: Int[Array, " B"],
-    prior: tuple[Array, Array],
-    since: Array,
     wanted: Bool[Array, " B"],
+    *,
+    prior: Prior,
+    since: Array,
+    evaluate: Evaluator,
 ) -> tuple[Forest, Int[Array, " B"]]:
-    """The forest with one leaf of each search turned into a node, which has no children yet.
+    """The forest with one leaf of each search turned into a node, and all its children.
 
     Args:
       game: any belief-level game.
+      params: of the evaluator.
       forest: before.
       layout: of the forest.
       leaf: places of leaves, one of each search.
-      prior: of the new nodes, for either player `[B, A, N]`.
-      since: the sums of the weights of the searches' iterations so far `[B]`.
       wanted: the searches that expand at all; nothing happens either if a tree is full.
+      prior: of the new nodes.
+      since: the sums of the weights of the searches' iterations so far `[B]`.
+      evaluate: the evaluator.
 
     Returns:
       The forest, and the places of the new nodes; behind all tables where there is none.
     """
-    links, state = forest.links[leaf], at(forest.state, leaf)
-    room = (forest.count < layout.nodes) & (forest.slots + layout.children <= layout.slots)
-    wanted = wanted & room
-    known = [tuple(table[leaf] for table in x) for x in (forest.values, forest.values_total)]
-    # 1. The leaf's place is free again.
-    number = jnp.cumsum(wanted, dtype=jnp.int32) - 1
-    spot = jnp.where(wanted, forest.num_free + number, layout.leaves)
+
+    def read():
+        new = _leaf(game, forest, layout, leaf, wanted, prior)
+        return _with_all_children(game, params, layout, new, evaluate=evaluate)
+
+    return _grown(forest, layout, stored(read, _one(forest)), since, leaf=leaf)
+
+
+def expand_best(
+    game: BeliefGame,
+    params: PyTree,
+    forest: Forest,
+    layout: Layout,
+    leaf: Int[Array, " B"],
+    wanted: Bool[Array, " B"],
+    *,
+    count: int,
+    node: Int[Array, " B"],
+    child: Int[Array, " B"],
+    lacks: Bool[Array, " B"],
+    prior: Prior,
+    since: Array,
+    evaluate: Evaluator,
+) -> Forest:
+    """The forest with one leaf of each search turned into a node that has its best children only,
+    in games of perfect information in which child k is where action k leads.
+
+    Actions to other children do not exist for CFR. At new nodes, the policy begins with the uniform
+    one over those that exist.
+
+    Args:
+      game: such a game.
+      params: of the evaluator.
+      forest: before.
+      layout: of the forest.
+      leaf: places of leaves, one of each search.
+      wanted: the searches in which it becomes a node.
+      count: how many children a node starts with: those with the highest prior.
+      node: places of nodes, one of each search.
+      child: numbers of children of these.
+      lacks: searches in which `child` is added to `node` instead.
+      prior: of the new nodes.
+      since: the sums of the weights of the searches' iterations so far `[B]`.
+      evaluate: the evaluator.
+    """
+
+    def read():
+        new = _leaf(game, forest, layout, leaf, wanted, prior)
+        score = jnp.where(jax.vmap(game.child_mask)(new.state), merged(layout, new.prior), -1)
+        size = min(count, layout.children)
+        best, number = jax.lax.top_k(score, size)
+        first = jnp.arange(size, dtype=jnp.int32) == 0
+        number = jnp.where(new.adds[:, None], number, jnp.where(first[None], child[:, None], 0))
+        exists = jnp.where(new.adds[:, None], best >= 0, lacks[:, None] & first[None])
+        old = jnp.where(lacks, node, 0)
+        above = at(forest.state, old)
+        choose = lambda x, y: jnp.where(new.adds.reshape(-1, *[1] * (x.ndim - 1)), x, y)  # noqa: E731
+        parent = jax.tree.map(choose, new.state, above)
+        # the actions that exist then, of the new node or of the old one
+        searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
+        present = (forest.pointers[old] < layout.nowhere) & ~new.adds[:, None]
+        present = present.at[searches, jnp.where(exists, number, layout.children)].set(
+            True, mode="drop"
+        )
+        new = new.replace(
+            actions=tuple(present[:, :actions, None] for actions in layout.actions),
+            old=jnp.where(lacks, node, layout.nowhere + 1),
+            old_kind=jax.vmap(functools.partial(kind_of, game))(above),
+            old_links=forest.links[old],
+        )
+        below = jax.vmap(jax.vmap(game.child, (None, 0)))(parent, number)
+        return _with_children(game, params, layout, new, number, exists, below, evaluate=evaluate)
+
+    new = stored(read, _one(forest))
+    forest, _ = _grown(forest, layout, new, since, leaf=leaf)
+    # An old node with one more child: the uniform policy over its actions changes.
+    decisions = []
+    for player, tables in enumerate(forest.decisions):
+        mine = lacks & (new.old_kind == player)
+        number = jnp.where(mine, new.old_links[:, NUMBER], layout.room)
+        spread = _evenly(new.actions[player], tables.uniform.dtype).swapaxes(0, 1)
+        uniform = tables.uniform.at[:, number].set(spread, mode="drop")
+        decisions.append(tables.replace(uniform=uniform))
+    return forest.replace(decisions=tuple(decisions))
+
+
+def merged(layout: Layout, prior: tuple[Array, Array]) -> Array:
+    """Priors of who acts `[..., A]` from those of both players `[..., A, 1]`, where information is
+    perfect."""
+    most = max(layout.actions)
+    first, second = (
+        jnp.pad(x[..., 0], [(0, 0)] * (x.ndim - 2) + [(0, most - x.shape[-2])]) for x in prior
+    )
+    return first + second
+
+
+# What is added
+
+
+def _one(forest):
+    """1, which the compiler does not know."""
+    return (forest.num_free >= 0).astype(jnp.int32)
+
+
+def _leaf(game, forest, layout, leaf, wanted, prior):
+    """A leaf of each search as a node, without its children."""
+    room = (forest.count < layout.nodes) & (forest.slots + layout.most_children <= layout.slots)
+    state = at(forest.state, leaf)
+    return _node(
+        game,
+        forest,
+        layout,
+        adds=wanted & room,
+        state=state,
+        links=forest.links[leaf],
+        prior=prior(leaf, state),
+        worth=(at(forest.values, leaf), at(forest.values_total, leaf)),
+    )
+
+
+def _node(game, forest, layout, *, adds, state, links, prior, worth):
+    nowhere = jnp.full(layout.batch, layout.nowhere + 1)
+    kind = jax.vmap(functools.partial(kind_of, game))(state)
+    return _Added(
+        adds=adds,
+        state=state,
+        kind=kind,
+        links=links,
+        rows=jax.vmap(game.rows)(state),
+        actions=jax.vmap(game.legal)(state),
+        prior=prior,
+        values=worth[0],
+        values_total=worth[1],
+        old=nowhere.astype(jnp.int32),
+        old_kind=kind,
+        old_links=links,
+        child=None,
+        exists=None,
+        below=None,
+        below_rows=None,
+        ends=None,
+        end_kinds=None,
+        known=None,
+    )
+
+
+def _with_all_children(game, params, layout, new, *, evaluate):
+    mask = jax.vmap(game.child_mask)(new.state)
+    if layout.most_children == layout.children:
+        number = jnp.arange(layout.children, dtype=jnp.int32)
+        number = jnp.broadcast_to(number, mask.shape)
+        below = jax.vmap(game.children)(new.state)
+    else:  # only those that exist, since there are many others
+        present = lambda row: jnp.nonzero(row, size=layout.most_children, fill_value=0)[0]  # noqa: E731
+        number = jax.vmap(present)(mask).astype(jnp.int32)
+        below = jax.vmap(jax.vmap(game.child, (None, 0)))(new.state, number)
+        mask = jnp.arange(layout.most_children) < jnp.sum(mask, axis=1, keepdims=True)
+    exists = mask & new.adds[:, None]
+    return _with_children(game, params, layout, new, number, exists, below, evaluate=evaluate)
+
+
+def _with_children(game, params, layout, new, number, exists, below, *, evaluate):
+    each = lambda function: jax.vmap(jax.vmap(function))(below)  # noqa: E731
+    return new.replace(
+        child=number,
+        exists=exists,
+        below=below,
+        below_rows=each(game.rows),
+        ends=each(game.actor) == TERMINAL,
+        end_kinds=each(game.terminal_kind),
+        known=_known(game, params, layout, below, new.values[0].dtype, evaluate=evaluate),
+    )
+
+
+def _known(game, params, layout, below, dtype, *, evaluate):
+    """What the evaluator can tell of new leaves once and for all.
+
+    With one row a value is proportional to the opponent's reach, so that one evaluation at reach 1
+    serves all iterations. Elsewhere it is what `evaluate.prepare` computes, if there is that.
+    """
+    if prepares(layout, evaluate):
+        return jax.vmap(jax.vmap(lambda s: evaluate.prepare(params, game, s)))(below)
+    if not layout.single_row:
+        return None
+    one = jnp.ones(1, dtype)
+    values, prior = jax.vmap(jax.vmap(lambda s: evaluate(params, game, s, (one, one))))(below)
+    return values, merged(layout, prior)
+
+
+# How it is written
+
+
+def _grown(forest, layout, new, since, *, leaf):
+    """The forest with what is added, and the places of the new nodes."""
+    # 1. Places of the nodes, and of their children: terminals by kind, leaves wherever one is free.
+    depth = new.links[:, DEPTH]
+    classes = depth * KINDS + new.kind
+    pages, place = take_places(forest.pages, classes, new.adds, page=layout.page)
+    place = jnp.where(new.adds, place, layout.nowhere + 1)  # behind all tables
+    forest, links = _numbered(forest.replace(pages=pages), layout, new, place, since)
+    if leaf is not None:
+        forest = _given_back(forest, layout, leaf, new.adds)
+    forest, spots = _children_placed(forest, layout, new)
+    # 2. Links, states and rows: of the nodes, and of their children.
+    above = jnp.where(new.adds, place, new.old)
+    of = jnp.where(new.adds[:, None], links, new.old_links)
+    kind = jnp.where(new.adds, new.kind, new.old_kind)
+    below = _links_below(layout, above, of, kind, new.child)
+    flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
+    where = jnp.concatenate([place, flat(jnp.where(new.exists, spots, layout.nowhere + 1))])
+    both = lambda own, lower: jnp.concatenate([own, flat(lower)])  # noqa: E731
+    put = lambda table, own, lower: table.at[where].set(  # noqa: E731
+        both(own, lower).astype(table.dtype), mode="drop"
+    )
+    # 3. Values: nodes keep those of the leaves that they were, and new leaves begin with 0.
+    fresh = flat(jnp.where(new.exists & ~new.ends, spots, layout.nowhere + 1))
+    valued = jnp.concatenate([place, fresh])
+
+    def worth(table, own):
+        nothing = jnp.zeros((len(fresh), table.shape[1]), table.dtype)
+        return table.at[valued].set(jnp.concatenate([own, nothing]), mode="drop")
+
+    # 4. Pointers: the parent's to the node, and the node's to its children.
+    parent = jnp.where(new.adds & (links[:, PARENT] >= 0), links[:, PARENT], layout.inner)
+    rows = jnp.where(new.exists, above[:, None], layout.inner)
+    pointers = forest.pointers.at[
+        jnp.concatenate([parent, rows.reshape(-1)]),
+        jnp.concatenate([links[:, CHILD], new.child.reshape(-1)]),
+    ].set(jnp.concatenate([place, spots.reshape(-1)]), mode="drop")
     forest = forest.replace(
-        free=forest.free.at[spot].set(leaf, mode="drop"),
-        num_free=forest.num_free + jnp.sum(wanted, dtype=jnp.int32),
-        leaves=_without_leaf(forest.leaves, layout, leaf, wanted),
+        links=put(forest.links, links, below),
+        state=jax.tree.map(put, forest.state, new.state, new.below),
+        masks=tuple(map(put, forest.masks, new.rows, new.below_rows)),
+        values=tuple(map(worth, forest.values, new.values)),
+        values_total=tuple(map(worth, forest.values_total, new.values_total)),
+        pointers=pointers,
     )
-    # 2. The node, and the parent's pointer to it.
-    forest, place = append(game, forest, layout, state, links, prior, since, wanted)
-    parent = jnp.where(wanted, links[:, PARENT], layout.inner)
-    values, totals = (
-        tuple(table.at[place].set(x, mode="drop") for table, x in zip(tables, of_leaf, strict=True))
-        for tables, of_leaf in zip((forest.values, forest.values_total), known, strict=True)
+    return _with_known(forest, layout, new.known, spots), place
+
+
+def _numbered(forest, layout, new, place, since):
+    """The forest with the new nodes counted, and their links."""
+    decisions, numbers = [], jnp.full(layout.batch, layout.room - 1, jnp.int32)
+    for player, tables in enumerate(forest.decisions):
+        acts = new.adds & (new.kind == player)
+        number = tables.count + jnp.cumsum(acts, dtype=jnp.int32) - 1
+        numbers = jnp.where(acts, number, numbers)
+        decisions.append(
+            _with_decisions(tables, new.actions[player], new.prior[player], place, acts)
+        )
+    maps = new.adds & ~jnp.asarray(layout.straight)[new.kind]
+    mapped = forest.mapped + jnp.cumsum(maps, dtype=jnp.int32) - 1
+    mapped = jnp.where(maps, mapped, layout.mapped_nodes)
+    own = jnp.where(new.adds, forest.count, layout.nodes)
+    searches = jnp.arange(layout.batch, dtype=jnp.int32)
+    depth = jnp.where(new.adds, new.links[:, DEPTH], 0)
+    forest = forest.replace(
+        decisions=tuple(decisions),
+        mapped=forest.mapped + jnp.sum(maps, dtype=jnp.int32),
+        deepest=jnp.maximum(forest.deepest, jnp.max(depth)),
+        since=forest.since.at[place].set(since, mode="drop"),
+        count=forest.count + new.adds.astype(jnp.int32),
+        nodes=forest.nodes.at[searches, own].set(place, mode="drop"),
+        index=forest.index.at[place].set(own, mode="drop"),
     )
+    return forest, new.links.at[:, NUMBER].set(numbers).at[:, MAPPED].set(mapped)
+
+
+def _with_decisions(tables, actions, prior, place, acts):
+    """A player's tables with the new nodes at which the player acts."""
+    # The new ones in a row, so that they are written as one slice.
+    number = jnp.cumsum(acts, dtype=jnp.int32) - 1
+    order = jnp.full(len(acts), len(acts), jnp.int32)
+    order = order.at[jnp.where(acts, number, len(acts))].set(
+        jnp.arange(len(acts), dtype=jnp.int32), mode="drop"
+    )
+    new = order < len(acts)
+    order = jnp.minimum(order, len(acts) - 1)
+
+    def put(table, given):
+        given = jnp.where(new[:, None, None], given[order], 0).swapaxes(0, 1)
+        return jax.lax.dynamic_update_slice_in_dim(table, given, tables.count, axis=1)
+
+    places = jnp.where(new, place[order], tables.place[-1])
+    spread = _evenly(actions, prior.dtype)
+    return tables.replace(
+        count=tables.count + jnp.sum(acts, dtype=jnp.int32),
+        place=jax.lax.dynamic_update_slice_in_dim(tables.place, places, tables.count, axis=0),
+        uniform=put(tables.uniform, spread),
+        prior=put(tables.prior, prior),
+        policy=put(tables.policy, spread),
+    )
+
+
+def _evenly(actions, dtype):
+    """The uniform policies `[B, A, N]` over some actions."""
+    actions = actions.astype(dtype)
+    return actions / jnp.maximum(jnp.sum(actions, axis=1, keepdims=True), 1)
+
+
+def _given_back(forest, layout, leaf, adds):
+    """The forest with the places of leaves that became nodes free again."""
+    number = jnp.cumsum(adds, dtype=jnp.int32) - 1
+    spot = jnp.where(adds, forest.num_free + number, layout.leaves)
     return forest.replace(
-        pointers=forest.pointers.at[parent, links[:, CHILD]].set(place, mode="drop"),
-        values=values,
-        values_total=totals,
-    ), place
+        free=forest.free.at[spot].set(leaf, mode="drop"),
+        num_free=forest.num_free + jnp.sum(adds, dtype=jnp.int32),
+        leaves=_without_leaf(forest.leaves, layout, leaf, adds),
+    )
+
+
+def _children_placed(forest, layout, new):
+    """The forest with room for the children, and their places; `layout.nowhere` where there is
+    none."""
+    over, opens = ((new.exists & x).reshape(-1) for x in (new.ends, ~new.ends))
+    terminals, final = take_places(
+        forest.terminals, new.end_kinds.reshape(-1), over, page=layout.page
+    )
+    number, count = jnp.cumsum(opens, dtype=jnp.int32) - 1, jnp.sum(opens, dtype=jnp.int32)
+    # leaves first where others were given back
+    again = forest.free[jnp.maximum(forest.num_free - 1 - number, 0)]
+    unused = layout.inner + layout.first_leaf + forest.num_leaves + number - forest.num_free
+    leaf = jnp.where(number < forest.num_free, again, unused)
+    spots = jnp.where(over, layout.inner + final, jnp.where(opens, leaf, layout.nowhere))
+    spots = spots.reshape(new.exists.shape)
+    return forest.replace(
+        terminals=terminals,
+        slots=forest.slots + jnp.sum(new.exists, axis=1, dtype=jnp.int32),
+        num_leaves=forest.num_leaves + jnp.maximum(count - forest.num_free, 0),
+        num_free=jnp.maximum(forest.num_free - count, 0),
+        leaves=_with_leaves(forest.leaves, layout, spots, opens.reshape(spots.shape)),
+    ), spots
+
+
+def _links_below(layout, place, links, kind, child):
+    """The links `[B, m, LINKS]` of children: how reaches come there, and where they belong."""
+    straight = jnp.asarray(layout.straight)[kind][:, None]
+    source = layout.inner + links[:, MAPPED, None] * layout.children + child
+    action = np.zeros(layout.children, np.int32)
+    action[: len(layout.action_of_child)] = layout.action_of_child
+    factors = []
+    for player in range(2):
+        row = layout.policy_row(links[:, NUMBER, None], jnp.asarray(action)[child])
+        acts = straight & (kind == player)[:, None]
+        factors.append(jnp.where(acts, row, layout.room - 1))
+    given = {
+        SOURCE: jnp.where(straight, place[:, None], source),
+        FACTOR_0: factors[0],
+        FACTOR_1: factors[1],
+        PARENT: place[:, None],
+        CHILD: child,
+        SEARCH: links[:, SEARCH, None],
+        DEPTH: links[:, DEPTH, None] + 1,
+    }
+    columns = [jnp.broadcast_to(given.get(c, 0), child.shape) for c in range(LINKS)]
+    return jnp.stack(columns, axis=-1)
 
 
 def _without_leaf(leaves, layout, leaf, wanted):
@@ -133,261 +536,19 @@ def _with_leaves(leaves, layout, place, opens):
     )
 
 
-def append(
-    game: BeliefGame,
-    forest: Forest,
-    layout: Layout,
-    state: PublicState,
-    links: Int[Array, "B L"],
-    prior: tuple[Array, Array],
-    since: Array,
-    wanted: Bool[Array, " B"],
-) -> tuple[Forest, Int[Array, " B"]]:
-    """The forest with a node for each search that wants one, and the nodes' places."""
-    kind = jax.vmap(functools.partial(kind_of, game))(state)
-    parent = links[:, PARENT]
-    depth = jnp.where(parent < 0, 0, forest.links[jnp.maximum(parent, 0), DEPTH] + 1)
-    pages, place = take_places(forest.pages, depth * KINDS + kind, wanted, page=layout.page)
-    place = jnp.where(wanted, place, layout.nowhere + 1)  # behind all tables
-    # 1. The node's number among its player's decisions, and among mapped nodes.
-    decisions, numbers = [], jnp.full(layout.batch, layout.room - 1, jnp.int32)
-    for player in range(2):
-        acts = wanted & (kind == player)
-        number = forest.decisions[player].count + jnp.cumsum(acts, dtype=jnp.int32) - 1
-        numbers = jnp.where(acts, number, numbers)
-        decisions.append(
-            _with_decisions(game, forest.decisions[player], state, prior[player], place, acts)
-        )
-    maps = wanted & ~jnp.asarray(layout.straight)[kind]
-    mapped = forest.mapped + jnp.cumsum(maps, dtype=jnp.int32) - 1
-    mapped = jnp.where(maps, mapped, layout.mapped_nodes)
-    links = links.at[:, DEPTH].set(depth).at[:, NUMBER].set(numbers).at[:, MAPPED].set(mapped)
-    own = jnp.where(wanted, forest.count, layout.nodes)
-    searches = jnp.arange(layout.batch, dtype=jnp.int32)
-    forest = forest.replace(
-        pages=pages,
-        decisions=tuple(decisions),
-        mapped=forest.mapped + jnp.sum(maps, dtype=jnp.int32),
-        deepest=jnp.maximum(forest.deepest, jnp.max(jnp.where(wanted, depth, 0))),
-        since=forest.since.at[place].set(since, mode="drop"),
-        count=forest.count + wanted.astype(jnp.int32),
-        nodes=forest.nodes.at[searches, own].set(place, mode="drop"),
-        index=forest.index.at[place].set(own, mode="drop"),
-    )
-    return _with_places(forest, place, state, links, _masks(game, state)), place
-
-
-def _masks(game, state):
-    rows = jax.vmap(game.rows)(state)
-    return rows[:, 0], rows[:, 1]
-
-
-def _with_places(forest, place, state, links, masks):
-    put = lambda table, new: table.at[place].set(new.astype(table.dtype), mode="drop")  # noqa: E731
-    return forest.replace(
-        links=put(forest.links, links),
-        masks=tuple(map(put, forest.masks, masks)),
-        state=jax.tree.map(put, forest.state, state),
-    )
-
-
-def _with_decisions(game, tables, state, prior, place, acts):
-    """A player's tables with the new nodes at which the player acts."""
-    # The new ones in a row, so that they are written as one slice.
-    number = jnp.cumsum(acts, dtype=jnp.int32) - 1
-    order = jnp.full(len(acts), len(acts), jnp.int32)
-    order = order.at[jnp.where(acts, number, len(acts))].set(
-        jnp.arange(len(acts), dtype=jnp.int32), mode="drop"
-    )
-    new = order < len(acts)
-    order = jnp.minimum(order, len(acts) - 1)
-    legal = jax.vmap(game.legal)(state).astype(prior.dtype)
-    uniform = legal / jnp.maximum(jnp.sum(legal, axis=1, keepdims=True), 1)
-
-    def put(table, given):
-        given = jnp.where(new[:, None, None], given[order], 0).swapaxes(0, 1)
-        return jax.lax.dynamic_update_slice_in_dim(table, given, tables.count, axis=1)
-
-    places = jnp.where(new, place[order], tables.place[-1])
-    return tables.replace(
-        count=tables.count + jnp.sum(acts, dtype=jnp.int32),
-        place=jax.lax.dynamic_update_slice_in_dim(tables.place, places, tables.count, axis=0),
-        uniform=put(tables.uniform, uniform),
-        prior=put(tables.prior, prior),
-        policy=put(tables.policy, uniform),
-    )
-
-
-def add_children(
-    game: BeliefGame,
-    forest: Forest,
-    layout: Layout,
-    place: Int[Array, " B"],
-    child: Int[Array, "B m"],
-    state: PublicState,
-    wanted: Bool[Array, "B m"],
-) -> tuple[Forest, Int[Array, "B m"]]:
-    """The forest with children of one node of each search, as terminals and leaves.
-
-    Args:
-      game: any belief-level game.
-      forest: before.
-      layout: of the forest.
-      place: of the nodes.
-      child: numbers of children which these nodes do not have yet.
-      state: the children `[B, m, ...]`.
-      wanted: which of them to add.
-
-    Returns:
-      The forest, and the places of the children; `layout.nowhere` where there is none.
-    """
-    size, most = child.shape
-    inside = jnp.minimum(place, layout.inner - 1)
-    links, kind = (
-        forest.links[inside],
-        jax.vmap(functools.partial(kind_of, game))(at(forest.state, inside)),
-    )
-    flat = jax.tree.map(lambda x: x.reshape(size * most, *x.shape[2:]), state)
-    ends = jax.vmap(game.actor)(flat) == TERMINAL
-    exists = wanted.reshape(-1)
-    # 1. Places: terminals by kind; leaves first where others were given back.
-    over, opens = exists & ends, exists & ~ends
-    kinds = jax.vmap(game.terminal_kind)(flat)
-    terminals, final = take_places(forest.terminals, kinds, over, page=layout.page)
-    number = jnp.cumsum(opens, dtype=jnp.int32) - 1
-    new = jnp.sum(opens, dtype=jnp.int32)
-    again = forest.free[jnp.maximum(forest.num_free - 1 - number, 0)]
-    fresh = layout.inner + layout.first_leaf + forest.num_leaves + number - forest.num_free
-    leaf = jnp.where(number < forest.num_free, again, fresh)
-    spots = jnp.where(over, layout.inner + final, jnp.where(opens, leaf, layout.nowhere))
-    # 2. How reaches come there.
-    straight = jnp.asarray(layout.straight)[kind][:, None]
-    source = layout.inner + links[:, MAPPED, None] * layout.children + child
-    action = np.zeros(layout.children, np.int32)
-    action[: len(layout.action_of_child)] = layout.action_of_child
-    factors = []
-    for player in range(2):
-        row = layout.policy_row(links[:, NUMBER, None], jnp.asarray(action)[child])
-        acts = straight & (kind == player)[:, None]
-        factors.append(jnp.where(acts, row, layout.room - 1))
-    given = {
-        SOURCE: jnp.where(straight, inside[:, None], source),
-        FACTOR_0: factors[0],
-        FACTOR_1: factors[1],
-        PARENT: inside[:, None],
-        CHILD: child,
-        SEARCH: links[:, SEARCH, None],
-    }
-    below = [jnp.broadcast_to(given.get(c, 0), (size, most)).reshape(-1) for c in range(LINKS)]
-    zero = lambda table: table.at[jnp.where(opens, spots, len(table))].set(0, mode="drop")  # noqa: E731
-    parent = jnp.where(wanted, inside[:, None], layout.inner)
-    forest = forest.replace(
-        terminals=terminals,
-        slots=forest.slots + jnp.sum(wanted, axis=1, dtype=jnp.int32),
-        num_leaves=forest.num_leaves + jnp.maximum(new - forest.num_free, 0),
-        num_free=jnp.maximum(forest.num_free - new, 0),
-        pointers=forest.pointers.at[parent, child].set(spots.reshape(size, most), mode="drop"),
-        values=tuple(map(zero, forest.values)),
-        values_total=tuple(map(zero, forest.values_total)),
-        leaves=_with_leaves(
-            forest.leaves, layout, spots.reshape(size, most), opens.reshape(size, most)
-        ),
-    )
-    far = jnp.where(exists, spots, layout.nowhere + 1)
-    forest = _with_places(forest, far, flat, jnp.stack(below, axis=-1), _masks(game, flat))
-    return forest, spots.reshape(size, most)
-
-
-def add_all_children(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    place: Int[Array, " B"],
-    *,
-    evaluate: Evaluator,
-) -> Forest:
-    """The forest with all children of one new node of each search; `place` may be no place."""
-    wanted = place < layout.inner
-    state = at(forest.state, jnp.minimum(place, layout.inner - 1))
-    child = jnp.arange(layout.children, dtype=jnp.int32)
-    child = jnp.broadcast_to(child, (layout.batch, layout.children))
-    exists = jax.vmap(game.child_mask)(state) & wanted[:, None]
-    below = jax.vmap(game.children)(state)
-    forest, spots = add_children(game, forest, layout, place, child, below, exists)
-    return with_known(game, params, forest, layout, spots, below, evaluate=evaluate)
-
-
-def add_best_children(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    place: Int[Array, " B"],
-    child: Int[Array, "B m"],
-    wanted: Bool[Array, "B m"],
-    fresh: Bool[Array, " B"],
-    *,
-    evaluate: Evaluator,
-) -> Forest:
-    """The forest with some children of one node of each search, in games where child k is where
-    action k leads.
-
-    Actions to other children do not exist for CFR. At `fresh` nodes, the policy begins with the
-    uniform one over those that exist.
-    """
-    state = at(forest.state, jnp.minimum(place, layout.inner - 1))
-    below = jax.vmap(jax.vmap(game.child, (None, 0)))(state, child)
-    forest, spots = add_children(game, forest, layout, place, child, below, wanted)
-    forest = with_known(game, params, forest, layout, spots, below, evaluate=evaluate)
-    # The policies that count from now on: uniform over the actions that exist.
-    inside = jnp.minimum(place, layout.inner - 1)
-    number = forest.links[inside, NUMBER]
-    exists = (forest.pointers[inside] < layout.nowhere).astype(forest.since.dtype)
-    spread = exists / jnp.maximum(jnp.sum(exists, axis=1, keepdims=True), 1)
-    decisions = []
-    for tables in forest.decisions:
-        mine = jnp.any(wanted, axis=1) & (tables.place[number] == place)
-        known, begins = (jnp.where(x, number, layout.room) for x in (mine, mine & fresh))
-        decisions.append(
-            tables.replace(
-                uniform=tables.uniform.at[:, known, 0].set(spread.T, mode="drop"),
-                policy=tables.policy.at[:, begins, 0].set(spread.T, mode="drop"),
-            )
-        )
-    return forest.replace(decisions=tuple(decisions))
-
-
-def with_known(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    place: Int[Array, "B m"],
-    state: PublicState,
-    *,
-    evaluate: Evaluator,
-) -> Forest:
-    """The forest with what the evaluator can tell of new leaves once and for all.
-
-    With one row a value is proportional to the opponent's reach, so that one evaluation at reach 1
-    serves all iterations. Elsewhere it is what `evaluate.prepare` computes, if there is that.
-    """
+def _with_known(forest, layout, known, place):
+    """The forest with what the evaluator can tell of new leaves once and for all."""
+    if known is None:
+        return forest
     number = place - layout.inner - layout.first_leaf
     number = jnp.where((number >= 0) & (place < layout.nowhere), number, layout.leaves)
-    if prepares(layout, evaluate):
-        ahead = jax.vmap(jax.vmap(lambda s: evaluate.prepare(params, game, s)))(state)
-        put = lambda table, new: table.at[number].set(new, mode="drop")  # noqa: E731
-        return forest.replace(prepared=jax.tree.map(put, forest.prepared, ahead))
+    put = lambda table, new: table.at[number].set(new, mode="drop")  # noqa: E731
     if not layout.single_row:
-        return forest
-    reach = jnp.ones((2, 1), forest.since.dtype)
-    values, prior = jax.vmap(jax.vmap(lambda s: evaluate(params, game, s, reach)))(state)
-    known = KnownLeaves(
-        values=tuple(
-            table.at[number].set(values[:, :, p], mode="drop")
-            for p, table in enumerate(forest.known.values)
-        ),
-        prior=forest.known.prior.at[number].set(prior[..., 0], mode="drop"),
+        return forest.replace(prepared=jax.tree.map(put, forest.prepared, known))
+    values, prior = known
+    return forest.replace(
+        known=forest.known.replace(
+            values=tuple(map(put, forest.known.values, values)),
+            prior=put(forest.known.prior, prior),
+        )
     )
-    return forest.replace(known=known)

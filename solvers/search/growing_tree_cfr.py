@@ -24,7 +24,7 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
 from solvers.search.expansion_phase import policies_at, reach_of, simulate, walk_noise
 from solvers.search.forest import CHILD, NUMBER, PARENT, Layout, decision_rows, new_forest
-from solvers.search.forest_growth import add_all_children, add_roots, expand
+from solvers.search.forest_growth import add_roots, expand, no_prior
 from solvers.search.query_log import start_log
 from solvers.search.regret_phase import iterate
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
@@ -190,11 +190,12 @@ def layout_of(
       batch: B, how many there are.
       listed: whether to list the leaves of each search; they are for logs of queries anyway.
     """
-    nodes = settings.capacity
-    slots = nodes * game.num_children
+    nodes, most = settings.capacity, game.most_children or game.num_children
+    slots, path = nodes * most, (1 + settings.max_path) * most
+    if settings.expand is not None:  # a simulation adds so many children, or one
+        slots = min(slots, path + settings.simulations * min(settings.expand, most) + most)
     if settings.children is not None:
-        path = (1 + settings.max_path) * game.num_children
-        slots = min(slots, path + math.ceil(settings.children * nodes) + game.num_children)
+        slots = min(slots, path + math.ceil(settings.children * nodes) + most)
     inner, ends = (slots if most is None else min(slots, most) for most in game.most_states)
     if jax.default_backend() == "cpu":
         page = _power_of_two(batch * nodes // 64, 4, _LARGEST_PAGE)
@@ -205,9 +206,10 @@ def layout_of(
         batch=batch,
         nodes=nodes,
         slots=slots,
-        rows=(game.num_rows, game.num_rows),
-        actions=(game.num_actions, game.num_actions),
+        rows=game.num_rows,
+        actions=game.num_actions,
         children=game.num_children,
+        most_children=most,
         straight=game.straight,
         action_of_child=game.action_of_child,
         levels=min(game.max_depth + 1, nodes),
@@ -259,22 +261,27 @@ def start(
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
     if settings.expand is not None:
         _check_expandable(game, settings.expand)
-    layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach.dtype
+    layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach[0].dtype
     forest = new_forest(game, params, layout, dtype, evaluate=settings.evaluate)
-    grow = functools.partial(add_all_children, game, params, evaluate=settings.evaluate)
-    forest, place = add_roots(game, forest, layout, problems.state)
-    forest = grow(forest, layout, place)
-    none = jnp.zeros(batch, dtype)
-    no_prior = tuple(jnp.zeros((batch, layout.actions[p], layout.rows[p]), dtype) for p in range(2))
+    forest, place = add_roots(
+        game, params, forest, layout, problems.state, evaluate=settings.evaluate
+    )
+    grow = functools.partial(
+        expand,
+        game,
+        params,
+        prior=no_prior(layout, dtype),
+        since=jnp.zeros(batch, dtype),
+        evaluate=settings.evaluate,
+    )
     for step in range(length):
         number = jnp.maximum(problems.path[:, step], 0)
         on_path = problems.path[:, step] != NO_STEP
         leaf = forest.pointers[place, number]
-        forest, new = expand(game, forest, layout, leaf, no_prior, none, on_path)
-        forest = grow(forest, layout, new)
+        forest, new = grow(forest, layout, leaf, on_path)
         place = jnp.where(new < layout.inner, new, place)
     if layout.single_row:  # with perfect information reach would only scale all values
-        problems = problems.replace(reach=jnp.ones_like(problems.reach))
+        problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
     state = at(forest.state, place)
     evaluate = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))
     _, prior = evaluate(state, problems.reach)
@@ -283,8 +290,8 @@ def start(
         problem=problems,
         forest=_with_prior(forest, layout, place, prior),
         gadget=Gadget(
-            regret=jnp.zeros((batch, 2, game.num_rows), dtype),
-            follow=jnp.full((batch, game.num_rows), 0.5, dtype),
+            regret=tuple(jnp.zeros((batch, 2, rows), dtype) for rows in layout.rows),
+            follow=tuple(jnp.full((batch, rows), 0.5, dtype) for rows in layout.rows),
         ),
         target=place,
         iterations=jnp.int32(0),
@@ -293,7 +300,7 @@ def start(
 
 
 def _check_expandable(game, count):
-    if game.num_rows != 1 or game.num_children != game.num_actions:
+    if game.num_rows != (1, 1) or game.num_actions != (game.num_children,) * 2:
         raise ValueError(
             f"expand={count} is for games of perfect information in which child k is where action k"
             f" leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
@@ -302,12 +309,12 @@ def _check_expandable(game, count):
 
 
 def _with_prior(forest, layout, place, prior):
-    """The forest with the priors `[B, A, N]` of the actors at some nodes."""
+    """The forest with the priors `[B, A, N]` of both players at some nodes where they act."""
     number = forest.links[place, NUMBER]
     decisions = []
-    for tables in forest.decisions:
+    for tables, own in zip(forest.decisions, prior, strict=True):
         column = jnp.where(tables.place[number] == place, number, layout.room)
-        new = tables.prior.at[:, column].set(prior.swapaxes(0, 1), mode="drop")
+        new = tables.prior.at[:, column].set(own.swapaxes(0, 1), mode="drop")
         decisions.append(tables.replace(prior=new))
     return forest.replace(decisions=tuple(decisions))
 
@@ -328,11 +335,14 @@ def finish(game: BeliefGame, state: Searches) -> Search:
     used = jnp.arange(layout.nodes, dtype=jnp.int32)[None] < forest.count[:, None]
     is_node = used[..., None] & (pointers < layout.inner)
     above = jnp.maximum(links[..., PARENT], 0)
-    both = lambda tables, where: jnp.stack([t[where] for t in tables], axis=-2)  # noqa: E731
     flat, number = place.reshape(-1), links[..., NUMBER].reshape(-1)
     shaped = lambda x: x.reshape(layout.batch, layout.nodes, *x.shape[1:])  # noqa: E731
-    visits = [decision_rows(tables.visits, number) for tables in forest.decisions]
-    first = forest.decisions[0].place[number] == flat
+    visits = tuple(
+        jnp.where(
+            (tables.place[number] == flat)[:, None, None], decision_rows(tables.visits, number), 0
+        )
+        for tables in forest.decisions
+    )
     tree = SearchTree(
         count=forest.count,
         state=at(forest.state, place),
@@ -340,12 +350,12 @@ def finish(game: BeliefGame, state: Searches) -> Search:
         child=links[..., CHILD],
         node=jnp.where(is_node, forest.index[jnp.where(is_node, pointers, 0)], LEAF),
         exists=used[..., None] & (pointers < layout.nowhere),
-        policy=shaped(policies_at(game, forest, flat)),
-        visits=shaped(jnp.where(first[:, None, None], *visits)),
         since=forest.since[place],
-        reach_total=both(forest.reach_total, place),
-        values_total=both(forest.values_total, place),
-        child_values_total=both(forest.values_total, pointers),
+        policy=jax.tree.map(shaped, policies_at(game, forest, flat)),
+        visits=jax.tree.map(shaped, visits),
+        reach_total=at(forest.reach_total, place),
+        values_total=at(forest.values_total, place),
+        child_values_total=at(forest.values_total, pointers),
     )
     every = lambda x: jnp.broadcast_to(x, layout.batch)  # noqa: E731
     return Search(

@@ -27,15 +27,17 @@ def check_problem(game: BeliefGame, problem: Problem, *, settings: GrowingTreeCf
         never deals a pair of rows that both players reach; or the path does not exist in the game,
         ends it, or is longer than `settings.max_path`.
     """
-    reach = np.asarray(problem.reach)
-    shape = (2, game.num_rows)
-    if reach.shape != shape:
-        raise ValueError(f"reach has shape {reach.shape}, not {shape}, in {game.name}")
-    if not (np.isfinite(reach) & (reach >= 0)).all():
-        raise ValueError(f"reach of {game.name} must be at least 0 and finite")
-    rows = np.asarray(game.rows(problem.state))
-    for player in range(2):
-        if not reach[player][rows[player]].sum() > 0:
+    reach, rows = [np.asarray(own) for own in problem.reach], game.rows(problem.state)
+    if len(reach) != len(rows):
+        raise ValueError(f"reach is of {len(reach)} players, not {len(rows)}, in {game.name}")
+    for player, (own, size) in enumerate(zip(reach, game.num_rows, strict=True)):
+        if own.shape != (size,):
+            raise ValueError(
+                f"reach[{player}] has shape {own.shape}, not {(size,)}, in {game.name}"
+            )
+        if not (np.isfinite(own) & (own >= 0)).all():
+            raise ValueError(f"reach[{player}] of {game.name} must be at least 0 and finite")
+        if not own[np.asarray(rows[player])].sum() > 0:
             raise ValueError(
                 f"reach[{player}] sums to 0 over the information states that {game.name} has there"
             )

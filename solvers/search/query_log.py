@@ -38,7 +38,7 @@ def start_log(
         state=jax.tree.map(
             lambda x: jnp.broadcast_to(x[:, None], (*shape, *x.shape[1:])), state.problem.state
         ),
-        reach=jnp.zeros((*shape, 2, game.num_rows), state.forest.since.dtype),
+        reach=tuple(jnp.zeros((*shape, rows), state.forest.since.dtype) for rows in layout.rows),
         calls=jnp.zeros(len(keys), jnp.int32),
         key=keys,
     )
@@ -64,7 +64,7 @@ def with_calls(
     """
     number = forest.leaves.count - first
     calls = log.calls + number
-    shape, dtype = (2, log.reach.shape[1]), log.reach.dtype
+    shape, dtype = (2, log.reach[0].shape[1]), log.reach[0].dtype
     # The last of `calls` calls are these: a place comes to hold one of them with the probability
     # number / calls, and then each of them equally often.
     draw = lambda key, calls: jax.random.uniform(jax.random.fold_in(key, calls), shape)  # noqa: E731
@@ -75,11 +75,11 @@ def with_calls(
     spot = jnp.clip(spot, 0, jnp.maximum(forest.leaves.count - 1, 0)[:, None])
     leaf = jnp.take_along_axis(forest.leaves.place, spot, axis=1)
     # with perfect information a leaf is valued once, at reach 1
-    reach = jnp.stack(reach_at(forest, leaf, forest.reach), axis=2)
-    reach = jnp.ones_like(reach) if layout.single_row else reach
+    reach = reach_at(forest, leaf, forest.reach)
+    reach = jax.tree.map(jnp.ones_like, reach) if layout.single_row else reach
 
     def kept(new, old):
         return jnp.where(replaced.reshape(*replaced.shape, *[1] * (new.ndim - 2)), new, old)
 
     state = jax.tree.map(kept, at(forest.state, leaf), log.state)
-    return log.replace(state=state, reach=kept(reach, log.reach), calls=calls)
+    return log.replace(state=state, reach=jax.tree.map(kept, reach, log.reach), calls=calls)

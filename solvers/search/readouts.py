@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxgames.arrays import at, safe_divide
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from solvers.search.search_state import Search
 
 
@@ -19,42 +19,61 @@ def target_state(search: Search) -> PublicState:
     return at(search.tree.state, search.target)
 
 
-def average_policy(search: Search) -> Float[Array, "A N"]:
+def average_policy(search: Search) -> Policy:
     """What the search says that the actor at its target should play.
 
     Args:
       search: with at least one iteration.
 
     Returns:
-      The average policy `[A, N]` for all rows of the actor.
+      The average policies `([A0, N0], [A1, N1])` in all rows; 0 for who does not act.
     """
-    return search.tree.policy[search.target]
+    return at(search.tree.policy, search.target)
 
 
-def average_values(search: Search) -> Float[Array, "2 N"]:
+def policy_in_row(
+    policy: Policy, player: Int[Array, ""] | int, row: Int[Array, ""] | int
+) -> Float[Array, " A"]:
+    """A player's policy in one row, with as many actions as the player who has more.
+
+    Args:
+      policy: of both players.
+      player: 0 or 1.
+      row: of that player.
+    """
+    most = max(len(own) for own in policy)
+    first, second = (
+        jnp.pad(own[:, jnp.minimum(row, own.shape[1] - 1)], (0, most - len(own))) for own in policy
+    )
+    return jnp.where(jnp.equal(player, 0), first, second)
+
+
+def average_values(search: Search) -> Values:
     """What the search says that the root of its tree is worth.
 
     Args:
       search: with at least one iteration.
 
     Returns:
-      Average counterfactual values `[2, N]` of both players.
+      Average counterfactual values of both players.
     """
-    return safe_divide(search.tree.values_total[0], search.total)
+    first, second = at(search.tree.values_total, 0)
+    return safe_divide(first, search.total), safe_divide(second, search.total)
 
 
-def last_reach(search: Search) -> Float[Array, "2 N"]:
+def last_reach(search: Search) -> Reach:
     """Both players' own reaches at the target, in the last iteration."""
     return search.reach
 
 
-def average_reach(search: Search) -> Float[Array, "2 N"]:
+def average_reach(search: Search) -> Reach:
     """Both players' own reaches at the target, averaged over the iterations.
 
     Those of a re-solver's opponent are the gadget's.
     """
     weight = search.total - search.tree.since[search.target]
-    return safe_divide(search.tree.reach_total[search.target], weight)
+    first, second = at(search.tree.reach_total, search.target)
+    return safe_divide(first, weight), safe_divide(second, weight)
 
 
 def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
@@ -70,22 +89,23 @@ def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> 
       search's beliefs rule the world state out.
     """
     tree, state = search.tree, target_state(search)
-    actor = jnp.maximum(game.actor(state), 0)
-    values, reach = tree.values_total[search.target], tree.reach_total[search.target]
-    mass = game.compatible(state, actor, reach[1 - actor])[rows[actor]]
-    return jnp.where(mass > 0, safe_divide(values[actor, rows[actor]], mass), 0)
+    values, reach = at((tree.values_total, tree.reach_total), search.target)
+    mass = jnp.stack([game.compatible(state, p, reach[1 - p])[rows[p]] for p in range(2)])
+    worth = jnp.stack([values[p][rows[p]] for p in range(2)])
+    expected = jnp.where(mass > 0, safe_divide(worth, mass), 0)
+    return expected[jnp.maximum(game.actor(state), 0)]
 
 
 def logged_queries(
     search: Search,
-) -> tuple[PublicState, Float[Array, "C 2 N"], Bool[Array, " C"]]:
+) -> tuple[PublicState, tuple[Float[Array, "C N0"], Float[Array, "C N1"]], Bool[Array, " C"]]:
     """The calls of the evaluator that the search has kept; see `query_log`.
 
     Args:
       search: finished, with `logged_queries=C` of its settings above 0.
 
     Returns:
-      Public states (leading axis C), own reaches `[C, 2, N]` of both players, and a mask `[C]` of
+      Public states (leading axis C), own reaches of both players, and a mask `[C]` of
       the calls that were made and that both players can reach; otherwise all values are 0.
 
     Raises:
@@ -94,4 +114,5 @@ def logged_queries(
     log = search.log
     if log is None:
         raise ValueError("the search has no log; its settings must have logged_queries > 0")
-    return log.state, log.reach, jnp.all(jnp.any(log.reach > 0, axis=2), axis=1)
+    first, second = (jnp.any(reach > 0, axis=1) for reach in log.reach)
+    return log.state, log.reach, first & second

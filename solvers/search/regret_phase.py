@@ -12,12 +12,11 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
 from jaxgames.arrays import safe_divide, sum_actions
-from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.beliefs.contract import BeliefGame, Reach
 from jaxgames.core import record
-from solvers.belief_sweeps import values_above
 from solvers.regret import RegretState
 from solvers.search import leaf_evaluators
 from solvers.search.forest import (
@@ -30,12 +29,13 @@ from solvers.search.forest import (
     Forest,
     Layout,
     action_values_at,
+    actor_of,
     decision_rows,
     factor_rows,
 )
 from solvers.search.pages import over_pages
 from solvers.search.query_log import with_calls
-from solvers.search.search_state import NO_RESOLVER, Gadget, GrowingTreeCfr, Problem, Searches
+from solvers.search.search_state import Gadget, GrowingTreeCfr, Problem, Searches
 from solvers.sequence_form.sparse_sum import stored
 
 _slice = jax.lax.dynamic_slice_in_dim
@@ -62,7 +62,7 @@ def iterate(
     #    the opponent's range is what the gadget lets in (Burch, Johanson and Bowling 2014).
     above = jax.vmap(functools.partial(root_reach, game, settings=settings))
     roots = above(state.problem, state.gadget)
-    reach = reaches(game, forest, layout, (roots[:, 0], roots[:, 1]), weight)
+    reach = reaches(game, forest, layout, roots, weight)
     forest = forest.replace(reach=reach.last, reach_total=reach.total)
     # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
     values = outer_values(game, params, forest, layout, weight, settings)
@@ -78,16 +78,23 @@ def iterate(
     forest = forest.replace(values=values.last, values_total=values.total, decisions=decisions)
     # 4. Regrets v_i(s, a) - v_i(s), the next policies by regret matching, and weighted averages.
     forest = forest.replace(decisions=learnt(forest, layout, weight, step, settings))
+
     # 5. The same for the opponent's choice in the gadget.
-    worth = jnp.stack([table[forest.nodes[:, 0]] for table in forest.values], axis=1)
-    gadget = jax.vmap(_updated_gadget)(state.problem, state.gadget, worth)
+    def chosen(values, weight):
+        worth = tuple(table[forest.nodes[:, 0]] for table in values)
+        return jax.vmap(_updated_gadget)(state.problem, state.gadget, worth), weight
+
+    # This is stored, and what comes later waits for it (by the weight): otherwise it might be
+    # computed after simulations have changed the tables of values, which XLA would copy for it.
+    once = jnp.minimum(forest.count[0], 1)  # 1, which the compiler does not know
+    gadget, weight = stored(chosen, once, forest.values, weight)
     total = state.total + weight
     return state.replace(forest=forest, gadget=gadget, iterations=step, total=total, log=log)
 
 
 def root_reach(
     game: BeliefGame, problem: Problem, gadget: Gadget, *, settings: GrowingTreeCfr
-) -> Float[Array, "2 N"]:
+) -> Reach:
     """Both players' own reaches at the root of the tree.
 
     In a re-solved subgame the opponent's are a mixture of the gadget's probabilities of following
@@ -102,19 +109,19 @@ def root_reach(
       settings: of the search; `follow_share` is alpha.
 
     Returns:
-      Reaches `[2, N]`; without a re-solver, those of the problem.
+      Reaches of both players; without a re-solver, those of the problem.
     """
-    opponent = 1 - jnp.maximum(problem.resolver, 0)
-    rows, before = game.rows(problem.state)[opponent], problem.reach[opponent]
-    follow = jnp.where(rows, gadget.follow, 0)
-    if settings.range_by_policies:
-        share, before = settings.follow_share, safe_divide(before, jnp.max(before))
-    else:
-        share = jnp.where(jnp.sum(follow) > 0, settings.follow_share, 0).astype(before.dtype)
-        follow, before = (safe_divide(x, jnp.sum(x)) for x in (follow, before))
-    mixed = share * follow + (1 - share) * before
-    resolved = problem.reach.at[opponent].set(mixed)
-    return jnp.where(problem.resolver == NO_RESOLVER, problem.reach, resolved)
+    rows, reaches = game.rows(problem.state), []
+    for player, before in enumerate(problem.reach):
+        follow, last = jnp.where(rows[player], gadget.follow[player], 0), before
+        if settings.range_by_policies:
+            share, last = settings.follow_share, safe_divide(last, jnp.max(last))
+        else:
+            share = jnp.where(jnp.sum(follow) > 0, settings.follow_share, 0).astype(last.dtype)
+            follow, last = (safe_divide(x, jnp.sum(x)) for x in (follow, last))
+        mixed = share * follow + (1 - share) * last
+        reaches.append(jnp.where(problem.resolver == 1 - player, mixed, before))
+    return reaches[0], reaches[1]
 
 
 def take(table: Array, index: Array) -> Array:
@@ -174,22 +181,25 @@ def reaches(
         states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
         policy = page_policy(forest, layout, kind, links)
         k = jnp.arange(layout.children, dtype=jnp.int32)
-        of_child = jax.vmap(game.down, in_axes=(None, 0, None, None))
-        below = jax.vmap(lambda s, r, pi: of_child(s, k, r, pi))(states, jnp.stack(here, 1), policy)
+        below = jax.vmap(functools.partial(game.known_down, actor_of(kind)))(states, here, policy)
         row = layout.inner + links[:, MAPPED, None] * layout.children + k[None]
         row = jnp.where(links[:, MAPPED, None] < layout.mapped_nodes, row, len(reach[0]))
         return tuple(
-            table.at[row].set(below[:, :, p], mode="drop", unique_indices=True)
-            for p, table in enumerate(reach)
+            table.at[row].set(new, mode="drop", unique_indices=True)
+            for table, new in zip(reach, below, strict=True)
         )
 
     return jax.lax.fori_loop(0, forest.deepest + 1, level, begin)
 
 
-def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> Array:
-    """The present policies `[C, A, N]` of the actors on a page of nodes of one kind."""
-    player = 0 if kind == CHANCE_KIND else kind
-    return decision_rows(forest.decisions[player].policy, links[:, NUMBER])
+def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tuple[Array, Array]:
+    """The present policies `[C, A, N]` of the actors on a page of nodes of one kind; 0 of who does
+    not act."""
+    sizes = zip(layout.actions, layout.rows, strict=True)
+    none = [jnp.zeros((layout.page, *size), forest.since.dtype) for size in sizes]
+    if kind != CHANCE_KIND:
+        none[kind] = decision_rows(forest.decisions[kind].policy, links[:, NUMBER])
+    return none[0], none[1]
 
 
 def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
@@ -232,7 +242,6 @@ def outer_values(
             known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
             worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
             return _written(values, worth, first, weight)
-        here = jnp.stack(here, axis=1)
         states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
         if forest.prepared is None:
             worth = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, here)
@@ -242,7 +251,7 @@ def outer_values(
             )
             value = functools.partial(settings.evaluate.prepared_values, params, game)
             worth = jax.vmap(value)(states, ahead, here)
-        return _written(values, (worth[:, 0], worth[:, 1]), first, weight)
+        return _written(values, worth, first, weight)
 
     values = Table(last=forest.values, total=forest.values_total)
     values = jax.lax.fori_loop(0, layout.terminal_kinds, terminals, values)
@@ -288,6 +297,8 @@ def inner_values(
         policy = factor_rows(forest.decisions[player])
         here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
         for k, action in enumerate(layout.action_of_child):
+            if action >= layout.actions[player]:
+                continue
             played = take(policy, layout.policy_row(links[:, NUMBER], action))
             for p in range(2):
                 below = take(values[p], pointers[:, k])
@@ -296,16 +307,16 @@ def inner_values(
 
     def mapped(kind, first, links, pointers, values, actions):
         states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-        below = jnp.stack([take(table, pointers) for table in values], axis=1)  # [C, 2, K, N]
-        policy = page_policy(forest, layout, kind, links)
-        above = jax.vmap(functools.partial(values_above, game))
-        here, by_action = above(states, below, policy)
+        below = tuple(take(table, pointers) for table in values)  # [C, K, N]
+        here = jax.vmap(functools.partial(game.known_up, actor_of(kind)))(states, below)
         if kind != CHANCE_KIND:
-            new = (
-                actions[kind].at[links[:, NUMBER]].set(by_action, mode="drop", unique_indices=True)
-            )
+            number, by_action = links[:, NUMBER], here[kind]
+            policy = decision_rows(forest.decisions[kind].policy, number)
+            own = sum_actions(jnp.moveaxis(policy * by_action, 1, 0))
+            here = tuple(own if p == kind else x for p, x in enumerate(here))
+            new = actions[kind].at[number].set(by_action, mode="drop", unique_indices=True)
             actions = tuple(new if p == kind else x for p, x in enumerate(actions))
-        return (here[:, 0], here[:, 1]), actions
+        return here, actions
 
     return jax.lax.fori_loop(0, forest.deepest + 1, level, carry)
 
@@ -357,12 +368,16 @@ def _learnt(forest, layout, player, weight, step, settings):
 def _updated_gadget(problem, gadget, values):
     """The gadget after an iteration: regret matching+ of following against terminating.
 
-    Following is worth the opponent's `values` at the root, terminating the problem's `opt_out`.
+    Following is worth a player's `values` at the root, terminating the problem's `opt_out`.
     """
-    opponent = 1 - jnp.maximum(problem.resolver, 0)
-    options = jnp.stack([values[opponent], problem.opt_out])
-    value = gadget.follow * options[0] + (1 - gadget.follow) * options[1]
-    regret = jnp.maximum(gadget.regret + options - value[None], 0)
-    total = jnp.sum(regret, axis=0)
-    follow = jnp.where(total > 0, safe_divide(regret[0], total), 0.5)
-    return Gadget(regret=regret, follow=follow.astype(value.dtype))
+    regrets, follows = [], []
+    for player in range(2):
+        follow = gadget.follow[player]
+        options = jnp.stack([values[player], problem.opt_out[player]])
+        value = follow * options[0] + (1 - follow) * options[1]
+        regret = jnp.maximum(gadget.regret[player] + options - value[None], 0)
+        total = jnp.sum(regret, axis=0)
+        follow = jnp.where(total > 0, safe_divide(regret[0], total), 0.5)
+        regrets.append(regret)
+        follows.append(follow.astype(value.dtype))
+    return Gadget(regret=tuple(regrets), follow=tuple(follows))

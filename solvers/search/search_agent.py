@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import at
-from jaxgames.beliefs.contract import BeliefGame, Player, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
 from jaxgames.core import record
 from solvers.search import (
     continual_resolving,
@@ -42,12 +42,17 @@ class SearchAgentState:
     path: Array  # [L] int32 children from the last searched state to the present one, then NO_STEP
     search: Search  # the last search; empty before the first
     searched: Array  # [] bool whether there was a search, at the root
-    played: Array  # [2, N] own reaches at the last searched state, by the policies of searches
+    # [N] own reaches of both players at the last searched state, by the policies of searches
+    played: tuple[Array, Array]
 
 
 @functools.partial(jax.jit, static_argnames=("settings", "dtype"))
 def init(
-    game: BeliefGame, player: Player, *, settings: GrowingTreeCfr, dtype: str = "float32"
+    game: BeliefGame,
+    player: Int[Array, ""] | int,
+    *,
+    settings: GrowingTreeCfr,
+    dtype: str = "float32",
 ) -> SearchAgentState:
     """An agent at the root of the game.
 
@@ -124,7 +129,7 @@ def think(
     state: SearchAgentState,
     *,
     settings: GrowingTreeCfr,
-) -> tuple[SearchAgentState, Float[Array, "A N"]]:
+) -> tuple[SearchAgentState, Policy]:
     """Searches at the present public state, at which a player must act.
 
     Args:
@@ -136,12 +141,12 @@ def think(
       settings: of the search. Static.
 
     Returns:
-      The agent after the search, and the policy `[A, N]` for every row of the actor. Thinking again
-      at the same public state gives the same policy.
+      The agent after the search, and the policies in every row, 0 for who does not act. Thinking
+      again at the same public state gives the same.
     """
     again = state.searched & (_steps(state) == 0)
     first = continual_resolving.first_problem(
-        game, max_path=len(state.path), dtype=state.played.dtype.name
+        game, max_path=len(state.path), dtype=state.played[0].dtype.name
     )
     later = continual_resolving.next_problem(
         game,
@@ -183,16 +188,17 @@ def act(
       settings: of the search. Static.
 
     Returns:
-      The agent, the action, and the policy `[A]` that it was drawn from.
+      The agent, the action, and the policy `[A]` that it was drawn from, with as many actions as
+      the player who has more.
     """
     search_key, move_key = jax.random.split(key)
     after, policy = think(game, params, search_key, state, settings=settings)
-    return after, *_draw(move_key, policy, row)
+    return after, *_draw(move_key, policy, state.player, row)
 
 
 @jax.jit
-def _draw(key, policy, row):
-    policy = policy[:, row]
+def _draw(key, policy, player, row):
+    policy = readouts.policy_in_row(policy, player, row)
     return expansion_phase.sample(jax.random.uniform(key, (), policy.dtype), policy), policy
 
 

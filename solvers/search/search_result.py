@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs import BeliefGame, belief_table
+from jaxgames.beliefs.contract import Values
 from jaxgames.core import Game
 from jaxgames.debug import checked
 from jaxgames.game_tree import GameTree
@@ -31,7 +32,7 @@ class SearchResult:
     game: BeliefGame
     settings: GrowingTreeCfr
     policy: Float[Array, "A N"]  # of who acts there, in each of its rows
-    values: Float[Array, "2 N"]  # both players' counterfactual values at the root of the search
+    values: Values  # both players' counterfactual values at the root of the search
     search: Search  # the search itself, with its tree
 
     @property
@@ -50,7 +51,7 @@ class SearchResult:
 
     def __str__(self) -> str:
         actor, policy = self.actor, np.asarray(self.policy)
-        present = np.flatnonzero(np.asarray(self.game.rows(self._state))[actor])
+        present = np.flatnonzero(np.asarray(self.game.rows(self._state)[actor]))
         shown = [
             f"    row {row}:  " + "  ".join(f"{x:.3f}" for x in policy[:, row])
             for row in present[:_SHOWN]
@@ -112,7 +113,7 @@ def growing_tree_search(
     return SearchResult(
         game=game,
         settings=settings,
-        policy=readouts.average_policy(search),
+        policy=readouts.average_policy(search)[int(game.actor(readouts.target_state(search)))],
         values=readouts.average_values(search),
         search=search,
     )

@@ -8,18 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 import flax.struct
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, PyTree
 
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from jaxgames.core import record
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
 from solvers.search.search_tree import SearchTree
 
-# evaluate(params, game, state, reach [2, N]) -> counterfactual values [2, N], prior [A, N]
-Evaluator = Callable[
-    [PyTree, BeliefGame, PublicState, Float[Array, "2 N"]],
-    tuple[Float[Array, "2 N"], Float[Array, "A N"]],
-]
+# evaluate(params, game, state, reach) -> both players' counterfactual values, prior of the actor
+Evaluator = Callable[[PyTree, BeliefGame, PublicState, Reach], tuple[Values, Policy]]
 NO_RESOLVER = -1  # of problems without a gadget, such as that at the root of the game
 NO_STEP = -1  # padding of a path
 
@@ -89,17 +86,22 @@ class Problem:
 
     state: PublicState  # where the tree starts
     path: Array  # [L] int32 children from there to where the search acts, then NO_STEP
-    reach: Array  # [2, N] own reaches at `state`; the opponent's are those of the search before
+    # [N] own reaches of both players at `state`; the opponent's are those of the search before
+    reach: tuple[Array, Array]
     resolver: Array  # [] int32 player whose policy is re-solved, or NO_RESOLVER
-    opt_out: Array  # [N] values of the opponent's rows if it terminates in the gadget
+    # [N] values of both players' rows if they terminate in the gadget; only the opponent's count
+    opt_out: tuple[Array, Array]
 
 
 @record
 class Gadget:
-    """The opponent's choice, in each row, to follow into the subgame or to terminate."""
+    """The choice, in each row, to follow into the subgame or to terminate.
 
-    regret: Array  # [2, N] of following and of terminating
-    follow: Array  # [N] probability of following
+    Both players have it; only the opponent's counts.
+    """
+
+    regret: tuple[Array, Array]  # [2, N] of following and of terminating
+    follow: tuple[Array, Array]  # [N] probability of following
 
 
 @record
@@ -107,7 +109,7 @@ class QueryLog:
     """C calls of the evaluator, each drawn from all calls in regret phases so far."""
 
     state: PublicState  # [C, ...]
-    reach: Array  # [C, 2, N] own reaches of both players at the time of the call
+    reach: tuple[Array, Array]  # [C, N] own reaches of both players at the time of the call
     calls: Array  # [] int32 so far
     key: Array | None  # of the draws; None once the search is finished
 
@@ -120,7 +122,7 @@ class Search:
     tree: SearchTree
     gadget: Gadget
     target: Array  # [] int32 the node at which the search acts
-    reach: Array  # [2, N] own reaches there, in the last iteration
+    reach: tuple[Array, Array]  # [N] own reaches of both players there, in the last iteration
     iterations: Array  # [] int32 of CFR
     total: Array  # [] sum of the iterations' weights
     log: QueryLog | None = None  # None: no queries are kept

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from jaxgames.arrays import sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
 from jaxgames.core import record
 
 LEAF = -1  # a child without a node; the parent of the root
@@ -26,18 +26,19 @@ class SearchTree:
     child: Array  # [E] int32 which child of its parent a node is
     node: Array  # [E, K] int32 the nodes that the children were expanded into, or LEAF
     exists: Array  # [E, K] bool children that are in the tree
-    policy: Array  # [E, A, N] average policies of the actors
-    visits: Array  # [E, A, N] simulations that took an action
     since: Array  # [E] sum of the iterations' weights when the node was added
-    reach_total: Array  # [E, 2, N] own reaches at nodes since they were added
-    values_total: Array  # [E, 2, N] counterfactual values of nodes
-    child_values_total: Array  # [E, K, 2, N] counterfactual values of their children
+    # of both players:
+    policy: tuple[Array, Array]  # [E, A, N] average policies where it acts, else 0
+    visits: tuple[Array, Array]  # [E, A, N] simulations that took an action
+    reach_total: tuple[Array, Array]  # [E, N] own reaches at nodes since they were added
+    values_total: tuple[Array, Array]  # [E, N] counterfactual values of nodes
+    child_values_total: tuple[Array, Array]  # [E, K, N] those of their children
 
 
-def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Float[Array, "A N"]:
+def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Policy:
     """The policy that is uniform over the actor's legal actions; 0 in rows without any."""
-    actions = game.legal(state).astype(dtype)
-    return actions / jnp.maximum(sum_actions(actions), 1)[None]
+    first, second = (actions.astype(dtype) for actions in game.legal(state))
+    return tuple(x / jnp.maximum(sum_actions(x), 1)[None] for x in (first, second))
 
 
 def choose(condition: Bool[Array, ""], these: PyTree, those: PyTree) -> PyTree:

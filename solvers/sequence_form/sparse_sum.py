@@ -212,7 +212,8 @@ def stored(
     """`compute(*arguments)`, stored before anything reads it.
 
     It is computed in a branch of a conditional that is always taken: XLA:CPU fuses nothing across
-    the border of a conditional.
+    the border of a conditional. On other backends it is just computed: there a conditional may wait
+    for the host.
 
     Args:
       compute: a pure function.
@@ -220,8 +221,12 @@ def stored(
       arguments: of `compute`.
     """
 
+    if jax.default_backend() != "cpu":
+        return compute(*arguments)
+
     def unreachable(*arguments):
-        return jax.tree.map(jnp.zeros_like, compute(*arguments))
+        result = jax.eval_shape(compute, *arguments)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), result)
 
     return jax.lax.cond(opaque_one > 0, compute, unreachable, *arguments)
 
