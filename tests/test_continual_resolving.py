@@ -226,10 +226,12 @@ class TestSecondRoundOfLeduc:
             )
             searches = _solve(table, problems, settings, iterations)
             policies = np.asarray(searches.tree.policy[player])
+            decision = np.asarray(searches.tree.decision[player])
             for number, count in enumerate(np.asarray(searches.tree.count)):
                 states = place[np.asarray(searches.tree.state[number, :count])]
                 mine = actor[states] == player
-                resolved[player][states[mine]] = policies[number, :count][mine]
+                rows = decision[number, :count][mine]
+                resolved[player][states[mine]] = policies[number, rows]
         return float(exploitability_of(table, listing, tuple(map(jnp.asarray, resolved))))
 
     @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Expansion of only the best children, evaluations that are kept, and virtual losses."""
 
 import functools
+import types
 
 import chex
 import jax
@@ -24,6 +25,7 @@ from solvers.search import (
 )
 from solvers.search.forest import CHILD, NUMBER, PARENT
 from solvers.search.search_state import GrowingTreeCfr
+from solvers.search.search_tree import at_nodes
 
 CELLS = 9
 
@@ -72,8 +74,18 @@ def search(**changes):
 
 
 def first_tree(**changes):
-    tree = jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
-    return jax.tree.map(lambda x: x[: tree.count] if x.ndim else x, tree)
+    return by_node(jax.tree.map(lambda x: x[0], search(**changes)[1].tree))
+
+
+def by_node(tree):
+    """A finished tree, what decisions and children have included, by its nodes."""
+    tree = jax.tree.map(jnp.asarray, tree)
+    count, nodes = int(tree.count), jnp.arange(int(tree.count))
+    own = {name: getattr(tree, name)[:count] for name in ("state", "parent", "node", "exists")}
+    visits, policy = (at_nodes(tree, tables, nodes) for tables in (tree.visits, tree.policy))
+    below = tuple(table[tree.slot[:count]] for table in tree.child_values_total)
+    arrays = own | dict(visits=visits, policy=policy, child_values_total=below)
+    return types.SimpleNamespace(count=count, **jax.tree.map(np.asarray, arrays))
 
 
 def visits_of_root(tree):
@@ -177,14 +189,13 @@ def test_steps_of_a_search(expand, asks):
         assert calls() == 0
         before, state = state, simulate(noise[:, number], state)
         assert calls() == asks
-        earlier, later = (
-            jax.tree.map(lambda x: np.asarray(x[0]), finish(x).tree) for x in (before, state)
-        )
-        assert ((earlier.node >= 0) <= (later.node >= 0)).all()
-        assert (earlier.exists <= later.exists).all()
-        assert visits_of_root(later) == (0, number + 1)
+        earlier, later = (jax.tree.map(lambda x: x[0], finish(x).tree) for x in (before, state))
+        assert visits_of_root(by_node(later)) == (0, number + 1)
+        earlier_exists, later_exists = (np.asarray(x.exists) for x in (earlier, later))
+        assert ((np.asarray(earlier.node) >= 0) <= (np.asarray(later.node) >= 0)).all()
+        assert (earlier_exists <= later_exists).all()
         if expand is not None:
-            new = int((later.exists & ~earlier.exists).sum()) + int(later.count - earlier.count)
+            new = int((later_exists & ~earlier_exists).sum()) + int(later.count - earlier.count)
             assert new in (0, 1, 2)  # an end, a child, or a node with a child
     check_leaves(table, policies.forest, before)
 
@@ -192,7 +203,7 @@ def test_steps_of_a_search(expand, asks):
 def check_leaves(table, policies, after):
     """Values of leaves after an iteration are those at its policies' beliefs."""
     forest, layout = after.forest, after.layout
-    first = layout.inner + layout.first_leaf
+    first = layout.inner
     places = np.setdiff1d(
         first + np.arange(int(forest.num_leaves)), forest.free[: int(forest.num_free)]
     )
@@ -217,7 +228,8 @@ def test_virtual_losses_spread_the_simulations_between_two_iterations():
     _, searches = search(
         evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
-    assert searches.tree.visits[1][0, 0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    visits = by_node(jax.tree.map(lambda x: x[0], searches.tree)).visits
+    assert visits[1][0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
     assert int(searches.iterations[0]) == 1
 
 

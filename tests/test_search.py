@@ -28,6 +28,7 @@ from solvers.search import (
 from solvers.search.exact_below_belief import Whole, solve_below
 from solvers.search.forest import CHANCE_KIND, DEPTH, KINDS, PARENT
 from solvers.search.search_state import GrowingTreeCfr
+from solvers.search.search_tree import at_nodes
 from solvers.sequence_form import build_sequence_form
 
 
@@ -70,7 +71,8 @@ def test_a_full_tree_is_plain_cfr(name):
             actor = np.asarray(table.actors)[where]
             for player in range(2):
                 numbers = np.asarray(table.information_states[player])[where]
-                policies = np.asarray(search.tree.policy[player][:inner]).swapaxes(1, 2)
+                nodes = at_nodes(search.tree, search.tree.policy, jnp.arange(inner))
+                policies = np.asarray(nodes[player]).swapaxes(1, 2)
                 acts = (actor == player)[:, None] & (numbers >= 0)
                 expected = np.asarray(average[player])[numbers[acts], : policies.shape[2]]
                 np.testing.assert_allclose(policies[acts], expected, atol=1e-9)
@@ -80,12 +82,13 @@ def test_a_full_tree_is_plain_cfr(name):
 def test_tables_of_a_tree_are_as_large_as_each_player_needs():
     table, batch = searched("uneven", jax.random.split(jax.random.key(0), 2))
     assert (table.num_rows, table.num_actions) == (NUM_ROWS, NUM_ACTIONS)
-    size, children = (2, SETTINGS.capacity), table.num_children
+    size = 2, SETTINGS.capacity
+    slots = SETTINGS.capacity * table.num_children + 1
     for player, (rows, actions) in enumerate(zip(NUM_ROWS, NUM_ACTIONS, strict=True)):
         tree = jax.tree.map(jnp.shape, batch.tree.replace(state=None))
         assert tree.policy[player] == tree.visits[player] == (*size, actions, rows)
         assert tree.reach_total[player] == tree.values_total[player] == (*size, rows)
-        assert tree.child_values_total[player] == (*size, children, rows)
+        assert tree.child_values_total[player] == (2, slots, rows)
 
 
 SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, max_path=1)
@@ -144,9 +147,15 @@ def test_visits_add_up():
     """Every simulation starts at the searched state, and passes it once."""
     _, batch = leduc_searches()
     assert (np.asarray(batch.iterations) == 30).all()  # a pace of one simulation per iteration
-    first, second = batch.tree.visits
-    np.testing.assert_array_equal(first[:, 0].sum(axis=(1, 2)), 30)
-    assert not second[:, 0].any()  # who does not act there
+    first, second = target_visits(batch)
+    np.testing.assert_array_equal(first.sum(axis=(1, 2)), 30)
+    assert not second.any()  # who does not act there
+
+
+def target_visits(searches):
+    """Both players' visits `[B, A, N]` at the nodes that searches act at."""
+    visits = jax.vmap(lambda tree, target: at_nodes(tree, tree.visits, target))
+    return visits(searches.tree, searches.target)
 
 
 def stepped_forest(name="leduc_poker", batch=3, steps=30, **changes):
@@ -187,13 +196,16 @@ def test_children_are_leaves_terminals_or_nodes():
     above = np.repeat(nodes, exists.sum(axis=1))
     np.testing.assert_array_equal(trees.links[places, PARENT], above)
     ends = np.asarray(table.actors)[successors[exists]] == TERMINAL
-    region = np.digitize(places, [layout.inner, layout.inner + layout.first_leaf])
-    assert (region[ends] == 1).all()
-    assert (region[~ends] != 1).all()
+    first_terminal = layout.terminal_page(int(trees.terminals.used) - 1)
+    after_leaves = layout.inner + int(trees.num_leaves)
+    assert after_leaves + layout.chunk <= first_terminal
+    region = np.digitize(places, [layout.inner, after_leaves, first_terminal])
+    assert (region[ends] == 3).all()
+    assert (region[~ends] < 2).all()
     listed = [trees.leaves.place[b, : trees.leaves.count[b]] for b in range(layout.batch)]
-    assert sorted(np.concatenate(listed)) == sorted(places[region == 2])
+    assert sorted(np.concatenate(listed)) == sorted(places[region == 1])
     open_leaves = int(trees.num_leaves - trees.num_free)
-    assert open_leaves == (region == 2).sum() > 0
+    assert open_leaves == (region == 1).sum() > 0
 
 
 def test_pages_hold_one_depth_and_one_actor():
@@ -221,6 +233,24 @@ def test_nothing_is_learnt_at_decisions_not_in_use():
             assert not np.asarray(table)[:, int(tables.count) :].any()
 
 
+def test_trees_do_not_grow_beyond_a_share_of_decisions():
+    """Of 32 nodes, player 1 acts at the two that the path has room for and at three others."""
+    shares = (1.0, 0.1)
+    settings = dataclasses.replace(SETTINGS, decision_shares=shares)
+    keys = jax.random.split(jax.random.key(0), 4)
+    (_, whole), (_, some) = searched("leduc_poker", keys), searched("leduc_poker", keys, settings)
+    counts = [
+        [(np.asarray(own) < table.shape[1]).sum(axis=1) for own, table in zip(*pair, strict=True)]
+        for pair in ((x.tree.decision, x.tree.policy) for x in (whole, some))
+    ]
+    assert (counts[0][1] > 5).all()
+    assert (counts[1][1] == 5).all()
+    assert (counts[1][0] > 5).all()
+    assert some.tree.policy[1].shape[1] == 5
+    first, _ = jax.vmap(readouts.average_policy)(some)
+    np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
+
+
 def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
     trees = []
@@ -229,7 +259,13 @@ def test_padding_of_the_path_does_not_matter():
         problem = continual_resolving.first_problem(table, max_path=length)
         search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
         tree = search(table, None, jax.random.key(3), problem=problem).tree
-        trees.append(jax.tree.map(lambda x: x[:20] if x.ndim else x, tree))
+        nodes = jnp.arange(20)
+        policy = at_nodes(tree, tree.policy, nodes), at_nodes(tree, tree.visits, nodes)
+        below = tuple(table[tree.slot[:20]] for table in tree.child_values_total)
+        rest = tree.replace(
+            decision=None, policy=None, visits=None, slot=None, child_values_total=None
+        )
+        trees.append((policy, below, jax.tree.map(lambda x: x[:20] if x.ndim else x, rest)))
     chex.assert_trees_all_close(*trees, rtol=1e-5, atol=1e-6)
 
 
@@ -245,7 +281,7 @@ def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
     _, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
     assert int(batch.iterations[0]) == iterations
-    assert int(batch.tree.visits[0][0, 0].sum()) == 30
+    assert int(target_visits(batch)[0].sum()) == 30
 
 
 def test_walks_end_with_the_last_leaf():
@@ -255,8 +291,8 @@ def test_walks_end_with_the_last_leaf():
     table, other = stepped_forest("kuhn_poker", batch=1, steps=60)
     other = growing_tree_cfr.finish(table, other)
     assert not np.asarray(batch.tree.exists & (batch.tree.node < 0)).sum() > 5  # of terminals
-    assert int(batch.tree.visits[0][0, 0].sum()) < 60
-    assert int(other.tree.visits[0][0, 0].sum()) == 60
+    assert int(target_visits(batch)[0].sum()) < 60
+    assert int(target_visits(other)[0].sum()) == 60
     policies = [jax.vmap(readouts.average_policy)(searches) for searches in (batch, other)]
     chex.assert_trees_all_close(*policies, rtol=1e-6)
 
@@ -267,6 +303,7 @@ def test_walks_end_with_the_last_leaf():
         ({"simulations": 0}, "simulations=0 must be at least 1"),
         ({"pace": 0.0}, "pace=0.0 must be positive"),
         ({"follow_share": 1.5}, "follow_share=1.5 must be from 0 to 1"),
+        ({"decision_shares": (0.5, 2.0)}, "decision_shares=.* must be two numbers from 0 to 1"),
     ],
 )
 def test_bad_settings(changes, message):

@@ -16,6 +16,7 @@ from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, bui
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
 from solvers.search.search_state import GrowingTreeCfr, Search
+from solvers.search.search_tree import at_nodes
 from train.data_sharding import data_mesh, split_calls
 
 
@@ -82,8 +83,10 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
     game, params = setting.game, setting.params
     batch, settings = len(searches.iterations), setting.settings
     others = settings.simulations + 1  # priors of new nodes and of the root
-    target = np.arange(batch), np.asarray(searches.target)
-    visits = sum(np.asarray(own)[target].sum(axis=(1, 2)) for own in searches.tree.visits)
+    visits = jax.vmap(lambda tree, target: at_nodes(tree, tree.visits, target))(
+        searches.tree, searches.target
+    )
+    visits = sum(np.asarray(own).sum(axis=(1, 2)) for own in visits)
     counted = {
         "simulations": float(visits.mean()),
         "nodes": float(np.mean(searches.tree.count)),

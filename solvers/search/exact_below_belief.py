@@ -30,7 +30,7 @@ from solvers.search import (
 )
 from solvers.search.forest_growth import expand, no_prior
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
-from solvers.search.search_tree import uniform
+from solvers.search.search_tree import at_nodes, uniform
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,8 @@ def policy_below(
     numbers = np.full(count, state)
     for node in range(1, count):  # parents come first
         numbers[node] = child[numbers[parent[node]], number[node]]
-    first, second = (np.asarray(policy)[:count] for policy in tree.policy)
+    policies = at_nodes(tree, tree.policy, jnp.arange(count, dtype=jnp.int32))
+    first, second = (np.asarray(policy) for policy in policies)
     return numbers, (first, second)
 
 

@@ -138,7 +138,7 @@ def _grown(game, params, forest, layout, walk, total, settings):
 
     def prior(leaf, state):
         if layout.single_row:
-            number = jnp.clip(leaf - layout.inner - layout.first_leaf, 0, layout.leaves - 1)
+            number = jnp.clip(leaf - layout.inner, 0, layout.leaves - 1)
             own = forest.known.prior[number][..., None]
             return own[:, : layout.actions[0]], own[:, : layout.actions[1]]
         reach = _average_reach(game, forest, layout, leaf)
@@ -195,7 +195,7 @@ def _step(game, noise, forest, layout, walk, settings, settled):
     visits = []
     for p, table in enumerate(walk.visits):
         counts = walk.live & (actor == p)
-        decision = jnp.where(counts, number, layout.room)
+        decision = jnp.where(counts, number, layout.no_decision)
         visits.append(table.at[action, decision, row].add(1, mode="drop"))
     keep = lambda new, old: jnp.where(walk.live.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
     return _Walk(
@@ -219,7 +219,7 @@ def _followed(game, forest, layout, state, actor, walk, action, places):
     possible = (number[None] == action[:, None]) | (kind == CHANCE_KIND)[:, None]
     if not layout.single_row:
         for p, table in enumerate(forest.masks):
-            possible &= table[places, walk.pair[:, p, None]] > 0
+            possible &= table[places, walk.pair[:, p, None]]
     kept = jnp.broadcast_to(walk.pair[:, None], (*places.shape, 2))
     if all(layout.straight):
         return kept, possible
@@ -240,7 +240,7 @@ def _mapped_pairs(game, forest, kind, state, walk, action, places, here, kept, p
     pairs = follow(state, walk.pair, action)
     leads = jnp.all(pairs >= 0, axis=2)
     for p, table in enumerate(forest.masks):
-        leads &= table[places, jnp.maximum(pairs[..., p], 0)] > 0
+        leads &= table[places, jnp.maximum(pairs[..., p], 0)]
     return (
         jnp.where(here[:, None, None], pairs, kept),
         jnp.where(here[:, None], leads, possible),
@@ -299,7 +299,7 @@ def _average_reach(game, forest, layout, leaf):
         taken = jnp.minimum(action[child], layout.actions[p] - 1)[:, None, None]
         played = jnp.take_along_axis(policy[p], taken, axis=1)[:, 0]
         after = jnp.where((actor == p)[:, None], above[p] * played, above[p])
-        below.append(after * forest.masks[p][leaf])
+        below.append(jnp.where(forest.masks[p][leaf], after, 0))
     below = tuple(below)
     if all(layout.straight):
         return below
@@ -320,9 +320,8 @@ def _mapped_reach(game, forest, actor, state, leaf, child, above, policy, here, 
     everywhere = jax.vmap(functools.partial(game.known_down, actor))(state, above, policy)
     after = []
     for p, reach in enumerate(everywhere):
-        came = (
-            jnp.take_along_axis(reach, child[:, None, None], axis=1)[:, 0] * forest.masks[p][leaf]
-        )
+        came = jnp.take_along_axis(reach, child[:, None, None], axis=1)[:, 0]
+        came = jnp.where(forest.masks[p][leaf], came, 0)
         after.append(jnp.where(here[:, None], came, below[p]))
     return tuple(after)
 

@@ -43,6 +43,7 @@ class Layout:
 
     batch: int  # B searches
     nodes: int  # E nodes of a search at most
+    decisions: tuple[int, int]  # D of them at most at which either player acts
     slots: int  # children of all of them at most
     rows: tuple[int, int]  # N of either player
     actions: tuple[int, int]  # A of either player
@@ -65,11 +66,6 @@ class Layout:
         return self.rows == (1, 1)
 
     @property
-    def all_nodes(self) -> int:
-        """T, the nodes of all searches, a whole number of blocks."""
-        return _rounded(self.batch * self.nodes, self.block)
-
-    @property
     def inner_pages(self) -> int:
         """Pages of nodes: every class has at most one that is not full."""
         classes = min(self.batch * self.nodes, KINDS * self.levels)
@@ -80,6 +76,10 @@ class Layout:
         """Pages of terminals."""
         return -(-self.batch * self.most_terminals // self.page) + self.terminal_kinds
 
+    def terminal_page(self, number: Array | int) -> Array | int:
+        """The first place of a page of terminals; pages are taken from the last places on."""
+        return self.nowhere - (number + 1) * self.page
+
     @property
     def inner(self) -> int:
         """I, the places of nodes, which come first."""
@@ -87,18 +87,18 @@ class Layout:
 
     @property
     def leaves(self) -> int:
-        """The places of leaves, which come last."""
+        """The places that leaves may have; they follow those of nodes."""
         return _rounded(self.batch * self.most_leaves, self.chunk)
 
     @property
     def outer(self) -> int:
-        """The places of terminals and leaves."""
-        return self.terminal_pages * self.page + self.leaves
-
-    @property
-    def first_leaf(self) -> int:
-        """The first place of a leaf among the outer ones."""
-        return self.terminal_pages * self.page
+        """The places of leaves and terminals: leaves fill them from the first one on, and pages of
+        terminals from the last one on. The last chunk of leaves and the last page of each kind of
+        terminals may not be full."""
+        most = min(self.slots, self.most_leaves + self.most_terminals)
+        return (
+            _rounded(self.batch * most + self.terminal_kinds * self.page, self.chunk) + self.chunk
+        )
 
     @property
     def nowhere(self) -> int:
@@ -108,7 +108,8 @@ class Layout:
     @property
     def mapped_nodes(self) -> int:
         """M, the nodes that may write the reaches of their children."""
-        return 0 if all(self.straight) else self.all_nodes
+        sizes = zip((*self.decisions, self.nodes), self.straight, strict=True)
+        return self.batch * min(self.nodes, sum(0 if straight else n for n, straight in sizes))
 
     @property
     def first_root(self) -> int:
@@ -116,14 +117,22 @@ class Layout:
         return self.inner + self.mapped_nodes * self.children
 
     @property
-    def room(self) -> int:
-        """T', the length of tables of decisions: the last ones are for writing B at a time, and the
-        very last is 1 everywhere in the tables of policies."""
-        return self.all_nodes + _rounded(self.batch + 1, self.block)
+    def room(self) -> tuple[int, int]:
+        """T', the lengths of both players' tables of decisions: the last ones are for writing B at
+        a time, and the very last is 1 everywhere in the tables of policies."""
+        spare = _rounded(self.batch + 1, self.block)
+        first, second = (_rounded(self.batch * most, self.block) + spare for most in self.decisions)
+        return first, second
 
-    def policy_row(self, number: Array, action: Array | int) -> Array:
-        """The row of an action at a decision in a table `[A, T', N]` seen as `[A * T', N]`."""
-        return action * self.room + number
+    @property
+    def no_decision(self) -> int:
+        """The number of a decision that neither player has: it lies behind both tables."""
+        return max(self.room)
+
+    def policy_row(self, player: int, number: Array, action: Array | int) -> Array:
+        """The row of a player's action at a decision in a table `[A, T', N]` seen as
+        `[A * T', N]`; rows of ones if there is no such decision."""
+        return action * self.room[player] + jnp.minimum(number, self.room[player] - 1)
 
 
 def _rounded(count, multiple):
@@ -164,7 +173,7 @@ class KnownLeaves:
 
 @record
 class Forest:
-    """The trees of B searches; I places of nodes come first, then terminals, then leaves."""
+    """The trees of B searches; I places of nodes come first, then leaves; terminals come last."""
 
     pages: Pages  # of nodes, by depth and kind
     terminals: Pages  # of terminals, by kind
@@ -174,7 +183,7 @@ class Forest:
     deepest: Array  # [] int32 depth of the deepest node
     mapped: Array  # [] int32 mapped nodes so far
     links: Array  # [I + O, LINKS] int32
-    masks: tuple[Array, Array]  # [I + O, N] of either player: 1 in rows that exist
+    masks: tuple[Array, Array]  # [I + O, N] bool of either player: rows that exist
     state: PublicState  # [I + O, ...]
     pointers: Array  # [I, K] int32 places of children
     since: Array  # [I] sum of the iterations' weights when the node was added
@@ -184,6 +193,7 @@ class Forest:
     values: tuple[Array, Array]  # [I + O + 1, N] in the last iteration
     values_total: tuple[Array, Array]  # [I + O + 1, N] their weighted sum
     count: Array  # [B] int32 nodes of each search
+    decided: Array  # [B, 2] int32 of them at which either player acts
     slots: Array  # [B] int32 children of its nodes
     nodes: Array  # [B, E] int32 places of each search's nodes, in the order of expansion
     index: Array  # [I] int32 a node's number in its search
@@ -200,7 +210,8 @@ def new_forest(
     state = jax.eval_shape(game.root)
     zeros = lambda *shape: tuple(jnp.zeros((*shape, n), dtype) for n in layout.rows)  # noqa: E731
     links = np.zeros((1, LINKS), np.int32)
-    links[0, [FACTOR_0, FACTOR_1, NUMBER]] = layout.room - 1
+    links[0, [FACTOR_0, FACTOR_1]] = [room - 1 for room in layout.room]
+    links[0, NUMBER] = layout.no_decision
     links[0, [SOURCE, MAPPED]] = layout.inner - 1, layout.mapped_nodes
     return Forest(
         pages=new_pages(KINDS * layout.levels, layout.inner_pages),
@@ -211,7 +222,7 @@ def new_forest(
         deepest=jnp.int32(0),
         mapped=jnp.int32(0),
         links=jnp.broadcast_to(links, (places, LINKS)),
-        masks=zeros(places),
+        masks=tuple(jnp.zeros((places, n), bool) for n in layout.rows),
         state=jax.tree.map(lambda x: jnp.zeros((places, *x.shape), x.dtype), state),
         pointers=jnp.full((layout.inner, layout.children), layout.nowhere, jnp.int32),
         since=jnp.zeros(layout.inner, dtype),
@@ -221,6 +232,7 @@ def new_forest(
         values=zeros(places + 1),
         values_total=zeros(places + 1),
         count=jnp.zeros(layout.batch, jnp.int32),
+        decided=jnp.zeros((layout.batch, 2), jnp.int32),
         slots=jnp.zeros(layout.batch, jnp.int32),
         nodes=jnp.full((layout.batch, layout.nodes), layout.inner, jnp.int32),
         index=jnp.zeros(layout.inner, jnp.int32),
@@ -258,7 +270,7 @@ def _nothing_known(layout, dtype):
 
 
 def _no_decisions(layout, player, dtype):
-    room, actions, rows = layout.room, layout.actions[player], layout.rows[player]
+    room, actions, rows = (x[player] for x in (layout.room, layout.actions, layout.rows))
     table = jnp.zeros((actions, room, rows), dtype)
     mapped = None if layout.straight[player] else jnp.zeros((room, actions, rows), dtype)
     return Decisions(
@@ -312,12 +324,16 @@ def reach_at(
       reach: of all nodes, as `Forest.reach`.
     """
     links = forest.links[place]
-    return tuple(
-        reach[p][links[..., SOURCE]]
-        * factor_rows(forest.decisions[p])[links[..., FACTOR_0 + p]]
-        * forest.masks[p][place]
+    first, second = (
+        jnp.where(
+            forest.masks[p][place],
+            reach[p][links[..., SOURCE]]
+            * factor_rows(forest.decisions[p])[links[..., FACTOR_0 + p]],
+            0,
+        )
         for p in range(2)
     )
+    return first, second
 
 
 def factor_rows(decisions: Decisions) -> Array:

@@ -101,7 +101,8 @@ def add_roots(
     searches = jnp.arange(layout.batch, dtype=jnp.int32)
     links = jnp.zeros((layout.batch, LINKS), jnp.int32).at[:, SEARCH].set(searches)
     links = links.at[:, SOURCE].set(layout.first_root + searches)
-    links = links.at[:, FACTOR_0].set(layout.room - 1).at[:, FACTOR_1].set(layout.room - 1)
+    ones = jnp.array([room - 1 for room in layout.room], jnp.int32)
+    links = links.at[:, jnp.array([FACTOR_0, FACTOR_1])].set(ones)
     links = links.at[:, PARENT].set(NOTHING)
     dtype = forest.since.dtype
     worth = tuple(jnp.zeros((layout.batch, rows), dtype) for rows in layout.rows)
@@ -192,6 +193,7 @@ def expand_best(
       since: the sums of the weights of the searches' iterations so far `[B]`.
       evaluate: the evaluator.
     """
+    lacks = lacks & (forest.slots < layout.slots)
 
     def read():
         new = _leaf(game, forest, layout, leaf, wanted, prior)
@@ -226,7 +228,7 @@ def expand_best(
     decisions = []
     for player, tables in enumerate(forest.decisions):
         mine = lacks & (new.old_kind == player)
-        number = jnp.where(mine, new.old_links[:, NUMBER], layout.room)
+        number = jnp.where(mine, new.old_links[:, NUMBER], layout.no_decision)
         spread = _evenly(new.actions[player], tables.uniform.dtype).swapaxes(0, 1)
         uniform = tables.uniform.at[:, number].set(spread, mode="drop")
         decisions.append(tables.replace(uniform=uniform))
@@ -255,6 +257,9 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
     """A leaf of each search as a node, without its children."""
     room = (forest.count < layout.nodes) & (forest.slots + layout.most_children <= layout.slots)
     state = at(forest.state, leaf)
+    kind = jax.vmap(functools.partial(kind_of, game))(state)
+    for player, most in enumerate(layout.decisions):
+        room &= (kind != player) | (forest.decided[:, player] < most)
     return _node(
         game,
         forest,
@@ -384,16 +389,19 @@ def _grown(forest, layout, new, since, *, leaf):
         values_total=tuple(map(worth, forest.values_total, new.values_total)),
         pointers=pointers,
     )
-    return _with_known(forest, layout, new.known, spots), place
+    leaves = jnp.where(new.exists & ~new.ends, spots - layout.inner, layout.leaves)
+    return _with_known(forest, layout, new.known, leaves), place
 
 
 def _numbered(forest, layout, new, place, since):
     """The forest with the new nodes counted, and their links."""
-    decisions, numbers = [], jnp.full(layout.batch, layout.room - 1, jnp.int32)
+    decisions, decided = [], []
+    numbers = jnp.full(layout.batch, layout.no_decision, jnp.int32)
     for player, tables in enumerate(forest.decisions):
         acts = new.adds & (new.kind == player)
         number = tables.count + jnp.cumsum(acts, dtype=jnp.int32) - 1
         numbers = jnp.where(acts, number, numbers)
+        decided.append(forest.decided[:, player] + acts.astype(jnp.int32))
         decisions.append(
             _with_decisions(tables, new.actions[player], new.prior[player], place, acts)
         )
@@ -409,6 +417,7 @@ def _numbered(forest, layout, new, place, since):
         deepest=jnp.maximum(forest.deepest, jnp.max(depth)),
         since=forest.since.at[place].set(since, mode="drop"),
         count=forest.count + new.adds.astype(jnp.int32),
+        decided=jnp.stack(decided, axis=1),
         nodes=forest.nodes.at[searches, own].set(place, mode="drop"),
         index=forest.index.at[place].set(own, mode="drop"),
     )
@@ -468,9 +477,10 @@ def _children_placed(forest, layout, new):
     number, count = jnp.cumsum(opens, dtype=jnp.int32) - 1, jnp.sum(opens, dtype=jnp.int32)
     # leaves first where others were given back
     again = forest.free[jnp.maximum(forest.num_free - 1 - number, 0)]
-    unused = layout.inner + layout.first_leaf + forest.num_leaves + number - forest.num_free
+    unused = layout.inner + forest.num_leaves + number - forest.num_free
     leaf = jnp.where(number < forest.num_free, again, unused)
-    spots = jnp.where(over, layout.inner + final, jnp.where(opens, leaf, layout.nowhere))
+    final = layout.terminal_page(final // layout.page) + final % layout.page
+    spots = jnp.where(over, final, jnp.where(opens, leaf, layout.nowhere))
     spots = spots.reshape(new.exists.shape)
     return forest.replace(
         terminals=terminals,
@@ -489,9 +499,9 @@ def _links_below(layout, place, links, kind, child):
     action[: len(layout.action_of_child)] = layout.action_of_child
     factors = []
     for player in range(2):
-        row = layout.policy_row(links[:, NUMBER, None], jnp.asarray(action)[child])
+        row = layout.policy_row(player, links[:, NUMBER, None], jnp.asarray(action)[child])
         acts = straight & (kind == player)[:, None]
-        factors.append(jnp.where(acts, row, layout.room - 1))
+        factors.append(jnp.where(acts, row, layout.room[player] - 1))
     given = {
         SOURCE: jnp.where(straight, place[:, None], source),
         FACTOR_0: factors[0],
@@ -510,14 +520,13 @@ def _without_leaf(leaves, layout, leaf, wanted):
     if leaves is None:
         return None
     searches = jnp.arange(layout.batch, dtype=jnp.int32)
-    first = layout.inner + layout.first_leaf
     end = jnp.maximum(leaves.count - 1, 0)
-    last, gap = leaves.place[searches, end], leaves.spot[jnp.maximum(leaf - first, 0)]
+    last, gap = leaves.place[searches, end], leaves.spot[jnp.maximum(leaf - layout.inner, 0)]
     far = layout.most_leaves + layout.leaves
     return OpenLeaves(
         place=leaves.place.at[searches, jnp.where(wanted, gap, far)].set(last, mode="drop"),
         count=leaves.count - wanted.astype(jnp.int32),
-        spot=leaves.spot.at[jnp.where(wanted, last - first, far)].set(gap, mode="drop"),
+        spot=leaves.spot.at[jnp.where(wanted, last - layout.inner, far)].set(gap, mode="drop"),
     )
 
 
@@ -528,7 +537,7 @@ def _with_leaves(leaves, layout, place, opens):
     searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
     spot = leaves.count[:, None] + jnp.cumsum(opens, axis=1, dtype=jnp.int32) - 1
     far = layout.most_leaves + layout.leaves
-    number = jnp.where(opens, place - layout.inner - layout.first_leaf, far)
+    number = jnp.where(opens, place - layout.inner, far)
     return OpenLeaves(
         place=leaves.place.at[searches, jnp.where(opens, spot, far)].set(place, mode="drop"),
         count=leaves.count + jnp.sum(opens, axis=1, dtype=jnp.int32),
@@ -536,12 +545,11 @@ def _with_leaves(leaves, layout, place, opens):
     )
 
 
-def _with_known(forest, layout, known, place):
-    """The forest with what the evaluator can tell of new leaves once and for all."""
+def _with_known(forest, layout, known, number):
+    """The forest with what the evaluator can tell of new leaves once and for all; `number` is out
+    of range for other children."""
     if known is None:
         return forest
-    number = place - layout.inner - layout.first_leaf
-    number = jnp.where((number >= 0) & (place < layout.nowhere), number, layout.leaves)
     put = lambda table, new: table.at[number].set(new, mode="drop")  # noqa: E731
     if not layout.single_row:
         return forest.replace(prepared=jax.tree.map(put, forest.prepared, known))

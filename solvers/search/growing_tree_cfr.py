@@ -22,8 +22,16 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
-from solvers.search.expansion_phase import policies_at, reach_of, simulate, walk_noise
-from solvers.search.forest import CHILD, NUMBER, PARENT, Layout, decision_rows, new_forest
+from solvers.search.expansion_phase import reach_of, simulate, walk_noise
+from solvers.search.forest import (
+    CHILD,
+    NUMBER,
+    PARENT,
+    Layout,
+    average_policies,
+    decision_rows,
+    new_forest,
+)
 from solvers.search.forest_growth import add_roots, expand, no_prior
 from solvers.search.query_log import start_log
 from solvers.search.regret_phase import iterate
@@ -205,6 +213,7 @@ def layout_of(
     return Layout(
         batch=batch,
         nodes=nodes,
+        decisions=tuple(_most_decisions(share, settings) for share in settings.decision_shares),
         slots=slots,
         rows=game.num_rows,
         actions=game.num_actions,
@@ -221,6 +230,12 @@ def layout_of(
         most_leaves=inner,
         listed=listed or settings.logged_queries > 0,
     )
+
+
+def _most_decisions(share, settings):
+    """Nodes of a tree at which a player may act: all of a path, and a share of the others."""
+    start = 1 + settings.max_path
+    return min(settings.capacity, start + math.ceil(share * (settings.capacity - start)))
 
 
 def _power_of_two(number, least, most):
@@ -313,7 +328,7 @@ def _with_prior(forest, layout, place, prior):
     number = forest.links[place, NUMBER]
     decisions = []
     for tables, own in zip(forest.decisions, prior, strict=True):
-        column = jnp.where(tables.place[number] == place, number, layout.room)
+        column = jnp.where(tables.place[number] == place, number, layout.no_decision)
         new = tables.prior.at[:, column].set(own.swapaxes(0, 1), mode="drop")
         decisions.append(tables.replace(prior=new))
     return forest.replace(decisions=tuple(decisions))
@@ -335,27 +350,29 @@ def finish(game: BeliefGame, state: Searches) -> Search:
     used = jnp.arange(layout.nodes, dtype=jnp.int32)[None] < forest.count[:, None]
     is_node = used[..., None] & (pointers < layout.inner)
     above = jnp.maximum(links[..., PARENT], 0)
-    flat, number = place.reshape(-1), links[..., NUMBER].reshape(-1)
-    shaped = lambda x: x.reshape(layout.batch, layout.nodes, *x.shape[1:])  # noqa: E731
-    visits = tuple(
-        jnp.where(
-            (tables.place[number] == flat)[:, None, None], decision_rows(tables.visits, number), 0
-        )
-        for tables in forest.decisions
+    decisions = [_decisions(forest, layout, p, place, links, used) for p in range(2)]
+    decision, policy, visits = (tuple(pair) for pair in zip(*decisions, strict=True))
+    slot, children = _numbered(used[..., None] & (pointers < layout.nowhere), layout.slots)
+    below = jnp.append(
+        pointers.reshape(layout.batch, -1),
+        jnp.full((layout.batch, 1), layout.nowhere, jnp.int32),
+        axis=1,
     )
+    below = jnp.take_along_axis(below, children, axis=1)
     tree = SearchTree(
         count=forest.count,
         state=at(forest.state, place),
         parent=jnp.where(used & (links[..., PARENT] >= 0), forest.index[above], LEAF),
         child=links[..., CHILD],
         node=jnp.where(is_node, forest.index[jnp.where(is_node, pointers, 0)], LEAF),
-        exists=used[..., None] & (pointers < layout.nowhere),
         since=forest.since[place],
-        policy=jax.tree.map(shaped, policies_at(game, forest, flat)),
-        visits=jax.tree.map(shaped, visits),
+        decision=decision,
+        policy=policy,
+        visits=visits,
         reach_total=at(forest.reach_total, place),
         values_total=at(forest.values_total, place),
-        child_values_total=at(forest.values_total, pointers),
+        slot=slot,
+        child_values_total=at(forest.values_total, below),
     )
     every = lambda x: jnp.broadcast_to(x, layout.batch)  # noqa: E731
     return Search(
@@ -368,3 +385,33 @@ def finish(game: BeliefGame, state: Searches) -> Search:
         total=every(state.total),
         log=None if state.log is None else state.log.replace(key=None),
     )
+
+
+def _decisions(forest, layout, player, place, links, used):
+    """Where the nodes `[B, E]` are among a player's decisions, and the average policies and visits
+    `[B, D, A, N]` of these."""
+    tables, most = forest.decisions[player], layout.decisions[player]
+    number = jnp.minimum(links[..., NUMBER], layout.room[player] - 1)
+    acts = used & (tables.place[number] == place)
+    decision, nodes = _numbered(acts, most)
+    last = jnp.full((layout.batch, 1), layout.room[player] - 1, jnp.int32)
+    number = jnp.take_along_axis(jnp.append(number, last, axis=1), nodes[:, :most], axis=1)
+    shape = layout.batch, most, layout.actions[player], layout.rows[player]
+    flat = number.reshape(-1)
+    given = (nodes[:, :most] < layout.nodes)[..., None, None]
+    policy = average_policies(tables, flat).reshape(shape)
+    visits = decision_rows(tables.visits, flat).reshape(shape)
+    return decision, jnp.where(given, policy, 0), jnp.where(given, visits, 0)
+
+
+def _numbered(mask, most):
+    """Numbers of the entries `[B, ...]` of a mask, `most` for others; and the entries by number
+    `[B, most + 1]`, flat, the number of all entries where there are fewer."""
+    flat = mask.reshape(len(mask), -1)
+    number = jnp.where(flat, jnp.cumsum(flat, axis=1, dtype=jnp.int32) - 1, most)
+    size = flat.shape[1]
+    entries = jnp.full((len(mask), most + 1), size, jnp.int32)
+    searches = jnp.arange(len(mask), dtype=jnp.int32)[:, None]
+    every = jnp.arange(size, dtype=jnp.int32)[None]
+    entries = entries.at[searches, jnp.where(flat, number, most + 1)].set(every, mode="drop")
+    return number.reshape(mask.shape), entries

@@ -206,9 +206,12 @@ def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
     """Both players' own reaches `[count, N]` at some places in a row."""
     links = _slice(forest.links, first, count)
     return tuple(
-        take(reach[p], links[:, SOURCE])
-        * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p])
-        * _slice(forest.masks[p], first, count)
+        jnp.where(
+            _slice(forest.masks[p], first, count),
+            take(reach[p], links[:, SOURCE])
+            * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p]),
+            0,
+        )
         for p in range(2)
     )
 
@@ -225,18 +228,18 @@ def outer_values(
 
     def terminals(kind, values):
         def page(first, values):
-            first = layout.inner + first
+            first = layout.terminal_page(first // layout.page)
             here = arriving(forest, layout, first, layout.page, forest.reach)
             states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
             worth = game.terminal_page(kind, states, here)
             masks = (_slice(table, first, layout.page) for table in forest.masks)
-            worth = tuple(x * mask for x, mask in zip(worth, masks, strict=True))
+            worth = tuple(jnp.where(mask, x, 0) for mask, x in zip(masks, worth, strict=True))
             return _written(values, worth, first, weight)
 
         return over_pages(forest.terminals, kind, page, values, page=layout.page)
 
     def leaves(i, values):
-        first = layout.inner + layout.first_leaf + i * layout.chunk
+        first = layout.inner + i * layout.chunk
         here = arriving(forest, layout, first, layout.chunk, forest.reach)
         if layout.single_row:
             known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
@@ -299,7 +302,7 @@ def inner_values(
         for k, action in enumerate(layout.action_of_child):
             if action >= layout.actions[player]:
                 continue
-            played = take(policy, layout.policy_row(links[:, NUMBER], action))
+            played = take(policy, layout.policy_row(player, links[:, NUMBER], action))
             for p in range(2):
                 below = take(values[p], pointers[:, k])
                 here[p] = here[p] + (below * played if p == player else below)

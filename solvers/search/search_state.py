@@ -39,6 +39,8 @@ class GrowingTreeCfr:
     max_nodes: int | None = None  # the most nodes that a tree can have, such as all of the game's
     # children of a node, on average, that a tree has room for, or else it stops to grow; None: K
     children: float | None = None
+    # shares of a tree's nodes at which either player may act, or else it does not grow there
+    decision_shares: tuple[float, float] = (1.0, 1.0)
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
     virtual_loss: float = 1.0  # payoff counted for visits since the last iteration
     logged_queries: int = 0  # calls of the evaluator that a search keeps, for training
@@ -52,6 +54,10 @@ class GrowingTreeCfr:
             raise ValueError(f"max_nodes={self.max_nodes} must be at least 1, or None")
         if self.children is not None and not 0 < self.children < math.inf:
             raise ValueError(f"children={self.children} must be positive and finite, or None")
+        if len(self.decision_shares) != 2 or not all(0 <= x <= 1 for x in self.decision_shares):
+            raise ValueError(
+                f"decision_shares={self.decision_shares} must be two numbers from 0 to 1"
+            )
         if self.expand is not None and self.expand < 1:
             raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
         if not 0 <= self.virtual_loss < math.inf:

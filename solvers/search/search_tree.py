@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree
 
 from jaxgames.arrays import sum_actions
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
@@ -17,7 +18,8 @@ LEAF = -1  # a child without a node; the parent of the root
 class SearchTree:
     """E nodes in the order of expansion, of which the first `count` are in use; node 0 is the root.
 
-    Parents come before their children. Totals are sums over iterations, each times its weight.
+    Parents come before their children. Totals are sums over iterations, each times its weight. Of
+    decisions and of children there are tables of their own, since no tree has all that it might.
     """
 
     count: Array  # [] int32
@@ -25,14 +27,38 @@ class SearchTree:
     parent: Array  # [E] int32, or LEAF
     child: Array  # [E] int32 which child of its parent a node is
     node: Array  # [E, K] int32 the nodes that the children were expanded into, or LEAF
-    exists: Array  # [E, K] bool children that are in the tree
     since: Array  # [E] sum of the iterations' weights when the node was added
     # of both players:
-    policy: tuple[Array, Array]  # [E, A, N] average policies where it acts, else 0
-    visits: tuple[Array, Array]  # [E, A, N] simulations that took an action
+    decision: tuple[Array, Array]  # [E] int32 rows of nodes where it acts in the next two, else D
+    policy: tuple[Array, Array]  # [D, A, N] average policies
+    visits: tuple[Array, Array]  # [D, A, N] simulations that took an action
     reach_total: tuple[Array, Array]  # [E, N] own reaches at nodes since they were added
     values_total: tuple[Array, Array]  # [E, N] counterfactual values of nodes
-    child_values_total: tuple[Array, Array]  # [E, K, N] those of their children
+    slot: Array  # [E, K] int32 rows of children in the next, or S if they are not in the tree
+    child_values_total: tuple[Array, Array]  # [S + 1, N] those of children; the last are 0
+
+    @property
+    def exists(self) -> Bool[Array | np.ndarray, "*B E K"]:
+        """Which children are in the tree."""
+        return self.slot < self.child_values_total[0].shape[-2] - 1
+
+
+def at_nodes(
+    tree: SearchTree, tables: tuple[Array, Array], node: Int[Array, "..."]
+) -> tuple[Array, Array]:
+    """Both players' rows `[..., A, N]` at some nodes of a tree; 0 where they do not act.
+
+    Args:
+      tree: not batched.
+      tables: its `policy` or `visits`.
+      node: numbers of nodes.
+    """
+    rows = []
+    for decision, table in zip(tree.decision, tables, strict=True):
+        row = decision[node]
+        acts = (row < len(table))[..., None, None]
+        rows.append(jnp.where(acts, table[jnp.minimum(row, len(table) - 1)], 0))
+    return rows[0], rows[1]
 
 
 def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Policy:
