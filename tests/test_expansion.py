@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgames import arrays
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.tabulate import tabulate
@@ -18,6 +19,8 @@ from solvers.perfect_information import minimax
 from solvers.search import (
     continual_resolving,
     expansion_phase,
+    forest,
+    forest_growth,
     growing_tree_cfr,
     leaf_evaluators,
     readouts,
@@ -152,6 +155,24 @@ def test_search_of_the_whole_rest_is_minimax(expand):
         likeliest = policy[player].argmax(axis=1)
         assert minimax.perfect_actions(positions)[here, likeliest][acts].all()
         assert not policy[player][~acts].any()
+
+
+@pytest.mark.parametrize("expand", [2, None])
+def test_long_axes_are_the_same_as_unrolled_ones(expand, monkeypatch):
+    """Games with many actions, such as chess, take other operations for the same sums."""
+    table, _ = endgame()
+    problem = continual_resolving.first_problem(table, max_path=1)
+
+    def found():
+        run = lambda key: growing_tree_cfr.search(  # noqa: E731
+            table, None, key, problem=problem, settings=settings(expand=expand, simulations=40)
+        )
+        return jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), 3))
+
+    unrolled = found()
+    for module in (arrays, expansion_phase, forest, forest_growth, regret_phase):
+        monkeypatch.setattr(module, "LONG", 4)
+    chex.assert_trees_all_close(found(), unrolled, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -15,13 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import at, safe_divide, sum_actions
+from jaxgames.arrays import LONG, at, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from jaxgames.core import CHANCE, TERMINAL, record
 from solvers.search.forest import (
     CHANCE_KIND,
     CHILD,
-    LONG,
     NUMBER,
     PARENT,
     Forest,

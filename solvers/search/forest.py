@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from jaxgames.arrays import LONG
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import CHANCE, record
 from solvers.search.pages import Pages, new_pages
@@ -31,7 +32,6 @@ from solvers.search.search_state import Evaluator
 NOTHING = -1  # no node
 CHANCE_KIND = 2  # kinds of nodes: player 0 acts, player 1 acts, chance moves
 KINDS = 3
-LONG = 32  # axes longer than this are not unrolled
 # columns of `links`: where the reach of a place comes from, and where the place belongs
 SOURCE, FACTOR_0, FACTOR_1, PARENT, CHILD, SEARCH, DEPTH, NUMBER, MAPPED = range(9)
 LINKS = 9

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from jaxgames.arrays import at
+from jaxgames.arrays import LONG, at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
@@ -303,14 +303,26 @@ def _with_all_children(game, params, layout, new, *, evaluate):
     if layout.most_children == layout.children:
         number = jnp.arange(layout.children, dtype=jnp.int32)
         number = jnp.broadcast_to(number, mask.shape)
-        below = jax.vmap(game.children)(new.state)
+        below = _all_below(game, layout, new.state, number)
     else:  # only those that exist, since there are many others
         present = lambda row: jnp.nonzero(row, size=layout.most_children, fill_value=0)[0]  # noqa: E731
         number = jax.vmap(present)(mask).astype(jnp.int32)
-        below = jax.vmap(jax.vmap(game.child, (None, 0)))(new.state, number)
+        below = _all_below(game, layout, new.state, number)
         mask = jnp.arange(layout.most_children) < jnp.sum(mask, axis=1, keepdims=True)
     exists = mask & new.adds[:, None]
     return _with_children(game, params, layout, new, number, exists, below, evaluate=evaluate)
+
+
+def _all_below(game, layout, state, number):
+    """Children `[B, m, ...]` by their numbers; some at a time where there are many, since a step of
+    a game may need much more room than a state."""
+    if layout.most_children <= LONG:
+        if layout.most_children == layout.children:
+            return jax.vmap(game.children)(state)
+        return jax.vmap(jax.vmap(game.child, (None, 0)))(state, number)
+    step = jax.vmap(game.child)
+    below = jax.lax.map(lambda k: step(state, k), number.swapaxes(0, 1), batch_size=LONG)
+    return jax.tree.map(lambda x: x.swapaxes(0, 1), below)
 
 
 def _with_children(game, params, layout, new, number, exists, below, *, evaluate):

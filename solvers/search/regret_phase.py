@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from jaxgames.arrays import safe_divide, sum_actions
+from jaxgames.arrays import LONG, safe_divide, sum_actions
 from jaxgames.beliefs.contract import BeliefGame, Reach
 from jaxgames.core import record
 from solvers.regret import RegretState
@@ -285,18 +285,25 @@ def inner_values(
         if not layout.straight[kind]:
             here, actions = mapped(kind, first, links, pointers, values.last, actions)
         elif kind == CHANCE_KIND:
-            here = [
-                sum_actions(
-                    jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
-                )
-                for table in values.last
-            ]
+            here = [sum_actions(children_of(pointers, table)) for table in values.last]
         else:
             here = decided(kind, links, pointers, values.last)
         return _written(values, tuple(here), first, weight), actions
 
+    def children_of(pointers, table):
+        """Rows `[K, C, N]` of all children of a page's nodes."""
+        if layout.children > LONG:
+            return take(table, pointers.T)
+        return jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
+
     def decided(player, links, pointers, values):
         """Values at straight decisions: the actor's by its policy, the other's a sum."""
+        if layout.children > LONG:  # then child k is where action k leads
+            below = [children_of(pointers[:, : layout.actions[player]], x) for x in values]
+            action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
+            row = layout.policy_row(player, links[None, :, NUMBER], action)
+            below[player] *= take(factor_rows(forest.decisions[player]), row)
+            return [jnp.sum(x, axis=0) for x in below]
         policy = factor_rows(forest.decisions[player])
         here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
         for k, action in enumerate(layout.action_of_child):
