@@ -44,6 +44,10 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     run = jax.jit(searcher(setting, job["devices"]))
     run = run.lower(*arguments_of(setting.game, 0)).compile()
     report(compile_seconds=round(clock.seconds(), 3))
+    if job["devices"] == 1:
+        sizes = run.memory_analysis()
+        room = sizes.temp_size_in_bytes + sizes.output_size_in_bytes
+        report(bytes_per_search=room / task.batch)
     searches, samples = sample_searches(
         lambda number: run(*arguments_of(setting.game, number)), task.batch, job
     )
@@ -113,16 +117,16 @@ def leaves_by_iteration(setting: Setting, batch: int) -> tuple[np.ndarray, np.nd
     @functools.partial(jax.jit, static_argnames="settings")
     def run(game, params, problem, settings):
         states = _initial_searches(game, params, problem, batch=batch, settings=settings)
-        chunk = states.layout.chunk
+        chunk, together = states.layout.chunk, settings.expansions_per_phase
 
         def phase(states, number):
-            states = _phase(game, params, states, number, 1, 1, settings)
+            states = _phase(game, params, states, number, 1, together, settings)
             forest = states.forest
             chunks = -(-forest.num_leaves // chunk)
             return states, (forest.num_leaves - forest.num_free, chunks * chunk)
 
         first = states.forest
-        counts = jax.lax.scan(phase, states, jnp.arange(settings.simulations))[1]
+        counts = jax.lax.scan(phase, states, jnp.arange(0, settings.simulations, together))[1]
         start = first.num_leaves, -(-first.num_leaves // chunk) * chunk
         return [jnp.append(x, y)[:-1] for x, y in zip(start, counts, strict=True)]
 
@@ -161,10 +165,12 @@ def part_seconds(
     begin = _initial_searches(
         setting.game, setting.params, setting.problem, batch=batch, settings=settings
     )
-    half, one, none = jnp.int32(settings.simulations // 2), jnp.int32(1), jnp.int32(0)
-    middle = parts(begin, half, none, one, one)
+    together = settings.expansions_per_phase
+    phases = settings.simulations // together
+    half, one, none, each = map(jnp.int32, (phases // 2 * together, 1, 0, together))
+    middle = parts(begin, half // each, none, one, each)
     if check:
-        whole = parts(middle, jnp.int32(settings.simulations) - half, half, one, one)
+        whole = parts(middle, jnp.int32(phases) - half // each, half, one, each)
         _check_equal(jax.jit(growing_tree_cfr.finish)(setting.game, whole), searches)
     iterate = seconds_per_turn(lambda n: parts(middle, one, half, n, none), seconds=seconds)
     expand = seconds_per_turn(
@@ -220,11 +226,12 @@ def _initial_searches(game: BeliefGame, params, problem, *, batch, settings: Gro
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _parts(game, params, states, phases, number, iterations, simulations, *, settings):
-    """A batch of searches continued by `phases`, the first of which is number `number`: each makes
-    `iterations` of CFR and then `simulations`."""
+    """A batch of searches continued by `phases`, each of which makes
+    `iterations` of CFR and then `simulations`, the first of all of which is number `number`."""
 
     def phase(i, states):
-        return _phase(game, params, states, number + i, iterations, simulations, settings)
+        first = number + i * simulations
+        return _phase(game, params, states, first, iterations, simulations, settings)
 
     return jax.lax.fori_loop(0, phases, phase, states)
 
@@ -239,9 +246,13 @@ def _phase(game, params, states, number, iterations, simulations, settings):
 
     def simulate(j, states):
         now = noise[:, jnp.minimum(number + j, settings.simulations - 1)]
-        return expansion_phase.simulate(game, params, now, states, settings=settings)
+        return expansion_phase.simulate(
+            game, params, now, states, settings=settings, settled=settled
+        )
 
     states = jax.lax.fori_loop(0, iterations, iterate, states)
+    several = settings.expansions_per_phase > 1
+    settled = tuple(tables.visits for tables in states.forest.decisions) if several else None
     return jax.lax.fori_loop(0, simulations, simulate, states)
 
 

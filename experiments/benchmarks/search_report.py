@@ -39,8 +39,13 @@ def shares(row: Row) -> dict[str, float]:
     run = row.runs[0]
     iterate, simulate = run["iterate_seconds"], run["simulate_seconds"]
     network = run["network_seconds"], run["simulate_network_seconds"]
-    parts = (sum(network), iterate - network[0], simulate - network[1])
-    return {name: part / (iterate + simulate) for name, part in zip(_PARTS, parts, strict=True)}
+    together = TASKS[row.task].pace  # simulations, for one iteration
+    parts = (
+        network[0] + together * network[1],
+        iterate - network[0],
+        together * (simulate - network[1]),
+    )
+    return {name: part / sum(parts) for name, part in zip(_PARTS, parts, strict=True)}
 
 
 def floor(row: Row) -> float | None:
@@ -59,6 +64,9 @@ def _speeds(row: Row) -> Iterator[Number]:
     yield Number(
         name=f"{row.program}, lowest:{row.task}", value=low, unit="searches/s (lowest sample)"
     )
+    room = row.runs[0].get("bytes_per_search")
+    if room is not None:
+        yield Number(name=f"MB:{row.task}", value=room / 1e6, unit="of a search and its results")
 
 
 def _ratio(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
@@ -135,6 +143,7 @@ def details(row: Row) -> dict[str, Any]:
         "high": max(rates, default=None),
         "samples": len(rates),
         "compile_seconds": run.get("compile_seconds"),
+        "bytes_per_search": run.get("bytes_per_search"),
         **{name: run.get(name) for name in kept},
         "parts_to_whole": parts_to_whole(row) if "iterate_seconds" in run and rates else None,
         "busy_cores": row.largest("cores"),
@@ -147,7 +156,7 @@ def details(row: Row) -> dict[str, Any]:
 def parts_to_whole(row: Row) -> float:
     """The time of the parts, half-way through a search, over that of the whole: about 1."""
     run, task = row.runs[0], TASKS[row.task]
-    parts = task.simulations * (run["iterate_seconds"] + run["simulate_seconds"])
+    parts = task.simulations * (run["iterate_seconds"] / task.pace + run["simulate_seconds"])
     return parts * row.rate / task.batch
 
 

@@ -24,14 +24,18 @@ _PGX = "pgx:"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """SoG(simulations, 1) at the root of a game, a batch of searches side by side."""
+    """SoG(simulations, pace) at the root of a game, a batch of searches side by side."""
 
     game: str
     simulations: int
     batch: int
     width: int = 0  # of the untrained network, an MLP; 0: leaves are worth nothing
     depth: int = 3
+    pace: float = 1.0  # simulations per iteration of CFR
     expand: int | None = None  # children by prior that a new node starts with; None: all
+    # room: children of a node on average, and shares of nodes at which either player may act
+    children: float | None = None
+    decision_shares: tuple[float, float] = (1.0, 1.0)
     to_mate: tuple[int, ...] = ()  # moves of a perfect-information game after which one move wins
     mate: int | None = None  # the move that wins then
 
@@ -51,22 +55,55 @@ class Setting:
     settings: GrowingTreeCfr
 
 
+def _connect_four(**sizes) -> Task:
+    """Searches of Connect Four; three in a row wait for a fourth in the position before a win."""
+    return Task(game="pgx:connect_four", expand=1, to_mate=(3, 0, 3, 1, 3, 0), mate=3, **sizes)
+
+
 TASKS = {
     "Leduc (100,1), zero leaves": Task(game="leduc_poker", simulations=100, batch=64),
     "Leduc (100,1), 3x128": Task(game="leduc_poker", simulations=100, batch=64, width=128),
     "glasses (100,1), 3x128": Task(
         game="scotland_yard(map=glasses)", simulations=100, batch=64, width=128
     ),
-    "London (400,1), 6x512": Task(game=LONDON, simulations=400, batch=1, width=512, depth=6),
-    "Connect Four (800,1), 6x512": Task(
-        game="pgx:connect_four",
-        simulations=800,
-        batch=16,
+    "London (400,1), 6x512": Task(
+        game=LONDON,
+        simulations=400,
+        batch=1,
         width=512,
         depth=6,
+        children=8.0,
+        decision_shares=(0.2, 1.0),
+    ),
+    "London (32,1), 6x512": Task(
+        game=LONDON,
+        simulations=32,
+        batch=32,
+        width=512,
+        depth=6,
+        children=16.0,
+        decision_shares=(0.4, 1.0),
+    ),
+    "Connect Four (800,1), 6x512": _connect_four(simulations=800, batch=16, width=512, depth=6),
+    "Connect Four (800,10), 6x512": _connect_four(
+        simulations=800, batch=16, width=512, depth=6, pace=10.0
+    ),
+    "Connect Four (32,1), 2x64": _connect_four(simulations=32, batch=64, width=64, depth=2),
+    "Gardner chess (800,10), 6x512": Task(
+        game="pgx:gardner_chess",
+        simulations=800,
+        batch=4,
+        width=512,
+        depth=6,
+        pace=10.0,
         expand=1,
-        to_mate=(3, 0, 3, 1, 3, 0),
-        mate=3,
+        decision_shares=(0.7, 0.7),
+    ),
+    "chess (100,1), 6x512": Task(
+        game="pgx:chess", simulations=100, batch=4, width=512, depth=6, expand=1
+    ),
+    "19x19 Go (100,1), 6x512": Task(
+        game="pgx:go_19x19", simulations=100, batch=4, width=512, depth=6, expand=1
     ),
     "Kuhn (8,1), 1x8": Task(game="kuhn_poker", simulations=8, batch=2, width=8, depth=1),
     "tic-tac-toe (40,1), 1x8": Task(
@@ -90,7 +127,13 @@ def build(task: Task) -> Setting:
         graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
         evaluate = CvpnEvaluator(graph)
     settings = GrowingTreeCfr(
-        evaluate, simulations=task.simulations, max_path=1, expand=task.expand
+        evaluate,
+        simulations=task.simulations,
+        pace=task.pace,
+        max_path=1,
+        expand=task.expand,
+        children=task.children,
+        decision_shares=task.decision_shares,
     )
     problem = continual_resolving.first_problem(game, max_path=settings.max_path)
     return Setting(game=game, params=params, problem=problem, settings=settings)
