@@ -257,4 +257,4 @@ def _solve(table, problems, settings, iterations):
     state = expand_all(table, state, settings=settings)
     step = functools.partial(regret_phase.iterate, table, None, settings=settings)
     state = jax.lax.fori_loop(0, iterations, lambda _, state: step(state), state)
-    return growing_tree_cfr.finish(table, state)
+    return growing_tree_cfr.finish(state)

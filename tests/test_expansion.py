@@ -141,6 +141,28 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
         np.testing.assert_allclose(policy.sum(axis=(1, 2)), actor == player, rtol=1e-5)
 
 
+def test_full_trees_get_no_further_children():
+    """Of 60 simulations, each of which would add a child or a node with one."""
+    table, _ = endgame()
+    how = settings(expand=1, children=0.2)
+    problem = continual_resolving.first_problem(table, max_path=1)
+
+    @jax.jit
+    def run():
+        problems = jax.tree.map(lambda x: jnp.asarray(x)[None], problem)
+        state = growing_tree_cfr.start(table, None, problems=problems, settings=how)
+        noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 1), state, how)
+
+        def phase(i, state):
+            state = regret_phase.iterate(table, None, state, settings=how)
+            return expansion_phase.simulate(table, None, noise[:, i], state, settings=how)
+
+        return jax.lax.fori_loop(0, how.simulations, phase, state)
+
+    state = run()
+    assert int(state.forest.slots[0]) == state.layout.slots < 50
+
+
 @pytest.mark.parametrize("expand", [1, 2, None])
 def test_search_of_the_whole_rest_is_minimax(expand):
     _, positions = endgame()
@@ -199,7 +221,7 @@ def test_steps_of_a_search(expand, asks):
         jax.jit(functools.partial(step, table, None, settings=how))
         for step in (growing_tree_cfr.start, regret_phase.iterate, expansion_phase.simulate)
     )
-    finish = jax.jit(functools.partial(growing_tree_cfr.finish, table))
+    finish = jax.jit(growing_tree_cfr.finish)
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
     problem = continual_resolving.first_problem(table, max_path=1)
     state = start(problems=jax.tree.map(lambda x: jnp.asarray(x)[None], problem))

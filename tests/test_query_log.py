@@ -60,7 +60,7 @@ def stepped():
     game, calls = dice(), []
     step = jax.jit(lambda s: iterate(game, None, s, settings=SETTINGS))
     grow = jax.jit(lambda noise, s: simulate(game, None, noise, s, settings=SETTINGS))
-    down, finish = jax.jit(game.down), jax.jit(functools.partial(growing_tree_cfr.finish, game))
+    down, finish = jax.jit(game.down), jax.jit(growing_tree_cfr.finish)
     state = growing_tree_cfr.start(game, None, problems=batch_of(game, 1), settings=SETTINGS)
     noise = noise_of_walks(jax.random.key(SEED)[None], state, SETTINGS)
     for number in range(SETTINGS.simulations):

@@ -288,8 +288,8 @@ def test_walks_end_with_the_last_leaf():
     """They change nothing but visits then: the policy is that of walking on."""
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=60, max_path=1)
     _, batch = searched("kuhn_poker", jax.random.split(jax.random.key(0), 1), settings)
-    table, other = stepped_forest("kuhn_poker", batch=1, steps=60)
-    other = growing_tree_cfr.finish(table, other)
+    _, other = stepped_forest("kuhn_poker", batch=1, steps=60)
+    other = growing_tree_cfr.finish(other)
     assert not np.asarray(batch.tree.exists & (batch.tree.node < 0)).sum() > 5  # of terminals
     assert int(target_visits(batch)[0].sum()) < 60
     assert int(target_visits(other)[0].sum()) == 60

@@ -77,7 +77,7 @@ def test_leaves_are_counted_in_every_iteration():
     start = jax.jit(functools.partial(growing_tree_cfr.start, game, setting.params, **args))
     step = jax.jit(functools.partial(regret_phase.iterate, game, setting.params, **args))
     grow = jax.jit(functools.partial(expansion_phase.simulate, game, setting.params, **args))
-    finish = jax.jit(functools.partial(growing_tree_cfr.finish, game))
+    finish = jax.jit(growing_tree_cfr.finish)
     state, expected = start(problems=problems), []
     keys = jax.random.split(jax.random.key(0), 2)
     noise = growing_tree_cfr.noise_of_walks(keys, state, settings)

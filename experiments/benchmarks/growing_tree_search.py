@@ -171,7 +171,7 @@ def part_seconds(
     middle = parts(begin, half // each, none, one, each)
     if check:
         whole = parts(middle, jnp.int32(phases) - half // each, half, one, each)
-        _check_equal(jax.jit(growing_tree_cfr.finish)(setting.game, whole), searches)
+        _check_equal(jax.jit(growing_tree_cfr.finish)(whole), searches)
     iterate = seconds_per_turn(lambda n: parts(middle, one, half, n, none), seconds=seconds)
     expand = seconds_per_turn(
         lambda n: parts(middle, one, half, none, n),
@@ -226,8 +226,8 @@ def _initial_searches(game: BeliefGame, params, problem, *, batch, settings: Gro
 
 @functools.partial(jax.jit, static_argnames="settings")
 def _parts(game, params, states, phases, number, iterations, simulations, *, settings):
-    """A batch of searches continued by `phases`, each of which makes
-    `iterations` of CFR and then `simulations`, the first of all of which is number `number`."""
+    """A batch of searches continued by `phases`, each of which makes `iterations` of CFR and then
+    `simulations`; the first simulation of all is number `number`."""
 
     def phase(i, states):
         first = number + i * simulations
@@ -244,15 +244,16 @@ def _phase(game, params, states, number, iterations, simulations, settings):
     def iterate(_, states):
         return regret_phase.iterate(game, params, states, settings=settings)
 
+    states = jax.lax.fori_loop(0, iterations, iterate, states)
+    several = settings.expansions_per_phase > 1
+    settled = tuple(tables.visits for tables in states.forest.decisions) if several else None
+
     def simulate(j, states):
         now = noise[:, jnp.minimum(number + j, settings.simulations - 1)]
         return expansion_phase.simulate(
             game, params, now, states, settings=settings, settled=settled
         )
 
-    states = jax.lax.fori_loop(0, iterations, iterate, states)
-    several = settings.expansions_per_phase > 1
-    settled = tuple(tables.visits for tables in states.forest.decisions) if several else None
     return jax.lax.fori_loop(0, simulations, simulate, states)
 
 

@@ -60,29 +60,22 @@ def _connect_four(**sizes) -> Task:
     return Task(game="pgx:connect_four", expand=1, to_mate=(3, 0, 3, 1, 3, 0), mate=3, **sizes)
 
 
+def _london(**sizes) -> Task:
+    """Searches of London's map with a large network."""
+    return Task(game=LONDON, width=512, depth=6, **sizes)
+
+
 TASKS = {
     "Leduc (100,1), zero leaves": Task(game="leduc_poker", simulations=100, batch=64),
     "Leduc (100,1), 3x128": Task(game="leduc_poker", simulations=100, batch=64, width=128),
     "glasses (100,1), 3x128": Task(
         game="scotland_yard(map=glasses)", simulations=100, batch=64, width=128
     ),
-    "London (400,1), 6x512": Task(
-        game=LONDON,
-        simulations=400,
-        batch=1,
-        width=512,
-        depth=6,
-        children=8.0,
-        decision_shares=(0.2, 1.0),
+    "London (400,1), 6x512": _london(
+        simulations=400, batch=1, children=8.0, decision_shares=(0.2, 1.0)
     ),
-    "London (32,1), 6x512": Task(
-        game=LONDON,
-        simulations=32,
-        batch=32,
-        width=512,
-        depth=6,
-        children=16.0,
-        decision_shares=(0.4, 1.0),
+    "London (32,1), 6x512": _london(
+        simulations=32, batch=32, children=16.0, decision_shares=(0.4, 1.0)
     ),
     "Connect Four (800,1), 6x512": _connect_four(simulations=800, batch=16, width=512, depth=6),
     "Connect Four (800,10), 6x512": _connect_four(

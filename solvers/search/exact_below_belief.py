@@ -88,7 +88,7 @@ def _solve_batch(game, params, keys, problems, settings):
     state = expand_all(game, state, settings=how)
     iterate = functools.partial(regret_phase.iterate, game, params, settings=how)
     state = jax.lax.fori_loop(0, settings.iterations, lambda _, state: iterate(state), state)
-    return growing_tree_cfr.finish(game, state)
+    return growing_tree_cfr.finish(state)
 
 
 def expand_all(game: BeliefGame, state: Searches, *, settings: GrowingTreeCfr) -> Searches:

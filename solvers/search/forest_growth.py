@@ -255,21 +255,21 @@ def _one(forest):
 
 def _leaf(game, forest, layout, leaf, wanted, prior):
     """A leaf of each search as a node, without its children."""
-    room = (forest.count < layout.nodes) & (forest.slots + layout.most_children <= layout.slots)
     state = at(forest.state, leaf)
-    kind = jax.vmap(functools.partial(kind_of, game))(state)
-    for player, most in enumerate(layout.decisions):
-        room &= (kind != player) | (forest.decided[:, player] < most)
-    return _node(
+    new = _node(
         game,
         forest,
         layout,
-        adds=wanted & room,
+        adds=wanted,
         state=state,
         links=forest.links[leaf],
         prior=prior(leaf, state),
         worth=(at(forest.values, leaf), at(forest.values_total, leaf)),
     )
+    room = (forest.count < layout.nodes) & (forest.slots + layout.most_children <= layout.slots)
+    for player, most in enumerate(layout.decisions):
+        room &= (new.kind != player) | (forest.decided[:, player] < most)
+    return new.replace(adds=wanted & room)
 
 
 def _node(game, forest, layout, *, adds, state, links, prior, worth):

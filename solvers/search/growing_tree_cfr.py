@@ -158,7 +158,7 @@ def _search_batch(game, params, keys, problems, settings):
 
         return jax.lax.fori_loop(0, count, simulation, state)
 
-    return finish(game, jax.lax.fori_loop(0, phases, phase, state))
+    return finish(jax.lax.fori_loop(0, phases, phase, state))
 
 
 def noise_of_walks(
@@ -184,7 +184,7 @@ def _noise(keys, state, settings):
 
 
 def _begin_batch(game, params, keys, problems, settings):
-    return finish(game, start(game, params, problems=problems, settings=settings))
+    return finish(start(game, params, problems=problems, settings=settings))
 
 
 def layout_of(
@@ -334,11 +334,10 @@ def _with_prior(forest, layout, place, prior):
     return forest.replace(decisions=tuple(decisions))
 
 
-def finish(game: BeliefGame, state: Searches) -> Search:
+def finish(state: Searches) -> Search:
     """The searches as they are, each with a tree of its own.
 
     Args:
-      game: of the searches.
       state: B searches in progress.
 
     Returns:
@@ -352,7 +351,7 @@ def finish(game: BeliefGame, state: Searches) -> Search:
     above = jnp.maximum(links[..., PARENT], 0)
     decisions = [_decisions(forest, layout, p, place, links, used) for p in range(2)]
     decision, policy, visits = (tuple(pair) for pair in zip(*decisions, strict=True))
-    slot, children = _numbered(used[..., None] & (pointers < layout.nowhere), layout.slots)
+    slot, children = _enumerated(used[..., None] & (pointers < layout.nowhere), layout.slots)
     below = jnp.append(
         pointers.reshape(layout.batch, -1),
         jnp.full((layout.batch, 1), layout.nowhere, jnp.int32),
@@ -393,7 +392,7 @@ def _decisions(forest, layout, player, place, links, used):
     tables, most = forest.decisions[player], layout.decisions[player]
     number = jnp.minimum(links[..., NUMBER], layout.room[player] - 1)
     acts = used & (tables.place[number] == place)
-    decision, nodes = _numbered(acts, most)
+    decision, nodes = _enumerated(acts, most)
     last = jnp.full((layout.batch, 1), layout.room[player] - 1, jnp.int32)
     number = jnp.take_along_axis(jnp.append(number, last, axis=1), nodes[:, :most], axis=1)
     shape = layout.batch, most, layout.actions[player], layout.rows[player]
@@ -404,7 +403,7 @@ def _decisions(forest, layout, player, place, links, used):
     return decision, jnp.where(given, policy, 0), jnp.where(given, visits, 0)
 
 
-def _numbered(mask, most):
+def _enumerated(mask, most):
     """Numbers of the entries `[B, ...]` of a mask, `most` for others; and the entries by number
     `[B, most + 1]`, flat, the number of all entries where there are fewer."""
     flat = mask.reshape(len(mask), -1)

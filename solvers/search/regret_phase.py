@@ -303,7 +303,7 @@ def inner_values(
             action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
             row = layout.policy_row(player, links[None, :, NUMBER], action)
             below[player] *= take(factor_rows(forest.decisions[player]), row)
-            return [jnp.sum(x, axis=0) for x in below]
+            return [sum_actions(x) for x in below]
         policy = factor_rows(forest.decisions[player])
         here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
         for k, action in enumerate(layout.action_of_child):
