@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -40,6 +41,8 @@ class RegretMinimizer(abc.ABC):
         instant: Float[Array, "A n ..."],
         uniform: Float[Array, "A n ..."],
         step: Float[Array, "..."],
+        *,
+        total: Callable[[Array], Array] = sum_actions,
     ) -> RegretState:
         """The state after one more iteration.
 
@@ -48,13 +51,19 @@ class RegretMinimizer(abc.ABC):
           instant: instantaneous regrets r^t `[A, n, ...]`.
           uniform: the uniform policy over legal actions `[A, n]`, 0 at padding.
           step: number t = 1, 2, ... of the iteration; broadcasts against the tables.
+          total: the sums over the actions of each decision `[n, ...]` from a table `[A, n, ...]`.
 
         Returns:
           R^t and pi^(t+1).
         """
 
 
-def match(regret: Float[Array, "A ..."], uniform: Float[Array, "A ..."]) -> Float[Array, "A ..."]:
+def match(
+    regret: Float[Array, "A ..."],
+    uniform: Float[Array, "A ..."],
+    *,
+    total: Callable[[Array], Array] = sum_actions,
+) -> Float[Array, "A ..."]:
     """Regret matching (Hart and Mas-Colell 2000; Zinkevich et al. 2007, equation 8).
 
     pi(s, a) = [R(s, a)]+ / sum_b [R(s, b)]+, or uniform where no regret is positive.
@@ -62,15 +71,16 @@ def match(regret: Float[Array, "A ..."], uniform: Float[Array, "A ..."]) -> Floa
     Args:
       regret: accumulated regrets `[A, ...]`.
       uniform: the uniform policy over legal actions, 0 at padding; trailing axes may be missing.
+      total: the sums over the actions of each decision `[...]` from a table `[A, ...]`.
 
     Returns:
       Policies `[A, ...]`.
     """
     uniform = append_axes(uniform, regret)
     positive = jnp.where(uniform > 0, jnp.maximum(regret, 0), 0)
-    total = sum_actions(positive)
-    has_positive = total >= jnp.finfo(total.dtype).tiny  # below, the reciprocal is not finite
-    scale = 1 / jnp.where(has_positive, total, 1)
+    mass = total(positive)
+    has_positive = mass >= jnp.finfo(mass.dtype).tiny  # below, the reciprocal is not finite
+    scale = 1 / jnp.where(has_positive, mass, 1)
     return jnp.where(has_positive[None], positive * scale[None], uniform)
 
 
@@ -83,10 +93,10 @@ class RegretMatching(RegretMinimizer):
 
     power: float = 0.0
 
-    def update(self, state, instant, uniform, step):
+    def update(self, state, instant, uniform, step, *, total=sum_actions):
         weighted = instant if self.power == 0 else instant * step**self.power
         regret = state.regret + weighted
-        return RegretState(regret=regret, policy=match(regret, uniform))
+        return RegretState(regret=regret, policy=match(regret, uniform, total=total))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,12 +113,12 @@ class RegretMatchingPlus(RegretMinimizer):
         if self.discounted < 0:
             raise ValueError(f"cfr_plus: discounted={self.discounted} must be at least 0")
 
-    def update(self, state, instant, uniform, step):
+    def update(self, state, instant, uniform, step, *, total=sum_actions):
         regret = jnp.maximum(state.regret + instant, 0)
         if self.discounted:
             root = jnp.sqrt(step)
             regret = regret * jnp.where(step <= self.discounted, root / (root + 1), 1)
-        return RegretState(regret=regret, policy=match(regret, uniform))
+        return RegretState(regret=regret, policy=match(regret, uniform, total=total))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,13 +135,13 @@ class DiscountedRegretMatching(RegretMinimizer):
         if math.isnan(self.alpha) or math.isnan(self.beta):
             raise ValueError(f"dcfr: alpha={self.alpha} and beta={self.beta} must be numbers")
 
-    def update(self, state, instant, uniform, step):
+    def update(self, state, instant, uniform, step, *, total=sum_actions):
         regret = state.regret + instant
         # t^a / (t^a + 1), written so that infinite exponents are allowed: with inf and -inf, CFR+
         positive, negative = 1 / (1 + step**-self.alpha), 1 / (1 + step**-self.beta)
         discount = jnp.where(regret > 0, positive, negative)
         regret = regret * discount
-        return RegretState(regret=regret, policy=match(regret, uniform))
+        return RegretState(regret=regret, policy=match(regret, uniform, total=total))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +151,6 @@ class PredictiveRegretMatchingPlus(RegretMinimizer):
     The policy is regret matching of R^t + r^t: the last regrets predict the next.
     """
 
-    def update(self, state, instant, uniform, step):
+    def update(self, state, instant, uniform, step, *, total=sum_actions):
         regret = jnp.maximum(state.regret + instant, 0)
-        return RegretState(regret=regret, policy=match(regret + instant, uniform))
+        return RegretState(regret=regret, policy=match(regret + instant, uniform, total=total))

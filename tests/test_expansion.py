@@ -1,7 +1,6 @@
 """Expansion of only the best children, evaluations that are kept, and virtual losses."""
 
 import functools
-import types
 
 import chex
 import jax
@@ -28,7 +27,6 @@ from solvers.search import (
 )
 from solvers.search.forest import CHILD, NUMBER, PARENT
 from solvers.search.search_state import GrowingTreeCfr
-from solvers.search.search_tree import at_nodes
 
 CELLS = 9
 
@@ -77,90 +75,64 @@ def search(**changes):
 
 
 def first_tree(**changes):
-    return by_node(jax.tree.map(lambda x: x[0], search(**changes)[1].tree))
+    return jax.tree.map(lambda x: x[0], search(**changes)[1].tree)
 
 
-def by_node(tree):
-    """A finished tree, what decisions and children have included, by its nodes."""
-    tree = jax.tree.map(jnp.asarray, tree)
-    count, nodes = int(tree.count), jnp.arange(int(tree.count))
-    own = {name: getattr(tree, name)[:count] for name in ("state", "parent", "node", "exists")}
-    visits, policy = (at_nodes(tree, tables, nodes) for tables in (tree.visits, tree.policy))
-    below = tuple(table[tree.slot[:count]] for table in tree.child_values_total)
-    arrays = own | dict(visits=visits, policy=policy, child_values_total=below)
-    return types.SimpleNamespace(count=count, **jax.tree.map(np.asarray, arrays))
-
-
-def visits_of_root(tree):
-    """Simulations that took an action of either player there."""
-    return tuple(int(visits[0].sum()) for visits in tree.visits)
-
-
-def existing_children(tree):
-    """Which children the public states of nodes have, `[E, K]`."""
-    return np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state))
+def successor(tree):
+    """The states that places were reached in, by their parents' states and their actions."""
+    above = tree.state[np.maximum(tree.parent, 0)]
+    return np.asarray(endgame()[0].successors)[above, tree.child]
 
 
 @pytest.mark.parametrize("expand", [1, 2])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
-    tree = first_tree(expand=expand)
-    added, possible = tree.exists, existing_children(tree)
-    assert 10 < tree.count <= 61
-    assert (added[0] == possible[0]).all()  # a tree begins with all children of its root
-    assert not (added & ~possible).any()
-    at_first = [np.isin(np.arange(CELLS), np.flatnonzero(x)[:expand]) for x in possible]
-    at_first = np.array(at_first) & possible
-    assert (added | ~at_first).all()
-    # simulations end the game, add a node with k children, or add one child
-    later = (added & ~at_first)[1:].sum()
-    assert 5 < later <= 60 - (tree.count - 1)
+    tree, count = first_tree(expand=expand), int(first_tree(expand=expand).count)
+    possible = np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state))
+    assert 10 < count <= 1 + 2 * expand + 60 * expand
+    np.testing.assert_array_equal(tree.state[1:count], successor(tree)[1:count])
+    others = 0
+    for node in np.flatnonzero(tree.children[:count]):
+        added = tree.child[1:count][tree.parent[1:count] == node]
+        assert len(added) == len(set(added)) == tree.children[node] <= possible[node].sum()
+        at_first = np.flatnonzero(possible[node])[:expand]  # the first cells are best
+        np.testing.assert_array_equal(added[:expand], at_first)
+        assert (np.diff(np.flatnonzero(tree.parent[:count] == node)) > 0).all()
+        others += len(added) - len(at_first)
+    # simulations end the game, give a leaf its first children, or add one child
+    assert 5 < others <= 60 - (np.count_nonzero(tree.children) - 1)
+    assert int(tree.visits_at(jnp.int32(0))[1].sum()) == 60
+    assert not tree.visits_at(jnp.int32(0))[0].any()
 
 
-@pytest.mark.parametrize("expand", [1, 2, None])
-def test_nodes_are_children_that_were_added(expand):
+def test_nodes_are_children_that_were_added():
     table, _ = endgame()
-    tree = first_tree(expand=expand)
-    if expand is None:
-        np.testing.assert_array_equal(tree.exists, existing_children(tree))
-    successors = np.asarray(table.successors)[tree.state]
+    tree = first_tree(expand=None)
+    state, exists, node = (x[: tree.count] for x in (tree.state, tree.exists, tree.node))
+    np.testing.assert_array_equal(exists, np.asarray(jax.vmap(table.child_mask)(state)))
+    successors = np.asarray(table.successors)[state]
     ends = np.asarray(table.actors)[np.maximum(successors, 0)] == TERMINAL
-    nodes = tree.node >= 0
-    assert not (nodes & (ends | ~tree.exists)).any()
-    np.testing.assert_array_equal(tree.state[tree.node[nodes]], successors[nodes])
-    assert visits_of_root(tree) == (0, 60)
+    assert not ((node >= 0) & (ends | ~exists)).any()
+    np.testing.assert_array_equal(state[node[node >= 0]], successors[node >= 0])
 
 
 def test_actions_do_not_exist_for_cfr_before_they_were_added():
     tree = first_tree(expand=1)
-    absent = ~tree.exists
-    actor = np.asarray(endgame()[0].actors)[tree.state]
-    for player in range(2):
-        policy = tree.policy[player]
-        assert not policy[absent].any()
-        assert not tree.child_values_total[player][absent].any()
+    nodes = np.flatnonzero(tree.children)
+    policies = jax.tree.map(jnp.asarray, tree).policy_at(jnp.asarray(nodes))
+    added = np.zeros((len(tree.parent), CELLS), bool)
+    added[tree.parent[1:], tree.child[1:]] = np.arange(1, len(tree.parent)) < tree.count
+    actor = np.asarray(endgame()[0].actors)[tree.state[nodes]]
+    for player, policy in enumerate(policies):
+        assert not np.asarray(policy)[..., 0][~added[nodes]].any()
         np.testing.assert_allclose(policy.sum(axis=(1, 2)), actor == player, rtol=1e-5)
 
 
 def test_full_trees_get_no_further_children():
-    """Of 60 simulations, each of which would add a child or a node with one."""
-    table, _ = endgame()
-    how = settings(expand=1, children=0.2)
-    problem = continual_resolving.first_problem(table, max_path=1)
-
-    @jax.jit
-    def run():
-        problems = jax.tree.map(lambda x: jnp.asarray(x)[None], problem)
-        state = growing_tree_cfr.start(table, None, problems=problems, settings=how)
-        noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 1), state, how)
-
-        def phase(i, state):
-            state = regret_phase.iterate(table, None, state, settings=how)
-            return expansion_phase.simulate(table, None, noise[:, i], state, settings=how)
-
-        return jax.lax.fori_loop(0, how.simulations, phase, state)
-
-    state = run()
-    assert int(state.forest.slots[0]) == state.layout.slots < 50
+    """Of 60 simulations, each of which would add a child."""
+    tree = first_tree(expand=1, max_nodes=5)
+    assert tree.count == len(tree.parent) == 11
+    full = first_tree(expand=1, max_nodes=5, simulations=59)
+    np.testing.assert_array_equal(full.child, tree.child)
 
 
 @pytest.mark.parametrize("expand", [1, 2, None])
@@ -179,15 +151,14 @@ def test_search_of_the_whole_rest_is_minimax(expand):
         assert not policy[player][~acts].any()
 
 
-@pytest.mark.parametrize("expand", [2, None])
-def test_long_axes_are_the_same_as_unrolled_ones(expand, monkeypatch):
+def test_long_axes_are_the_same_as_unrolled_ones(monkeypatch):
     """Games with many actions, such as chess, take other operations for the same sums."""
     table, _ = endgame()
     problem = continual_resolving.first_problem(table, max_path=1)
 
     def found():
         run = lambda key: growing_tree_cfr.search(  # noqa: E731
-            table, None, key, problem=problem, settings=settings(expand=expand, simulations=40)
+            table, None, key, problem=problem, settings=settings(simulations=40)
         )
         return jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), 3))
 
@@ -197,18 +168,50 @@ def test_long_axes_are_the_same_as_unrolled_ones(expand, monkeypatch):
     chex.assert_trees_all_close(found(), unrolled, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_as_many_as_there_are_is_all():
-    """Without PUCT, for which a node that starts with some children has been visited once."""
-    some, every = (first_tree(expand=k, cfr_share=1.0) for k in (CELLS, None))
-    for name in ("count", "parent", "node", "visits", "policy", "child_values_total"):
-        chex.assert_trees_all_close(getattr(some, name), getattr(every, name), rtol=1e-5, atol=1e-6)
+    """A node that starts with all of its children is one that has all of them; but for PUCT, for
+    which it was visited once before."""
+    table, positions = endgame()
+    late = np.flatnonzero((positions.depth == 3) & (positions.actor >= 0))[:40]
+    problem = continual_resolving.first_problem(table, max_path=1)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (40, *jnp.shape(x))), problem)
+    problems = problems.replace(state=jnp.asarray(positions.state[late]))
+    noise = jax.random.uniform(jax.random.key(0), (40, 60, CELLS + 1, 2))
+
+    def found(expand, noise):
+        how = settings(expand=expand, cfr_share=1.0)
+        steps = [
+            functools.partial(step, table, None, settings=how)
+            for step in (
+                growing_tree_cfr.start,
+                growing_tree_cfr.iterate,
+                growing_tree_cfr.simulate,
+            )
+        ]
+
+        @jax.jit
+        def run(noise):
+            start, iterate, simulate = steps
+            phase = lambda i, state: simulate(noise[:, i], iterate(state))  # noqa: E731
+            return growing_tree_cfr.finish(
+                jax.lax.fori_loop(0, 60, phase, start(problems=problems))
+            )
+
+        return run(noise)
+
+    # of a forest's random numbers the first are for world states, and the second ones for children
+    some, every = found(CELLS, noise[:, :, 1:, 0]), found(None, noise)
+    for read in (readouts.average_policy, readouts.average_values, readouts.average_reach):
+        chex.assert_trees_all_close(
+            *(jax.vmap(read)(searches) for searches in (some, every)), rtol=1e-4, atol=1e-5
+        )
+    visits = [jax.vmap(lambda tree, n: tree.visits_at(n))(x.tree, x.target) for x in (some, every)]
+    chex.assert_trees_all_close(*visits)
 
 
-@pytest.mark.parametrize(("expand", "asks"), [(1, 1), (None, CELLS)])
-def test_steps_of_a_search(expand, asks):
-    """The evaluator is asked where the tree grows, in no iteration, and says the same there as if
-    it were asked again; nothing is removed."""
+@pytest.mark.parametrize(("expand", "asks"), [(1, 1), (2, 2), (None, CELLS)])
+def test_the_evaluator_is_asked_where_a_tree_grows_only(expand, asks):
+    """It says the same there as if it were asked again, and nothing is removed."""
     table, _ = endgame()
     asked = []
 
@@ -219,13 +222,14 @@ def test_steps_of_a_search(expand, asks):
     how = settings(evaluate=counting, expand=expand)
     start, iterate, simulate = (
         jax.jit(functools.partial(step, table, None, settings=how))
-        for step in (growing_tree_cfr.start, regret_phase.iterate, expansion_phase.simulate)
+        for step in (growing_tree_cfr.start, growing_tree_cfr.iterate, growing_tree_cfr.simulate)
     )
     finish = jax.jit(growing_tree_cfr.finish)
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
     problem = continual_resolving.first_problem(table, max_path=1)
     state = start(problems=jax.tree.map(lambda x: jnp.asarray(x)[None], problem))
-    assert calls() == 1 + 2 * CELLS
+    # all children of two states, or their best ones and the next on the path
+    assert calls() == (1 + 2 * CELLS if expand is None else 1 + 2 * (1 + expand))
     noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 1), state, how)
     for number in range(12):
         policies, state = state, iterate(state)
@@ -233,14 +237,32 @@ def test_steps_of_a_search(expand, asks):
         before, state = state, simulate(noise[:, number], state)
         assert calls() == asks
         earlier, later = (jax.tree.map(lambda x: x[0], finish(x).tree) for x in (before, state))
-        assert visits_of_root(by_node(later)) == (0, number + 1)
-        earlier_exists, later_exists = (np.asarray(x.exists) for x in (earlier, later))
-        assert ((np.asarray(earlier.node) >= 0) <= (np.asarray(later.node) >= 0)).all()
-        assert (earlier_exists <= later_exists).all()
-        if expand is not None:
-            new = int((later_exists & ~earlier_exists).sum()) + int(later.count - earlier.count)
-            assert new in (0, 1, 2)  # an end, a child, or a node with a child
-    check_leaves(table, policies.forest, before)
+        assert int(later.visits_at(jnp.int32(0))[1].sum()) == number + 1
+        if expand is None:
+            assert ((np.asarray(earlier.node) >= 0) <= (np.asarray(later.node) >= 0)).all()
+            assert (np.asarray(earlier.exists) <= np.asarray(later.exists)).all()
+        else:
+            count = int(earlier.count)
+            assert 0 <= int(later.count) - count <= expand
+            for name in ("state", "parent", "child"):
+                np.testing.assert_array_equal(
+                    getattr(earlier, name)[:count], getattr(later, name)[:count]
+                )
+    if expand is None:
+        check_leaves(table, policies.forest, before)
+    else:
+        check_lazy_leaves(table, before.forest)
+
+
+def check_lazy_leaves(table, trees):
+    """Values of leaves after an iteration are those at reach 1."""
+    leaves = np.flatnonzero((trees.children == 0) & (trees.actor >= 0) & (trees.parent >= 0))
+    leaves = [place for place in leaves if trees.reach_total[0][place] > 0]
+    assert len(leaves) > 1
+    ones = (jnp.ones(1), jnp.ones(1))
+    for place in leaves:
+        expected, _ = by_index(None, table, trees.state[place], ones)
+        np.testing.assert_allclose([x[place] for x in trees.values], np.ravel(expected), rtol=1e-6)
 
 
 def check_leaves(table, policies, after):
@@ -271,8 +293,8 @@ def test_virtual_losses_spread_the_simulations_between_two_iterations():
     _, searches = search(
         evaluate=leaf_evaluators.zero, simulations=6, pace=6.0, exploration=0.0, cfr_share=0.0
     )
-    visits = by_node(jax.tree.map(lambda x: x[0], searches.tree)).visits
-    assert visits[1][0, :, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
+    visits = jax.tree.map(lambda x: x[0], searches.tree).visits_at(0)
+    assert visits[1][:, 0].tolist() == [0, 0, 1, 1, 0, 1, 1, 1, 1]
     assert int(searches.iterations[0]) == 1
 
 

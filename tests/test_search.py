@@ -28,7 +28,6 @@ from solvers.search import (
 from solvers.search.exact_below_belief import Whole, solve_below
 from solvers.search.forest import CHANCE_KIND, DEPTH, KINDS, PARENT
 from solvers.search.search_state import GrowingTreeCfr
-from solvers.search.search_tree import at_nodes
 from solvers.sequence_form import build_sequence_form
 
 
@@ -71,7 +70,7 @@ def test_a_full_tree_is_plain_cfr(name):
             actor = np.asarray(table.actors)[where]
             for player in range(2):
                 numbers = np.asarray(table.information_states[player])[where]
-                nodes = at_nodes(search.tree, search.tree.policy, jnp.arange(inner))
+                nodes = search.tree.policy_at(jnp.arange(inner))
                 policies = np.asarray(nodes[player]).swapaxes(1, 2)
                 acts = (actor == player)[:, None] & (numbers >= 0)
                 expected = np.asarray(average[player])[numbers[acts], : policies.shape[2]]
@@ -154,7 +153,7 @@ def test_visits_add_up():
 
 def target_visits(searches):
     """Both players' visits `[B, A, N]` at the nodes that searches act at."""
-    visits = jax.vmap(lambda tree, target: at_nodes(tree, tree.visits, target))
+    visits = jax.vmap(lambda tree, target: tree.visits_at(target))
     return visits(searches.tree, searches.target)
 
 
@@ -260,7 +259,7 @@ def test_padding_of_the_path_does_not_matter():
         search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
         tree = search(table, None, jax.random.key(3), problem=problem).tree
         nodes = jnp.arange(20)
-        policy = at_nodes(tree, tree.policy, nodes), at_nodes(tree, tree.visits, nodes)
+        policy = tree.policy_at(nodes), tree.visits_at(nodes)
         below = tuple(table[tree.slot[:20]] for table in tree.child_values_total)
         rest = tree.replace(
             decision=None, policy=None, visits=None, slot=None, child_values_total=None

@@ -14,9 +14,9 @@ from experiments.benchmarks.measurements import Clock, sample_searches, seconds_
 from experiments.benchmarks.network_time import layers, matrix_rate, operations
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
+from jaxgames.core import TERMINAL
+from solvers.search import growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr, Search
-from solvers.search.search_tree import at_nodes
 from train.data_sharding import data_mesh, split_calls
 
 
@@ -84,24 +84,22 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
       because leaves are evaluated many at a time; `operations`, the floating-point operations of
       the calls asked for.
     """
-    game, params = setting.game, setting.params
+    params = setting.params
     batch, settings = len(searches.iterations), setting.settings
     others = settings.simulations + 1  # priors of new nodes and of the root
-    visits = jax.vmap(lambda tree, target: at_nodes(tree, tree.visits, target))(
-        searches.tree, searches.target
-    )
+    visits = jax.vmap(lambda tree, target: tree.visits_at(target))(searches.tree, searches.target)
     visits = sum(np.asarray(own).sum(axis=(1, 2)) for own in visits)
     counted = {
         "simulations": float(visits.mean()),
         "nodes": float(np.mean(searches.tree.count)),
     }
-    asked, computed = leaves_by_iteration(setting, batch)
-    if game.num_rows == (1, 1):  # every child is evaluated once, with its prior
-        new = game.num_children if settings.expand is None else settings.expand
-        asked = 1 + (asked[-1] / batch) + np.mean(searches.tree.count) - 1
-        padded = (1 + settings.max_path) * game.num_children + settings.simulations * new + 1
+    if settings.expand is not None:  # every place is evaluated once, with its prior
+        ends = searches.tree.actor == TERMINAL
+        used = np.arange(ends.shape[1]) < np.asarray(searches.tree.count)[:, None]
+        asked, padded = (used & ~np.asarray(ends)).sum() / batch, ends.shape[1]
         cost = asked * operations(layers(params)) if params else 0.0
     else:
+        asked, computed = leaves_by_iteration(setting, batch)
         leaves, padded = asked.sum() / batch, computed.sum() / batch + others
         value, prior = head_operations(params) if params else (0, 0)
         cost = leaves * value + others * prior
@@ -189,12 +187,12 @@ def _network(setting, middle, *, seconds):
     game, settings, batch = setting.game, setting.settings, middle.layout.batch
     evaluated = functools.partial(_evaluated, game, setting.params, evaluate=settings.evaluate)
     shapes = layers(setting.params)
-    numbers = {"matrix_rate": matrix_rate(shapes, rows=middle.layout.chunk, seconds=seconds)}
-    if game.num_rows == (1, 1):
-        new = game.num_children if settings.expand is None else settings.expand
-        run = functools.partial(evaluated, heads=(0, 1), shape=(batch, new))
+    if settings.expand is not None:
+        numbers = {"matrix_rate": matrix_rate(shapes, rows=batch, seconds=seconds)}
+        run = functools.partial(evaluated, heads=(0, 1), shape=(batch, settings.expand))
         spent = seconds_per_turn(run, seconds=seconds)
         return numbers | {"network_seconds": 0.0, "simulate_network_seconds": spent}
+    numbers = {"matrix_rate": matrix_rate(shapes, rows=middle.layout.chunk, seconds=seconds)}
     chunks = -(-int(middle.forest.num_leaves) // middle.layout.chunk)
     leaves = functools.partial(evaluated, heads=(0,), shape=(1, middle.layout.chunk))
     prior = functools.partial(evaluated, heads=(1,), shape=(batch, 1))
@@ -242,15 +240,15 @@ def _phase(game, params, states, number, iterations, simulations, settings):
     noise = growing_tree_cfr.noise_of_walks(keys, states, settings)
 
     def iterate(_, states):
-        return regret_phase.iterate(game, params, states, settings=settings)
+        return growing_tree_cfr.iterate(game, params, states, settings=settings)
 
     states = jax.lax.fori_loop(0, iterations, iterate, states)
     several = settings.expansions_per_phase > 1
-    settled = tuple(tables.visits for tables in states.forest.decisions) if several else None
+    settled = growing_tree_cfr.visits_so_far(states) if several else None
 
     def simulate(j, states):
         now = noise[:, jnp.minimum(number + j, settings.simulations - 1)]
-        return expansion_phase.simulate(
+        return growing_tree_cfr.simulate(
             game, params, now, states, settings=settings, settled=settled
         )
 

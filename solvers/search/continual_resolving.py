@@ -21,7 +21,7 @@ from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from solvers.batching import widest
 from solvers.search.readouts import average_policy
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
-from solvers.search.search_tree import LEAF, SearchTree, at_nodes, choose
+from solvers.search.search_tree import LEAF, choose
 
 
 def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -99,7 +99,7 @@ def next_problem(
         deeper = _problem_at(game, search, above, child, state, rest, played, resolver, before)
         known = on_path & (node != LEAF)
         problem = deeper if problem is None else choose(known, deeper, problem)
-        node = jnp.where(known, search.tree.node[above, child], LEAF)
+        node = jnp.where(known, search.tree.node_below(above, child), LEAF)
     return problem, played
 
 
@@ -109,7 +109,7 @@ def _problem_at(game, search, node, child, state, path, played, resolver, before
     `before` are the reaches of the tree's nodes by policies, or None.
     """
     tree, trusted = search.tree, resolver == NO_RESOLVER
-    weight, slot = search.total - tree.since[node], tree.slot[node, child]
+    weight = search.total - tree.since[node]
     scale = 1 / jnp.where(weight > 0, weight, 1)
     nodes, share = (tree.reach_total, scale) if before is None else (before, 1)
     below = _reach_below(game, tree, node, child, nodes)
@@ -120,15 +120,13 @@ def _problem_at(game, search, node, child, state, path, played, resolver, before
             jnp.where((p == resolver) | trusted, played[p], share * below[p]) for p in range(2)
         ),
         resolver=jnp.asarray(resolver, jnp.int32),
-        opt_out=tuple(scale * values[slot] for values in tree.child_values_total),
+        opt_out=tuple(scale * values for values in tree.values_below(node, child)),
     )
 
 
-def _reach_below(game, tree: SearchTree, node, child, reach):
+def _reach_below(game, tree, node, child, reach):
     """Both players' own reaches in a child, by the average policies."""
-    return game.down(
-        at(tree.state, node), child, at(reach, node), at_nodes(tree, tree.policy, node)
-    )
+    return game.down(at(tree.state, node), child, at(reach, node), tree.policy_at(node))
 
 
 def _reach_by_policies(game, search):
@@ -151,5 +149,5 @@ def _advance(game, state, played, policy, child, on_path):
     if policy is None:
         policy = tuple(jnp.ones_like(legal, played[0].dtype) for legal in game.legal(state))
     reach = game.down(state, child, played, policy)
-    after = at(game.children(state), child)
+    after = game.child(state, child)
     return choose(on_path, reach, played), choose(on_path, after, state)

@@ -30,7 +30,7 @@ from solvers.search import (
 )
 from solvers.search.forest_growth import expand, no_prior
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
-from solvers.search.search_tree import at_nodes, uniform
+from solvers.search.search_tree import uniform
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +154,7 @@ def policy_below(
     numbers = np.full(count, state)
     for node in range(1, count):  # parents come first
         numbers[node] = child[numbers[parent[node]], number[node]]
-    policies = at_nodes(tree, tree.policy, jnp.arange(count, dtype=jnp.int32))
+    policies = tree.policy_at(jnp.arange(count, dtype=jnp.int32))
     first, second = (np.asarray(policy) for policy in policies)
     return numbers, (first, second)
 

@@ -29,7 +29,7 @@ from solvers.search.forest import (
     actor_of,
     average_policies,
 )
-from solvers.search.forest_growth import expand, expand_best
+from solvers.search.forest_growth import expand
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import GrowingTreeCfr, Searches
 
@@ -38,8 +38,6 @@ _NO_ACTION = -1
 
 @record
 class _Walk:
-    node: Array  # [B] int32 the place of the last node
-    child: Array  # [B] int32 the child of it that the walk went to
     place: Array  # [B] int32 where the walk is: a node, or where it ended
     pair: Array  # [B, 2] int32 rows of both players
     live: Array  # [B] bool
@@ -73,8 +71,6 @@ def simulate(
     # 1. A world state: a pair of rows, in proportion to both reaches and chance.
     here, reach = at(forest.state, state.target), reach_of(forest, state.target)
     walk = _Walk(
-        node=state.target,
-        child=jnp.zeros_like(state.target),
         place=state.target,
         pair=jax.vmap(functools.partial(sample_pair, game))(noise[:, 0], here, reach),
         live=jnp.ones(layout.batch, bool),
@@ -127,13 +123,10 @@ def reach_of(
 
 
 def _grown(game, params, forest, layout, walk, total, settings):
-    """The forest after walks that ended: a leaf becomes a node.
-
-    With `settings.expand`, a child that was not yet added is added as a leaf instead.
-    """
+    """The forest after walks that ended: a leaf becomes a node."""
     leaf = jnp.minimum(walk.place, layout.nowhere - 1)
-    known = walk.place < layout.nowhere
-    grows = known & (jax.vmap(game.actor)(at(forest.state, leaf)) != TERMINAL)
+    grows = walk.place < layout.nowhere
+    grows &= jax.vmap(game.actor)(at(forest.state, leaf)) != TERMINAL
 
     def prior(leaf, state):
         if layout.single_row:
@@ -143,26 +136,18 @@ def _grown(game, params, forest, layout, walk, total, settings):
         reach = _average_reach(game, forest, layout, leaf)
         return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[1])(state, reach)
 
-    asked = dict(
-        prior=prior,
-        since=jnp.broadcast_to(total, (layout.batch,)),
-        evaluate=settings.evaluate,
-    )
-    if settings.expand is None:
-        return expand(game, params, forest, layout, leaf, grows, **asked)[0]
-    return expand_best(
+    forest, _ = expand(
         game,
         params,
         forest,
         layout,
         leaf,
         grows,
-        count=settings.expand,
-        node=walk.node,
-        child=walk.child,
-        lacks=~known,
-        **asked,
+        prior=prior,
+        since=jnp.broadcast_to(total, (layout.batch,)),
+        evaluate=settings.evaluate,
     )
+    return forest
 
 
 def _step(game, noise, forest, layout, walk, settings, settled):
@@ -182,8 +167,7 @@ def _step(game, noise, forest, layout, walk, settings, settled):
     pointers = forest.pointers[walk.place]
     inside = jnp.minimum(pointers, layout.nowhere - 1)
     pairs, possible = _followed(game, forest, layout, state, actor, walk, action, inside)
-    if settings.expand is None:
-        possible = possible & (pointers < layout.nowhere)
+    possible = possible & (pointers < layout.nowhere)
     weights = jax.vmap(jax.vmap(game.weight))(at(forest.state, inside), jnp.maximum(pairs, 0))
     child = sample(noise[:, 1], jnp.where(possible, weights, 0).T)
     take = lambda x: jnp.take_along_axis(  # noqa: E731
@@ -198,8 +182,6 @@ def _step(game, noise, forest, layout, walk, settings, settled):
         visits.append(table.at[action, decision, row].add(1, mode="drop"))
     keep = lambda new, old: jnp.where(walk.live.reshape(-1, *[1] * (new.ndim - 1)), new, old)  # noqa: E731
     return _Walk(
-        node=keep(walk.place, walk.node),
-        child=keep(child, walk.child),
         place=keep(after, walk.place),
         pair=keep(take(pairs), walk.pair),
         live=walk.live & (after < layout.inner),
@@ -266,9 +248,6 @@ def _selected(game, uniform, forest, layout, player, walk, state, number, row, s
     values = safe_divide(values, mass[None])
     visits, legal = entry(walk.visits[player]), entry(tables.uniform) > 0
     total = sum_actions(visits)
-    if settings.expand is not None:
-        legal = jax.vmap(game.legal)(state)[player][..., 0].T
-        total = total + 1  # the simulation that added the node, so that priors count at once
     if settled is not None:
         before = entry(settled[player])
         under_way, weight = visits - before, 1 + before

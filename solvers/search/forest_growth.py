@@ -46,7 +46,7 @@ Prior = Callable[[Array, PublicState], tuple[Array, Array]]
 
 @record
 class _Added:
-    """What a step adds: a node to some of B searches, and up to m children of one node of each."""
+    """What a step adds: a node to some of B searches, and its children, up to m of each."""
 
     adds: Array  # [B] bool searches that get a node
     state: PublicState  # [B, ...] of the nodes
@@ -57,10 +57,6 @@ class _Added:
     prior: tuple[Array, Array]  # [B, A, N]
     values: tuple[Array, Array]  # [B, N] in the last iteration
     values_total: tuple[Array, Array]  # [B, N]
-    # The node that gets children: the new one, or an old one, of which these are known.
-    old: Array  # [B] int32 its place
-    old_kind: Array  # [B] int32
-    old_links: Array  # [B, LINKS] int32
     child: Array  # [B, m] int32 numbers of the children
     exists: Array  # [B, m] bool which of them are added
     below: PublicState  # [B, m, ...]
@@ -156,85 +152,6 @@ def expand(
     return _grown(forest, layout, stored(read, _one(forest)), since, leaf=leaf)
 
 
-def expand_best(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    leaf: Int[Array, " B"],
-    wanted: Bool[Array, " B"],
-    *,
-    count: int,
-    node: Int[Array, " B"],
-    child: Int[Array, " B"],
-    lacks: Bool[Array, " B"],
-    prior: Prior,
-    since: Array,
-    evaluate: Evaluator,
-) -> Forest:
-    """The forest with one leaf of each search turned into a node that has its best children only,
-    in games of perfect information in which child k is where action k leads.
-
-    Actions to other children do not exist for CFR. At new nodes, the policy begins with the uniform
-    one over those that exist.
-
-    Args:
-      game: such a game.
-      params: of the evaluator.
-      forest: before.
-      layout: of the forest.
-      leaf: places of leaves, one of each search.
-      wanted: the searches in which it becomes a node.
-      count: how many children a node starts with: those with the highest prior.
-      node: places of nodes, one of each search.
-      child: numbers of children of these.
-      lacks: searches in which `child` is added to `node` instead.
-      prior: of the new nodes.
-      since: the sums of the weights of the searches' iterations so far `[B]`.
-      evaluate: the evaluator.
-    """
-    lacks = lacks & (forest.slots < layout.slots)
-
-    def read():
-        new = _leaf(game, forest, layout, leaf, wanted, prior)
-        score = jnp.where(jax.vmap(game.child_mask)(new.state), merged(layout, new.prior), -1)
-        size = min(count, layout.children)
-        best, number = jax.lax.top_k(score, size)
-        first = jnp.arange(size, dtype=jnp.int32) == 0
-        number = jnp.where(new.adds[:, None], number, jnp.where(first[None], child[:, None], 0))
-        exists = jnp.where(new.adds[:, None], best >= 0, lacks[:, None] & first[None])
-        old = jnp.where(lacks, node, 0)
-        above = at(forest.state, old)
-        choose = lambda x, y: jnp.where(new.adds.reshape(-1, *[1] * (x.ndim - 1)), x, y)  # noqa: E731
-        parent = jax.tree.map(choose, new.state, above)
-        # the actions that exist then, of the new node or of the old one
-        searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
-        present = (forest.pointers[old] < layout.nowhere) & ~new.adds[:, None]
-        present = present.at[searches, jnp.where(exists, number, layout.children)].set(
-            True, mode="drop"
-        )
-        new = new.replace(
-            actions=tuple(present[:, :actions, None] for actions in layout.actions),
-            old=jnp.where(lacks, node, layout.nowhere + 1),
-            old_kind=jax.vmap(functools.partial(kind_of, game))(above),
-            old_links=forest.links[old],
-        )
-        below = jax.vmap(jax.vmap(game.child, (None, 0)))(parent, number)
-        return _with_children(game, params, layout, new, number, exists, below, evaluate=evaluate)
-
-    new = stored(read, _one(forest))
-    forest, _ = _grown(forest, layout, new, since, leaf=leaf)
-    # An old node with one more child: the uniform policy over its actions changes.
-    decisions = []
-    for player, tables in enumerate(forest.decisions):
-        mine = lacks & (new.old_kind == player)
-        number = jnp.where(mine, new.old_links[:, NUMBER], layout.no_decision)
-        spread = _evenly(new.actions[player], tables.uniform.dtype).swapaxes(0, 1)
-        uniform = tables.uniform.at[:, number].set(spread, mode="drop")
-        decisions.append(tables.replace(uniform=uniform))
-    return forest.replace(decisions=tuple(decisions))
-
-
 def merged(layout: Layout, prior: tuple[Array, Array]) -> Array:
     """Priors of who acts `[..., A]` from those of both players `[..., A, 1]`, where information is
     perfect."""
@@ -273,7 +190,6 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
 
 
 def _node(game, forest, layout, *, adds, state, links, prior, worth):
-    nowhere = jnp.full(layout.batch, layout.nowhere + 1)
     kind = jax.vmap(functools.partial(kind_of, game))(state)
     return _Added(
         adds=adds,
@@ -285,9 +201,6 @@ def _node(game, forest, layout, *, adds, state, links, prior, worth):
         prior=prior,
         values=worth[0],
         values_total=worth[1],
-        old=nowhere.astype(jnp.int32),
-        old_kind=kind,
-        old_links=links,
         child=None,
         exists=None,
         below=None,
@@ -368,10 +281,7 @@ def _grown(forest, layout, new, since, *, leaf):
         forest = _given_back(forest, layout, leaf, new.adds)
     forest, spots = _children_placed(forest, layout, new)
     # 2. Links, states and rows: of the nodes, and of their children.
-    above = jnp.where(new.adds, place, new.old)
-    of = jnp.where(new.adds[:, None], links, new.old_links)
-    kind = jnp.where(new.adds, new.kind, new.old_kind)
-    below = _links_below(layout, above, of, kind, new.child)
+    below = _links_below(layout, place, links, new.kind, new.child)
     flat = lambda x: x.reshape(-1, *x.shape[2:])  # noqa: E731
     where = jnp.concatenate([place, flat(jnp.where(new.exists, spots, layout.nowhere + 1))])
     both = lambda own, lower: jnp.concatenate([own, flat(lower)])  # noqa: E731
@@ -388,7 +298,7 @@ def _grown(forest, layout, new, since, *, leaf):
 
     # 4. Pointers: the parent's to the node, and the node's to its children.
     parent = jnp.where(new.adds & (links[:, PARENT] >= 0), links[:, PARENT], layout.inner)
-    rows = jnp.where(new.exists, above[:, None], layout.inner)
+    rows = jnp.where(new.exists, place[:, None], layout.inner)
     pointers = forest.pointers.at[
         jnp.concatenate([parent, rows.reshape(-1)]),
         jnp.concatenate([links[:, CHILD], new.child.reshape(-1)]),

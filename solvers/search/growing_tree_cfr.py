@@ -22,7 +22,8 @@ from jaxtyping import Array, Float, Key, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.debug import checked
-from solvers.search.expansion_phase import reach_of, simulate, walk_noise
+from solvers.search import expansion_phase, lazy_search, regret_phase
+from solvers.search.expansion_phase import reach_of
 from solvers.search.forest import (
     CHILD,
     NUMBER,
@@ -33,8 +34,8 @@ from solvers.search.forest import (
     new_forest,
 )
 from solvers.search.forest_growth import add_roots, expand, no_prior
+from solvers.search.lazy_trees import LazyTrees
 from solvers.search.query_log import start_log
-from solvers.search.regret_phase import iterate
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
 from solvers.search.search_tree import LEAF, SearchTree
 from solvers.value_checks import check_search
@@ -147,7 +148,7 @@ def _search_batch(game, params, keys, problems, settings):
 
     def expansion(i, state):
         count = settings.expansions_per_phase
-        settled = tuple(t.visits for t in state.forest.decisions) if count > 1 else None
+        settled = visits_so_far(state) if count > 1 else None
         if settings.expand is None:  # trees without leaves are complete: no simulation is needed
             opens = state.forest.num_leaves - state.forest.num_free
             count *= jnp.minimum(opens, 1)
@@ -163,7 +164,7 @@ def _search_batch(game, params, keys, problems, settings):
 
 def noise_of_walks(
     keys: Key[Array, " B"], state: Searches, settings: GrowingTreeCfr
-) -> Float[Array, "B S D 2"]:
+) -> Float[Array, "B S ..."]:
     """The random numbers of all simulations of a batch of searches.
 
     Args:
@@ -176,11 +177,50 @@ def noise_of_walks(
 
 def _noise(keys, state, settings):
     count, dtype = settings.simulations, state.forest.since.dtype
+    engine = expansion_phase if settings.expand is None else lazy_search
 
     def draw(key):
-        return walk_noise(jax.random.fold_in(key, 0), state.layout, count, dtype)
+        return engine.walk_noise(jax.random.fold_in(key, 0), state.layout, count, dtype)
 
     return jax.vmap(draw)(keys)
+
+
+def iterate(
+    game: BeliefGame, params: PyTree, state: Searches, *, settings: GrowingTreeCfr
+) -> Searches:
+    """One iteration of CFR of all searches; see `regret_phase.iterate`."""
+    step = regret_phase.iterate if settings.expand is None else lazy_search.iterate
+    return step(game, params, state, settings=settings)
+
+
+def simulate(
+    game: BeliefGame,
+    params: PyTree,
+    noise: Float[Array, "B ..."],
+    state: Searches,
+    *,
+    settings: GrowingTreeCfr,
+    settled: PyTree = None,
+) -> Searches:
+    """One simulation of every search; see `expansion_phase.simulate`.
+
+    Args:
+      game: of the searches.
+      params: of the evaluator.
+      noise: of `noise_of_walks`, of one simulation.
+      state: of the searches.
+      settings: of the searches. Static under `jit`.
+      settled: `visits_so_far` at the last iteration, if there were simulations since then.
+    """
+    step = expansion_phase.simulate if settings.expand is None else lazy_search.simulate
+    return step(game, params, noise, state, settings=settings, settled=settled)
+
+
+def visits_so_far(state: Searches) -> PyTree:
+    """The visits of all actions."""
+    if isinstance(state.forest, LazyTrees):
+        return state.forest.visits
+    return tuple(tables.visits for tables in state.forest.decisions)
 
 
 def _begin_batch(game, params, keys, problems, settings):
@@ -200,8 +240,6 @@ def layout_of(
     """
     nodes, most = settings.capacity, game.most_children or game.num_children
     slots, path = nodes * most, (1 + settings.max_path) * most
-    if settings.expand is not None:  # a simulation adds so many children, or one
-        slots = min(slots, path + settings.simulations * min(settings.expand, most) + most)
     if settings.children is not None:
         slots = min(slots, path + math.ceil(settings.children * nodes) + most)
     inner, ends = (slots if most is None else min(slots, most) for most in game.most_states)
@@ -275,7 +313,7 @@ def start(
     if length > settings.max_path:
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
     if settings.expand is not None:
-        _check_expandable(game, settings.expand)
+        return lazy_search.start(game, params, problems=problems, settings=settings)
     layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach[0].dtype
     forest = new_forest(game, params, layout, dtype, evaluate=settings.evaluate)
     forest, place = add_roots(
@@ -314,15 +352,6 @@ def start(
     )
 
 
-def _check_expandable(game, count):
-    if game.num_rows != (1, 1) or game.num_actions != (game.num_children,) * 2:
-        raise ValueError(
-            f"expand={count} is for games of perfect information in which child k is where action k"
-            f" leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
-            f" num_children={game.num_children}; allowed: None"
-        )
-
-
 def _with_prior(forest, layout, place, prior):
     """The forest with the priors `[B, A, N]` of both players at some nodes where they act."""
     number = forest.links[place, NUMBER]
@@ -343,6 +372,8 @@ def finish(state: Searches) -> Search:
     Returns:
       Finished searches `[B, ...]`.
     """
+    if isinstance(state.forest, LazyTrees):
+        return lazy_search.finish(state)
     forest, layout = state.forest, state.layout
     place = jnp.minimum(forest.nodes, layout.inner - 1)
     links, pointers = forest.links[place], forest.pointers[place]

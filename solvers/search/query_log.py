@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Bool, Int, Key
 
 from jaxgames.arrays import at
-from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from solvers.search.forest import Forest, Layout, reach_at
+from solvers.search.lazy_trees import LazyTrees, first_calls
 from solvers.search.search_state import QueryLog, Searches
 
 
@@ -31,19 +32,22 @@ def start_log(
       num_queries: C, how many to keep of each search.
 
     Returns:
-      The searches; `iterate` and `simulate` write the log.
+      The searches; `iterate` and `simulate` write the log. Leaves that are valued when a search
+      starts are in it already.
     """
-    layout, shape = state.layout, (len(keys), num_queries)
+    shape = len(keys), num_queries
     log = QueryLog(
         state=jax.tree.map(
             lambda x: jnp.broadcast_to(x[:, None], (*shape, *x.shape[1:])), state.problem.state
         ),
-        reach=tuple(jnp.zeros((*shape, rows), state.forest.since.dtype) for rows in layout.rows),
+        reach=tuple(jnp.zeros((*shape, x.shape[1]), x.dtype) for x in state.problem.reach),
         calls=jnp.zeros(len(keys), jnp.int32),
         key=keys,
     )
-    if layout.single_row:  # then the first leaves are valued already
-        log = with_calls(game, log, state.forest, layout, jnp.zeros(len(keys), jnp.int32))
+    if isinstance(state.forest, LazyTrees):
+        log = with_new_calls(log, *first_calls(state.forest, state.layout))
+    elif state.layout.single_row:
+        log = with_calls(game, log, state.forest, state.layout, jnp.zeros(len(keys), jnp.int32))
     return state.replace(log=log)
 
 
@@ -63,23 +67,58 @@ def with_calls(
       The log after the calls.
     """
     number = forest.leaves.count - first
-    calls = log.calls + number
-    shape, dtype = (2, log.reach[0].shape[1]), log.reach[0].dtype
-    # The last of `calls` calls are these: a place comes to hold one of them with the probability
-    # number / calls, and then each of them equally often.
-    draw = lambda key, calls: jax.random.uniform(jax.random.fold_in(key, calls), shape)  # noqa: E731
-    draws = jax.vmap(draw)(log.key, log.calls).astype(dtype)
-    share = number[:, None].astype(dtype)
-    replaced = draws[:, 0] * calls[:, None].astype(dtype) < share
-    spot = first[:, None] + jnp.floor(draws[:, 1] * share).astype(jnp.int32)
+    replaced, which = _drawn(log, number)
+    spot = first[:, None] + which
     spot = jnp.clip(spot, 0, jnp.maximum(forest.leaves.count - 1, 0)[:, None])
     leaf = jnp.take_along_axis(forest.leaves.place, spot, axis=1)
     # with perfect information a leaf is valued once, at reach 1
     reach = reach_at(forest, leaf, forest.reach)
     reach = jax.tree.map(jnp.ones_like, reach) if layout.single_row else reach
+    return _replaced(log, number, replaced, at(forest.state, leaf), reach)
+
+
+def with_new_calls(log: QueryLog, states: PublicState, valued: Bool[Array, "B m"]) -> QueryLog:
+    """The log after a call of the evaluator, at reach 1, for each of some public states.
+
+    Args:
+      log: before, of B searches.
+      states: up to m of each search `[B, m, ...]`.
+      valued: which of them are valued.
+
+    Returns:
+      The log after the calls.
+    """
+    number = jnp.sum(valued, axis=1, dtype=jnp.int32)
+    replaced, which = _drawn(log, number)
+    order = jnp.argsort(~valued, axis=1, stable=True)  # those that are valued come first
+    spot = jnp.take_along_axis(order, jnp.minimum(which, valued.shape[1] - 1), axis=1)
+    searches = jnp.arange(len(valued), dtype=jnp.int32)[:, None]
+    drawn = jax.tree.map(lambda x: x[searches, spot], states)
+    return _replaced(log, number, replaced, drawn, jax.tree.map(jnp.ones_like, log.reach))
+
+
+def _drawn(log, number):
+    """Which places come to hold one of the last `number` calls, and which one of these `[B, C]`.
+
+    A place does with the probability number / calls, and then holds each of them equally often.
+    """
+    calls = log.calls + number
+    shape, dtype = (2, log.reach[0].shape[1]), log.reach[0].dtype
+    draw = lambda key, calls: jax.random.uniform(jax.random.fold_in(key, calls), shape)  # noqa: E731
+    draws = jax.vmap(draw)(log.key, log.calls).astype(dtype)
+    share = number[:, None].astype(dtype)
+    replaced = draws[:, 0] * calls[:, None].astype(dtype) < share
+    return replaced, jnp.floor(draws[:, 1] * share).astype(jnp.int32)
+
+
+def _replaced(log, number, replaced, state, reach):
+    """The log with some places replaced by the states and reaches given for all of them."""
 
     def kept(new, old):
         return jnp.where(replaced.reshape(*replaced.shape, *[1] * (new.ndim - 2)), new, old)
 
-    state = jax.tree.map(kept, at(forest.state, leaf), log.state)
-    return log.replace(state=state, reach=jax.tree.map(kept, reach, log.reach), calls=calls)
+    return log.replace(
+        state=jax.tree.map(kept, state, log.state),
+        reach=jax.tree.map(kept, reach, log.reach),
+        calls=log.calls + number,
+    )

@@ -12,7 +12,6 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgames.arrays import at, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from solvers.search.search_state import Search
-from solvers.search.search_tree import at_nodes
 
 
 def target_state(search: Search) -> PublicState:
@@ -29,7 +28,7 @@ def average_policy(search: Search) -> Policy:
     Returns:
       The average policies `([A0, N0], [A1, N1])` in all rows; 0 for who does not act.
     """
-    return at_nodes(search.tree, search.tree.policy, search.target)
+    return search.tree.policy_at(search.target)
 
 
 def policy_in_row(

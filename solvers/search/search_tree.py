@@ -1,7 +1,8 @@
-"""The tree of one finished search, and small functions of public states and trees."""
+"""The trees of finished searches, and small functions of public states and trees."""
 
 from __future__ import annotations
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,23 +43,92 @@ class SearchTree:
         """Which children are in the tree."""
         return self.slot < self.child_values_total[0].shape[-2] - 1
 
+    # Of a tree that is not batched:
 
-def at_nodes(
-    tree: SearchTree, tables: tuple[Array, Array], node: Int[Array, "..."]
-) -> tuple[Array, Array]:
-    """Both players' rows `[..., A, N]` at some nodes of a tree; 0 where they do not act.
+    def policy_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
+        """Both players' average policies `[..., A, N]` at some nodes; 0 where they do not act."""
+        return self._at_nodes(self.policy, node)
 
-    Args:
-      tree: not batched.
-      tables: its `policy` or `visits`.
-      node: numbers of nodes.
+    def visits_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
+        """Simulations `[..., A, N]` that took the actions at some nodes; 0 where a player does not
+        act."""
+        return self._at_nodes(self.visits, node)
+
+    def node_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> Int[Array, ""]:
+        """The node that a child of a node was expanded into, or LEAF."""
+        return self.node[node, child]
+
+    def values_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> tuple[Array, Array]:
+        """Sums of both players' counterfactual values `[N]` in a child; 0 if it is not there."""
+        slot = self.slot[node, child]
+        return self.child_values_total[0][slot], self.child_values_total[1][slot]
+
+    def _at_nodes(self, tables, node):
+        rows = []
+        for decision, table in zip(self.decision, tables, strict=True):
+            row = decision[node]
+            acts = (row < len(table))[..., None, None]
+            rows.append(jnp.where(acts, table[jnp.minimum(row, len(table) - 1)], 0))
+        return rows[0], rows[1]
+
+
+@record
+class LazyTree:
+    """T places in the order in which they were added, of which the first `count` are in use: a tree
+    of a game of perfect information, whose children were made when simulations took them.
+
+    Place 0 is the root. Parents come before their children. Totals are as in `SearchTree`.
     """
-    rows = []
-    for decision, table in zip(tree.decision, tables, strict=True):
-        row = decision[node]
-        acts = (row < len(table))[..., None, None]
-        rows.append(jnp.where(acts, table[jnp.minimum(row, len(table) - 1)], 0))
-    return rows[0], rows[1]
+
+    count: Array  # [] int32
+    state: PublicState  # [T, ...]
+    parent: Array  # [T] int32, or LEAF
+    child: Array  # [T] int32 which child of its parent a place is
+    actor: Array  # [T] int32 who acts there, or TERMINAL
+    children: Array  # [T] int32 how many are in the tree
+    since: Array  # [T] sum of the iterations' weights when the place was added
+    policy: Array  # [T] average probability of the action that leads there
+    visits: Array  # [T] simulations that took it
+    reach_total: tuple[Array, Array]  # [T, 1]
+    values_total: tuple[Array, Array]  # [T, 1]
+    num_actions: int = flax.struct.field(pytree_node=False)
+
+    # Of a tree that is not batched, as of `SearchTree`, whose nodes are the places with children:
+
+    def policy_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
+        """Both players' average policies `[..., A, 1]` at some nodes; 0 where they do not act."""
+        return self._at_nodes(self.policy, node)
+
+    def visits_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
+        """Simulations `[..., A, 1]` that took the actions at some nodes; 0 where a player does not
+        act."""
+        return self._at_nodes(self.visits, node)
+
+    def node_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> Int[Array, ""]:
+        """The place of a child of a node if it has children, or LEAF."""
+        place, exists = self._below(node, child)
+        return jnp.where(exists & (self.children[place] > 0), place, LEAF)
+
+    def values_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> tuple[Array, Array]:
+        """Sums of both players' counterfactual values `[1]` in a child; 0 if it is not there."""
+        place, exists = self._below(node, child)
+        first, second = (jnp.where(exists, total[place], 0) for total in self.values_total)
+        return first, second
+
+    def _below(self, node, child):
+        found = (self.parent == node) & (self.child == child)
+        return jnp.argmax(found), jnp.any(found)
+
+    def _at_nodes(self, table, node):
+        def of(node):
+            action = jnp.where(self.parent == node, self.child, self.num_actions)
+            row = jnp.zeros(self.num_actions, table.dtype).at[action].set(table, mode="drop")
+            return [jnp.where(self.actor[node] == p, row, 0)[:, None] for p in range(2)]
+
+        for _ in range(jnp.ndim(node)):
+            of = jax.vmap(of)
+        first, second = of(node)
+        return first, second
 
 
 def uniform(game: BeliefGame, state: PublicState, dtype: jnp.dtype) -> Policy:

@@ -1,0 +1,375 @@
+"""Trees of games of perfect information, whose children are made when simulations take them.
+
+A *place* is a public state that was added to one of B trees: the root, a node with children, a leaf
+or a terminal. What belongs to an action, such as its regret, is kept at the place that the action
+leads to, so the tables have as many entries as there are places, however many actions the game has.
+Only the priors of the actions that were not taken yet are a row `[A]` for each place.
+
+All tables are flat, and a tree's places follow one another. Each tree lists its places by depth,
+those of one parent in a row: a slice of the list is a level, or the children of a node. So a sweep
+takes a step per level for all trees together, and a walk reads the children that there are.
+
+With one row for each player, reaches are single numbers, and a leaf's values at reach 1, computed
+once, serve in all iterations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from jaxgames.arrays import at
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.core import TERMINAL, record
+from solvers.search.search_state import Evaluator, GrowingTreeCfr
+from solvers.sequence_form.sparse_sum import stored
+
+NOTHING = -1  # no parent
+UNAVAILABLE = -1  # in place of the prior of an action that is illegal, or was taken already
+_PRIOR = jnp.bfloat16
+
+
+@dataclasses.dataclass(frozen=True)
+class LazyLayout:
+    """The sizes of a batch of trees. Static under `jit`."""
+
+    batch: int  # B trees
+    room: int  # T places of each
+    levels: int  # D depths that places may have
+    actions: int  # A
+    expand: int  # k children that a leaf gets
+    lane: int  # places of a level of each tree that a step of a sweep takes
+
+    @property
+    def places(self) -> int:
+        """P = B * T, one more than the last place."""
+        return self.batch * self.room
+
+
+@record
+class LazyTrees:
+    """B trees with T places each, of which the first `count` are in use; a tree's first place is
+    its root. Places are numbered from 0 to P - 1 through all trees."""
+
+    count: Array  # [B] int32
+    deepest: Array  # [] int32 depth of the deepest place of all
+    order: Array  # [B, T] int32 the places of each tree, level by level and family by family
+    starts: Array  # [B, D + 1] int32 where each depth begins in `order`
+    first: Array  # [P] int32 where a node's children begin in its tree's `order`
+    children: Array  # [P] int32 how many there are
+    state: PublicState  # [P, ...]
+    actor: Array  # [P] int32 who acts there, or TERMINAL
+    depth: Array  # [P] int32
+    worth: tuple[Array, Array]  # [P] both players' values at reach 1, if it has no children
+    prior: Array  # [P, A] bfloat16 of actions not taken yet, else UNAVAILABLE
+    best: Array  # [P] the highest entry of that row
+    best_action: Array  # [P] int32 its number
+    since: Array  # [P] sum of the iterations' weights when the place was added
+    mass: Array  # [P] sum of weights times the actor's own reach, since it has children
+    walks: Array  # [P] simulations that took an action here
+    # of the action that leads to a place
+    parent: Array  # [P] int32, NOTHING at roots
+    action: Array  # [P] int32
+    mover: Array  # [P] int32 who takes it, 0 or 1
+    action_prior: Array  # [P]
+    visits: Array  # [P] simulations that took it
+    regret: Array  # [P]
+    policy: Array  # [P] of the next iteration; 1 at roots
+    average: Array  # [P] sum of weights times own reach times policy
+    # both players' values at reach 1 and own reaches, in the last iteration, and their sums: those
+    # of values are weighted by the opponent's reach, too
+    values: tuple[Array, Array]  # [P]
+    reach: tuple[Array, Array]  # [P]
+    values_total: tuple[Array, Array]  # [P]
+    reach_total: tuple[Array, Array]  # [P]
+
+
+def lazy_layout(game: BeliefGame, settings: GrowingTreeCfr, batch: int) -> LazyLayout:
+    """The sizes of the trees of a batch of searches.
+
+    Args:
+      game: of perfect information.
+      settings: of the searches, with `expand`.
+      batch: B, how many there are.
+    """
+    expand = min(settings.expand, game.num_children)
+    # The root; each other state of a path, and beside it a path's state's best children; and what
+    # simulations add.
+    room = 1 + settings.max_path * (1 + expand) + expand + settings.simulations * expand
+    if settings.max_nodes is not None:
+        room = min(room, 1 + max(settings.max_nodes, 1 + settings.max_path) * (1 + expand))
+    levels = min(game.max_depth + 1, room)
+    least, most = (8, 64) if jax.default_backend() == "cpu" else (64, 1024)
+    lane = min(max(2 ** math.ceil(math.log2(room / 16)), least), most)
+    return LazyLayout(
+        batch=batch,
+        room=room,
+        levels=levels,
+        actions=game.num_children,
+        expand=expand,
+        lane=lane,
+    )
+
+
+def plant(
+    game: BeliefGame,
+    params: PyTree,
+    layout: LazyLayout,
+    state: PublicState,
+    dtype: jnp.dtype,
+    *,
+    evaluate: Evaluator,
+) -> LazyTrees:
+    """Trees that have their roots only.
+
+    Args:
+      game: of perfect information.
+      params: of the evaluator.
+      layout: of the trees.
+      state: of the roots `[B, ...]`.
+      dtype: of values and reaches.
+      evaluate: the evaluator.
+    """
+    number = jnp.zeros(layout.places, jnp.int32)
+    real, pair = jnp.zeros(layout.places, dtype), (jnp.zeros(layout.places, dtype),) * 2
+    trees = LazyTrees(
+        count=jnp.zeros(layout.batch, jnp.int32),
+        deepest=jnp.int32(0),
+        order=jnp.zeros((layout.batch, layout.room), jnp.int32),
+        starts=jnp.zeros((layout.batch, layout.levels + 1), jnp.int32),
+        first=number,
+        children=number,
+        state=jax.tree.map(lambda x: jnp.zeros((layout.places, *x.shape[1:]), x.dtype), state),
+        actor=jnp.full(layout.places, TERMINAL, jnp.int32),
+        depth=number,
+        worth=pair,
+        prior=jnp.full((layout.places, layout.actions), UNAVAILABLE, _PRIOR),
+        best=real,
+        best_action=number,
+        since=real,
+        mass=real,
+        walks=real,
+        parent=jnp.full(layout.places, NOTHING, jnp.int32),
+        action=number,
+        mover=number,
+        action_prior=real,
+        visits=real,
+        regret=real,
+        policy=real,
+        average=real,
+        values=pair,
+        reach=pair,
+        values_total=pair,
+        reach_total=pair,
+    )
+    roots = _new_places(game, params, state, dtype, evaluate=evaluate)
+    ones = jnp.ones(layout.batch, dtype)
+    own = roots.replace(parent=jnp.full(layout.batch, NOTHING, jnp.int32), policy=ones)
+    return _with_places(trees, layout, own, jnp.ones(layout.batch, bool))
+
+
+@record
+class _NewPlaces:
+    """A new place of each of B trees."""
+
+    state: PublicState  # [B, ...]
+    actor: Array  # [B] int32
+    worth: tuple[Array, Array]  # [B]
+    prior: Array  # [B, A] bfloat16
+    best: Array  # [B]
+    best_action: Array  # [B] int32
+    parent: Array  # [B] int32
+    action: Array  # [B] int32
+    mover: Array  # [B] int32
+    action_prior: Array  # [B]
+    depth: Array  # [B] int32
+    since: Array  # [B]
+    visits: Array  # [B]
+    policy: Array  # [B]
+
+
+def add_children(
+    game: BeliefGame,
+    params: PyTree,
+    trees: LazyTrees,
+    layout: LazyLayout,
+    parent: Int[Array, " B"],
+    action: Int[Array, "B m"],
+    wanted: Bool[Array, "B m"],
+    *,
+    since: Float[Array, ""],
+    visits: Float[Array, " B"],
+    policy: Float[Array, " B"],
+    evaluate: Evaluator,
+) -> tuple[LazyTrees, PublicState, Bool[Array, "B m"]]:
+    """The trees with some children of one place of each.
+
+    Args:
+      game: of perfect information.
+      params: of the evaluator.
+      trees: before.
+      layout: of the trees.
+      parent: places, one of each tree.
+      action: up to m different actions there, which were not taken yet.
+      wanted: which of them are added, if there is room for all of a tree's.
+      since: the sum of the weights of the iterations so far.
+      visits: of each new action so far.
+      policy: of each new action in the next iteration.
+      evaluate: the evaluator.
+
+    Returns:
+      The trees; the states of the new places `[B, m, ...]`; and which of them were added and are no
+      terminals, so that the evaluator's values count.
+    """
+    fits = trees.count + jnp.sum(wanted, axis=1, dtype=jnp.int32) <= layout.room
+    wanted = wanted & fits[:, None]
+    dtype = trees.since.dtype
+    one = jnp.minimum(trees.count[0], 1)  # which the compiler does not know
+    searches = jnp.arange(layout.batch, dtype=jnp.int32)
+
+    # What is added is computed first: XLA would copy a table that is read after it was written.
+    def read():
+        above, row = at(trees.state, parent), trees.prior[parent]
+        states = jax.vmap(jax.vmap(game.child, (None, 0)))(above, action)
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
+        new = _new_places(game, params, flat, dtype, evaluate=evaluate)
+        left = row.at[searches[:, None], jnp.where(wanted, action, layout.actions)].set(
+            UNAVAILABLE, mode="drop"
+        )
+        each = lambda x: jnp.broadcast_to(x[:, None], action.shape).reshape(-1)  # noqa: E731
+        new = new.replace(
+            parent=each(parent),
+            action=action.reshape(-1),
+            mover=each(jnp.maximum(trees.actor[parent], 0)),
+            action_prior=jnp.take_along_axis(row, action, axis=1).astype(dtype).reshape(-1),
+            depth=each(trees.depth[parent] + 1),
+            since=jnp.broadcast_to(since, action.size),
+            visits=each(visits),
+            policy=each(policy),
+        )
+        return jax.tree.map(lambda x: x.reshape(*action.shape, *x.shape[1:]), new), _highest(left)
+
+    new, (best, best_action) = stored(read, one)
+    some = jnp.any(wanted, axis=1)
+    where = jnp.where(some, parent, layout.places)
+    trees = trees.replace(
+        best=trees.best.at[where].set(best.astype(dtype), mode="drop"),
+        best_action=trees.best_action.at[where].set(best_action, mode="drop"),
+    )
+    gone = jnp.where(wanted, parent[:, None], layout.places)
+    trees = trees.replace(prior=trees.prior.at[gone, action].set(UNAVAILABLE, mode="drop"))
+    for j in range(action.shape[1]):
+        column = jax.tree.map(lambda x, j=j: x[:, j], new)
+        trees = _with_places(trees, layout, column, wanted[:, j])
+    return trees, new.state, wanted & (new.actor != TERMINAL)
+
+
+def best_actions(
+    prior: Float[Array, "B A"], *, count: int
+) -> tuple[Int[Array, "B k"], Bool[Array, "B k"]]:
+    """The actions with the highest priors in some rows, and which of them there are.
+
+    Args:
+      prior: UNAVAILABLE where there is no action.
+      count: k.
+    """
+    actions, there = [], []
+    searches = jnp.arange(len(prior), dtype=jnp.int32)
+    for _ in range(count):
+        best, action = _highest(prior)
+        prior = prior.at[searches, action].set(UNAVAILABLE)
+        actions.append(action)
+        there.append(best >= 0)
+    return jnp.stack(actions, axis=1), jnp.stack(there, axis=1)
+
+
+def first_calls(trees: LazyTrees, layout: LazyLayout) -> tuple[PublicState, Bool[Array, "B T"]]:
+    """The states of all places `[B, T, ...]`, and which of them the evaluator valued as leaves: all
+    but roots and terminals."""
+    own = lambda x: x.reshape(layout.batch, layout.room, *x.shape[1:])  # noqa: E731
+    valued = own((trees.parent >= 0) & (trees.actor != TERMINAL))
+    return jax.tree.map(own, trees.state), valued
+
+
+def _highest(row):
+    """The highest entries of rows `[B, A]`, and the first actions that have them."""
+    return jnp.max(row, axis=1), jnp.argmax(row, axis=1).astype(jnp.int32)
+
+
+def _new_places(game, params, state, dtype, *, evaluate):
+    """The places of B states, without what belongs to the actions that lead there."""
+    ones = (jnp.ones(1, dtype),) * 2
+
+    def one(state):
+        actor, mask = game.actor(state), game.child_mask(state)
+        values, prior = evaluate(params, game, state, ones)
+        ends = [game.terminal_values(state, p, ones[1 - p]) for p in range(2)]
+        worth = [jnp.where(actor == TERMINAL, x, y)[0] for x, y in zip(ends, values, strict=True)]
+        prior = jnp.where(mask, (prior[0] + prior[1])[:, 0], UNAVAILABLE)
+        return actor, tuple(worth), prior.astype(_PRIOR)
+
+    actor, worth, prior = jax.vmap(one)(state)
+    best, best_action = _highest(prior)
+    nothing, none = jnp.zeros(len(actor), dtype), jnp.zeros(len(actor), jnp.int32)
+    return _NewPlaces(
+        state=state,
+        actor=actor,
+        worth=worth,
+        prior=prior,
+        best=best.astype(dtype),
+        best_action=best_action,
+        parent=none,
+        action=none,
+        mover=none,
+        action_prior=nothing,
+        depth=none,
+        since=nothing,
+        visits=nothing,
+        policy=nothing,
+    )
+
+
+def _with_places(trees, layout, new, wanted):
+    """The trees with one new place each, where `wanted`."""
+    searches = jnp.arange(layout.batch, dtype=jnp.int32)
+    place = jnp.where(wanted, searches * layout.room + trees.count, layout.places)
+    put = lambda table, own: table.at[place].set(own.astype(table.dtype), mode="drop")  # noqa: E731
+    written = {
+        name: jax.tree.map(put, getattr(trees, name), getattr(new, name))
+        for name in (f.name for f in dataclasses.fields(_NewPlaces))
+    }
+    trees = _listed(trees, layout, new, place, wanted)
+    return trees.replace(
+        count=trees.count + wanted.astype(jnp.int32),
+        deepest=jnp.maximum(trees.deepest, jnp.max(jnp.where(wanted, new.depth, 0))),
+        **written,
+    )
+
+
+def _listed(trees, layout, new, place, wanted):
+    """The trees with new places in their lists: the last of their families, which begin at the ends
+    of their levels."""
+    parent = jnp.maximum(new.parent, 0)
+    siblings, first = trees.children[parent], trees.first[parent]
+    end = jnp.take_along_axis(trees.starts, new.depth[:, None] + 1, axis=1)[:, 0]
+    spot = jnp.where(siblings > 0, first + siblings, end)
+    spot = jnp.where(wanted, spot, layout.room)[:, None]
+    slot = jnp.arange(layout.room, dtype=jnp.int32)[None]
+    moved = jnp.concatenate([trees.order[:, :1], trees.order[:, :-1]], axis=1)
+    order = jnp.where(slot < spot, trees.order, jnp.where(slot == spot, place[:, None], moved))
+    later = trees.first.reshape(layout.batch, layout.room)
+    later = (later + (later >= spot).astype(jnp.int32)).reshape(-1)
+    depths = jnp.arange(layout.levels + 1, dtype=jnp.int32)[None]
+    below = (depths > new.depth[:, None]) & wanted[:, None]
+    family = jnp.where(wanted & (new.parent >= 0), parent, layout.places)
+    opened = jnp.where(siblings > 0, layout.places, family)
+    return trees.replace(
+        order=order,
+        first=later.at[opened].set(spot[:, 0], mode="drop"),
+        children=trees.children.at[family].add(1, mode="drop"),
+        starts=trees.starts + below.astype(jnp.int32),
+    )

@@ -1,0 +1,122 @@
+"""Searches of perfect-information games whose children are made lazily, against a plain one."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from lazy_search_reference import Place, ReferenceSearch
+
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.arrays import at
+from jaxgames.core import TERMINAL
+from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search.search_state import GrowingTreeCfr
+
+
+def evaluate(params, game, state, reach):
+    """Values and priors that depend on the position and look random."""
+    seen = game.encode(state)
+    mixed = jnp.sin(seen @ params["values"]) * 0.9
+    legal = game.legal(state)
+    logits = jnp.sin(seen @ params["prior"]) * 2
+    first, second = (
+        jnp.where(x, jax.nn.softmax(jnp.where(x[:, 0], logits, -50.0))[:, None], 0) for x in legal
+    )
+    return (mixed * reach[1], -mixed * reach[0]), (first, second)
+
+
+def random_params(game, seed=0):
+    random = np.random.default_rng(seed)
+    width, actions = len(game.encode(game.root())), game.num_children
+    shapes = {"values": (width,), "prior": (width, actions)}
+    return {name: jnp.asarray(random.normal(size=s), jnp.float32) for name, s in shapes.items()}
+
+
+@functools.cache
+def subject(name):
+    """A game, parameters of the evaluator, and what makes places of the plain search."""
+    game = pgx_beliefs(name)
+    params = random_params(game)
+    states, step = [game.root()], jax.jit(game.child)
+    ones = (jnp.ones(1), jnp.ones(1))
+
+    @jax.jit
+    def inspect(state):
+        values, prior = evaluate(params, game, state, ones)
+        end = game.terminal_values(state, 0, ones[1])
+        prior = (prior[0] + prior[1])[:, 0].astype(jnp.bfloat16).astype(jnp.float32)
+        return game.actor(state), values[0][0], end[0], prior, game.child_mask(state)
+
+    def look(number, action):
+        if number is None:
+            number = 0
+        else:
+            states.append(step(states[number], jnp.int32(action)))
+            number = len(states) - 1
+        actor, value, end, prior, mask = map(np.asarray, inspect(states[number]))
+        over = int(actor) == TERMINAL
+        return Place(
+            state=number,
+            actor=int(actor),
+            worth=float(end if over else value),
+            prior={int(a): float(prior[a]) for a in np.flatnonzero(mask)},
+        )
+
+    return game, params, look
+
+
+def searched(name, settings, *, batch=3):
+    """Finished searches, and the random numbers of their simulations."""
+    game, params, _ = subject(name)
+    problem = continual_resolving.first_problem(game, max_path=settings.max_path)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *jnp.shape(x))), problem)
+    keys = jax.random.split(jax.random.key(7), batch)
+    search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
+    found = jax.jit(jax.vmap(lambda k, p: search(k, problem=p)))(keys, problems)
+    state = growing_tree_cfr.start(game, params, problems=problems, settings=settings)
+    noise = growing_tree_cfr.noise_of_walks(keys, state, settings)
+    return jax.tree.map(np.asarray, found), np.asarray(noise)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("connect_four", dict(expand=1)),
+        ("connect_four", dict(expand=2, exploration=3.0)),
+        ("connect_four", dict(expand=1, pace=5.0, virtual_loss=0.5)),
+        ("tic_tac_toe", dict(expand=1)),
+        ("gardner_chess", dict(expand=1, simulations=20)),
+    ],
+)
+def test_searches_are_those_of_the_plain_algorithm(name, changes):
+    settings = GrowingTreeCfr(evaluate, **(dict(simulations=120, max_path=1) | changes))
+    found, noise = searched(name, settings)
+    _, _, look = subject(name)
+    for b in range(3):
+        reference = ReferenceSearch(
+            look,
+            expand=settings.expand,
+            exploration=settings.exploration,
+            virtual_loss=settings.virtual_loss,
+            pace=settings.expansions_per_phase,
+        )
+        root = reference.run(noise[b])
+        tree = at(found.tree, b)
+        assert tree.count == reference.count
+        assert found.iterations[b] == reference.iterations
+        compare(tree, 0, root)
+
+
+def compare(tree, place, plain):
+    """A place and all below it."""
+    below = {int(tree.child[c]): c for c in np.flatnonzero(tree.parent == place)}
+    assert sorted(below) == sorted(plain.children)
+    assert tree.actor[place] == plain.actor or plain.actor < 0
+    for action, child in below.items():
+        other = plain.children[action]
+        assert tree.visits[child] == other.visits
+        expected = other.average / plain.mass if plain.mass > 0 else other.policy
+        np.testing.assert_allclose(tree.policy[child], expected, atol=1e-4)
+        compare(tree, child, other)
