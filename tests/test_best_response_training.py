@@ -15,7 +15,7 @@ from jaxgames.registry import make
 from solvers.approximate_best_response import response_matches
 from solvers.approximate_best_response.ismcts_br import IsmctsBr
 from solvers.approximate_best_response.posterior import build_response_game
-from train import best_response_training, data_sharding
+from train import best_response_training, data_sharding, replay
 from train.best_response_training import ResponseEvaluator, ResponseExample, ResponseSettings
 from train.learner import LearnerSettings, require_finite_losses
 from train.rl.environment import build_environment
@@ -85,7 +85,7 @@ def test_what_is_learned_from():
     environment, _, _, settings, _, _ = case()
     state, metrics = trained(1, 8)
     count = int(state.replay.size)
-    examples = jax.tree.map(lambda x: np.asarray(x)[:count], state.replay.examples)
+    examples = jax.tree.map(np.asarray, replay.examples_at(state.replay, jnp.arange(count)))
     assert int(metrics["games"]) > 0
     assert count > 100
     assert set((examples.value * settings.search.scale).round(5)) <= {-2.0, -1.0, 1.0, 2.0}

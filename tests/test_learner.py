@@ -91,7 +91,8 @@ def numbered(numbers):
     """Examples that differ in their only feature."""
     numbers = jnp.asarray(numbers, jnp.float32)
     fields = {name: jnp.ones(numbers.shape, jnp.float32) for name in FIELDS}
-    return Example(**fields | {"features": numbers})
+    both = {"legal": (numbers >= 0,) * 2, "policy": (fields["policy"],) * 2}
+    return Example(**fields | both | {"features": numbers})
 
 
 def filled(capacity, count):

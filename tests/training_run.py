@@ -14,9 +14,9 @@ import re
 import jax
 import numpy as np
 from flax import nnx
+from uneven_game import uneven_game
 
 from jaxgames.beliefs import belief_table
-from jaxgames.registry import make
 from nets import cvpn
 from solvers.search.search_state import GrowingTreeCfr
 from train import data_sharding, student_of_games_training
@@ -24,17 +24,26 @@ from train.learner import LearnerSettings, require_finite_losses
 
 IDENTITY = {"training": "a small run"}
 CAPACITY = 88  # of the replay buffer: a number that no other axis has
+POLICIES = 40  # of player 0 in the replay buffer, another such number
 SAVE_EVERY = 3
 
 
 @functools.cache
 def setup():
-    """A game, a network and settings that eight devices can share."""
-    table = belief_table(make("kuhn_poker"))
+    """A game, a network and settings that eight devices can share.
+
+    The players' policies differ in size, so that each has a ring in the replay buffer.
+    """
+    table = belief_table(uneven_game().tree)
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
     settings = student_of_games_training.StudentOfGamesSettings(
         search=GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=3, max_path=1),
-        learner=LearnerSettings(batch_size=8, capacity=CAPACITY, learning_rate=1e-2),
+        learner=LearnerSettings(
+            batch_size=8,
+            capacity=CAPACITY,
+            learning_rate=1e-2,
+            policy_shares=(POLICIES / CAPACITY, 1.0),
+        ),
         episodes=8,
         solves=8,
         updates=2,
@@ -65,9 +74,13 @@ def spread(steps, mesh):
     state, step, program = compiled_step(mesh)
     for _ in range(steps):
         state, found = step(state)
-    parts = {"replay": state.replay.examples, "queue": state.queue.queries, "games": state.episodes}
+    parts = {
+        "replay": (state.replay.examples, state.replay.policies),
+        "queue": state.queue.queries,
+        "games": state.episodes,
+    }
     devices = [len({str(s.index) for s in x.addressable_shards}) for x in jax.tree.leaves(parts)]
-    whole = re.findall(rf"\w+\[{CAPACITY},[\d,]+\]", program)
+    whole = re.findall(rf"\w+\[(?:{CAPACITY}|{POLICIES}),[\d,]+\]", program)
     return numbers(state, found) | {"devices": np.array(devices), "whole": np.array(len(whole))}
 
 

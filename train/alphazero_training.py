@@ -39,8 +39,7 @@ from solvers.perfect_information.positions import (
 from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
-from train.data_sharding import DATA
-from train.learner import Learner, LearnerSettings, learn, new_learner
+from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class AlphaZeroTraining:
 
 _LAYOUT = AlphaZeroTraining(
     learner=P(),
-    replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
+    replay=replay.LAYOUT,
     key=P(),
     step=P(),
 )
@@ -119,7 +118,7 @@ def init(
     def start(game, params, key):
         return AlphaZeroTraining(
             learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
-            replay=replay.new_replay(_example(game, game.root()), settings.learner.capacity),
+            replay=new_buffer(_example(game, game.root()), settings.learner),
             key=jax.random.clone(key),
             step=jnp.int32(0),
         )

@@ -67,7 +67,7 @@ from solvers.sampling import episodes
 from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.data_sharding import DATA
-from train.learner import Learner, LearnerSettings, learn, new_learner
+from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.rl.environment import Environment
 
 # network(features [B, F]) -> values [B], logits [B, A]
@@ -146,7 +146,7 @@ class ResponseTraining:
 
 _LAYOUT = ResponseTraining(
     learner=P(),
-    replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
+    replay=replay.LAYOUT,
     episodes=P(DATA),
     key=P(),
     step=P(),
@@ -241,7 +241,7 @@ def _new_training(environment, response, params, key, *, settings):
 
     return ResponseTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
-        replay=replay.new_replay(blank, settings.learner.capacity),
+        replay=new_buffer(blank, settings.learner),
         episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
         key=key,
         step=jnp.int32(0),

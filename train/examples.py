@@ -17,6 +17,7 @@ class Example:
     """
 
     features: Array  # [F] of the public state
+    actor: Array  # [] int32 who acts
     reach: tuple[Array, Array]  # [N] own reaches
     # [N] compatible opponent reach of each row, 0 in rows that do not exist
     mass: tuple[Array, Array]
@@ -56,6 +57,7 @@ def make_example(
     )
     return Example(
         features=game.encode(state),
+        actor=game.actor(state),
         reach=where(rows, reach),
         mass=where(rows, mass),
         rows=rows,

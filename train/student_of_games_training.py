@@ -28,7 +28,7 @@ from solvers.value_checks import check_training
 from train import data_sharding, queries, replay, self_play
 from train.data_sharding import DATA
 from train.examples import Example, blank_example
-from train.learner import Learner, LearnerSettings, learn, new_learner
+from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 from train.self_play import SelfPlaySettings
 
 _DEFAULT = SelfPlaySettings()
@@ -99,7 +99,9 @@ def init(
     """
     sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "queue_capacity")}
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
-    data_sharding.check_even(sizes | learner, mesh)
+    shares = replay.policy_capacities(settings.learner.capacity, settings.learner.policy_shares)
+    policies = {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}
+    data_sharding.check_even(sizes | learner | policies, mesh)
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
     first = functools.partial(_first_state, settings=settings)
     return jax.jit(first, out_shardings=layout)(game, params, key)
@@ -108,7 +110,7 @@ def init(
 # The axes along which a run is cut on a mesh.
 _LAYOUT = StudentOfGamesTraining(
     learner=P(),
-    replay=replay.Replay(examples=P(DATA), uses=P(DATA), size=P(), next=P()),
+    replay=replay.LAYOUT,
     queue=queries.Queue(queries=P(DATA), first=P(), size=P()),
     episodes=P(DATA),
     key=P(),
@@ -128,7 +130,7 @@ def _first_state(game, params, key, *, settings):
     root = queries.Query(state=game.root(), reach=reach)
     return StudentOfGamesTraining(
         learner=new_learner(jax.tree.map(jnp.copy, params), settings.learner),
-        replay=replay.new_replay(blank_example(game), settings.learner.capacity),
+        replay=new_buffer(blank_example(game), settings.learner),
         queue=queries.new_queue(root, settings.queue_capacity),
         episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
         key=key,
