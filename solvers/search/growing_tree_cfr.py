@@ -65,8 +65,8 @@ def search(
       The finished search; `solvers.search.readouts` reads it.
 
     Raises:
-      ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` is not
-        for this game.
+      ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` or
+        `settings.belief_tolerance` is not for this game.
     """
     own = jax.random.fold_in(key, 0)  # a batch uses its keys up
     return batched(_search_batch, settings)(game, params, own, problem)
@@ -229,6 +229,7 @@ def layout_of(
         most_terminals=ends,
         most_leaves=inner,
         listed=listed or settings.logged_queries > 0,
+        keeps=settings.belief_tolerance > 0,
     )
 
 
@@ -277,6 +278,11 @@ def start(
     if settings.expand is not None:
         _check_expandable(game, settings.expand)
     layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach[0].dtype
+    if layout.keeps and layout.single_row:
+        raise ValueError(
+            f"belief_tolerance={settings.belief_tolerance} is for games with several rows; in"
+            f" {game.name} leaves are valued once anyway; allowed: 0"
+        )
     forest = new_forest(game, params, layout, dtype, evaluate=settings.evaluate)
     forest, place = add_roots(
         game, params, forest, layout, problems.state, evaluate=settings.evaluate

@@ -4,18 +4,19 @@ Growing-tree CFR "is logging all neural net queries it does since they might be 
 training" (Schmid et al. 2023, Algorithm 1); they are made "during the GT-CFR regret update phase"
 (Fig. 2). The log has room for C of them: each place holds a call that is drawn uniformly from all
 calls so far, independently of the other places (a reservoir for each place), together with the
-beliefs at which it was made.
+beliefs at which it was made. Where leaves keep their values (`GrowingTreeCfr.belief_tolerance`),
+only calls that are made count.
 """
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Bool, Int, Key
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
-from solvers.search.forest import Forest, Layout, reach_at
+from solvers.search.forest import Forest, Layout, OpenLeaves, reach_at
 from solvers.search.search_state import QueryLog, Searches
 
 
@@ -48,7 +49,12 @@ def start_log(
 
 
 def with_calls(
-    game: BeliefGame, log: QueryLog, forest: Forest, layout: Layout, first: Int[Array, " B"]
+    game: BeliefGame,
+    log: QueryLog,
+    forest: Forest,
+    layout: Layout,
+    first: Int[Array, " B"],
+    called: Bool[Array, " leaves"] | None = None,
 ) -> QueryLog:
     """The log after one call of the evaluator for each of some leaves.
 
@@ -58,11 +64,13 @@ def with_calls(
       forest: with the reaches and policies at which the leaves are valued.
       layout: of the forest.
       first: the place in the list of each search's leaves from which on they are valued.
+      called: which of all leaves are valued; None: all from `first` on.
 
     Returns:
       The log after the calls.
     """
-    number = forest.leaves.count - first
+    leaves = forest.leaves if called is None else _called(forest.leaves, layout, called)
+    number = leaves.count - first
     calls = log.calls + number
     shape, dtype = (2, log.reach[0].shape[1]), log.reach[0].dtype
     # The last of `calls` calls are these: a place comes to hold one of them with the probability
@@ -72,8 +80,8 @@ def with_calls(
     share = number[:, None].astype(dtype)
     replaced = draws[:, 0] * calls[:, None].astype(dtype) < share
     spot = first[:, None] + jnp.floor(draws[:, 1] * share).astype(jnp.int32)
-    spot = jnp.clip(spot, 0, jnp.maximum(forest.leaves.count - 1, 0)[:, None])
-    leaf = jnp.take_along_axis(forest.leaves.place, spot, axis=1)
+    spot = jnp.clip(spot, 0, jnp.maximum(leaves.count - 1, 0)[:, None])
+    leaf = jnp.take_along_axis(leaves.place, spot, axis=1)
     # with perfect information a leaf is valued once, at reach 1
     reach = reach_at(forest, leaf, forest.reach)
     reach = jax.tree.map(jnp.ones_like, reach) if layout.single_row else reach
@@ -83,3 +91,14 @@ def with_calls(
 
     state = jax.tree.map(kept, at(forest.state, leaf), log.state)
     return log.replace(state=state, reach=jax.tree.map(kept, reach, log.reach), calls=calls)
+
+
+def _called(leaves, layout, called):
+    """The lists of those leaves that are valued."""
+    every = jnp.arange(leaves.place.shape[1], dtype=jnp.int32)
+    mine = called[jnp.maximum(leaves.place - layout.inner, 0)] & (every < leaves.count[:, None])
+    number = jnp.cumsum(mine, axis=1, dtype=jnp.int32)
+    searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
+    spot = jnp.where(mine, number - 1, len(every))
+    place = jnp.zeros_like(leaves.place).at[searches, spot].set(leaves.place, mode="drop")
+    return OpenLeaves(place=place, count=number[:, -1], spot=leaves.spot)
