@@ -96,7 +96,8 @@ def with_calls(
 def _called(leaves, layout, called):
     """The lists of those leaves that are valued."""
     every = jnp.arange(leaves.place.shape[1], dtype=jnp.int32)
-    mine = called[jnp.maximum(leaves.place - layout.inner, 0)] & (every < leaves.count[:, None])
+    used = every[None] < leaves.count[:, None]
+    mine = used & called[jnp.maximum(leaves.place - layout.inner, 0)]
     number = jnp.cumsum(mine, axis=1, dtype=jnp.int32)
     searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
     spot = jnp.where(mine, number - 1, len(every))
