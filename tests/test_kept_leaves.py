@@ -180,7 +180,11 @@ def test_leaves_are_valued_where_beliefs_moved_since_they_were_valued_last():
     before, layout = state.forest, state.layout
     moves = [jax.random.uniform(jax.random.key(p), before.reach[p].shape) for p in range(2)]
     reach = tuple(x * (y + 0.5) for x, y in zip(before.reach, moves, strict=True))
-    before = before.replace(reach=reach)
+    lists = zip(np.asarray(before.leaves.place), before.leaves.count, strict=True)
+    place = np.concatenate([places[:count] for places, count in lists])
+    leaf = place - layout.inner
+    valued = jnp.zeros_like(before.kept.valued).at[leaf].set(before.kept.valued[leaf])
+    before = before.replace(reach=reach, kept=before.kept.replace(valued=valued))
 
     def evaluate(states, prepared, reach):
         assert prepared is None
@@ -189,9 +193,6 @@ def test_leaves_are_valued_where_beliefs_moved_since_they_were_valued_last():
     after, called = jax.jit(lambda forest: revalued(forest, layout, evaluate, tolerance=tolerance))(
         before
     )
-    lists = zip(np.asarray(before.leaves.place), before.leaves.count, strict=True)
-    place = np.concatenate([places[:count] for places, count in lists])
-    leaf = place - layout.inner
     reach = map(np.asarray, reach_at(before, jnp.asarray(place), before.reach))
     now = [x / np.maximum(x.sum(1, keepdims=True), 1e-30) for x in reach]
     old = [x[leaf] for x in before.kept.beliefs]
