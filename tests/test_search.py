@@ -301,6 +301,7 @@ def test_walks_end_with_the_last_leaf():
     [
         ({"simulations": 0}, "simulations=0 must be at least 1"),
         ({"pace": 0.0}, "pace=0.0 must be positive"),
+        ({"belief_tolerance": -0.1}, "belief_tolerance=-0.1 must be at least 0"),
         ({"follow_share": 1.5}, "follow_share=1.5 must be from 0 to 1"),
         ({"decision_shares": (0.5, 2.0)}, "decision_shares=.* must be two numbers from 0 to 1"),
     ],

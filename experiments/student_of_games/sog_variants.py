@@ -1,8 +1,9 @@
 """What a trained Student of Games agent gains from searching in other ways than the paper does.
 
 The network stays as it was trained. What varies is where the agent searches, the regret minimiser,
-the averaging, the gadget's share of the opponent's range and how fast the tree grows. The first
-variant is the settings that the agent was measured with when it was trained.
+the averaging, the gadget's share of the opponent's range, how fast the tree grows and how often its
+leaves are valued. The first variant is the settings that the agent was measured with when it was
+trained.
 """
 
 from __future__ import annotations
@@ -55,6 +56,9 @@ VARIANTS = {
     "ranges a quarter uniform": Variant(smoothing=0.25),
     "two iterations a simulation": Variant(dict(pace=0.5)),
     "two simulations an iteration": Variant(dict(pace=2.0)),
+    "ten simulations an iteration": Variant(dict(pace=10.0)),
+    "leaves valued again beyond 0.05": Variant(dict(belief_tolerance=0.05)),
+    "leaves valued again beyond 0.2": Variant(dict(belief_tolerance=0.2)),
 }
 
 
@@ -72,7 +76,13 @@ PRESETS = {
     "smoke": Config(
         simulations=(4,),
         seeds=1,
-        variants=("as the paper", "own decisions only", "the other's decisions too", "PCFR+"),
+        variants=(
+            "as the paper",
+            "own decisions only",
+            "the other's decisions too",
+            "PCFR+",
+            "leaves valued again beyond 0.2",
+        ),
         batch=16,
     ),
     "cpu": Config(simulations=(33, 100, 300), seeds=4),
@@ -159,8 +169,8 @@ def measure_variant(
 def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
     """How often a search at the root calls the network: mean of `count` searches.
 
-    It is called once for each leaf in every iteration, and for the prior of each new node: one for
-    every simulation, and the first.
+    It is called for each leaf in every iteration, where leaves do not keep their values, and for
+    the prior of each new node: one for every simulation, and the first.
     """
     settings = dataclasses.replace(settings, logged_queries=1)
     problem = continual_resolving.first_problem(agent.table, max_path=settings.max_path)
@@ -173,7 +183,8 @@ def _calls(agent: TrainedAgent, settings: GrowingTreeCfr, count: int) -> float:
         ).log.calls
 
     calls = calls_of_leaves(jax.random.split(jax.random.key(1), count))
-    return 1 + settings.simulations + float(np.mean(calls))
+    made = settings.simulations - settings.simulations % settings.expansions_per_phase
+    return 1 + made + float(np.mean(calls))
 
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:

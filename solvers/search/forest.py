@@ -59,6 +59,7 @@ class Layout:
     most_terminals: int  # of a search
     most_leaves: int  # of a search
     listed: bool  # whether the leaves of each search are listed, for a log of queries
+    keeps: bool  # whether leaves keep their values while beliefs hardly move
 
     @property
     def single_row(self) -> bool:
@@ -172,6 +173,15 @@ class KnownLeaves:
 
 
 @record
+class KeptLeaves:
+    """Values of leaves that serve until beliefs move; see `solvers.search.kept_leaves`."""
+
+    values: tuple[Array, Array]  # [leaves, N] per unit of the opponent's reach
+    beliefs: tuple[Array, Array]  # [leaves, N] at which they were valued: reaches that sum to 1
+    valued: Array  # [leaves] bool; False: new
+
+
+@record
 class Forest:
     """The trees of B searches; I places of nodes come first, then leaves; terminals come last."""
 
@@ -199,6 +209,7 @@ class Forest:
     index: Array  # [I] int32 a node's number in its search
     leaves: OpenLeaves | None
     known: KnownLeaves | None
+    kept: KeptLeaves | None
     prepared: PyTree  # [leaves, ...] what the evaluator computed of leaves ahead, or None
 
 
@@ -238,6 +249,7 @@ def new_forest(
         index=jnp.zeros(layout.inner, jnp.int32),
         leaves=_no_leaves(layout) if layout.listed else None,
         known=_nothing_known(layout, dtype) if layout.single_row else None,
+        kept=_nothing_kept(layout, dtype) if layout.keeps else None,
         prepared=_nothing_prepared(game, params, layout, evaluate),
     )
 
@@ -267,6 +279,11 @@ def _nothing_known(layout, dtype):
     return KnownLeaves(
         values=(worth, worth), prior=jnp.zeros((layout.leaves, max(layout.actions)), dtype)
     )
+
+
+def _nothing_kept(layout, dtype):
+    tables = tuple(jnp.zeros((layout.leaves, rows), dtype) for rows in layout.rows)
+    return KeptLeaves(values=tables, beliefs=tables, valued=jnp.zeros(layout.leaves, bool))
 
 
 def _no_decisions(layout, player, dtype):

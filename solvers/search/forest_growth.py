@@ -312,6 +312,9 @@ def _grown(forest, layout, new, since, *, leaf):
         pointers=pointers,
     )
     leaves = jnp.where(new.exists & ~new.ends, spots - layout.inner, layout.leaves)
+    if forest.kept is not None:  # what earlier leaves have left there is not theirs
+        valued = forest.kept.valued.at[leaves].set(False, mode="drop")
+        forest = forest.replace(kept=forest.kept.replace(valued=valued))
     return _with_known(forest, layout, new.known, leaves), place
 
 

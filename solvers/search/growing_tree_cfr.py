@@ -66,8 +66,8 @@ def search(
       The finished search; `solvers.search.readouts` reads it.
 
     Raises:
-      ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` is not
-        for this game.
+      ValueError: `problem.path` is longer than `settings.max_path`, or `settings.expand` or
+        `settings.belief_tolerance` is not for this game.
     """
     own = jax.random.fold_in(key, 0)  # a batch uses its keys up
     return batched(_search_batch, settings)(game, params, own, problem)
@@ -267,6 +267,7 @@ def layout_of(
         most_terminals=ends,
         most_leaves=inner,
         listed=listed or settings.logged_queries > 0,
+        keeps=settings.belief_tolerance > 0,
     )
 
 
@@ -312,6 +313,11 @@ def start(
     batch, length = problems.path.shape
     if length > settings.max_path:
         raise ValueError(f"path has {length} steps, more than max_path={settings.max_path}")
+    if settings.belief_tolerance and game.num_rows == (1, 1):
+        raise ValueError(
+            f"belief_tolerance={settings.belief_tolerance} is for games with several rows; in"
+            f" {game.name} leaves are valued once anyway; allowed: 0"
+        )
     if settings.expand is not None:
         return lazy_search.start(game, params, problems=problems, settings=settings)
     layout, dtype = layout_of(game, settings, batch, listed=listed), problems.reach[0].dtype

@@ -4,7 +4,8 @@ Growing-tree CFR "is logging all neural net queries it does since they might be 
 training" (Schmid et al. 2023, Algorithm 1); they are made "during the GT-CFR regret update phase"
 (Fig. 2). The log has room for C of them: each place holds a call that is drawn uniformly from all
 calls so far, independently of the other places (a reservoir for each place), together with the
-beliefs at which it was made.
+beliefs at which it was made. Where leaves keep their values (`GrowingTreeCfr.belief_tolerance`),
+only calls that are made count.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Int, Key
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
-from solvers.search.forest import Forest, Layout, reach_at
+from solvers.search.forest import Forest, Layout, OpenLeaves, reach_at
 from solvers.search.lazy_trees import LazyTrees, first_calls
 from solvers.search.search_state import QueryLog, Searches
 
@@ -52,7 +53,12 @@ def start_log(
 
 
 def with_calls(
-    game: BeliefGame, log: QueryLog, forest: Forest, layout: Layout, first: Int[Array, " B"]
+    game: BeliefGame,
+    log: QueryLog,
+    forest: Forest,
+    layout: Layout,
+    first: Int[Array, " B"],
+    called: Bool[Array, " leaves"] | None = None,
 ) -> QueryLog:
     """The log after one call of the evaluator for each of some leaves.
 
@@ -62,15 +68,17 @@ def with_calls(
       forest: with the reaches and policies at which the leaves are valued.
       layout: of the forest.
       first: the place in the list of each search's leaves from which on they are valued.
+      called: which of all leaves are valued; None: all from `first` on.
 
     Returns:
       The log after the calls.
     """
-    number = forest.leaves.count - first
+    leaves = forest.leaves if called is None else _called(forest.leaves, layout, called)
+    number = leaves.count - first
     replaced, which = _drawn(log, number)
     spot = first[:, None] + which
-    spot = jnp.clip(spot, 0, jnp.maximum(forest.leaves.count - 1, 0)[:, None])
-    leaf = jnp.take_along_axis(forest.leaves.place, spot, axis=1)
+    spot = jnp.clip(spot, 0, jnp.maximum(leaves.count - 1, 0)[:, None])
+    leaf = jnp.take_along_axis(leaves.place, spot, axis=1)
     # with perfect information a leaf is valued once, at reach 1
     reach = reach_at(forest, leaf, forest.reach)
     reach = jax.tree.map(jnp.ones_like, reach) if layout.single_row else reach
@@ -122,3 +130,15 @@ def _replaced(log, number, replaced, state, reach):
         reach=jax.tree.map(kept, reach, log.reach),
         calls=log.calls + number,
     )
+
+
+def _called(leaves, layout, called):
+    """The lists of those leaves that are valued."""
+    every = jnp.arange(leaves.place.shape[1], dtype=jnp.int32)
+    used = every[None] < leaves.count[:, None]
+    mine = used & called[jnp.maximum(leaves.place - layout.inner, 0)]
+    number = jnp.cumsum(mine, axis=1, dtype=jnp.int32)
+    searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
+    spot = jnp.where(mine, number - 1, len(every))
+    place = jnp.zeros_like(leaves.place).at[searches, spot].set(leaves.place, mode="drop")
+    return OpenLeaves(place=place, count=number[:, -1], spot=leaves.spot)

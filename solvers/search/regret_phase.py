@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from jaxgames.arrays import LONG, safe_divide, sum_actions
-from jaxgames.beliefs.contract import BeliefGame, Reach
+from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from jaxgames.core import record
 from solvers.regret import RegretState
 from solvers.search import leaf_evaluators
@@ -33,6 +33,7 @@ from solvers.search.forest import (
     decision_rows,
     factor_rows,
 )
+from solvers.search.kept_leaves import revalued
 from solvers.search.pages import over_pages
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import Gadget, GrowingTreeCfr, Problem, Searches
@@ -65,10 +66,14 @@ def iterate(
     reach = reaches(game, forest, layout, roots, weight)
     forest = forest.replace(reach=reach.last, reach_total=reach.total)
     # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
+    called = None  # which leaves; None: all
+    if layout.keeps:
+        evaluate = functools.partial(evaluated, game, params, settings)
+        forest, called = revalued(forest, layout, evaluate, tolerance=settings.belief_tolerance)
     values = outer_values(game, params, forest, layout, weight, settings)
     log = state.log
     if log is not None and not layout.single_row:  # with one row leaves keep their first values
-        log = with_calls(game, log, forest, layout, jnp.zeros(layout.batch, jnp.int32))
+        log = with_calls(game, log, forest, layout, jnp.zeros(layout.batch, jnp.int32), called)
     # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
     values, by_action = inner_values(game, forest, layout, values, weight)
     decisions = tuple(
@@ -245,15 +250,15 @@ def outer_values(
             known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
             worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
             return _written(values, worth, first, weight)
+        if layout.keeps:
+            kept = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.kept.values)
+            mass = (jnp.sum(r, axis=1, keepdims=True) for r in here[::-1])
+            worth = tuple(x * m for x, m in zip(kept, mass, strict=True))
+            return _written(values, worth, first, weight)
         states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
-        if forest.prepared is None:
-            worth = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, here)
-        else:
-            ahead = jax.tree.map(
-                lambda x: _slice(x, i * layout.chunk, layout.chunk), forest.prepared
-            )
-            value = functools.partial(settings.evaluate.prepared_values, params, game)
-            worth = jax.vmap(value)(states, ahead, here)
+        number = i * layout.chunk
+        ahead = jax.tree.map(lambda x: _slice(x, number, layout.chunk), forest.prepared)
+        worth = evaluated(game, params, settings, states, ahead, here)
         return _written(values, worth, first, weight)
 
     values = Table(last=forest.values, total=forest.values_total)
@@ -262,6 +267,21 @@ def outer_values(
         return values
     chunks = -(-forest.num_leaves // layout.chunk)
     return jax.lax.fori_loop(0, chunks, leaves, values)
+
+
+def evaluated(
+    game: BeliefGame,
+    params: PyTree,
+    settings: GrowingTreeCfr,
+    states: PublicState,
+    ahead: PyTree,
+    reach: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Both players' values `[C, N]` of C leaves, by the evaluator; `ahead` is what it prepared."""
+    if ahead is None:
+        return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, reach)
+    value = functools.partial(settings.evaluate.prepared_values, params, game)
+    return jax.vmap(value)(states, ahead, reach)
 
 
 def inner_values(

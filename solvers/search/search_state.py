@@ -42,6 +42,9 @@ class GrowingTreeCfr:
     # shares of a tree's nodes at which either player may act, or else it does not grow there
     decision_shares: tuple[float, float] = (1.0, 1.0)
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
+    # how far either player's belief at a leaf may move (L1 distance, up to 2) before the leaf is
+    # valued again; 0: in every iteration
+    belief_tolerance: float = 0.0
     virtual_loss: float = 1.0  # payoff counted for visits since the last iteration
     logged_queries: int = 0  # calls of the evaluator that a search keeps, for training
 
@@ -62,6 +65,10 @@ class GrowingTreeCfr:
             raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
         if not 0 <= self.virtual_loss < math.inf:
             raise ValueError(f"virtual_loss={self.virtual_loss} must be at least 0 and finite")
+        if not 0 <= self.belief_tolerance < math.inf:
+            raise ValueError(
+                f"belief_tolerance={self.belief_tolerance} must be at least 0 and finite"
+            )
         if self.logged_queries < 0:
             raise ValueError(f"logged_queries={self.logged_queries} must be at least 0")
         for name in ("cfr_share", "follow_share"):
