@@ -142,9 +142,9 @@ def test_actions_do_not_exist_for_cfr_before_they_were_added():
 
 
 def test_full_trees_get_no_further_children():
-    """Of 60 simulations, each of which would add a child or a node with one."""
+    """Of 120 simulations, each of which would add a child or a node with two."""
     table, _ = endgame()
-    how = settings(expand=1, children=0.2)
+    how = settings(expand=2, children=1.0)
     problem = continual_resolving.first_problem(table, max_path=1)
 
     @jax.jit
@@ -155,12 +155,14 @@ def test_full_trees_get_no_further_children():
 
         def phase(i, state):
             state = regret_phase.iterate(table, None, state, settings=how)
-            return expansion_phase.simulate(table, None, noise[:, i], state, settings=how)
+            return expansion_phase.simulate(
+                table, None, noise[:, i % how.simulations], state, settings=how
+            )
 
-        return jax.lax.fori_loop(0, how.simulations, phase, state)
+        return jax.lax.fori_loop(0, 2 * how.simulations, phase, state)
 
     state = run()
-    assert int(state.forest.slots[0]) == state.layout.slots < 50
+    assert int(state.forest.slots[0]) == state.layout.slots < 100
 
 
 @pytest.mark.parametrize("expand", [1, 2, None])

@@ -113,9 +113,12 @@ def batched(function: Callable, settings: Hashable) -> Callable:
             shared = jax.tree.map(spread, (game, params), tuple(batched[:2]))
             result = jax.lax.map(lambda given: run(*given), (*shared, keys, problems))
         else:
-            flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (keys, problems))
+            # not -1: a path may have no steps
+            merge = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])  # noqa: E731
+            flat = jax.tree.map(merge, (keys, problems))
             result = run(game, params, *flat)
-            result = jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), result)
+            part = lambda x: x.reshape(size, x.shape[0] // size, *x.shape[1:])  # noqa: E731
+            result = jax.tree.map(part, result)
         return result, jax.tree.map(lambda _: True, result)
 
     def run_one(game, params, key, problem):
