@@ -13,6 +13,7 @@ import dataclasses
 import io
 import math
 import operator
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -61,7 +62,7 @@ class Cvpn(nnx.Module):
         Raises:
           ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
         """
-        self.num_rows, self.num_actions = num_rows, num_actions
+        self.num_features, self.num_rows, self.num_actions = num_features, num_rows, num_actions
         self.torso = new_torso(
             torso,
             num_features + sum(num_rows),
@@ -77,7 +78,7 @@ class Cvpn(nnx.Module):
     def __call__(self, features: Float[Array, "*B F"], ranges: Ranges) -> tuple[Ranges, Logits]:
         """Values per unit of compatible opponent reach, and logits of all actions."""
         hidden = self.torso(jnp.concatenate([features, *ranges], axis=-1)).astype(features.dtype)
-        logits, sizes = self.policy(hidden), [*zip(self.num_actions, self.num_rows, strict=True)]
+        logits, sizes = self.policy(hidden), self._sizes
         parts = jnp.split(logits, [math.prod(sizes[0])], axis=-1)
         first, second = (
             part.reshape(*part.shape[:-1], *size) for part, size in zip(parts, sizes, strict=True)
@@ -87,6 +88,39 @@ class Cvpn(nnx.Module):
     def _by_player(self, rows):
         """What stands in one row, first player 0's and then player 1's, as a pair."""
         return rows[..., : self.num_rows[0]], rows[..., self.num_rows[0] :]
+
+    def check_fits(self, game: BeliefGame, features: Float[Array, " F"] | None = None) -> None:
+        """Checks that the network has the sizes of a game; they are known when a program is traced.
+
+        Args:
+          game: the game.
+          features: of one of its public states; None: their number is not checked.
+
+        Raises:
+          ValueError: the sizes are those of another game, or the parameters of another network.
+        """
+        allowed = {"num_rows": game.num_rows, "num_actions": game.num_actions}
+        if features is not None:
+            allowed["num_features"] = features.shape[-1]
+        check_sizes(self, game, allowed)
+        sizes = {
+            "values": (self.values.kernel.shape[-1], sum(self.num_rows)),
+            "policy logits": (self.policy.kernel.shape[-1], sum(map(math.prod, self._sizes))),
+        }
+        if self.can_prepare:
+            inputs = self.num_features + sum(self.num_rows)
+            sizes["inputs"] = self.torso.first.kernel.shape[0], inputs
+        for name, (found, expected) in sizes.items():
+            if found != expected:
+                raise ValueError(
+                    f"params are of a network with {found} {name}, and do not fit the graph of one"
+                    f" with {expected}"
+                )
+
+    @property
+    def _sizes(self):
+        """Actions and rows of either player."""
+        return [*zip(self.num_actions, self.num_rows, strict=True)]
 
     @property
     def can_prepare(self) -> bool:
@@ -176,10 +210,14 @@ class CvpnEvaluator:
         Returns:
           Counterfactual values, 0 in absent rows, and the prior, 0 at illegal actions and for who
           does not act.
+
+        Raises:
+          ValueError: the network or `params` do not fit the game; as in the other methods.
         """
-        network = nnx.merge(self.graph, params)
+        features = game.encode(state)
+        network = self._network(params, game, features)
         seen = smoothed(game, state, reach, self.smoothing)
-        values, logits = network(game.encode(state), normalised(seen))
+        values, logits = network(features, normalised(seen))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
         legal = game.legal(state)
         first, second = (masked_softmax(logits[p] / self.temperature, legal[p]) for p in range(2))
@@ -198,8 +236,9 @@ class CvpnEvaluator:
         Returns:
           The first layer's sums over the features; None for networks that begin otherwise.
         """
-        network = nnx.merge(self.graph, params)
-        return network.prepare(game.encode(state)) if network.can_prepare else None
+        features = game.encode(state)
+        network = self._network(params, game, features)
+        return network.prepare(features) if network.can_prepare else None
 
     def prepared_values(
         self,
@@ -223,10 +262,50 @@ class CvpnEvaluator:
         """
         if prepared is None:
             return self(params, game, state, reach)[0]
-        network = nnx.merge(self.graph, params)
+        network = self._network(params, game)
         seen = normalised(smoothed(game, state, reach, self.smoothing))
         values = network.prepared_values(prepared, seen)
         return counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
+
+    def _network(self, params, game, features=None) -> Cvpn:
+        network = merged(self.graph, params)
+        network.check_fits(game, features)
+        return network
+
+
+def merged(graph: nnx.GraphDef, params: PyTree) -> nnx.Module:
+    """The network that `nnx.split` has taken apart.
+
+    Args:
+      graph: the network without its parameters.
+      params: its parameters.
+
+    Raises:
+      ValueError: there are more or fewer parameters than the graph has places for.
+    """
+    found = len(jax.tree.leaves(params))
+    if found != graph.num_leaves:
+        raise ValueError(f"params have {found} arrays; the network has {graph.num_leaves}")
+    return nnx.merge(graph, params)
+
+
+def check_sizes(network: nnx.Module, game: BeliefGame, sizes: Mapping[str, object]) -> None:
+    """Checks that a network was made for a game.
+
+    Args:
+      network: has its sizes as attributes.
+      game: the game.
+      sizes: that the game asks for, by the names of the attributes.
+
+    Raises:
+      ValueError: a size is another one.
+    """
+    for name, size in sizes.items():
+        if getattr(network, name) != size:
+            raise ValueError(
+                f"the network has {name}={getattr(network, name)}, and does not fit {game.name};"
+                f" allowed: {size}"
+            )
 
 
 def normalised(reach: Reach) -> Reach:

@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from nets.cvpn import check_sizes, merged
 from nets.torsos import new_torso
 
 
@@ -42,6 +43,7 @@ class ValuePrior(nnx.Module):
         Raises:
           ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
         """
+        self.num_features, self.num_actions = num_features, num_actions
         self.torso = new_torso(
             torso, num_features, width=width, depth=depth, board=board, rngs=rngs
         )
@@ -104,5 +106,12 @@ class ValuePriorEvaluator:
 
         Returns:
           The value to the player who acts, in units of the scale of payoffs, and logits `[A]`.
+
+        Raises:
+          ValueError: the network or `params` do not fit the game.
         """
-        return nnx.merge(self.graph, params)(game.encode(state).astype(jnp.float32))
+        features = game.encode(state)
+        network = merged(self.graph, params)
+        sizes = {"num_features": features.shape[-1], "num_actions": max(game.num_actions)}
+        check_sizes(network, game, sizes)
+        return network(features.astype(jnp.float32))

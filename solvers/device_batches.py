@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from jaxtyping import PyTree
 
 DATA = "data"  # the axis of a mesh
 
@@ -21,10 +22,33 @@ def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[...
       mesh: the devices; None: the function is returned as it is.
 
     Returns:
-      A function of the same arguments.
+      A function of the same arguments. It raises `ValueError` if the devices cannot share the batch
+      evenly.
     """
     if mesh is None:
         return function
-    return jax.shard_map(
+    split = jax.shard_map(
         function, mesh=mesh, in_specs=(P(), P(DATA)), out_specs=P(DATA), check_vma=False
     )
+
+    def run(shared: PyTree, batch: PyTree) -> PyTree:
+        for size in dict.fromkeys(x.shape[0] for x in jax.tree.leaves(batch)):
+            check_even({"batch": size}, mesh)
+        return split(shared, batch)
+
+    return run
+
+
+def check_even(sizes: Mapping[str, int], mesh: Mesh | None) -> None:
+    """Checks that the devices of a mesh can share sizes evenly.
+
+    Args:
+      sizes: by name.
+      mesh: the devices; None: nothing is checked.
+
+    Raises:
+      ValueError: names the size.
+    """
+    for name, size in sizes.items():
+        if mesh is not None and (size < 1 or size % mesh.size):
+            raise ValueError(f"{name}={size} must be a multiple of the {mesh.size} devices")

@@ -86,3 +86,4 @@ def test_bad_agents(tmp_path, capsys, arguments, message):
     out = ["--out", str(tmp_path / "out")]
     assert cli.main(["approximate_best_response", "kuhn_poker", *arguments, *out]) == 2
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

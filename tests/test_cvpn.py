@@ -183,6 +183,48 @@ def test_a_search_takes_it():
     chex.assert_tree_all_finite(readouts.average_policy(result))
 
 
+@pytest.mark.parametrize("torso", ["mlp", "residual"])
+@pytest.mark.parametrize("name", ["kuhn_poker", "scotland_yard(map=glasses,rounds=2)"])
+def test_networks_of_another_game_are_refused(name, torso):
+    other = belief_table(make(name))
+    graph, params = evaluator(torso=torso)
+    _, foreign = nnx.split(cvpn.new_cvpn(other, seed=0, width=16, depth=2, torso=torso))
+    evaluate, state = cvpn.CvpnEvaluator(graph), other.root()
+    reach = tuple(map(jnp.ones, other.num_rows))
+    message = r"the network has num_rows=\(6, 6\), and does not fit .*; allowed: \(\d+, \d\)"
+    for call in (evaluate, evaluate.prepare):
+        given = (reach,) if call is evaluate else ()
+        with pytest.raises(ValueError, match=message):
+            jax.eval_shape(lambda call=call, given=given: call(params, other, state, *given))
+    with pytest.raises(ValueError, match=message):
+        evaluate.prepared_values(params, other, state, jnp.ones(16), reach)
+    with pytest.raises(ValueError, match=r"params are of a network with \d+ .*, and do not fit"):
+        evaluate.prepare(foreign, table(), table().root())
+    with pytest.raises(ValueError, match=r"params have 0 arrays; the network has \d+"):
+        evaluate.prepare(None, table(), table().root())
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "what"),
+    [("num_actions", (3, 4), "policy logits"), ("num_features", 7, "inputs")],
+    ids=str,
+)
+def test_every_size_of_a_network_counts(name, size, what):
+    features = table().encode(table().root())
+    sizes = dict(num_features=len(features), num_rows=(6, 6), num_actions=(3, 3))
+    fitting, other = (
+        cvpn.Cvpn(**given, rngs=nnx.Rngs(0)) for given in (sizes, sizes | {name: size})
+    )
+    fitting.check_fits(table(), features)
+    with pytest.raises(
+        ValueError, match=rf"the network has {name}=.*, .* leduc_poker.*; allowed: "
+    ):
+        other.check_fits(table(), features)
+    mixed = cvpn.merged(nnx.graphdef(fitting), nnx.split(other)[1])
+    with pytest.raises(ValueError, match=rf"params are of a network with \d+ {what}, and do not"):
+        mixed.check_fits(table(), features)
+
+
 def test_networks_come_back_from_files():
     _, params = evaluator()
     back = cvpn.from_bytes(cvpn.to_bytes(params), params)

@@ -390,6 +390,7 @@ def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes
     [
         ({"expand": 0}, "expand=0 must be at least 1, or None"),
         ({"virtual_loss": -1.0}, "virtual_loss=-1.0 must be at least 0"),
+        ({"expand": 1, "children": 4.0}, "children=4.0 and decision_shares.* no use with expand=1"),
     ],
 )
 def test_bad_settings(changes, message):

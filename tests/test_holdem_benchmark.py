@@ -27,5 +27,7 @@ def test_other_answers_are_refused():
 def test_bad_input(tmp_path):
     with pytest.raises(ValueError, match="unknown spot 'rivers'"):
         benchmarks.run("holdem", tmp_path, spots=("rivers",))
+    with pytest.raises(ValueError, match="devices=3 must divide batch=4 of rivers"):
+        benchmarks.run("holdem", tmp_path, preset="smoke", devices=3)
     with pytest.raises(ValueError, match="unknown preset 'paper'"):
         benchmarks.run("holdem", tmp_path, preset="paper")

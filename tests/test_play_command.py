@@ -134,7 +134,11 @@ def test_agents_search_as_they_were_measured_by_default(folder):
 
 def test_folders_that_do_not_fit_are_refused(tmp_path):
     wide = write_agent(tmp_path / "wide", width=32)
-    with pytest.raises(ValueError, match=r"network.npz does not fit: parameter .* must have shape"):
+    message = (
+        r"network.npz does not fit: parameter .* must have shape .*,"
+        r" by game=kuhn_poker, width=32, depth=\d of result.json$"
+    )
+    with pytest.raises(ValueError, match=message):
         load_agent(wide)
     (wide / "network.npz").write_bytes(b"no network")
     with pytest.raises(ValueError, match=r"network.npz does not fit"):

@@ -300,15 +300,56 @@ def test_walks_end_with_the_last_leaf():
     ("changes", "message"),
     [
         ({"simulations": 0}, "simulations=0 must be at least 1"),
+        ({"simulations": 5.0}, "simulations=5.0 must be an integer"),
         ({"pace": 0.0}, "pace=0.0 must be positive"),
         ({"belief_tolerance": -0.1}, "belief_tolerance=-0.1 must be at least 0"),
+        ({"pace": 2.0}, "pace=2.0 must be at most simulations=1, or a search has no iteration"),
         ({"follow_share": 1.5}, "follow_share=1.5 must be from 0 to 1"),
-        ({"decision_shares": (0.5, 2.0)}, "decision_shares=.* must be two numbers from 0 to 1"),
+        ({"exploration": float("nan")}, "exploration=nan must be at least 0 and finite"),
+        ({"max_path": -1}, "max_path=-1 must be at least 0"),
+        ({"max_nodes": 4}, "max_nodes=4 must be at least 5, the nodes of a path of max_path=4"),
+        ({"children": 0.9}, "children=0.9 must be at least 1 and finite, or None: every node"),
+        ({"decision_shares": (0.5, 2.0)}, "decision_shares=.* must be a tuple of two numbers from"),
+        ({"decision_shares": 0.5}, "decision_shares=0.5 must be a tuple of two numbers from 0 to"),
+        ({"decision_shares": (0.0, 0.0)}, r"decision_shares=\(0.0, 0.0\) must not both be 0"),
+        ({"expand": 0}, "expand=0 must be at least 1"),
+        ({"logged_queries": -1}, "logged_queries=-1 must be at least 0"),
     ],
 )
 def test_bad_settings(changes, message):
-    with pytest.raises(ValueError, match=message):
-        GrowingTreeCfr(**dict(dict(evaluate=leaf_evaluators.zero, simulations=1), **changes))
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=1)
+    for name, value in changes.items():  # as the tests' own checks of types would come first
+        object.__setattr__(settings, name, value)
+    with pytest.raises(ValueError, match=message) as error:
+        settings.__post_init__()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "least", [{"max_nodes": 2}, {"children": 1.0}, {"decision_shares": (0.0, 0.1)}]
+)
+def test_the_least_room_is_enough_for_a_search(least):
+    """Its tree stops to grow, but it has a policy where it acts."""
+    settings = dataclasses.replace(SETTINGS, **least)
+    keys = jax.random.split(jax.random.key(0), 2)
+    _, batch = searched("leduc_poker", keys, settings)
+    assert (np.asarray(batch.tree.count) < SETTINGS.capacity).all()
+    first, _ = jax.vmap(readouts.average_policy)(batch)
+    np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_searches_without_room_for_a_path():
+    _, table = compiled("kuhn_poker")
+    policies = []
+    for length in (0, 1):
+        problem = continual_resolving.first_problem(table, max_path=length)
+        settings = dataclasses.replace(SETTINGS, simulations=8, max_path=length)
+        search = functools.partial(growing_tree_cfr.search, problem=problem, settings=settings)
+        run = jax.jit(jax.vmap(functools.partial(search, table, None)))
+        policies.append(
+            jax.vmap(readouts.average_policy)(run(jax.random.split(jax.random.key(0), 2)))
+        )
+    chex.assert_trees_all_close(*policies, rtol=1e-5)
 
 
 def test_a_path_too_long():

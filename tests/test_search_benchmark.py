@@ -20,6 +20,7 @@ from experiments.benchmarks import (
     tree_growth,
 )
 from experiments.benchmarks.measurements import seconds_per_turn
+from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row
 from experiments.benchmarks.search_tasks import TASKS, before_mate, build
 from experiments.harness import results
@@ -133,6 +134,13 @@ def test_unequal_work_and_answers_are_refused(task, run, message):
         search.check_equal(wrong, [ours, wrong])
 
 
+@pytest.mark.slow
+def test_the_error_of_a_process_is_one_line_of_the_report():
+    job = {"task": TASK, "devices": 3, "pieces": False}
+    run = measure_in_process("experiments.benchmarks.growing_tree_search", job, time_limit=300)
+    assert run["failure"].endswith("ValueError: batch=2 must be a multiple of the 3 devices")
+
+
 def test_a_capacity_that_changes_policies_is_refused():
     tree_growth.check_equal("a_game", 16, [0.5], [0.5])
     with pytest.raises(ValueError, match="a_game, 16 nodes: twice the capacity"):
@@ -152,6 +160,8 @@ def test_linear_growth_has_exponent_1():
         ({"preset": "paper"}, "unknown preset 'paper'"),
         ({"tasks": ("Kuhn",)}, "unknown task 'Kuhn'"),
         ({"responses": ("Kuhn",)}, "unknown response 'Kuhn'"),
+        ({"preset": "smoke", "devices": 3}, "devices=3 must divide batch=2 of Kuhn"),
+        ({"preset": "smoke", "devices": 0}, "devices=0 must be at least 1"),
     ],
 )
 def test_unknown_names_are_refused(options, message, tmp_path):

@@ -9,10 +9,17 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from xla_flags import QUICK_COMPILATION
 
+from jaxgames.beliefs import belief_table
+from jaxgames.beliefs.listing import list_public_states
+from jaxgames.registry import make
+from solvers.search import leaf_evaluators
+from solvers.search.agent_exploitability import agents, composed_policy
+from solvers.search.search_state import GrowingTreeCfr
 from train import data_sharding
 
 TESTS = pathlib.Path(__file__).parent
@@ -113,3 +120,15 @@ def test_sizes_that_devices_cannot_share():
     with pytest.raises(ValueError, match="episodes=8 must be a multiple of the 3 devices"):
         data_sharding.check_even({"solves": 6, "episodes": 8}, mesh)
     data_sharding.check_even({"episodes": 8}, None)
+    split = data_sharding.split_calls(lambda shared, batch: batch, mesh)
+    with pytest.raises(ValueError, match="batch=4 must be a multiple of the 3 devices"):
+        split(None, (jnp.ones((3, 2)), jnp.ones((4, 2))))
+    listing = list_public_states(table := belief_table(make("kuhn_poker")))
+    keys = jax.random.split(jax.random.key(0), 1)
+    how = dict(settings=GrowingTreeCfr(leaf_evaluators.zero, simulations=3), chain=agents()[0])
+    for batch, message in {
+        4: "batch=4 must be a multiple of the 3",
+        0: "batch=0 must be at",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            composed_policy(table, listing, None, keys, batch=batch, mesh=mesh, **how)

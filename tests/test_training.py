@@ -68,6 +68,17 @@ class TestQueue:
             queries.push(queries.new_queue(query(0), 2), batch_of([1, 2, 3]), jnp.ones(3, bool))
 
 
+def test_a_queue_that_a_step_would_overflow_is_refused():
+    search = GrowingTreeCfr(leaf_evaluators.zero, simulations=1)
+    sizes = dict(search=search, learner=LearnerSettings(), updates=1, queries_per_search=1.5)
+    make_settings = functools.partial(student_of_games_training.StudentOfGamesSettings, **sizes)
+    make_settings(episodes=4, solves=3, queue_capacity=8)
+    for name, number in (("episodes", 5), ("solves", 5)):
+        message = f"queue_capacity=8 must be at least 10, the queries that {name}={number} can add"
+        with pytest.raises(ValueError, match=message):
+            make_settings(**(dict(episodes=4, solves=3, queue_capacity=8) | {name: number}))
+
+
 def search_of(game, key, query, settings):
     problem = continual_resolving.fixed_problem(
         query.state, query.reach, max_path=settings.max_path
@@ -224,6 +235,7 @@ def test_episodes_go_on_to_states_where_somebody_acts():
 def test_there_is_room_for_the_queries_of_a_search(of_search, of_solve, room):
     """Their mean number is a whole number of draws times a probability."""
     changes = {"queries_per_search": float(of_search), "queries_per_solve": float(of_solve)}
+    changes |= {"queue_capacity": 12}
     *_, settings = network("kuhn_poker", SMALL | changes)
     assert settings.most_queries == room
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.torsos import Convolutional
-from nets.value_prior import ValuePrior
+from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
 
 BOARD = (4, 5, 2)
 SIZE = 4 * 5 * 2 + 1  # and one more feature
@@ -49,6 +50,18 @@ def test_convolutions_reach_neighbours_on_the_board():
 def test_features_without_that_board(board):
     with pytest.raises(ValueError, match=r"must be \(H, W, C\) within the 41 inputs"):
         network(board=board)
+
+
+def test_networks_of_another_game_are_refused():
+    games = [pgx_beliefs(name) for name in ("tic_tac_toe", "connect_four")]
+    graph, params = nnx.split(new_value_prior(games[0], seed=0, width=8, depth=1))
+    evaluate = ValuePriorEvaluator(graph)
+    assert evaluate(params, games[0], games[0].root())[1].shape == (9,)
+    message = r"the network has num_features=\d+, and does not fit .*; allowed: \d+"
+    with pytest.raises(ValueError, match=message):
+        evaluate(params, games[1], games[1].root())
+    with pytest.raises(ValueError, match=r"params have 0 arrays; the network has \d+"):
+        evaluate(None, games[0], games[0].root())
 
 
 def test_bad_options():

@@ -333,7 +333,11 @@ def load_agent(
     table = as_belief_game(config["game"])
     _, params, settings = _network_and_search(config, table)
     if trained:
-        params = _read_params(folder / NETWORK_FILE, params)
+        try:
+            params = _read_params(folder / NETWORK_FILE, params)
+        except ValueError as error:
+            sizes = ", ".join(f"{name}={config[name]}" for name in ("game", "width", "depth"))
+            raise ValueError(f"{error}, by {sizes} of {RESULT_FILE}") from None
     if simulations is not None:
         settings = dataclasses.replace(settings, simulations=simulations)
     return TrainedAgent(
@@ -382,7 +386,7 @@ def _network_and_search(
         simulations=max(config["simulations"]),
         exploration=config.get("exploration", 1.0),
         max_path=config["max_path"],
-        max_nodes=_num_inner(config["game"]),
+        max_nodes=max(_num_inner(config["game"]), 1 + config["max_path"]),
     )
     return graph, params, settings
 

@@ -24,6 +24,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
 from solvers.device_batches import DATA as DATA
+from solvers.device_batches import check_even as check_even
 from solvers.device_batches import split_calls as split_calls
 
 
@@ -48,18 +49,3 @@ def named(specs: PyTree, mesh: Mesh) -> PyTree:
     """`PartitionSpec`s as shardings on a mesh."""
     is_spec = lambda x: isinstance(x, P)  # noqa: E731
     return jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
-
-
-def check_even(sizes: dict[str, int], mesh: Mesh | None) -> None:
-    """Checks that the devices of a mesh can share sizes evenly.
-
-    Args:
-      sizes: by name.
-      mesh: the devices; None: nothing is checked.
-
-    Raises:
-      ValueError: names the size.
-    """
-    for name, size in sizes.items():
-        if mesh is not None and size % mesh.size:
-            raise ValueError(f"{name}={size} must be a multiple of the {mesh.size} devices")

@@ -55,6 +55,13 @@ class StudentOfGamesSettings:
         for name in ("queries_per_search", "queries_per_solve"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+        for name in ("episodes", "solves"):
+            added = getattr(self, name) * self.most_queries
+            if self.queue_capacity < added:
+                raise ValueError(
+                    f"queue_capacity={self.queue_capacity} must be at least {added}, the queries"
+                    f" that {name}={getattr(self, name)} can add at once"
+                )
 
     @property
     def most_queries(self) -> int:

@@ -29,7 +29,16 @@ def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
             raise ValueError(unknown(kind, name, known))
 
 
-def even_devices() -> int:
+def check_devices(devices: int, batches: Mapping[str, int]) -> None:
+    """Raises `ValueError` at the first batch, by name, that devices cannot share evenly."""
+    if devices < 1:
+        raise ValueError(f"devices={devices} must be at least 1")
+    for name, batch in batches.items():
+        if batch % devices:
+            raise ValueError(f"devices={devices} must divide batch={batch} of {name}")
+
+
+def even_devices(most: int = 64) -> int:
     """How many CPU devices to ask JAX for: the largest power of two that is at most the number of
-    cores, so that devices share batches evenly."""
-    return 2 ** max(cores().bit_length() - 1, 1)
+    cores and `most`, so that devices share batches evenly; at least 2."""
+    return 2 ** max(min(cores(), most).bit_length() - 1, 1)

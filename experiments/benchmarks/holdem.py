@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from experiments.benchmarks import holdem_solves
-from experiments.benchmarks.configs import check_names, even_devices, preset_config
+from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import markdown_table
@@ -91,12 +91,13 @@ def benchmark(
       **changes: fields of the preset's config to replace.
 
     Raises:
-      ValueError: the preset or a spot is unknown, `out` holds an earlier run, a solution is not the
-        other program's, or a measurement fails.
+      ValueError: the preset or a spot is unknown, devices cannot share the batch, `out` holds an
+        earlier run, a solution is not the other program's, or a measurement fails.
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("spot", config.spots, SPOTS)
+    check_devices(config.devices, {"rivers": config.batch})
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows, hands = measure_all(config)
     result = results.make_result(

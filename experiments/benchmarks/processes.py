@@ -52,6 +52,7 @@ def _execute(command, folder, time_limit) -> str | None:
     paths = [str(results.ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"HOME": folder, "PYTHONPATH": os.pathsep.join(paths)}
     environment["JAX_ENABLE_X64"] = "0"  # programs in float64 set it themselves
+    environment["JAX_TRACEBACK_FILTERING"] = "off"  # the error is the last line
     errors = pathlib.Path(folder, "errors")
     with errors.open("wb") as stream:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": stream}

@@ -28,7 +28,7 @@ from experiments.benchmarks import (
     search_report,
     tree_growth,
 )
-from experiments.benchmarks.configs import check_names, even_devices, preset_config
+from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row
 from experiments.benchmarks.search_plot import draw
@@ -137,6 +137,7 @@ def make_config(preset: str, **changes: Any) -> Config:
     config = preset_config(PRESETS, preset, **changes)
     check_names("task", (*config.tasks, *config.split), TASKS)
     check_names("response", config.responses, response_search.TASKS)
+    check_devices(config.devices, {task: TASKS[task].batch for task in config.split})
     return config
 
 

@@ -90,7 +90,6 @@ TASKS = {
         depth=6,
         pace=10.0,
         expand=1,
-        decision_shares=(0.7, 0.7),
     ),
     "chess (100,1), 6x512": Task(
         game="pgx:chess", simulations=100, batch=4, width=512, depth=6, expand=1

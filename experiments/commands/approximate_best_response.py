@@ -29,6 +29,7 @@ from experiments.best_response.enumerable_responses import (
 )
 from experiments.best_response.holdem_responses import Cell
 from experiments.best_response.model_free_responses import model_free_response
+from experiments.best_response.named_agents import agent_policies
 from experiments.best_response.response_learning import Learning
 from experiments.harness import devices, results
 from experiments.harness.experiment import CURVE, PLOT, Command, text_table
@@ -97,7 +98,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     if _in_holdem(config.game):
         _respond_in_holdem(arguments, config, command, mesh)
         return
-    enumerated_game(config.game)  # refuses a bad name before anything is written
+    # refuses bad names before anything is written
+    enumerated = enumerated_game(config.game)
+    agent_policies(config.agent, enumerated.tree, enumerated.sequence_form)
     run = _run(arguments, config, command, mesh)
     alone = search_alone(config.game, config.agent, config.learning)
     curve = points(run, config.game, config.agent, config.learning)

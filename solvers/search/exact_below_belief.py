@@ -59,7 +59,7 @@ class Whole:
             simulations=self.max_nodes,
             minimizer=self.minimizer,
             averaging_power=self.averaging_power,
-            max_path=1,
+            max_path=0,
             max_nodes=self.max_nodes,
         )
 
@@ -78,7 +78,7 @@ def solve_below(game: BeliefGame, state: PublicState, reach: Reach, *, settings:
       `readouts.average_policy` is the actor's policy at `state`, and `policy_below` the policy of
       all public states below.
     """
-    problem = continual_resolving.fixed_problem(state, reach, max_path=1)
+    problem = continual_resolving.fixed_problem(state, reach, max_path=0)
     return growing_tree_cfr.batched(_solve_batch, settings)(game, None, jax.random.key(0), problem)
 
 

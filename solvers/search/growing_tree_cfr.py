@@ -114,9 +114,12 @@ def batched(function: Callable, settings: Hashable) -> Callable:
             shared = jax.tree.map(spread, (game, params), tuple(batched[:2]))
             result = jax.lax.map(lambda given: run(*given), (*shared, keys, problems))
         else:
-            flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), (keys, problems))
+            # not -1: a path may have no steps
+            merge = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])  # noqa: E731
+            flat = jax.tree.map(merge, (keys, problems))
             result = run(game, params, *flat)
-            result = jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), result)
+            part = lambda x: x.reshape(size, x.shape[0] // size, *x.shape[1:])  # noqa: E731
+            result = jax.tree.map(part, result)
         return result, jax.tree.map(lambda _: True, result)
 
     def run_one(game, params, key, problem):
@@ -131,9 +134,11 @@ def _search_batch(game, params, keys, problems, settings):
     if settings.logged_queries:
         others = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
         state = start_log(game, state, others, num_queries=settings.logged_queries)
-    # All random numbers are drawn at once: on a CPU a draw costs as much as several steps.
-    noise = _noise(keys, state, settings)
-    phases = settings.simulations // settings.expansions_per_phase
+    lazy, together = settings.expand is not None, settings.expansions_per_phase
+    # All random numbers are drawn at once, since on a CPU a draw costs as much as several steps; but
+    # where trees may be deep, those of a phase.
+    drawn = None if lazy else _forest_noise(keys, state, settings)
+    phases = settings.simulations // together
 
     def phase(i, state):
         # Regret phase: iterations of CFR on the trees as they are.
@@ -147,14 +152,16 @@ def _search_batch(game, params, keys, problems, settings):
         return expansion(i, state)
 
     def expansion(i, state):
-        count = settings.expansions_per_phase
-        settled = visits_so_far(state) if count > 1 else None
-        if settings.expand is None:  # trees without leaves are complete: no simulation is needed
-            opens = state.forest.num_leaves - state.forest.num_free
-            count *= jnp.minimum(opens, 1)
+        count, settled = together, visits_so_far(state) if together > 1 else None
+        if lazy:
+            noise, first = _lazy_noise(keys, i, state, settings), 0
+        else:
+            noise, first = drawn, i * together
+            # trees without leaves are complete: no simulation is needed
+            count *= jnp.minimum(state.forest.num_leaves - state.forest.num_free, 1)
 
         def simulation(j, state):
-            now = noise[:, i * settings.expansions_per_phase + j]
+            now = noise[:, first + j]
             return simulate(game, params, now, state, settings=settings, settled=settled)
 
         return jax.lax.fori_loop(0, count, simulation, state)
@@ -172,15 +179,30 @@ def noise_of_walks(
       state: the searches.
       settings: of the searches.
     """
-    return _noise(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), state, settings)
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)
+    if settings.expand is None:
+        return _forest_noise(keys, state, settings)
+    phases = jnp.arange(settings.simulations // settings.expansions_per_phase)
+    noise = jax.vmap(lambda i: _lazy_noise(keys, i, state, settings), out_axes=1)(phases)
+    return noise.reshape(len(keys), -1, noise.shape[-1])  # [B, phases, c, D]
 
 
-def _noise(keys, state, settings):
+def _forest_noise(keys, state, settings):
+    """Of all simulations."""
     count, dtype = settings.simulations, state.forest.since.dtype
-    engine = expansion_phase if settings.expand is None else lazy_search
 
     def draw(key):
-        return engine.walk_noise(jax.random.fold_in(key, 0), state.layout, count, dtype)
+        return expansion_phase.walk_noise(jax.random.fold_in(key, 0), state.layout, count, dtype)
+
+    return jax.vmap(draw)(keys)
+
+
+def _lazy_noise(keys, phase, state, settings):
+    """Of the simulations of one phase."""
+    count, dtype = settings.expansions_per_phase, state.forest.since.dtype
+
+    def draw(key):
+        return lazy_search.walk_noise(jax.random.fold_in(key, phase), state.layout, count, dtype)
 
     return jax.vmap(draw)(keys)
 

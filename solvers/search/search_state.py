@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,8 @@ class GrowingTreeCfr:
 
     evaluate: Evaluator
     simulations: int  # s
-    pace: float = 1.0  # c simulations per iteration of CFR
+    # c simulations per iteration of CFR; those that make no whole phase in the end are left out
+    pace: float = 1.0
     exploration: float = 1.0  # constant of PUCT
     cfr_share: float = 0.5  # of CFR's average policy in what simulations play; the rest is PUCT
     follow_share: float = 0.5  # alpha: of the gadget in the opponent's range; the rest is as before
@@ -36,10 +38,12 @@ class GrowingTreeCfr:
     minimizer: RegretMinimizer = dataclasses.field(default_factory=RegretMatchingPlus)
     averaging_power: float = 1.0  # iteration t has the weight t**power in averages
     max_path: int = 4  # public states between the root of a tree and the state that is searched
-    max_nodes: int | None = None  # the most nodes that a tree can have, such as all of the game's
+    # the most nodes that a tree can have, such as all of the game's; at least those of a path
+    max_nodes: int | None = None
     # children of a node, on average, that a tree has room for, or else it stops to grow; None: K
     children: float | None = None
-    # shares of a tree's nodes at which either player may act, or else it does not grow there
+    # shares of a tree's nodes at which either player may act, or else it does not grow there; a
+    # path has room in any case
     decision_shares: tuple[float, float] = (1.0, 1.0)
     expand: int | None = None  # k best children by prior that a new node starts with; None: all
     # how far either player's belief at a leaf may move (L1 distance, up to 2) before the leaf is
@@ -49,28 +53,58 @@ class GrowingTreeCfr:
     logged_queries: int = 0  # calls of the evaluator that a search keeps, for training
 
     def __post_init__(self):
-        if self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        self._check_counts()
         if not 0 < self.pace < math.inf:
             raise ValueError(f"pace={self.pace} must be positive and finite")
-        if self.max_nodes is not None and self.max_nodes < 1:
-            raise ValueError(f"max_nodes={self.max_nodes} must be at least 1, or None")
-        if self.children is not None and not 0 < self.children < math.inf:
-            raise ValueError(f"children={self.children} must be positive and finite, or None")
-        if len(self.decision_shares) != 2 or not all(0 <= x <= 1 for x in self.decision_shares):
+        if self.expansions_per_phase > self.simulations:
             raise ValueError(
-                f"decision_shares={self.decision_shares} must be two numbers from 0 to 1"
+                f"pace={self.pace} must be at most simulations={self.simulations}, or a search has"
+                " no iteration of CFR"
             )
-        if self.expand is not None and self.expand < 1:
-            raise ValueError(f"expand={self.expand} must be at least 1, or None for all children")
-        if not 0 <= self.virtual_loss < math.inf:
-            raise ValueError(f"virtual_loss={self.virtual_loss} must be at least 0 and finite")
-        if not 0 <= self.belief_tolerance < math.inf:
+        if self.children is not None and not 1 <= self.children < math.inf:
             raise ValueError(
-                f"belief_tolerance={self.belief_tolerance} must be at least 0 and finite"
+                f"children={self.children} must be at least 1 and finite, or None: every node of a"
+                " tree but its root is a child"
             )
-        if self.logged_queries < 0:
-            raise ValueError(f"logged_queries={self.logged_queries} must be at least 0")
+        self._check_shares()
+        if self.expand is not None and (self.children, self.decision_shares) != (None, (1.0, 1.0)):
+            raise ValueError(
+                f"children={self.children} and decision_shares={self.decision_shares} have no use"
+                f" with expand={self.expand}: such trees have room for what simulations add; allowed:"
+                " the defaults"
+            )
+        for name in ("exploration", "virtual_loss", "belief_tolerance"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+
+    def _check_counts(self):
+        least = {"simulations": 1, "max_path": 0, "max_nodes": 1 + self.max_path}
+        why = {
+            "max_nodes": f", the nodes of a path of max_path={self.max_path} steps",
+            "expand": ", or None for all children",
+        }
+        for name, lowest in (least | {"expand": 1, "logged_queries": 0}).items():
+            value = getattr(self, name)
+            if value is None and name in ("max_nodes", "expand"):
+                continue
+            if not isinstance(value, numbers.Integral):
+                raise ValueError(f"{name}={value} must be an integer")
+            if value < lowest:
+                raise ValueError(f"{name}={value} must be at least {lowest}{why.get(name, '')}")
+
+    def _check_shares(self):
+        shares = self.decision_shares
+        if (
+            not isinstance(shares, tuple)
+            or len(shares) != 2
+            or not all(0 <= x <= 1 for x in shares)
+        ):
+            raise ValueError(f"decision_shares={shares} must be a tuple of two numbers from 0 to 1")
+        if not any(shares):
+            raise ValueError(
+                f"decision_shares={shares} must not both be 0, or trees grow nowhere where a player"
+                " acts"
+            )
         for name in ("cfr_share", "follow_share"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
@@ -88,9 +122,8 @@ class GrowingTreeCfr:
     @property
     def capacity(self) -> int:
         """Nodes that a search has room for; memory grows with it."""
-        start = 1 + self.max_path
-        needed = start + self.simulations
-        return needed if self.max_nodes is None else max(start, min(needed, self.max_nodes))
+        needed = 1 + self.max_path + self.simulations
+        return needed if self.max_nodes is None else min(needed, self.max_nodes)
 
 
 @record
