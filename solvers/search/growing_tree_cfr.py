@@ -135,8 +135,8 @@ def _search_batch(game, params, keys, problems, settings):
         others = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
         state = start_log(game, state, others, num_queries=settings.logged_queries)
     lazy, together = settings.expand is not None, settings.expansions_per_phase
-    # All random numbers are drawn at once, since on a CPU a draw costs as much as several steps; but
-    # where trees may be deep, those of a phase.
+    # All random numbers are drawn at once, since on a CPU a draw costs as much as several steps;
+    # but where trees may be deep, those of a phase.
     drawn = None if lazy else _forest_noise(keys, state, settings)
     phases = settings.simulations // together
 

@@ -70,8 +70,8 @@ class GrowingTreeCfr:
         if self.expand is not None and (self.children, self.decision_shares) != (None, (1.0, 1.0)):
             raise ValueError(
                 f"children={self.children} and decision_shares={self.decision_shares} have no use"
-                f" with expand={self.expand}: such trees have room for what simulations add; allowed:"
-                " the defaults"
+                f" with expand={self.expand}: such trees have room for what simulations add;"
+                " allowed: the defaults"
             )
         for name in ("exploration", "virtual_loss", "belief_tolerance"):
             if not 0 <= getattr(self, name) < math.inf:
