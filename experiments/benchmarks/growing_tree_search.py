@@ -12,10 +12,11 @@ import numpy as np
 
 from experiments.benchmarks.measurements import Clock, sample_searches, seconds_per_turn
 from experiments.benchmarks.network_time import layers, matrix_rate, operations
+from experiments.benchmarks.program_costs import compile_to_count, steps_of_a_run
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search import expansion_phase, growing_tree_cfr, readouts, regret_phase
-from solvers.search.search_state import GrowingTreeCfr, Search
+from solvers.search.search_state import GrowingTreeCfr, Search, Searches
 from solvers.search.search_tree import at_nodes
 from train.data_sharding import data_mesh, split_calls
 
@@ -155,7 +156,8 @@ def part_seconds(
 
     Returns:
       `iterate_seconds` and `simulate_seconds` of an iteration of CFR and of a simulation, and what
-      of these is the network's: `network_seconds` and `simulate_network_seconds`.
+      of these is the network's: `network_seconds` and `simulate_network_seconds`; and the numbers
+      of `sequential_steps`.
 
     Raises:
       ValueError: `check` is true, and the parts put together find another policy than the search.
@@ -179,9 +181,43 @@ def part_seconds(
         most=settings.simulations // 2,  # the tree has room for no more
     )
     reported = {"iterate_seconds": iterate, "simulate_seconds": expand}
+    reported |= sequential_steps(setting, middle)
     if setting.params is None:
         return reported | {"network_seconds": 0.0, "simulate_network_seconds": 0.0}
     return reported | _network(setting, middle, seconds=seconds)
+
+
+def sequential_steps(setting: Setting, states: Searches) -> dict[str, int]:
+    """The turns of loops that follow one another, however many searches are side by side.
+
+    Args:
+      setting: what is searched, and how.
+      states: a batch of searches in progress.
+
+    Returns:
+      `iterate_steps` of an iteration of CFR and `simulate_steps` of a simulation; nothing on
+      accelerators, whose profiles do not name the operations of a program.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    settings = setting.settings
+    noise = _noise(states, settings)[:, settings.simulations // 2]
+    several = settings.expansions_per_phase > 1
+
+    def iterate(game, params, states):
+        return regret_phase.iterate(game, params, states, settings=settings)
+
+    def simulate(game, params, states):
+        settled = _visits(states) if several else None
+        return expansion_phase.simulate(
+            game, params, noise, states, settings=settings, settled=settled
+        )
+
+    arguments = setting.game, setting.params, states
+    return {
+        f"{part.__name__}_steps": steps_of_a_run(compile_to_count(part, *arguments), *arguments)
+        for part in (iterate, simulate)
+    }
 
 
 def _network(setting, middle, *, seconds):
@@ -238,15 +274,14 @@ def _parts(game, params, states, phases, number, iterations, simulations, *, set
 
 def _phase(game, params, states, number, iterations, simulations, settings):
     """Iterations of CFR and then simulations, with the random numbers of the searches timed."""
-    keys = jax.random.split(jax.random.key(0), states.layout.batch)
-    noise = growing_tree_cfr.noise_of_walks(keys, states, settings)
+    noise = _noise(states, settings)
 
     def iterate(_, states):
         return regret_phase.iterate(game, params, states, settings=settings)
 
     states = jax.lax.fori_loop(0, iterations, iterate, states)
     several = settings.expansions_per_phase > 1
-    settled = tuple(tables.visits for tables in states.forest.decisions) if several else None
+    settled = _visits(states) if several else None
 
     def simulate(j, states):
         now = noise[:, jnp.minimum(number + j, settings.simulations - 1)]
@@ -255,6 +290,15 @@ def _phase(game, params, states, number, iterations, simulations, settings):
         )
 
     return jax.lax.fori_loop(0, simulations, simulate, states)
+
+
+def _noise(states, settings):
+    keys = jax.random.split(jax.random.key(0), states.layout.batch)
+    return growing_tree_cfr.noise_of_walks(keys, states, settings)
+
+
+def _visits(states):
+    return tuple(tables.visits for tables in states.forest.decisions)
 
 
 @functools.partial(jax.jit, static_argnames=("evaluate", "heads", "shape"))
