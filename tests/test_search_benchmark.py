@@ -57,6 +57,8 @@ def test_result_follows_the_schema(folder):
     assert sum(parts) == pytest.approx(1)
     ratio = result.number(f"floor, searches/s:{TASK}").value / speed.value
     assert result.number(f"floor / ours:{TASK}").value == pytest.approx(ratio)
+    for part in ("iteration", "simulation"):
+        assert result.number(f"sequential steps per {part}:{TASK}").value >= 1
 
 
 @pytest.mark.slow
@@ -65,6 +67,8 @@ def test_details_and_figure(folder):
         (row,) = csv.DictReader(file)
     assert (row["task"], row["program"], row["samples"]) == (TASK, "ours", "2")
     assert float(row["calls"]) <= float(row["computed_calls"])
+    assert int(row["iterate_steps"]) >= 1
+    assert "sequential steps per iteration" in (folder / "table.md").read_text()
     assert (folder / "benchmark.png").read_bytes().startswith(b"\x89PNG")
     assert TASK in (folder / "table.md").read_text()
 
@@ -100,6 +104,29 @@ def test_leaves_are_counted_in_every_iteration():
     torso, value, prior = inputs * 8, 8 * rows.sum(), 8 * (actions * rows).sum()
     by_hand = 2 * (np.sum(expected) / 2 * (torso + value) + priors * (torso + prior))
     assert counted["operations"] == pytest.approx(by_hand)
+
+
+def test_steps_are_pages_of_nodes_and_terminals_chunks_and_blocks():
+    """In an iteration: nodes twice, terminals, leaves and the decisions of both players once."""
+    setting = build(TASKS[TASK])
+    game, params, settings = setting.game, setting.params, setting.settings
+    begin = growing_tree_search._initial_searches(
+        game, params, setting.problem, batch=8, settings=settings
+    )
+    one, some, first = map(jnp.int32, (1, 5, 0))
+    parts = functools.partial(growing_tree_search._parts, game, params, settings=settings)
+    state = parts(begin, one, first, one, some)
+    layout, forest = state.layout, state.forest
+    steps = growing_tree_search.sequential_steps(setting, state)
+    nodes, ends = (
+        np.ceil(np.asarray(pages.count) / layout.page).sum()
+        for pages in (forest.pages, forest.terminals)
+    )
+    chunks = np.ceil(int(forest.num_leaves) / layout.chunk)
+    blocks = sum(np.ceil(int(own.count) / layout.block) for own in forest.decisions)
+    assert ends > 1
+    assert steps["iterate_steps"] == 2 * nodes + ends + chunks + blocks
+    assert 1 < steps["simulate_steps"] <= layout.levels  # of the longest walk
 
 
 def test_matrix_rate_is_measured():

@@ -12,11 +12,12 @@ import numpy as np
 
 from experiments.benchmarks.measurements import Clock, sample_searches, seconds_per_turn
 from experiments.benchmarks.network_time import layers, matrix_rate, operations
+from experiments.benchmarks.program_costs import compile_to_count, steps_of_a_run
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
 from solvers.search import growing_tree_cfr, readouts
-from solvers.search.search_state import GrowingTreeCfr, Search
+from solvers.search.search_state import GrowingTreeCfr, Search, Searches
 from train.data_sharding import data_mesh, split_calls
 
 
@@ -153,7 +154,8 @@ def part_seconds(
 
     Returns:
       `iterate_seconds` and `simulate_seconds` of an iteration of CFR and of a simulation, and what
-      of these is the network's: `network_seconds` and `simulate_network_seconds`.
+      of these is the network's: `network_seconds` and `simulate_network_seconds`; and the numbers
+      of `sequential_steps`.
 
     Raises:
       ValueError: `check` is true, and the parts put together find another policy than the search.
@@ -177,9 +179,43 @@ def part_seconds(
         most=settings.simulations // 2,  # the tree has room for no more
     )
     reported = {"iterate_seconds": iterate, "simulate_seconds": expand}
+    reported |= sequential_steps(setting, middle)
     if setting.params is None:
         return reported | {"network_seconds": 0.0, "simulate_network_seconds": 0.0}
     return reported | _network(setting, middle, seconds=seconds)
+
+
+def sequential_steps(setting: Setting, states: Searches) -> dict[str, int]:
+    """The turns of loops that follow one another, however many searches are side by side.
+
+    Args:
+      setting: what is searched, and how.
+      states: a batch of searches in progress.
+
+    Returns:
+      `iterate_steps` of an iteration of CFR and `simulate_steps` of a simulation; nothing on
+      accelerators, whose profiles do not name the operations of a program.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    settings = setting.settings
+    noise = _noise(states, settings)[:, settings.simulations // 2]
+    several = settings.expansions_per_phase > 1
+
+    def iterate(game, params, states):
+        return growing_tree_cfr.iterate(game, params, states, settings=settings)
+
+    def simulate(game, params, states):
+        settled = growing_tree_cfr.visits_so_far(states) if several else None
+        return growing_tree_cfr.simulate(
+            game, params, noise, states, settings=settings, settled=settled
+        )
+
+    arguments = setting.game, setting.params, states
+    return {
+        f"{part.__name__}_steps": steps_of_a_run(compile_to_count(part, *arguments), *arguments)
+        for part in (iterate, simulate)
+    }
 
 
 def _network(setting, middle, *, seconds):
@@ -236,8 +272,7 @@ def _parts(game, params, states, phases, number, iterations, simulations, *, set
 
 def _phase(game, params, states, number, iterations, simulations, settings):
     """Iterations of CFR and then simulations, with the random numbers of the searches timed."""
-    keys = jax.random.split(jax.random.key(0), states.layout.batch)
-    noise = growing_tree_cfr.noise_of_walks(keys, states, settings)
+    noise = _noise(states, settings)
 
     def iterate(_, states):
         return growing_tree_cfr.iterate(game, params, states, settings=settings)
@@ -253,6 +288,11 @@ def _phase(game, params, states, number, iterations, simulations, settings):
         )
 
     return jax.lax.fori_loop(0, simulations, simulate, states)
+
+
+def _noise(states, settings):
+    keys = jax.random.split(jax.random.key(0), states.layout.batch)
+    return growing_tree_cfr.noise_of_walks(keys, states, settings)
 
 
 @functools.partial(jax.jit, static_argnames=("evaluate", "heads", "shape"))

@@ -1,4 +1,4 @@
-"""What a compiled program does when it runs: kernels, bytes and floating-point operations.
+"""What a compiled program does when it runs: kernels, steps, bytes, floating-point operations.
 
 The text of the optimised program says what each of its operations costs, and the profiler how often
 it ran. A cost analysis by XLA itself counts the body of a loop once.
@@ -28,6 +28,10 @@ _BYTES |= {"s32": 4, "u32": 4, "f32": 4, "s64": 8, "u64": 8, "f64": 8}
 _LINE = re.compile(r"^ *(?:ROOT )?%(\S+) = (\(.*?\)|\S+) ([\w-]+)\(([^)]*)\)(.*)$")
 _ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
 _CALLS = re.compile(r"calls=%(\S+?)[,\s}]")
+_RUNS = re.compile(r"(?:calls|to_apply|true_computation|false_computation)=%([\w.-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_BODY = re.compile(r"body=%([\w.-]+)")
+_WHILE = re.compile(r'op_name="(?:[^"]*/)?while"')  # a loop of ours, not one that XLA makes itself
 _CONTRACTED = re.compile(r"lhs_contracting_dims=\{([\d,]*)\}")
 
 
@@ -74,6 +78,21 @@ def costs_of_a_run(compiled: jax.stages.Compiled, *arguments: Any) -> Costs:
         bytes=sum(count * program.bytes(name) for name, count in times.items()),
         operations=sum(count * program.operations(name) for name, count in times.items()),
     )
+
+
+def steps_of_a_run(compiled: jax.stages.Compiled, *arguments: Any) -> int:
+    """Runs a program, and counts its sequential steps: turns of loops that hold no other loop.
+
+    Args:
+      compiled: the program, from `compile_to_count`.
+      *arguments: as it takes them.
+
+    Returns:
+      The turns of loops that the program was written with; XLA makes others, such as for scatters.
+    """
+    program = _Program(compiled.as_text())
+    times = _times(lambda: compiled(*arguments), program.instructions)
+    return sum(max(times[name] for name in body) for body in program.innermost_loops())
 
 
 def _times(run: Callable[[], Any], instructions) -> Counter[str]:
@@ -129,6 +148,24 @@ class _Program:
                 )
                 self.instructions[name] = instruction
                 computation.append(instruction)
+
+    def innermost_loops(self) -> list[set[str]]:
+        """The instructions in the body of each loop that holds no other loop."""
+        loops = [each for each in self.instructions.values() if _is_loop(each)]
+        bodies = [self._run_by(_BODY.search(each.attributes)[1]) for each in loops]
+        names = {each.name for each in loops}
+        return [body for body in bodies if body and not body & names]
+
+    def _run_by(self, computation: str) -> set[str]:
+        """The instructions of a computation, of its branches and of what it calls."""
+        found = set()
+        for each in self._computations[computation]:
+            found.add(each.name)
+            branches = _BRANCHES.search(each.attributes)
+            inside = re.findall(r"%([\w.-]+)", branches[1]) if branches else []
+            for name in (*_RUNS.findall(each.attributes), *inside):
+                found |= self._run_by(name)
+        return found
 
     def bytes(self, name: str) -> int:
         """Of one kernel."""
@@ -193,6 +230,10 @@ class _Program:
             return 0
         source = self.instructions[each.operands[0]] if each.opcode == "reduce" else each
         return _elements(source.shape) if _ARRAY.search(source.shape)[1].startswith("f") else 0
+
+
+def _is_loop(each):
+    return each.opcode == "while" and bool(_WHILE.search(each.attributes))
 
 
 def _lengths(shape):

@@ -16,6 +16,10 @@ from experiments.harness.results import Number
 
 OURS = "ours"  # the program that others are compared with
 _PARTS = ("network", "regret phase", "expansion")
+_STEPS = {
+    "sequential steps per iteration": "iterate_steps",
+    "sequential steps per simulation": "simulate_steps",
+}
 
 
 def numbers(
@@ -92,6 +96,10 @@ def _parts(row: Row) -> Iterator[Number]:
         yield Number(name=f"computed / asked for:{row.task}", value=padded, unit=unit)
     for name, share in shares(row).items():
         yield Number(name=f"{name}:{row.task}", value=share, unit="share of our time")
+    for name, key in _STEPS.items():
+        if key in run:
+            unit = "turns of innermost loops, half-way through a search"
+            yield Number(name=f"{name}:{row.task}", value=run[key], unit=unit)
 
 
 def _response(row: Row) -> Iterator[Number]:
@@ -134,6 +142,7 @@ def details(row: Row) -> dict[str, Any]:
     run, task, rates = row.runs[0], TASKS[row.task], row.rates
     kept = ("calls", "computed_calls", "operations", "matrix_rate", "nodes", "iterate_seconds")
     kept = (*kept, "simulate_seconds", "network_seconds", "simulate_network_seconds")
+    kept = (*kept, *_STEPS.values())
     line = {
         "task": row.task,
         "program": row.program,
