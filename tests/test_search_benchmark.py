@@ -164,8 +164,35 @@ def test_unequal_work_and_answers_are_refused(task, run, message):
 @pytest.mark.slow
 def test_the_error_of_a_process_is_one_line_of_the_report():
     job = {"task": TASK, "devices": 3, "pieces": False}
-    run = measure_in_process("experiments.benchmarks.growing_tree_search", job, time_limit=300)
+    run = measure_in_process("experiments.benchmarks.growing_tree_search", job, time_limit=300.0)
     assert run["failure"].endswith("ValueError: batch=2 must be a multiple of the 3 devices")
+
+
+def test_the_fastest_of_both_programs_are_compared():
+    def row(task, program, *rates):
+        return Row(task=task, program=program, runs=[{"samples": [{"rate": x} for x in rates]}])
+
+    ours, rival = search_report.OURS, search_report.RIVAL
+    rows = [
+        row(CHILDREN, ours, 5.0, 6.0, 7.0),
+        row(CHILDREN, f"{ours}, 2 devices", 8.0),
+        row(CHILDREN, rival, 12.0),
+        row(CHILDREN, f"{rival}, 2 devices", 3.0, 20.0),
+        row(CHILDREN, f"{rival}, 3 devices"),  # capped
+        row(TASK, ours, 1.0),
+    ]
+    ((best, other),) = search_report.best_by_task(rows)
+    assert (best, other) == (rows[1], rows[2])
+    number = search_report._best_ratio(best, other)
+    assert number.name == f"fastest by fastest, {rival} / {ours}, 2 devices:{CHILDREN}"
+    assert number.value == 1.5
+
+
+def test_all_tasks_whose_batch_devices_share_are_measured_on_them():
+    config = search.make_config("cpu")
+    alone = set(config.tasks) - set(config.split)
+    assert alone == {name for name in config.tasks if TASKS[name].batch % config.devices}
+    assert "London (400,1), 6x512" in alone
 
 
 def test_a_capacity_that_changes_policies_is_refused():
@@ -216,10 +243,14 @@ def test_all_programs_agree(tmp_path):
     benchmarks.run("search", tmp_path, preset="smoke")
     with (tmp_path / "benchmark.csv").open() as file:
         measured = [(row["task"], row["program"]) for row in csv.DictReader(file)]
-    expected = [(TASK, "ours"), (TASK, "ours, 2 devices"), (CHILDREN, "ours")]
-    expected += [(CHILDREN, search.RIVAL)] * mctx_search.is_installed()
-    assert measured == expected
+    programs = [search_report.OURS] + [search_report.RIVAL] * mctx_search.is_installed()
+    both = [name for program in programs for name in (program, f"{program}, 2 devices")]
+    assert measured == [(TASK, name) for name in both[:2]] + [(CHILDREN, name) for name in both]
     result = results.read_result(tmp_path / "result.json")
+    if mctx_search.is_installed():
+        best = [number for number in result.numbers if number.name.startswith("fastest by fastest")]
+        assert [number.name.partition(":")[2] for number in best] == [CHILDREN]
+        assert "fastest of the rival" in (tmp_path / "table.md").read_text()
     assert result.number("32 nodes:leduc_poker, twice the capacity").value > 0
     for name in ("ISMCTS-BR", "ISMCTS-BR, games"):
         assert result.number(f"{name}:Kuhn (8), zero").value > 0

@@ -9,8 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
-from experiments.benchmarks.measurements import Clock, sample_searches, seconds_per_turn
+from experiments.benchmarks.measurements import (
+    Clock,
+    mesh_of_cores,
+    sample_searches,
+    seconds_per_turn,
+)
 from experiments.benchmarks.network_time import layers, matrix_rate, operations
 from experiments.benchmarks.program_costs import compile_to_count, steps_of_a_run
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
@@ -18,21 +24,25 @@ from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
 from solvers.search import growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr, Search, Searches
-from train.data_sharding import data_mesh, split_calls
+from train.data_sharding import split_calls
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     """Reports compile time, samples of searches per second, the average policies, and with
     `pieces` the network calls and the time of each part.
 
-    On several devices each searches for its share of the batch.
+    On several devices each searches for its share of the batch; on an accelerator, where cores are
+    no devices, only their number is reported then.
 
     Args:
       job: `task`, a key of `TASKS`; `devices`; `pieces`; `repeats`, `sampling_seconds` and
         `seconds`, as in `search.Config`.
       report: takes the numbers as keywords.
     """
-    jax.config.update("jax_num_cpu_devices", job["devices"])
+    mesh = mesh_of_cores(job["devices"])
+    report(devices=1 if mesh is None else mesh.size)
+    if mesh is None and job["devices"] > 1:
+        return
     task = TASKS[job["task"]]
     setting = build(task)
 
@@ -42,10 +52,10 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         return (game, setting.params, problem), keys
 
     clock = Clock()
-    run = jax.jit(searcher(setting, job["devices"]))
+    run = jax.jit(searcher(setting, mesh))
     run = run.lower(*arguments_of(setting.game, 0)).compile()
     report(compile_seconds=round(clock.seconds(), 3))
-    if job["devices"] == 1:
+    if mesh is None:
         sizes = run.memory_analysis()
         room = sizes.temp_size_in_bytes + sizes.output_size_in_bytes
         report(bytes_per_search=room / task.batch)
@@ -66,7 +76,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         report(**part_seconds(setting, searches, seconds=job["seconds"], check=quick))
 
 
-def searcher(setting: Setting, devices: int = 1) -> Callable[..., Search]:
+def searcher(setting: Setting, mesh: Mesh | None = None) -> Callable[..., Search]:
     """A function of `(game, params, problem)` and keys `[B]` that makes B searches side by side."""
 
     def run(shared, keys):
@@ -74,7 +84,7 @@ def searcher(setting: Setting, devices: int = 1) -> Callable[..., Search]:
         search = functools.partial(growing_tree_cfr.search, game, params, problem=problem)
         return jax.vmap(lambda key: search(key, settings=setting.settings))(keys)
 
-    return split_calls(run, data_mesh() if devices > 1 else None)
+    return split_calls(run, mesh)
 
 
 def network_calls(setting: Setting, searches: Search) -> dict[str, float]:

@@ -8,7 +8,10 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jax.sharding import Mesh
 
 
 class Clock:
@@ -41,6 +44,25 @@ class Clock:
 
     def _own_seconds(self):
         return time.process_time() + sum(map(_core_seconds, self._helpers))
+
+
+def mesh_of_cores(count: int) -> Mesh | None:
+    """Starts JAX on as many devices as there are cores to measure on, as commands do.
+
+    Args:
+      count: how many; 1: one device, which has the threads of all cores.
+
+    Returns:
+      The devices; None: there is one, or an accelerator is used, where cores are not devices.
+    """
+    import jax
+
+    from experiments.harness import devices
+    from train.data_sharding import data_mesh
+
+    jax.config.update("jax_num_cpu_devices", count)
+    devices.start_cpu(count)
+    return data_mesh() if count > 1 and jax.device_count() == count else None
 
 
 def sample_searches(

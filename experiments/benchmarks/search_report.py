@@ -14,8 +14,9 @@ from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results
 from experiments.harness.results import Number
 
-OURS = "ours"  # the program that others are compared with
+OURS, RIVAL = "ours", "AlphaZero (mctx)"  # programs; those on several devices begin like that
 _PARTS = ("network", "regret phase", "expansion")
+_BEST = ("task", "fastest of ours", "searches/s", "fastest of the rival", "searches/s", "ratio")
 _STEPS = {
     "sequential steps per iteration": "iterate_steps",
     "sequential steps per simulation": "simulate_steps",
@@ -30,6 +31,8 @@ def numbers(
         yield from _speeds(row)
     for row in rows:
         yield from _ratio(row, rows)
+    for pair in best_by_task(rows):
+        yield _best_ratio(*pair)
     for row in rows_of_ours(rows):
         yield from _parts(row)
     for game, points in growth.items():
@@ -81,6 +84,26 @@ def _ratio(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
         yield Number(name=f"{row.program} / ours:{row.task}", value=ratio, unit=unit)
 
 
+def best_by_task(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """The fastest row of ours and the fastest of the rival on each task that both were measured
+    on: both use all cores, as one device or as several, whichever suits them."""
+    pairs = []
+    for task in dict.fromkeys(row.task for row in rows):
+        there = [row for row in rows if row.task == task and row.rates]
+        ours, rivals = (
+            [row for row in there if row.program.startswith(name)] for name in (OURS, RIVAL)
+        )
+        if ours and rivals:
+            pairs.append(tuple(max(own, key=lambda row: row.rate) for own in (ours, rivals)))
+    return pairs
+
+
+def _best_ratio(ours: Row, rival: Row) -> Number:
+    unit = "times the searches/s of the fastest of ours, on the same cores"
+    name = f"fastest by fastest, {rival.program} / {ours.program}:{ours.task}"
+    return Number(name=name, value=rival.rate / ours.rate, unit=unit)
+
+
 def _parts(row: Row) -> Iterator[Number]:
     run, task, least = row.runs[0], TASKS[row.task], floor(row)
     if least is not None:
@@ -99,7 +122,7 @@ def _parts(row: Row) -> Iterator[Number]:
     for name, key in _STEPS.items():
         if key in run:
             unit = "turns of innermost loops, half-way through a search"
-            yield Number(name=f"{name}:{row.task}", value=run[key], unit=unit)
+            yield Number(name=f"{name}:{row.task}", value=float(run[key]), unit=unit)
 
 
 def _response(row: Row) -> Iterator[Number]:
@@ -192,10 +215,15 @@ def markdown(
     parts = [[r.task, *(cells.get(f"{n}:{r.task}") for n in names)] for r in rows_of_ours(rows)]
     lines = [details(row) for row in rows]
     grown = growth_rows(growth)
+    best = [
+        [ours.task, ours.program, ours.rate, rival.program, rival.rate, rival.rate / ours.rate]
+        for ours, rival in best_by_task(rows)
+    ]
     tables = [
         f"# {result.config['measure']}",
         f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
         markdown_table(list(lines[0]), [list(line.values()) for line in lines]),
+        markdown_table(_BEST, best) if best else "",
         markdown_table(["ours", *names], parts),
         markdown_table(list(grown[0]), [list(line.values()) for line in grown]),
         markdown_table(*speed_table(responses)),

@@ -88,8 +88,29 @@ def start(arguments: DeviceArguments, batches: Mapping[str, int] | None) -> Mesh
     _join(arguments, processes)
     cores = _cpu_devices()
     fitting = _fitting(batches, processes, cores)[-1] if batches else 1
-    _start_cpu(min(cores, {None: fitting, "all": cores}.get(asked, asked)))
+    start_cpu(min(cores, {None: fitting, "all": cores}.get(asked, asked)))
     return _mesh(asked, batches, processes)
+
+
+def start_cpu(count: int) -> None:
+    """Lets cores be `count` devices when JAX starts; several have operations that are not split.
+
+    Args:
+      count: how many. With 1, JAX starts as it would.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if count == 1:
+        return
+    if not _FORCED.search(flags):
+        try:
+            jax.config.update("jax_num_cpu_devices", count)
+        except RuntimeError:  # JAX runs already
+            return
+    # XLA's pool has NPROC threads, but at least one for each device, and would split operations
+    # over them.
+    os.environ.setdefault("NPROC", "1")
+    if "xla_disable_hlo_passes" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} {_WHOLE_OPERATIONS}".strip()
 
 
 def cores() -> int:
@@ -188,23 +209,6 @@ def _cpu_devices() -> int:
         return jax.config.jax_num_cpu_devices
     forced = _FORCED.search(os.environ.get("XLA_FLAGS", ""))
     return int(forced[1]) if forced else cores()
-
-
-def _start_cpu(count: int) -> None:
-    """Lets cores be `count` devices when JAX starts; several have operations that are not split."""
-    flags = os.environ.get("XLA_FLAGS", "")
-    if count == 1:
-        return
-    if not _FORCED.search(flags):
-        try:
-            jax.config.update("jax_num_cpu_devices", count)
-        except RuntimeError:  # JAX runs already
-            return
-    # XLA's pool has NPROC threads, but at least one for each device, and would split operations
-    # over them.
-    os.environ.setdefault("NPROC", "1")
-    if "xla_disable_hlo_passes" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {_WHOLE_OPERATIONS}".strip()
 
 
 def _mesh(asked, batches, processes) -> Mesh | None:
