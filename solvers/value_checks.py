@@ -99,7 +99,7 @@ def check_search(game: BeliefGame, params: PyTree, problem: Any) -> None:
             " there",
             child=child,
         )
-        below = jax.tree.map(lambda x, k=child: x[jnp.maximum(k, 0)], game.children(state))
+        below = game.child(state, jnp.clip(child, 0, game.num_children - 1))
         state = jax.tree.map(lambda new, old, t=enters: jnp.where(t, new, old), below, state)
     actor = game.actor(state)
     require(

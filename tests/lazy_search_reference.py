@@ -27,6 +27,8 @@ class Place:
     visits: int = 0
     settled: int = 0  # visits at the last iteration
     value: float = 0.0
+    reach_total: tuple[float, float] = (0.0, 0.0)
+    values_total: tuple[float, float] = (0.0, 0.0)
 
 
 class ReferenceSearch:
@@ -72,7 +74,12 @@ class ReferenceSearch:
         return place.value
 
     def _learn(self, place, reach):
-        """Regrets and averages below a place with both players' own reaches there."""
+        """Totals, regrets and averages from a place on, with both players' own reaches there."""
+        weight, worth = self.iterations, (place.value, -place.value)
+        place.reach_total = tuple(place.reach_total[i] + weight * reach[i] for i in range(2))
+        place.values_total = tuple(
+            place.values_total[i] + weight * reach[1 - i] * worth[i] for i in range(2)
+        )
         if not place.children:
             return
         p, sign = place.actor, 1 if place.actor == 0 else -1

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.arrays import at
 from jaxgames.core import TERMINAL
 from solvers.search import continual_resolving, growing_tree_cfr
-from solvers.search.search_state import GrowingTreeCfr
+from solvers.search.search_state import NO_STEP, GrowingTreeCfr
 
 
 def evaluate(params, game, state, reach):
@@ -113,10 +114,59 @@ def compare(tree, place, plain):
     """A place and all below it."""
     below = {int(tree.child[c]): c for c in np.flatnonzero(tree.parent == place)}
     assert sorted(below) == sorted(plain.children)
-    assert tree.actor[place] == plain.actor or plain.actor < 0
+    assert tree.actor[place] == plain.actor
+    for name in ("reach_total", "values_total"):
+        totals = [x[place, 0] for x in getattr(tree, name)]
+        np.testing.assert_allclose(totals, getattr(plain, name), rtol=2e-3, atol=1e-2)
     for action, child in below.items():
         other = plain.children[action]
         assert tree.visits[child] == other.visits
         expected = other.average / plain.mass if plain.mass > 0 else other.policy
         np.testing.assert_allclose(tree.policy[child], expected, atol=1e-4)
         compare(tree, child, other)
+
+
+def test_a_search_starts_where_its_path_ends():
+    """In a batch with different paths."""
+    game, params, _ = subject("tic_tac_toe")
+    settings = GrowingTreeCfr(evaluate, simulations=30, expand=1, max_path=2)
+    problem = continual_resolving.first_problem(game, max_path=2)
+    paths = jnp.array([[4, 0], [3, NO_STEP], [NO_STEP, NO_STEP]])
+    states = [
+        functools.reduce(game.child, path, game.root())
+        for path in (jnp.array([4, 0]), jnp.array([3]), jnp.zeros(0, jnp.int32))
+    ]
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *states)
+    keys = jax.random.split(jax.random.key(1), 3)
+
+    @jax.jit
+    @jax.vmap
+    def run(key, path, state):
+        problem_there = problem.replace(path=path, state=state)
+        return growing_tree_cfr.search(
+            game, params, key, problem=problem_there, settings=settings
+        ).tree
+
+    roots = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, *x.shape)), game.root())
+    chex.assert_trees_all_close(
+        run(keys, paths, roots), run(keys, jnp.full_like(paths, NO_STEP), stacked)
+    )
+
+
+def test_the_next_search_starts_where_it_acts():
+    """Also after a move that this search did not look at."""
+    game, params, _ = subject("tic_tac_toe")
+    settings = GrowingTreeCfr(evaluate, simulations=2, expand=1, max_path=2)
+    problem = continual_resolving.first_problem(game, max_path=2)
+    search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
+    found = jax.jit(search)(jax.random.key(0), problem=problem)
+    for path in ([0, NO_STEP], [8, 3]):
+        following, played = continual_resolving.next_problem(
+            game, found, problem.reach, jnp.array(path), resolver=jnp.int32(0)
+        )
+        steps = jnp.array([x for x in path if x != NO_STEP])
+        expected = functools.reduce(game.child, steps, game.root())
+        chex.assert_trees_all_equal(following.state, expected)
+        assert (following.path == NO_STEP).all()
+        assert int(following.resolver) == 0
+        assert all((x == 1).all() for x in (*following.reach, *played))

@@ -19,9 +19,10 @@ from jaxtyping import Array, Int
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
 from solvers.batching import widest
+from solvers.search.lazy_search import end_of_path
 from solvers.search.readouts import average_policy
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
-from solvers.search.search_tree import LEAF, choose
+from solvers.search.search_tree import LEAF, LazyTree, SearchTree, choose
 
 
 def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
@@ -87,6 +88,8 @@ def next_problem(
       The problem, and both players' own reaches where the next search acts. Actions that
       this search did not choose do not reduce them.
     """
+    if isinstance(search.tree, LazyTree):
+        return _afresh(game, search, path, resolver)
     policy = average_policy(search)
     before = _reach_by_policies(game, search) if by_policies else None
     state = at(search.tree.state, search.target)
@@ -101,6 +104,15 @@ def next_problem(
         problem = deeper if problem is None else choose(known, deeper, problem)
         node = jnp.where(known, search.tree.node_below(above, child), LEAF)
     return problem, played
+
+
+def _afresh(game, search, path, resolver):
+    """The problem of a search with perfect information, for which nothing of the search before
+    counts: it starts where it acts."""
+    state = end_of_path(game, at(search.tree.state, search.target), path)
+    ones = jax.tree.map(jnp.ones_like, search.reach)
+    problem = fixed_problem(state, ones, max_path=len(path))
+    return problem.replace(resolver=jnp.asarray(resolver, jnp.int32)), ones
 
 
 def _problem_at(game, search, node, child, state, path, played, resolver, before):
@@ -124,7 +136,7 @@ def _problem_at(game, search, node, child, state, path, played, resolver, before
     )
 
 
-def _reach_below(game, tree, node, child, reach):
+def _reach_below(game, tree: SearchTree, node, child, reach):
     """Both players' own reaches in a child, by the average policies."""
     return game.down(at(tree.state, node), child, at(reach, node), tree.policy_at(node))
 

@@ -53,7 +53,7 @@ class _Added:
     kind: Array  # [B] int32
     links: Array  # [B, LINKS] int32 of the leaves that they were
     rows: tuple[Array, Array]  # [B, N]
-    actions: tuple[Array, Array]  # [B, A, N] bool actions that are legal and in the tree
+    actions: tuple[Array, Array]  # [B, A, N] bool legal actions
     prior: tuple[Array, Array]  # [B, A, N]
     values: tuple[Array, Array]  # [B, N] in the last iteration
     values_total: tuple[Array, Array]  # [B, N]
@@ -152,7 +152,7 @@ def expand(
     return _grown(forest, layout, stored(read, _one(forest)), since, leaf=leaf)
 
 
-def merged(layout: Layout, prior: tuple[Array, Array]) -> Array:
+def _merged(layout: Layout, prior: tuple[Array, Array]) -> Array:
     """Priors of who acts `[..., A]` from those of both players `[..., A, 1]`, where information is
     perfect."""
     most = max(layout.actions)
@@ -263,7 +263,7 @@ def _known(game, params, layout, below, dtype, *, evaluate):
         return None
     one = jnp.ones(1, dtype)
     values, prior = jax.vmap(jax.vmap(lambda s: evaluate(params, game, s, (one, one))))(below)
-    return values, merged(layout, prior)
+    return values, _merged(layout, prior)
 
 
 # How it is written

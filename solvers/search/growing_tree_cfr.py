@@ -148,7 +148,7 @@ def _search_batch(game, params, keys, problems, settings):
             lambda _, state: iterate(game, params, state, settings=settings),
             state,
         )
-        # Expansion phase: simulations, each of which adds a node to every tree.
+        # Expansion phase: simulations, each of which may add a node to every tree.
         return expansion(i, state)
 
     def expansion(i, state):
@@ -202,7 +202,8 @@ def _lazy_noise(keys, phase, state, settings):
     count, dtype = settings.expansions_per_phase, state.forest.since.dtype
 
     def draw(key):
-        return lazy_search.walk_noise(jax.random.fold_in(key, phase), state.layout, count, dtype)
+        own = jax.random.fold_in(jax.random.fold_in(key, 0), phase)
+        return lazy_search.walk_noise(own, state.layout, count, dtype)
 
     return jax.vmap(draw)(keys)
 
@@ -317,7 +318,8 @@ def start(
     """Searches before their first iteration.
 
     Their trees have the nodes of the problems' paths, from the roots to the states that the
-    searches act at, and all their children as leaves.
+    searches act at, and all their children as leaves; with `settings.expand` they are as
+    `lazy_search.start` says.
 
     Args:
       game: any belief-level game.

@@ -3,21 +3,26 @@
 The same algorithm as in `regret_phase` and `expansion_phase` (Schmid et al. 2023), for searches
 with `GrowingTreeCfr.expand`: nodes start with their k best children by prior, and get others when
 simulations take them. An iteration costs as much as there are places, however many actions the
-game has. The gadget of a re-solved subgame would only scale a player's values, so there is none.
+game has.
+
+With one row for each player, what happened on the way to a state says nothing about it, and the
+gadget of a re-solved subgame would only scale a player's values. So a tree begins at the state that
+the search acts at, and there is no gadget.
 """
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import safe_divide
-from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.regret import RegretState
 from solvers.search.lazy_trees import (
-    UNAVAILABLE,
     LazyLayout,
     add_children,
     best_actions,
@@ -26,7 +31,7 @@ from solvers.search.lazy_trees import (
 )
 from solvers.search.query_log import with_new_calls
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
-from solvers.search.search_tree import LazyTree
+from solvers.search.search_tree import LEAF, LazyTree, choose
 
 _WINDOW = 8  # children that a step of a walk reads at once
 
@@ -37,19 +42,20 @@ def check_expandable(game: BeliefGame, expand: int) -> None:
     Raises:
       ValueError: the game has several rows, or other children than actions.
     """
-    if game.num_rows != (1, 1) or game.num_actions != (game.num_children,) * 2:
+    same = game.num_actions == (game.num_children,) * 2 and all(game.straight[:2])
+    if game.num_rows != (1, 1) or not same or game.action_of_child != (*range(game.num_children),):
         raise ValueError(
-            f"expand={expand} is for games of perfect information in which child k is where action"
-            f" k leads; {game.name} has num_rows={game.num_rows}, num_actions={game.num_actions},"
-            f" num_children={game.num_children}; allowed: None"
+            f"expand={expand} is for games of perfect information without chance in which child k"
+            f" is where action k leads; {game.name} has num_rows={game.num_rows},"
+            f" num_actions={game.num_actions}, num_children={game.num_children}; allowed: None"
         )
 
 
 def start(
     game: BeliefGame, params: PyTree, *, problems: Problem, settings: GrowingTreeCfr
 ) -> Searches:
-    """Searches before their first iteration: trees of the problems' paths, whose states have their
-    best children, too.
+    """Searches before their first iteration: trees of the states that they act at, which are where
+    the problems' paths end, and of the best children there.
 
     Args:
       game: of perfect information.
@@ -64,53 +70,53 @@ def start(
       ValueError: `settings.expand` is not for this game.
     """
     check_expandable(game, settings.expand)
-    batch, length = problems.path.shape
-    dtype = problems.reach[0].dtype
+    batch, dtype = len(problems.path), problems.reach[0].dtype
     layout = lazy_layout(game, settings, batch)
-    trees = plant(game, params, layout, problems.state, dtype, evaluate=settings.evaluate)
-    searches = jnp.arange(batch, dtype=jnp.int32)
-    path = jnp.pad(problems.path, ((0, 0), (0, 1)), constant_values=NO_STEP)
-
-    def step(i, carry):
-        """The next state on the path, and the best children beside it, or where the path ends."""
-        trees, place = carry
-        on_path, action = path[:, i] != NO_STEP, jnp.maximum(path[:, i], 0)
-        taken = jnp.where(on_path, action, layout.actions)
-        row = trees.prior[place].at[searches, taken].set(UNAVAILABLE, mode="drop")
-        best, there = best_actions(row, count=layout.expand)
-        below = searches * layout.room + trees.count
-        trees, _, _ = add_children(
-            game,
-            params,
-            trees,
-            layout,
-            place,
-            jnp.concatenate([action[:, None], best], axis=1),
-            jnp.concatenate([on_path[:, None], there & (on_path | (i == length))[:, None]], axis=1),
-            since=jnp.zeros((), dtype),
-            visits=jnp.zeros(batch, dtype),
-            policy=jnp.ones(batch, dtype),
-            evaluate=settings.evaluate,
-        )
-        return trees, jnp.where(on_path, below, place)
-
-    begin = trees, searches * layout.room
-    trees, place = jax.lax.fori_loop(0, length + 1, step, begin)
-    siblings = jnp.where(trees.parent >= 0, trees.children[trees.parent], 1)
-    trees = trees.replace(policy=1 / siblings.astype(dtype))
-    ones = tuple(jnp.ones((batch, 1), dtype) for _ in range(2))
+    state = jax.vmap(functools.partial(end_of_path, game))(problems.state, problems.path)
+    trees = plant(game, params, layout, state, dtype, evaluate=settings.evaluate)
+    best, there = best_actions(trees.prior[layout.roots], count=layout.expand)
+    trees, _, _ = add_children(
+        game,
+        params,
+        trees,
+        layout,
+        layout.roots,
+        best,
+        there,
+        since=jnp.zeros((), dtype),
+        visits=jnp.zeros(batch, dtype),
+        policy=1 / jnp.maximum(jnp.sum(there, axis=1), 1).astype(dtype),
+        evaluate=settings.evaluate,
+    )
     return Searches(
         layout=layout,
-        problem=problems.replace(reach=ones),
+        problem=problems,
         forest=trees,
         gadget=Gadget(
             regret=tuple(jnp.zeros((batch, 2, 1), dtype) for _ in range(2)),
             follow=tuple(jnp.full((batch, 1), 0.5, dtype) for _ in range(2)),
         ),
-        target=place,
+        target=layout.roots,
         iterations=jnp.int32(0),
         total=jnp.zeros((), dtype),
     )
+
+
+def end_of_path(game: BeliefGame, state: PublicState, path: Int[Array, " L"]) -> PublicState:
+    """The public state where a path from another one ends.
+
+    Args:
+      game: any belief-level game.
+      state: where the path begins.
+      path: numbers of children, then NO_STEP.
+    """
+
+    def step(i, state):
+        child = path[i]
+        below = game.child(state, jnp.maximum(child, 0))
+        return choose(child != NO_STEP, below, state)
+
+    return jax.lax.fori_loop(0, len(path), step, state)
 
 
 # The regret phase
@@ -161,7 +167,7 @@ def iterate(
     trees = trees.replace(
         reach=reach,
         values=values,
-        regret=jnp.where(exists, after.regret[0], 0),
+        regret=after.regret[0],
         policy=jnp.where(exists, after.policy[0], 1),
         average=trees.average + jnp.where(exists, played, 0),
         mass=trees.mass + jnp.where(trees.children > 0, weight * acting, 0),
@@ -175,33 +181,29 @@ def iterate(
     return state.replace(forest=trees, iterations=step, total=state.total + weight)
 
 
-def _level(trees, layout, depth, lane):
-    """The places `[B * C]` of a part of a level, P where there are no more, and their parents."""
-    begin = jax.lax.dynamic_slice_in_dim(trees.starts, depth, 2, axis=1)
-    spot = begin[:, :1] + lane * layout.lane + jnp.arange(layout.lane, dtype=jnp.int32)[None]
-    inside = spot < begin[:, 1:]
-    searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
-    spot = searches * layout.room + jnp.minimum(spot, layout.room - 1)
-    place = trees.order.reshape(-1)[spot].reshape(-1)
-    return place, inside.reshape(-1), jnp.maximum(trees.parent[place], 0)
-
-
 def _over_level(trees, layout, depth, step, carry):
-    """`carry = step(places, which of them count, parents, carry)` for the parts of a level."""
+    """`carry = step(places, which of them count, parents, carry)` for the parts `[B * C]` of a
+    level."""
     begin = jax.lax.dynamic_slice_in_dim(trees.starts, depth, 2, axis=1)
     lanes = -(-jnp.max(begin[:, 1] - begin[:, 0]) // layout.lane)
-    return jax.lax.fori_loop(
-        0, lanes, lambda i, carry: step(*_level(trees, layout, depth, i), carry), carry
-    )
+
+    def part(i, carry):
+        spot = begin[:, :1] + i * layout.lane + jnp.arange(layout.lane, dtype=jnp.int32)[None]
+        inside = spot < begin[:, 1:]
+        spot = layout.roots[:, None] + jnp.minimum(spot, layout.room - 1)
+        place = trees.order.reshape(-1)[spot].reshape(-1)
+        return step(place, inside.reshape(-1), jnp.maximum(trees.parent[place], 0), carry)
+
+    return jax.lax.fori_loop(0, lanes, part, carry)
 
 
 def _reaches(trees, layout):
-    """Both players' own reaches `[P]`."""
-    dtype = trees.since.dtype
+    """Both players' own reaches `[P]`; 0 at places that are not in use."""
     factors = tuple(jnp.where(trees.mover == p, trees.policy, 1) for p in range(2))
 
     def down(place, inside, parent, reach):
-        to = jnp.where(inside, place, layout.places)
+        outside = layout.places + jnp.arange(len(place), dtype=jnp.int32)
+        to = jnp.where(inside, place, outside)
         return tuple(
             table.at[to].set(table[parent] * factor[place], mode="drop", unique_indices=True)
             for table, factor in zip(reach, factors, strict=True)
@@ -210,8 +212,8 @@ def _reaches(trees, layout):
     def level(depth, reach):
         return _over_level(trees, layout, depth, down, reach)
 
-    ones = jnp.ones(layout.places, dtype)
-    return jax.lax.fori_loop(1, trees.deepest + 1, level, (ones, ones))
+    begin = jnp.zeros(layout.places, trees.since.dtype).at[layout.roots].set(1)
+    return jax.lax.fori_loop(1, trees.deepest + 1, level, (begin, begin))
 
 
 def _values(trees, layout):
@@ -284,12 +286,12 @@ def simulate(
         place=state.target,
         missing=jnp.zeros(layout.batch, bool),
         action=jnp.zeros(layout.batch, jnp.int32),
-        live=jnp.ones(layout.batch, bool),
+        live=trees.children[state.target] > 0,
         visits=trees.visits,
         walks=trees.walks,
     )
     _, walk = jax.lax.while_loop(
-        lambda turn: jnp.any(turn[1].live),
+        lambda turn: jnp.any(turn[1].live) & (turn[0] < layout.levels),
         lambda turn: (
             turn[0] + 1,
             _step(noise[:, turn[0]], trees, layout, turn[1], settings, settled),
@@ -363,15 +365,13 @@ def _read_children(noise, trees, layout, walk, actor, settings, settled):
     root = jnp.sqrt(walk.walks[place] + 1)[:, None]
     mass = trees.mass[place]
     averaged = mass > 0  # elsewhere present policies are drawn from, which sum to 1
-    # a little less than the whole, so that rounding leaves a child to be found
     point = jnp.clip(noise / share if share else noise, 0, 1) * jnp.where(averaged, mass, 1)
-    searches = jnp.arange(layout.batch, dtype=jnp.int32)[:, None]
 
     def window(state):
         i, best, puct, drawn, sums = state
         number = i + jnp.arange(_WINDOW, dtype=jnp.int32)[None]
         spot = jnp.minimum(begin[:, None] + number, layout.room - 1)
-        child = trees.order.reshape(-1)[searches * layout.room + spot]
+        child = trees.order.reshape(-1)[layout.roots[:, None] + spot]
         inside = number < count[:, None]
         value = jnp.where((actor == 0)[:, None], trees.values[0][child], trees.values[1][child])
         visits = walk.visits[child]
@@ -386,7 +386,7 @@ def _read_children(noise, trees, layout, walk, actor, settings, settled):
         for k in range(_WINDOW):
             better = score[:, k] > best
             best, puct = jnp.where(better, score[:, k], best), jnp.where(better, child[:, k], puct)
-            # the last child before which the sum is below the point
+            # the last child before which the sum is not above the point
             drawn = jnp.where((weight[:, k] > 0) & (sums <= point), child[:, k], drawn)
             sums = sums + weight[:, k]
         return i + _WINDOW, best, puct, drawn, sums
@@ -411,16 +411,15 @@ def finish(state: Searches) -> Search:
       Finished searches `[B, ...]`.
     """
     trees, layout = state.forest, state.layout
-    own = lambda x: x.reshape(layout.batch, layout.room, *x.shape[1:])  # noqa: E731
+    own = layout.by_tree
     column = lambda pair: tuple(own(x[:, None]) for x in pair)  # noqa: E731
     parent = jnp.maximum(trees.parent, 0)
     mass = trees.mass[parent]
-    begin = (jnp.arange(layout.batch, dtype=jnp.int32) * layout.room)[:, None]
     average = jnp.where(mass > 0, safe_divide(trees.average, mass), trees.policy)
     tree = LazyTree(
         count=trees.count,
         state=jax.tree.map(own, trees.state),
-        parent=jnp.where(own(trees.parent) >= 0, own(trees.parent) - begin, trees.parent[0]),
+        parent=jnp.where(own(trees.parent) >= 0, own(trees.parent) - layout.roots[:, None], LEAF),
         child=own(trees.action),
         actor=own(trees.actor),
         children=own(trees.children),
@@ -436,7 +435,7 @@ def finish(state: Searches) -> Search:
         problem=state.problem,
         tree=tree,
         gadget=state.gadget,
-        target=state.target - begin[:, 0],
+        target=jnp.zeros(layout.batch, jnp.int32),
         reach=tuple(x[state.target][:, None] for x in trees.reach),
         iterations=every(state.iterations),
         total=every(state.total),

@@ -49,6 +49,15 @@ class LazyLayout:
         """P = B * T, one more than the last place."""
         return self.batch * self.room
 
+    @property
+    def roots(self) -> Int[Array, " B"]:
+        """The first places of the trees."""
+        return jnp.arange(self.batch, dtype=jnp.int32) * self.room
+
+    def by_tree(self, table: Array) -> Array:
+        """A table `[P, ...]` as `[B, T, ...]`."""
+        return table.reshape(self.batch, self.room, *table.shape[1:])
+
 
 @record
 class LazyTrees:
@@ -93,25 +102,19 @@ def lazy_layout(game: BeliefGame, settings: GrowingTreeCfr, batch: int) -> LazyL
 
     Args:
       game: of perfect information.
-      settings: of the searches, with `expand`.
+      settings: of the searches, with `expand`: there is room for what their simulations add.
       batch: B, how many there are.
     """
     expand = min(settings.expand, game.num_children)
-    # The root; each other state of a path, and beside it a path's state's best children; and what
-    # simulations add.
-    room = 1 + settings.max_path * (1 + expand) + expand + settings.simulations * expand
-    if settings.max_nodes is not None:
-        room = min(room, 1 + max(settings.max_nodes, 1 + settings.max_path) * (1 + expand))
-    levels = min(game.max_depth + 1, room)
+    room = 1 + (1 + settings.simulations) * expand
     least, most = (8, 64) if jax.default_backend() == "cpu" else (64, 1024)
-    lane = min(max(2 ** math.ceil(math.log2(room / 16)), least), most)
     return LazyLayout(
         batch=batch,
         room=room,
-        levels=levels,
+        levels=min(game.max_depth + 1, room),
         actions=game.num_children,
         expand=expand,
-        lane=lane,
+        lane=min(max(2 ** math.ceil(math.log2(room / 16)), least), most),
     )
 
 
@@ -166,21 +169,37 @@ def plant(
         values_total=pair,
         reach_total=pair,
     )
-    roots = _new_places(game, params, state, dtype, evaluate=evaluate)
-    ones = jnp.ones(layout.batch, dtype)
-    own = roots.replace(parent=jnp.full(layout.batch, NOTHING, jnp.int32), policy=ones)
-    return _with_places(trees, layout, own, jnp.ones(layout.batch, bool))
+    none, nothing = jnp.zeros(layout.batch, jnp.int32), jnp.zeros(layout.batch, dtype)
+    actor, worth, prior = _looked_at(game, params, state, dtype, evaluate=evaluate)
+    best, best_action = _highest(prior)
+    roots = _NewPlaces(
+        state=state,
+        actor=actor,
+        worth=worth,
+        prior=prior,
+        best=best,
+        best_action=best_action,
+        parent=none + NOTHING,
+        action=none,
+        mover=none,
+        action_prior=nothing,
+        depth=none,
+        since=nothing,
+        visits=nothing,
+        policy=nothing + 1,
+    )
+    return _with_places(trees, layout, roots, jnp.ones(layout.batch, bool))
 
 
 @record
 class _NewPlaces:
-    """A new place of each of B trees."""
+    """A new place of each of B trees, or m of each (then all fields are `[B, m, ...]`)."""
 
     state: PublicState  # [B, ...]
     actor: Array  # [B] int32
     worth: tuple[Array, Array]  # [B]
     prior: Array  # [B, A] bfloat16
-    best: Array  # [B]
+    best: Array  # [B] bfloat16
     best_action: Array  # [B] int32
     parent: Array  # [B] int32
     action: Array  # [B] int32
@@ -236,22 +255,30 @@ def add_children(
         above, row = at(trees.state, parent), trees.prior[parent]
         states = jax.vmap(jax.vmap(game.child, (None, 0)))(above, action)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
-        new = _new_places(game, params, flat, dtype, evaluate=evaluate)
+        actor, worth, prior = _looked_at(game, params, flat, dtype, evaluate=evaluate)
+        highest, highest_action = _highest(prior)
         left = row.at[searches[:, None], jnp.where(wanted, action, layout.actions)].set(
             UNAVAILABLE, mode="drop"
         )
-        each = lambda x: jnp.broadcast_to(x[:, None], action.shape).reshape(-1)  # noqa: E731
-        new = new.replace(
+        each = lambda x: jnp.broadcast_to(x[:, None], action.shape)  # noqa: E731
+        again = lambda x: x.reshape(*action.shape, *x.shape[1:])  # noqa: E731
+        new = _NewPlaces(
+            state=states,
+            actor=again(actor),
+            worth=tuple(map(again, worth)),
+            prior=again(prior),
+            best=again(highest),
+            best_action=again(highest_action),
             parent=each(parent),
-            action=action.reshape(-1),
+            action=action,
             mover=each(jnp.maximum(trees.actor[parent], 0)),
-            action_prior=jnp.take_along_axis(row, action, axis=1).astype(dtype).reshape(-1),
+            action_prior=jnp.take_along_axis(row, action, axis=1).astype(dtype),
             depth=each(trees.depth[parent] + 1),
-            since=jnp.broadcast_to(since, action.size),
+            since=jnp.broadcast_to(since, action.shape),
             visits=each(visits),
             policy=each(policy),
         )
-        return jax.tree.map(lambda x: x.reshape(*action.shape, *x.shape[1:]), new), _highest(left)
+        return new, _highest(left)
 
     new, (best, best_action) = stored(read, one)
     some = jnp.any(wanted, axis=1)
@@ -290,9 +317,8 @@ def best_actions(
 def first_calls(trees: LazyTrees, layout: LazyLayout) -> tuple[PublicState, Bool[Array, "B T"]]:
     """The states of all places `[B, T, ...]`, and which of them the evaluator valued as leaves: all
     but roots and terminals."""
-    own = lambda x: x.reshape(layout.batch, layout.room, *x.shape[1:])  # noqa: E731
-    valued = own((trees.parent >= 0) & (trees.actor != TERMINAL))
-    return jax.tree.map(own, trees.state), valued
+    valued = layout.by_tree((trees.parent >= 0) & (trees.actor != TERMINAL))
+    return jax.tree.map(layout.by_tree, trees.state), valued
 
 
 def _highest(row):
@@ -300,8 +326,8 @@ def _highest(row):
     return jnp.max(row, axis=1), jnp.argmax(row, axis=1).astype(jnp.int32)
 
 
-def _new_places(game, params, state, dtype, *, evaluate):
-    """The places of B states, without what belongs to the actions that lead there."""
+def _looked_at(game, params, state, dtype, *, evaluate):
+    """Who acts in some states `[n, ...]`, both players' values there at reach 1, and priors."""
     ones = (jnp.ones(1, dtype),) * 2
 
     def one(state):
@@ -312,31 +338,12 @@ def _new_places(game, params, state, dtype, *, evaluate):
         prior = jnp.where(mask, (prior[0] + prior[1])[:, 0], UNAVAILABLE)
         return actor, tuple(worth), prior.astype(_PRIOR)
 
-    actor, worth, prior = jax.vmap(one)(state)
-    best, best_action = _highest(prior)
-    nothing, none = jnp.zeros(len(actor), dtype), jnp.zeros(len(actor), jnp.int32)
-    return _NewPlaces(
-        state=state,
-        actor=actor,
-        worth=worth,
-        prior=prior,
-        best=best.astype(dtype),
-        best_action=best_action,
-        parent=none,
-        action=none,
-        mover=none,
-        action_prior=nothing,
-        depth=none,
-        since=nothing,
-        visits=nothing,
-        policy=nothing,
-    )
+    return jax.vmap(one)(state)
 
 
 def _with_places(trees, layout, new, wanted):
     """The trees with one new place each, where `wanted`."""
-    searches = jnp.arange(layout.batch, dtype=jnp.int32)
-    place = jnp.where(wanted, searches * layout.room + trees.count, layout.places)
+    place = jnp.where(wanted, layout.roots + trees.count, layout.places)
     put = lambda table, own: table.at[place].set(own.astype(table.dtype), mode="drop")  # noqa: E731
     written = {
         name: jax.tree.map(put, getattr(trees, name), getattr(new, name))
@@ -361,7 +368,7 @@ def _listed(trees, layout, new, place, wanted):
     slot = jnp.arange(layout.room, dtype=jnp.int32)[None]
     moved = jnp.concatenate([trees.order[:, :1], trees.order[:, :-1]], axis=1)
     order = jnp.where(slot < spot, trees.order, jnp.where(slot == spot, place[:, None], moved))
-    later = trees.first.reshape(layout.batch, layout.room)
+    later = layout.by_tree(trees.first)
     later = (later + (later >= spot).astype(jnp.int32)).reshape(-1)
     depths = jnp.arange(layout.levels + 1, dtype=jnp.int32)[None]
     below = (depths > new.depth[:, None]) & wanted[:, None]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -60,6 +59,6 @@ def _check_path(game, problem, settings):
         allowed = np.flatnonzero(np.asarray(game.child_mask(state)))
         if step not in allowed:
             raise ValueError(f"path[{number}]={step} is no public child; allowed: {list(allowed)}")
-        state = jax.tree.map(lambda x, step=step: x[step], game.children(state))
+        state = game.child(state, jnp.int32(step))
     if int(game.actor(state)) == TERMINAL:
         raise ValueError(f"path={path} ends the game: there is nothing to search")

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState
 from jaxgames.core import record
 from solvers.search import (
@@ -94,7 +93,7 @@ def observe(game: BeliefGame, state: SearchAgentState, child: Int[Array, ""]) ->
     exists = known & game.child_mask(state.public)[child]
     steps, room = _steps(state), len(state.path)
     after = state.replace(
-        public=at(game.children(state.public), child),
+        public=game.child(state.public, jnp.clip(child, 0, game.num_children - 1)),
         path=state.path.at[jnp.minimum(steps, room - 1)].set(child),
     )
     return choose(exists & (steps < room), after, state)

@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from jaxgames.core import record
 from solvers.regret import RegretMatchingPlus, RegretMinimizer
-from solvers.search.search_tree import SearchTree
+from solvers.search.search_tree import LazyTree, SearchTree
 
 # evaluate(params, game, state, reach) -> both players' counterfactual values, prior of the actor
 Evaluator = Callable[[PyTree, BeliefGame, PublicState, Reach], tuple[Values, Policy]]
@@ -67,12 +67,8 @@ class GrowingTreeCfr:
                 " tree but its root is a child"
             )
         self._check_shares()
-        if self.expand is not None and (self.children, self.decision_shares) != (None, (1.0, 1.0)):
-            raise ValueError(
-                f"children={self.children} and decision_shares={self.decision_shares} have no use"
-                f" with expand={self.expand}: such trees have room for what simulations add;"
-                " allowed: the defaults"
-            )
+        if self.expand is not None:
+            self._check_no_bounds()
         for name in ("exploration", "virtual_loss", "belief_tolerance"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
@@ -91,6 +87,18 @@ class GrowingTreeCfr:
                 raise ValueError(f"{name}={value} must be an integer")
             if value < lowest:
                 raise ValueError(f"{name}={value} must be at least {lowest}{why.get(name, '')}")
+
+    def _check_no_bounds(self):
+        for name, default in (
+            ("max_nodes", None),
+            ("children", None),
+            ("decision_shares", (1.0, 1.0)),
+        ):
+            if getattr(self, name) != default:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} has no use with expand={self.expand}, where"
+                    f" trees have room for what simulations add; allowed: {default}"
+                )
 
     def _check_shares(self):
         shares = self.decision_shares
@@ -165,7 +173,7 @@ class Search:
     """A finished search; see `readouts`."""
 
     problem: Problem
-    tree: SearchTree
+    tree: SearchTree | LazyTree
     gadget: Gadget
     target: Array  # [] int32 the node at which the search acts
     reach: tuple[Array, Array]  # [N] own reaches of both players there, in the last iteration
@@ -178,9 +186,9 @@ class Search:
 class Searches:
     """B searches in progress."""
 
-    layout: Any = flax.struct.field(pytree_node=False)  # solvers.search.forest.Layout
+    layout: Any = flax.struct.field(pytree_node=False)  # forest.Layout, or lazy_trees.LazyLayout
     problem: Problem  # [B, ...]
-    forest: Any  # solvers.search.forest.Forest
+    forest: Any  # forest.Forest, or lazy_trees.LazyTrees
     gadget: Gadget  # [B, ...]
     target: Array  # [B] int32 the places of the nodes at which the searches act
     iterations: Array  # [] int32 of CFR so far

@@ -93,7 +93,7 @@ class LazyTree:
     values_total: tuple[Array, Array]  # [T, 1]
     num_actions: int = flax.struct.field(pytree_node=False)
 
-    # Of a tree that is not batched, as of `SearchTree`, whose nodes are the places with children:
+    # Of a tree that is not batched, as of `SearchTree`:
 
     def policy_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
         """Both players' average policies `[..., A, 1]` at some nodes; 0 where they do not act."""
@@ -103,21 +103,6 @@ class LazyTree:
         """Simulations `[..., A, 1]` that took the actions at some nodes; 0 where a player does not
         act."""
         return self._at_nodes(self.visits, node)
-
-    def node_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> Int[Array, ""]:
-        """The place of a child of a node if it has children, or LEAF."""
-        place, exists = self._below(node, child)
-        return jnp.where(exists & (self.children[place] > 0), place, LEAF)
-
-    def values_below(self, node: Int[Array, ""], child: Int[Array, ""]) -> tuple[Array, Array]:
-        """Sums of both players' counterfactual values `[1]` in a child; 0 if it is not there."""
-        place, exists = self._below(node, child)
-        first, second = (jnp.where(exists, total[place], 0) for total in self.values_total)
-        return first, second
-
-    def _below(self, node, child):
-        found = (self.parent == node) & (self.child == child)
-        return jnp.argmax(found), jnp.any(found)
 
     def _at_nodes(self, table, node):
         def of(node):
