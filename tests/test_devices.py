@@ -204,7 +204,10 @@ def test_two_processes_give_the_numbers_of_one_device(tmp_path, one_device):
 
 
 @pytest.mark.slow(minutes=3)
-def test_ctrl_c_ends_both_processes_and_one_goes_on(tmp_path, one_device):
+@pytest.mark.parametrize("ended", [(1,), (0, 1)], ids=["of one", "of both"])
+def test_ctrl_c_ends_both_processes_and_a_checkpoint_goes_on(tmp_path, one_device, ended):
+    """In one process or in both of them, as a terminal does that they share; the run goes on in one
+    process, or in two."""
     command = f"sog_leduc --preset smoke --out {tmp_path}"
     processes = two_processes(command)
     deadline = time.monotonic() + TIMEOUT
@@ -212,9 +215,13 @@ def test_ctrl_c_ends_both_processes_and_one_goes_on(tmp_path, one_device):
         assert time.monotonic() < deadline
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
-    processes[1].send_signal(signal.SIGINT)
+    for number in ended:
+        processes[number].send_signal(signal.SIGINT)
     said = [process.communicate(timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [130, 130], said
     assert all(text.count("interrupted") == 1 and "resume with:" in text for text in said)
-    finish(start(f"{command} --resume"))
+    assert list(tmp_path.glob("checkpoint/training/*/state"))
+    assert not (tmp_path / "result.json").exists()
+    again = f"{command} --resume"
+    finish(*([start(again)] if len(ended) == 1 else two_processes(again)))
     assert_same_numbers(tmp_path, one_device)

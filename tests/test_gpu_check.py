@@ -355,7 +355,11 @@ def test_no_published_setting_is_left_out():
     have_one = {n for n in registry.EXPERIMENTS if "paper" in registry.load(n).presets}
     assert sorted(papers) == sorted(have_one)
     benchmarks = {words[1] for _, words in words_of("experiments") if words[0] == "benchmark"}
-    assert benchmarks == {*BENCHMARKS} - {"startup", "expected"}  # in which a GPU has no part
+    assert benchmarks == {*BENCHMARKS} - {
+        "startup",
+        "expected",
+        "scaling",
+    }  # in which a GPU has no part
 
 
 def test_tests_and_tasks_of_items_exist():

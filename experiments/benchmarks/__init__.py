@@ -53,6 +53,13 @@ def _expected(out: pathlib.Path, **options: Any) -> None:
     expected.benchmark(out, **options)
 
 
+def _scaling(out: pathlib.Path, **options: Any) -> None:
+    """Searches per second, alone and in training, by the number of cores and of devices."""
+    from experiments.benchmarks import scaling  # imports JAX
+
+    scaling.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -60,6 +67,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "holdem": _holdem,
     "startup": _startup,
     "expected": _expected,
+    "scaling": _scaling,
 }
 
 

@@ -1,0 +1,230 @@
+"""Weak scaling over cores: twice the work on two devices on two cores takes as long as on one.
+
+Searches and steps of training are measured on one device that is pinned to one core, with a number
+of searches side by side; with as many per core on one device per core; and with these on one device
+that has the threads of all cores, and on more devices than there are cores, which shows what
+devices cost. Cores are devices as in the commands (`experiments.harness.devices`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from experiments.benchmarks import scaling_runs
+from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.search_tasks import TASKS
+from experiments.harness import results, runs
+from experiments.harness.devices import cores
+from experiments.harness.experiment import text_table
+from experiments.harness.usage_meter import UsageMeter
+
+PROGRAMS = scaling_runs.PROGRAMS
+_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is measured."""
+
+    task: str  # the searches, alone and in training
+    programs: tuple[str, ...]
+    batch: int  # searches side by side on one core
+    cores: int  # that are used, each of them a device
+    forced: int  # devices on these cores in the last measurement
+    rounds: int  # in each of which everything is measured in a process of its own
+    seconds: float  # about how long a sample takes
+    repeats: int  # samples in a process
+    time_limit: float  # in seconds, for one process
+
+
+PRESETS = {
+    "smoke": Config(
+        task="Kuhn (8,1), 1x8",
+        programs=("training",),
+        batch=8,
+        cores=2,
+        forced=8,
+        rounds=1,
+        seconds=0.05,
+        repeats=2,
+        time_limit=300.0,
+    ),
+    "cpu": Config(
+        task="Leduc (100,1), 3x128",
+        programs=tuple(PROGRAMS),
+        batch=16,
+        cores=even_devices(),
+        forced=4 * even_devices(),
+        rounds=3,
+        seconds=2.0,
+        repeats=3,
+        time_limit=600.0,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a program runs on."""
+
+    devices: int
+    cores: int
+    batch: int
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        of_devices, of_cores = (
+            f"{number} {noun}{'s' if number > 1 else ''}"
+            for number, noun in ((self.devices, "device"), (self.cores, "core"))
+        )
+        return f"{of_devices} on {of_cores}"
+
+
+def benchmark(
+    out: pathlib.Path,
+    *,
+    preset: str = "cpu",
+    overwrite: bool = False,
+    command: str = "python -m experiments benchmark scaling",
+    **changes: Any,
+) -> None:
+    """Measures, and writes result.json, benchmark.csv and table.md.
+
+    Args:
+      out: the folder for the results.
+      preset: "smoke" or "cpu".
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
+
+    Raises:
+      ValueError: the preset, the task or a program is unknown, there are fewer cores, the devices
+        cannot share the batches, `out` holds an earlier run, or a measurement fails.
+    """
+    meter = UsageMeter()
+    config = preset_config(PRESETS, preset, **changes)
+    check_names("task", [config.task], TASKS)
+    check_names("program", config.programs, PROGRAMS)
+    if config.cores > cores():
+        raise ValueError(f"cores={config.cores} must be at most the {cores()} cores here")
+    for place in places(config):  # in training, half of the searches play and half solve
+        check_devices(place.devices, {f"half of {place.name}": place.batch // 2})
+    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    rows = measure_all(config)
+    result = results.make_result(
+        experiment="benchmark_scaling",
+        preset=preset,
+        config=dataclasses.asdict(config)
+        | {
+            "measure": f"searches per second of {config.task}, median of all samples",
+            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+        },
+        command=command,
+        usage=meter.usage(),
+        numbers=list(numbers(config, rows)),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
+    )
+    lines = [_details(config, row, rows) for row in rows]
+    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
+    results.write_csv(out / "benchmark.csv", lines)
+    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n")
+    results.write_result(out, result)
+    Console().print(_shown(lines))
+
+
+def places(config: Config) -> list[Place]:
+    """What each program runs on: first the one that others are compared with, then one device per
+    core, then other numbers of devices on as many cores, with as many searches."""
+    whole = {"cores": config.cores, "batch": config.cores * config.batch}
+    each = dict.fromkeys((config.cores, 1, config.forced))
+    return [
+        Place(devices=1, cores=1, batch=config.batch),
+        *(Place(devices=devices, **whole) for devices in each),
+    ]
+
+
+def measure_all(config: Config) -> list[Row]:
+    """Makes all measurements, in rounds: a row for each program and each of its `places`.
+
+    Raises:
+      ValueError: a measurement fails.
+    """
+    jobs = [(program, place) for program in config.programs for place in places(config)]
+    measured: dict[tuple[str, Place], list[dict[str, Any]]] = {job: [] for job in jobs}
+    with Progress(console=Console(stderr=True)) as bar:
+        shown = bar.add_task("", total=len(jobs) * config.rounds)
+        for _ in range(config.rounds):
+            for program, place in jobs:
+                bar.update(shown, description=f"{program}, {place.name}")
+                job = {"program": program, "task": config.task} | dataclasses.asdict(place)
+                job |= {"seconds": config.seconds, "repeats": config.repeats}
+                run = measure_in_process(scaling_runs.__name__, job, time_limit=config.time_limit)
+                if run["failure"]:
+                    raise ValueError(f"{program}, {place.name}: {run['failure']}")
+                measured[program, place].append(run)
+                bar.advance(shown)
+    return [Row(task=p, program=place.name, runs=each) for (p, place), each in measured.items()]
+
+
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
+    """All numbers of `result.json`: speeds, and what they are compared with one core and with one
+    device per core."""
+    for row in rows:
+        low, high = min(row.rates), max(row.rates)
+        name, unit = f"{row.program}:{row.task}", "searches/s (median of the samples)"
+        yield results.Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+    for row in rows:
+        for other, unit in _compared(config, row, rows):
+            name = f"{row.program} / {other.program}:{row.task}"
+            yield results.Number(name=name, value=row.rate / other.rate, unit=unit)
+
+
+def _compared(config, row, rows) -> Iterator[tuple[Row, str]]:
+    """The rows that a row is compared with, each with the unit of the comparison."""
+    one, each, *_ = places(config)
+    others = {other.program: other for other in rows if other.task == row.task}
+    if row.program != one.name:
+        yield others[one.name], f"times; {config.cores} would be perfect"
+    if row.program not in (one.name, each.name):
+        yield others[each.name], "times; less than 1 is what these devices cost"
+
+
+def _shown(lines) -> Table:
+    """The speeds and comparisons for the terminal."""
+    names = ("program", "on", "searches/s", "times one core", "times one device per core")
+    cells = [["" if line[name] is None else line[name] for name in names] for line in lines]
+    rows = [[*map(str, row[:2]), *(x and results.text(x) for x in row[2:])] for row in cells]
+    return text_table("Weak scaling", names, rows, labels=2)
+
+
+def _details(config, row, rows) -> dict[str, Any]:
+    """One line of the CSV; empty where nothing is compared."""
+    place = next(place for place in places(config) if place.name == row.program)
+    compared = [row.rate / other.rate for other, _ in _compared(config, row, rows)]
+    over_one, over_each = (*compared, None, None)[:2]
+    return rounded(
+        {
+            "program": row.task,
+            "on": row.program,
+            "searches at a time": place.batch,
+            "searches/s": row.rate,
+            "low": min(row.rates),
+            "high": max(row.rates),
+            "samples": len(row.rates),
+            "times one core": over_one,
+            "times one device per core": over_each,
+            "compile seconds": row.median("compile_seconds"),
+            "busy cores": row.largest("cores"),
+            "cores busy with others": row.largest("others"),
+        }
+    )

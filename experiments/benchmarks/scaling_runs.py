@@ -1,0 +1,95 @@
+"""What the benchmark of scaling measures in a process of its own: searches, or training."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from experiments.benchmarks.growing_tree_search import searcher
+from experiments.benchmarks.measurements import Clock, mesh_of_cores
+from experiments.benchmarks.search_tasks import TASKS, Setting, build
+from train import student_of_games_training
+from train.learner import LearnerSettings
+from train.student_of_games_training import StudentOfGamesSettings
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports the time of the first turn, which compiles, and samples of searches per second.
+
+    Args:
+      job: `program`, a key of `PROGRAMS`; `task`, a key of `TASKS`; `devices`, `cores` and `batch`,
+        the searches that all devices make side by side; `seconds` that each of `repeats` samples
+        takes.
+      report: takes the numbers as keywords.
+
+    Raises:
+      ValueError: cores are not devices because an accelerator is used.
+    """
+    _pin(job["cores"])
+    mesh = mesh_of_cores(job["devices"])
+    if (1 if mesh is None else mesh.size) < job["devices"]:
+        raise ValueError(f"devices={job['devices']} must be 1: cores are no devices here")
+    turns = PROGRAMS[job["program"]](build(TASKS[job["task"]]), job["batch"], mesh)
+    clock = Clock()
+    next(turns)
+    report(compile_seconds=round(clock.seconds(), 3))
+    clock = Clock()
+    next(turns)
+    count = max(1, round(job["seconds"] / clock.seconds()))
+    samples = []
+    for _ in range(job["repeats"]):
+        clock = Clock()
+        for _ in range(count):
+            next(turns)
+        samples.append(clock.sample(count * job["batch"]))
+    report(samples=samples)
+
+
+def _pin(cores: int) -> None:
+    """Lets this process use so many cores only, where the system can do that."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
+
+
+def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
+    """Batches of searches, one after the other."""
+    run = jax.jit(searcher(setting, mesh))
+    shared, number = (setting.game, setting.params, setting.problem), 0
+    while True:
+        keys = jax.random.split(jax.random.key(number), batch)
+        jax.block_until_ready(run(shared, keys))
+        number += 1
+        yield
+
+
+def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
+    """Steps of training with so many searches each, and updates on as many examples per search as
+    in `sog_leduc`."""
+    settings = StudentOfGamesSettings(
+        search=dataclasses.replace(setting.settings, max_path=2),
+        learner=LearnerSettings(batch_size=8 * batch, capacity=512 * batch),
+        episodes=batch // 2,
+        solves=batch // 2,
+        updates=4,
+        queries_per_solve=0.3,
+        queue_capacity=128 * batch,
+    )
+    graph = setting.settings.evaluate.graph
+    state = student_of_games_training.init(
+        setting.game, setting.params, jax.random.key(0), settings=settings, mesh=mesh
+    )
+    step = functools.partial(
+        student_of_games_training.train_step, setting.game, graph, settings=settings, mesh=mesh
+    )
+    while True:
+        state, _ = jax.block_until_ready(step(state))
+        yield
+
+
+PROGRAMS = {"searches": _searches, "training": _training}

@@ -1,0 +1,71 @@
+"""`benchmark scaling`: what is measured where, and what is compared."""
+
+import csv
+
+import pytest
+
+from experiments import benchmarks
+from experiments.benchmarks import scaling
+from experiments.benchmarks.reports import Row
+from experiments.harness import devices, results
+
+CPU = scaling.preset_config(scaling.PRESETS, "cpu", cores=2, forced=8)
+
+
+def test_work_grows_with_the_cores_and_not_with_the_devices():
+    found = [(each.name, each.batch) for each in scaling.places(CPU)]
+    assert found == [
+        ("1 device on 1 core", 16),
+        ("2 devices on 2 cores", 32),
+        ("1 device on 2 cores", 32),
+        ("8 devices on 2 cores", 32),
+    ]
+
+
+def test_speeds_are_compared_with_one_core_and_with_one_device_per_core():
+    rates = [3.0, 6.0, 4.5, 5.0]
+    rows = [
+        Row(task=program, program=place.name, runs=[{"samples": [{"rate": times * rate}]}])
+        for program, times in (("searches", 1), ("training", 2))
+        for place, rate in zip(scaling.places(CPU), rates, strict=True)
+    ]
+    found = {each.name: each.value for each in scaling.numbers(CPU, rows)}
+    assert len(found) == 2 * (4 + 3 + 2)
+    for program, times in (("searches", 1), ("training", 2)):
+        assert found[f"2 devices on 2 cores:{program}"] == 6 * times
+        assert found[f"2 devices on 2 cores / 1 device on 1 core:{program}"] == 2
+        assert found[f"1 device on 2 cores / 1 device on 1 core:{program}"] == 1.5
+        over = found[f"8 devices on 2 cores / 2 devices on 2 cores:{program}"]
+        assert over == pytest.approx(5 / 6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "Kuhn"}, "unknown task 'Kuhn'"),
+        ({"programs": ("train",)}, "unknown program 'train'"),
+        ({"cores": 10**6}, "cores=1000000 must be at most the"),
+        ({"cores": 1, "batch": 6}, "devices=8 must divide batch=3 of half of 8 devices on 1 core"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(changes, message, tmp_path):
+    options = {"preset": "smoke", "cores": 1} | changes
+    with pytest.raises(ValueError, match=message):
+        benchmarks.run("scaling", tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow(minutes=2)
+@pytest.mark.skipif(devices.cores() < 2, reason="needs two cores")
+def test_training_and_searches_are_measured(tmp_path):
+    benchmarks.run("scaling", tmp_path, preset="smoke", programs=("searches", "training"))
+    result = results.read_result(tmp_path / "result.json")
+    assert result.experiment == "benchmark_scaling"
+    with (tmp_path / "benchmark.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["program"] for line in lines] == ["searches"] * 4 + ["training"] * 4
+    for line in lines:
+        speed = result.number(f"{line['on']}:{line['program']}")
+        assert 0 < speed.low <= speed.value <= speed.high
+        assert float(line["busy cores"]) < int(line["on"].split()[-2]) + 0.2
+    assert "8 devices on 2 cores" in (tmp_path / "table.md").read_text()
