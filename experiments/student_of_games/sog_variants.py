@@ -56,10 +56,15 @@ VARIANTS = {
     "ranges a quarter uniform": Variant(smoothing=0.25),
     "two iterations a simulation": Variant(dict(pace=0.5)),
     "two simulations an iteration": Variant(dict(pace=2.0)),
+}
+# What asks the network less often; the preset `calls` compares these.
+FEWER_CALLS = {
+    "as the paper": Variant(),
     "ten simulations an iteration": Variant(dict(pace=10.0)),
     "leaves valued again beyond 0.05": Variant(dict(belief_tolerance=0.05)),
     "leaves valued again beyond 0.2": Variant(dict(belief_tolerance=0.2)),
 }
+_ALL = VARIANTS | FEWER_CALLS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,7 +91,10 @@ PRESETS = {
         batch=16,
     ),
     "cpu": Config(simulations=(33, 100, 300), seeds=4),
-    "paper": Config(simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024),
+    "calls": Config(simulations=(33, 100, 300), seeds=4, variants=tuple(FEWER_CALLS)),
+    "paper": Config(
+        simulations=(33, 100, 300, 1000, 4000), seeds=50, batch=1024, variants=tuple(_ALL)
+    ),
 }
 
 
@@ -126,7 +134,7 @@ def configure(config: Config, options: Options) -> Config:
     variants = [
         name
         for name in config.variants
-        if VARIANTS[name].own_decisions_only is not agent.own_decisions_only
+        if _ALL[name].own_decisions_only is not agent.own_decisions_only
     ]
     return dataclasses.replace(config, variants=tuple(variants))
 
@@ -147,7 +155,7 @@ def measure_variant(
     laboratory: SearchLaboratory, agent: TrainedAgent, name: str, simulations: int, config: Config
 ) -> Iterator[Cell]:
     """The exploitability of a variant, and how often it calls the network."""
-    variant = VARIANTS[name]
+    variant = _ALL[name]
     settings = dataclasses.replace(agent.settings, simulations=simulations, **variant.settings)
     if variant.smoothing is not None:
         evaluate = dataclasses.replace(settings.evaluate, smoothing=variant.smoothing)
