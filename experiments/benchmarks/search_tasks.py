@@ -72,7 +72,7 @@ TASKS = {
         game="scotland_yard(map=glasses)", simulations=100, batch=64, width=128
     ),
     "London (400,1), 6x512": _london(
-        simulations=400, batch=1, children=8.0, decision_shares=(0.2, 1.0)
+        simulations=400, batch=1, children=8.0, decision_shares=(0.12, 1.0)
     ),
     "London (32,1), 6x512": _london(
         simulations=32, batch=32, children=16.0, decision_shares=(0.4, 1.0)

@@ -71,7 +71,10 @@ class _GrowingTree:
             lambda x: jnp.broadcast_to(x, (job["batch"], *jnp.shape(x))), problem
         )
         start = jax.jit(growing_tree_cfr.start, static_argnames="settings")
-        self.state = start(game, None, problems=problems, settings=self.settings)
+        state = start(game, None, problems=problems, settings=self.settings)
+        # simulations draw world states by the reaches of the last iteration
+        iterate = jax.jit(regret_phase.iterate, static_argnames="settings")
+        self.state = iterate(game, None, state, settings=self.settings)
 
     def at(self, nodes):
         """Microseconds per iteration and search at so many nodes, and the average policy; None if

@@ -32,7 +32,12 @@ _LAUNCHERS = {
     "OMPI_MCA_orte_hnp_uri": "OMPI_COMM_WORLD_SIZE",
 }
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
-_WHOLE_OPERATIONS = "--xla_disable_hlo_passes=cpu-parallel-task-assigner"
+# Where cores are devices: operations are not split over the cores, and a loop on less than 100 MB
+# is one function, whose steps XLA does not dispatch one by one.
+_CORE_FLAGS = {
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",
+    "xla_backend_extra_options": "xla_cpu_small_while_loop_byte_threshold=100000000",
+}
 _HEARTBEAT_SECONDS = 10  # without a sign of life a process counts as dead
 _LEAST_BYTES = 1024  # that are sent at once, as each size is compiled for
 
@@ -93,7 +98,7 @@ def start(arguments: DeviceArguments, batches: Mapping[str, int] | None) -> Mesh
 
 
 def start_cpu(count: int) -> None:
-    """Lets cores be `count` devices when JAX starts; several have operations that are not split.
+    """Lets cores be `count` devices when JAX starts, with flags of XLA's that suit several.
 
     Args:
       count: how many. With 1, JAX starts as it would.
@@ -109,8 +114,8 @@ def start_cpu(count: int) -> None:
     # XLA's pool has NPROC threads, but at least one for each device, and would split operations
     # over them.
     os.environ.setdefault("NPROC", "1")
-    if "xla_disable_hlo_passes" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {_WHOLE_OPERATIONS}".strip()
+    more = [f"--{name}={value}" for name, value in _CORE_FLAGS.items() if name not in flags]
+    os.environ["XLA_FLAGS"] = " ".join([flags, *more]).strip()
 
 
 def cores() -> int:
