@@ -262,6 +262,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "twenty minutes on one core",
+        "calls": "what asks the network less often: ten minutes",
         "paper": "more seeds, for an accelerator",
     },
     options=Options,
