@@ -5,8 +5,9 @@ by an evaluator at the beliefs of the current policies, and an expansion phase, 
 walk down from the state it acts at and add a leaf's children to the tree.
 
 `search` is a pure function of one search. Under `jax.vmap` all searches of the batch become one
-forest (`solvers.search.forest`), whose levels are swept together. `start`, `iterate`, `simulate`
-and `finish` are its steps, for a batch.
+forest (`solvers.search.forest`), whose levels are swept together; with `GrowingTreeCfr.expand`,
+they have the trees of `solvers.search.lazy_trees`. `start`, `iterate`, `simulate` and `finish` are
+the steps of both, for a batch.
 """
 
 from __future__ import annotations
