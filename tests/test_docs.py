@@ -182,8 +182,8 @@ HEADLINES = [
     (
         "800 simulations in Connect Four",
         "benchmark_search/cpu",
-        "ours:Connect Four (800,1), 6x512",
-        "AlphaZero (mctx):Connect Four (800,1), 6x512",
+        "ours, 2 devices:Connect Four (800,1), 6x512",
+        "AlphaZero (mctx), 2 devices:Connect Four (800,1), 6x512",
     ),
     ("Student of Games in Leduc, 100", "sog_leduc/cpu", "SoG(100,1)", None),
     ("Student of Games in Leduc, 1,000", "sog_leduc/cpu", "SoG(1000,1)", None),

@@ -19,7 +19,6 @@ from solvers.search import (
     continual_resolving,
     expansion_phase,
     forest,
-    forest_growth,
     growing_tree_cfr,
     leaf_evaluators,
     readouts,
@@ -153,7 +152,7 @@ def test_long_axes_are_the_same_as_unrolled_ones(monkeypatch):
         return jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), 3))
 
     unrolled = found()
-    for module in (arrays, expansion_phase, forest, forest_growth, regret_phase):
+    for module in (arrays, expansion_phase, forest, regret_phase):
         monkeypatch.setattr(module, "LONG", 4)
     chex.assert_trees_all_close(found(), unrolled, rtol=1e-4, atol=1e-5)
 
@@ -395,3 +394,11 @@ def test_games_in_which_children_are_not_actions_are_refused():
     how = settings(evaluate=leaf_evaluators.zero, expand=1)
     with pytest.raises(ValueError, match=r"expand=1 is for games .* kuhn_.* num_rows=\(3, 3\)"):
         growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=how)
+
+
+def test_all_children_of_thousands_of_actions_are_refused():
+    chess = pgx_beliefs("chess")
+    problem = continual_resolving.first_problem(chess, max_path=1)
+    how = settings(evaluate=leaf_evaluators.zero)
+    with pytest.raises(ValueError, match=r"all 4672 .* of pgx:chess, .*1024; allowed: expand"):
+        growing_tree_cfr.search(chess, None, jax.random.key(0), problem=problem, settings=how)

@@ -61,9 +61,9 @@ def test_bytes_of_policies_in_london():
     starts = rules.detective_starts[: rules.detectives]
     london = scotland_yard_beliefs(rules, detective_starts=starts)
     replay = jax.eval_shape(lambda: new_buffer(blank_example(london), settings))
-    mr_x, detective = (nbytes(ring.policy) / len(ring.policy) for ring in replay.policies)
+    mr_x, detective = (nbytes(ring) / len(ring) for ring in replay.policies)
     assert (mr_x, detective) == (10_746, 28)
-    assert [len(ring.policy) for ring in replay.policies] == [250_000, 1_000_000]
+    assert [len(ring) for ring in replay.policies] == [250_000, 1_000_000]
     rest = nbytes(replay.examples) / settings.capacity
     assert rest == 4 * london.encode(london.root()).size + 13 * 200 + 12
     kept = nbytes(replay) - nbytes(replay.examples) - 250_000 * 10_746 - 1_000_000 * 28
@@ -73,8 +73,8 @@ def test_bytes_of_policies_in_london():
 def test_players_with_policies_of_one_shape_share_a_ring():
     replay = buffer_of(examples("leduc_poker", 0, count=1))
     (ring,) = replay.policies
-    assert ring.policy.shape == (CAPACITY, 3, 6)
-    assert ring.policy.dtype == jnp.bfloat16
+    assert ring.shape == (CAPACITY, 3, 6)
+    assert ring.dtype == jnp.bfloat16
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
@@ -190,7 +190,7 @@ def test_the_uneven_game_is_uneven():
     """Otherwise these tests would not see two rings."""
     batch = examples("uneven", 0, count=1)
     assert (NUM_ROWS, NUM_ACTIONS) == ((2, 1), (3, 2))
-    assert [ring.policy.shape for ring in buffer_of(batch).policies] == [(7, 3, 2), (7, 2, 1)]
+    assert [ring.shape for ring in buffer_of(batch).policies] == [(7, 3, 2), (7, 2, 1)]
 
 
 @pytest.mark.parametrize(

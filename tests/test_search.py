@@ -19,6 +19,7 @@ from solvers.regret import RegretMatchingPlus
 from solvers.search import (
     continual_resolving,
     expansion_phase,
+    forest_search,
     growing_tree_cfr,
     leaf_evaluators,
     pages,
@@ -362,7 +363,7 @@ def test_a_path_too_long():
 def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
     """With pages as large as levels, a level of all searches is one step of a compiled loop for
     each kind of node in it, on the way down and on the way up."""
-    monkeypatch.setattr(growing_tree_cfr.jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(forest_search.jax, "default_backend", lambda: "gpu")
     steps, over_pages = [], pages.over_pages
 
     def counted(lists, kind, step, carry, *, page):

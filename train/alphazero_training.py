@@ -171,6 +171,7 @@ def train_step(
         lambda x: x.reshape(-1, *x.shape[2:]),
         (games.notes.example.replace(value=values), games.moved),
     )
+    examples, moved = data_sharding.everywhere((examples, moved), mesh)
     buffer = replay.add(state.replay, examples, moved)
     learner, buffer, losses = learn(
         graph,

@@ -281,7 +281,8 @@ def train_step(
         (jax.random.split(play_key, settings.episodes), state.episodes),
     )
     flat = functools.partial(jax.tree.map, lambda x: x.reshape(-1, *x.shape[2:]))
-    buffer = replay.add(state.replay, flat(examples), flat(finished))
+    added = data_sharding.everywhere((flat(examples), flat(finished)), mesh)
+    buffer = replay.add(state.replay, *added)
     learner, buffer, losses = learn(
         graph,
         learn_key,

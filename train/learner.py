@@ -239,7 +239,8 @@ def learn(
 
     def step(carry, key):
         learner, buffer = carry
-        buffer, batch, _ = sample(buffer, key, settings.batch_size, settings.max_uses)
+        size, most = settings.batch_size, settings.max_uses
+        buffer, batch, _ = sample(buffer, key, size, most, mesh=mesh)
         batch = data_sharding.split(batch, mesh)
         learner, report = update(graph, learner, batch, settings, loss=loss)
         return (learner, buffer), report

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
 from solvers.search.readouts import average_policy, average_values, logged_queries
 from solvers.search.search_state import Search
+from train import data_sharding
 from train.examples import Example, make_example
 
 
@@ -76,12 +78,15 @@ def push(queue: Queue, batch: Query, mask: Bool[Array, " B"]) -> Queue:
     return Queue(queries=queries, first=(queue.first + lost) % capacity, size=size - lost)
 
 
-def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
+def pop(
+    queue: Queue, count: int, *, mesh: Mesh | None = None
+) -> tuple[Queue, Query, Bool[Array, " B"]]:
     """Takes the oldest queries out of the queue.
 
     Args:
       queue: to take from.
       count: B, how many to take.
+      mesh: the devices over which the queue is cut, and then the queries; None: one.
 
     Returns:
       The queue without them, the queries (fields `[B, ...]`), and a mask `[B]` that is False where
@@ -91,7 +96,8 @@ def pop(queue: Queue, count: int) -> tuple[Queue, Query, Bool[Array, " B"]]:
     number = jnp.arange(count, dtype=jnp.int32)
     exists = number < queue.size
     taken = jnp.sum(exists, dtype=jnp.int32)
-    batch = jax.tree.map(lambda x: x[(queue.first + number) % capacity], queue.queries)
+    place = (queue.first + number) % capacity
+    (batch,) = data_sharding.read([(queue.queries, place)], mesh)
     first = (queue.first + taken) % capacity
     return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, exists
 

@@ -18,10 +18,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.core import record
+from train import data_sharding
 from train.data_sharding import DATA
 
 ILLEGAL = -1  # in stored policies, instead of the probability
@@ -30,37 +32,33 @@ _MOST = 1_000_000
 
 
 @record
-class StoredPolicies:
-    """A ring of P policies of one shape."""
-
-    policy: Array  # [P, A, N], ILLEGAL at illegal actions
-    slot: Array  # [P] int32 the slot of the policy's example
-
-
-@record
 class Replay:
     """A ring of `capacity` slots, filled from slot 0 on, and rings of their policies.
 
-    A newer policy may have taken the place of an example's: then that place's `slot` is another.
+    A newer policy may have taken the place of an example's: then that place's slot is another.
     """
 
     examples: Any  # fields [capacity, ...] but `policy` and `legal`, which are None
     uses: Array  # [capacity] int32 how often each example was drawn since it was added
     size: Array  # [] int32 number of slots that are filled
     next: Array  # [] int32 the slot that is written next; when all are filled, the oldest
-    policies: tuple[StoredPolicies, ...]  # by player, or one ring of all
+    # rings of P policies of one shape: by player, or one of all
+    policies: tuple[Array, ...]  # [P, A, N], ILLEGAL at illegal actions
+    policy_slots: tuple[Array, ...]  # [P] int32 the slot of each policy's example
     place: Array  # [capacity] int32 where in its ring each example's policy was written
     next_place: Array  # [rings] int32 the place that is written next, the oldest policy's
 
 
-# The axes along which a buffer is cut on a mesh (`train.data_sharding`).
+# The axes along which a buffer is cut on a mesh (`train.data_sharding`). Every device knows which
+# examples there are, and where, so that all of them draw the same.
 LAYOUT = Replay(
     examples=P(DATA),
-    uses=P(DATA),
+    uses=P(),
     size=P(),
     next=P(),
     policies=P(DATA),
-    place=P(DATA),
+    policy_slots=P(),
+    place=P(),
     next_place=P(),
 )
 
@@ -98,11 +96,10 @@ def new_replay(
         size=jnp.int32(0),
         next=jnp.int32(0),
         policies=tuple(
-            StoredPolicies(
-                policy=jnp.zeros((size, *shape), policy_dtype), slot=jnp.zeros(size, jnp.int32)
-            )
+            jnp.zeros((size, *shape), policy_dtype)
             for size, shape in zip(sizes, shapes, strict=True)
         ),
+        policy_slots=tuple(jnp.zeros(size, jnp.int32) for size in sizes),
         place=jnp.zeros(capacity, jnp.int32),
         next_place=jnp.zeros(len(shapes), jnp.int32),
     )
@@ -119,13 +116,13 @@ def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
     """
     capacity = replay.uses.shape[0]
     slot, following = _places(mask, replay.next, capacity)
-    place, policies, next_place = jnp.zeros_like(slot), [], []
-    by_ring = zip(replay.policies, replay.next_place, _by_ring(batch), strict=True)
-    for ring, first, (policy, own) in by_ring:
+    place, policies, policy_slots, next_place = jnp.zeros_like(slot), [], [], []
+    for ring, (policy, own) in enumerate(_by_ring(batch)):
         own = own & (slot < capacity)
-        here, after = _places(own, first, len(ring.slot))
-        new = StoredPolicies(policy=policy.astype(ring.policy.dtype), slot=slot)
-        policies.append(_written(ring, here, new))
+        old, slots = replay.policies[ring], replay.policy_slots[ring]
+        here, after = _places(own, replay.next_place[ring], len(slots))
+        policies.append(_written(old, here, policy.astype(old.dtype)))
+        policy_slots.append(_written(slots, here, slot))
         next_place.append(after)
         place = jnp.where(own, here, place)
     return Replay(
@@ -134,6 +131,7 @@ def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
         size=jnp.minimum(replay.size + jnp.sum(mask, dtype=jnp.int32), capacity),
         next=following,
         policies=tuple(policies),
+        policy_slots=tuple(policy_slots),
         place=_written(replay.place, slot, place),
         next_place=jnp.stack(next_place),
     )
@@ -155,7 +153,12 @@ def _written(ring, places, batch):
 
 
 def sample(
-    replay: Replay, key: Key[Array, ""], batch_size: int, max_uses: int | float
+    replay: Replay,
+    key: Key[Array, ""],
+    batch_size: int,
+    max_uses: int | float,
+    *,
+    mesh: Mesh | None = None,
 ) -> tuple[Replay, Any, Float[Array, " B"]]:
     """Draws different examples, uniformly among those that were used fewer than `max_uses` times.
 
@@ -167,6 +170,7 @@ def sample(
       batch_size: B, how many to draw.
       max_uses: how often an example may be used, on average over the slots: with 0.2, one slot in
         five may be used once.
+      mesh: the devices over which the buffer is cut (`LAYOUT`), and then the batch; None: one.
 
     Returns:
       The buffer with these uses counted, the examples (fields `[B, ...]`), and weights `[B]`: 1, or
@@ -179,46 +183,56 @@ def sample(
     capacity = replay.uses.shape[0]
     if not 1 <= batch_size <= capacity:
         raise ValueError(f"batch_size={batch_size} must be from 1 to the capacity {capacity}")
-    slot = jnp.arange(capacity, dtype=jnp.int32)
-    free = (slot < replay.size) & (replay.uses < allowed_uses(slot, max_uses))
-    lot, index = jax.lax.top_k(jnp.where(free, _lots(key, capacity), 0), batch_size)
-    drawn = lot > 0
-    batch = examples_at(replay, index)
+
+    def draw(key, size, uses):
+        slot = jnp.arange(capacity, dtype=jnp.int32)
+        free = (slot < size) & (uses < allowed_uses(slot, max_uses))
+        lot, index = jax.lax.top_k(jnp.where(free, _lots(key, capacity), 0), batch_size)
+        drawn = lot > 0
+        return index, drawn, uses.at[index].add(drawn.astype(jnp.int32))
+
+    draw = data_sharding.on_every_device(draw, mesh)
+    index, drawn, uses = draw(key, replay.size, replay.uses)
+    batch = examples_at(replay, index, mesh=mesh)
     weights = drawn.astype(batch.value_weight.dtype)
     batch = batch.replace(
         value_weight=jnp.where(drawn, batch.value_weight, 0),
         policy_weight=jnp.where(drawn, batch.policy_weight, 0),
     )
-    return replay.replace(uses=replay.uses.at[index].add(drawn.astype(jnp.int32))), batch, weights
+    return replay.replace(uses=uses), batch, weights
 
 
-def examples_at(replay: Replay, slot: Int[Array, " B"]) -> Any:
+def examples_at(replay: Replay, slot: Int[Array, " B"], *, mesh: Mesh | None = None) -> Any:
     """The examples in some slots.
 
     Args:
       replay: the buffer.
       slot: B numbers of slots that are filled.
+      mesh: the devices over which the buffer is cut, and then the batch; None: one.
 
     Returns:
       The examples (fields `[B, ...]`) as they were added, but for policies: those are rounded, with
       the precision of the weights, and those that are no longer stored have weight 0.
     """
-    examples, place = jax.tree.map(lambda x: x[slot], (replay.examples, replay.place))
+    # The example, and what each ring has at the place of its policy, which is one ring's.
+    place = replay.place[slot]
+    places = [jnp.minimum(place, len(ring) - 1) for ring in replay.policies]
+    kept = [x[here] == slot for x, here in zip(replay.policy_slots, places, strict=True)]
+    tables = [(replay.examples, slot), *zip(replay.policies, places, strict=True)]
+    examples, *stored = data_sharding.read(tables, mesh)
     weight = examples.policy_weight
 
-    def read(ring, acts):
-        here = jnp.where(acts, place, 0)
-        stored, exists = ring.policy[here], acts & (ring.slot[here] == slot)
-        legal = _like(stored, exists) & (stored != ILLEGAL)  # True for NaN, to stay visible
-        return legal, jnp.where(legal, stored, 0).astype(weight.dtype), exists
+    def policy_in(ring, acts):
+        exists = acts & kept[ring]
+        legal = _like(stored[ring], exists) & (stored[ring] != ILLEGAL)  # True for NaN, to be seen
+        return legal, jnp.where(legal, stored[ring], 0).astype(weight.dtype), exists
 
     if hasattr(examples, "actor"):
-        rings = replay.policies[0], replay.policies[-1]
-        both = [read(ring, examples.actor == p) for p, ring in enumerate(rings)]
+        both = [policy_in(-ring, examples.actor == ring) for ring in range(2)]
         legal, policy, exist = zip(*both, strict=True)
         exists = exist[0] | exist[1]
     else:
-        legal, policy, exists = read(replay.policies[0], jnp.ones(len(slot), bool))
+        legal, policy, exists = policy_in(0, jnp.ones(len(slot), bool))
     weight = jnp.where(exists, weight, 0)
     return examples.replace(legal=legal, policy=policy, policy_weight=weight)
 

@@ -172,18 +172,25 @@ def _move(game, key, search, episode, settings, max_path):
     path = []
     for step in range(max_path):
         moves = (step == 0) | (game.actor(state) < 0) & (game.actor(state) != TERMINAL)
-        pairs = game.follow(state, rows, action)
-        children = game.children(state)
-        possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
-        weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
-        child = sample(noise[step + 1], jnp.where(possible, weights, 0))
+        child, *after = _drawn_child(game, noise[step + 1], state, rows, action)
         path.append(jnp.where(moves, child, NO_STEP))
-        state = choose(moves, at(children, child), state)
-        rows = jnp.where(moves, pairs[child], rows)
+        state, rows = choose(moves, tuple(after), (state, rows))
     resigned = _resigns(game, search, episode, settings)
     over = (game.actor(state) == TERMINAL) | (episode.moves + 1 >= settings.longest(game))
     path = jnp.stack(path)
     return _Move(path=path, state=state, rows=rows, resigned=resigned, ended=over | resigned)
+
+
+def _drawn_child(game, noise, state, rows, action):
+    """A child where an action leads, drawn by its weight: its number, state and rows."""
+    if game.has_perfect_information:  # of thousands of children one is made
+        return action, game.child(state, action), rows
+    pairs = game.follow(state, rows, action)
+    children = game.children(state)
+    possible = game.child_mask(state) & jnp.all(pairs >= 0, axis=1)
+    weights = jax.vmap(game.weight)(children, jnp.maximum(pairs, 0))
+    child = sample(noise, jnp.where(possible, weights, 0))
+    return child, at(children, child), pairs[child]
 
 
 def _action(game, noise, search, episode, settings):

@@ -173,7 +173,7 @@ def train_step(
     """
     key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
     # 1. One search for every episode and every query that is taken from the queue.
-    queue, asked, present = queries.pop(state.queue, settings.solves)
+    queue, asked, present = queries.pop(state.queue, settings.solves, mesh=mesh)
     search = functools.partial(_search, settings=settings)
     played, solved = data_sharding.split_calls(search, mesh)(
         (game, state.learner.params),
@@ -187,6 +187,8 @@ def train_step(
         ),
     )
     # 2. Some of their queries join the queue, their examples the replay buffer.
+    episodes = played.episodes
+    played, solved = data_sharding.everywhere((played.replace(episodes=None), solved), mesh)
     queue = queries.push(queue, *jax.tree.map(_flat, (played.query, played.kept)))
     kept = solved.kept & present[:, None]
     queue = queries.push(queue, *jax.tree.map(_flat, (solved.query, kept)))
@@ -206,7 +208,7 @@ def train_step(
         learner=learner,
         replay=buffer,
         queue=queue,
-        episodes=played.episodes,
+        episodes=episodes,
         key=key,
         step=state.step + 1,
     )

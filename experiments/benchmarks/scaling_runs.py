@@ -14,6 +14,7 @@ from jax.sharding import Mesh
 from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.measurements import Clock, mesh_of_cores
 from experiments.benchmarks.search_tasks import TASKS, Setting, build
+from experiments.harness import devices
 from train import student_of_games_training
 from train.learner import LearnerSettings
 from train.student_of_games_training import StudentOfGamesSettings
@@ -32,6 +33,8 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
       ValueError: cores are not devices because an accelerator is used.
     """
     _pin(job["cores"])
+    if job["cores"] == 1:  # compiled as for several cores
+        devices.set_core_flags()
     mesh = mesh_of_cores(job["devices"])
     if (1 if mesh is None else mesh.size) < job["devices"]:
         raise ValueError(f"devices={job['devices']} must be 1: cores are no devices here")

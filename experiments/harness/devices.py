@@ -103,17 +103,22 @@ def start_cpu(count: int) -> None:
     Args:
       count: how many. With 1, JAX starts as it would.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
     if count == 1:
         return
-    if not _FORCED.search(flags):
+    if not _FORCED.search(os.environ.get("XLA_FLAGS", "")):
         try:
             jax.config.update("jax_num_cpu_devices", count)
         except RuntimeError:  # JAX runs already
             return
+    set_core_flags()
+
+
+def set_core_flags() -> None:
+    """Sets what XLA reads when JAX starts, for devices that are cores."""
     # XLA's pool has NPROC threads, but at least one for each device, and would split operations
     # over them.
     os.environ.setdefault("NPROC", "1")
+    flags = os.environ.get("XLA_FLAGS", "")
     more = [f"--{name}={value}" for name, value in _CORE_FLAGS.items() if name not in flags]
     os.environ["XLA_FLAGS"] = " ".join([flags, *more]).strip()
 

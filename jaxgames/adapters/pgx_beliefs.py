@@ -19,9 +19,6 @@ from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
 NOWHERE = -1  # rows in children that are impossible
-# The most legal moves in a position, where that is far below the number of actions: Petrović 1964,
-# and a bound: six queens, a rook, a bishop, a knight and a king, each alone on 25 squares.
-_MOST_MOVES = {"chess": 218, "gardner_chess": 128}
 
 
 @record
@@ -50,10 +47,6 @@ class PgxBeliefs(BeliefGame):
     first: Array  # [] int32 what pgx calls player 0
 
     straight = (True, True, True)
-
-    @property
-    def most_children(self) -> int | None:
-        return min(_MOST_MOVES.get(self.env.id, self.num_children), self.num_children)
 
     @property
     def action_of_child(self) -> tuple[int, ...]:

@@ -207,8 +207,6 @@ def _reach_laws(game, state, key):
         | (weight == 0)
         | jnp.all(_close(jnp.where(mask, masses(children, moved), 0), weights)),
         "payoffs are not zero-sum": ~over | _close(payoffs[0], -payoffs[1], mass),
-        "a state has more children than most_children": jnp.sum(mask)
-        <= (game.most_children or game.num_children),
         "known_down, known_up or known_follow differs": over
         | jnp.stack(
             [

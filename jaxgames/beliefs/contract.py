@@ -155,11 +155,17 @@ class BeliefGame(abc.ABC):
     # where chance moves; and the action that leads to each child of a decision where they do.
     straight: tuple[bool, bool, bool] = (False, False, False)
     action_of_child: tuple[int, ...] = ()
-    # A bound on the children that a public state really has; None: K.
-    most_children: int | None = None
     # Bounds on the public states of the game that are no terminals, and that are.
     most_states: tuple[int | None, int | None] = (None, None)
     terminal_kinds: int = 1  # terminals are valued kind by kind
+
+    @property
+    def has_perfect_information(self) -> bool:
+        """Whether there is one row of each player, no chance, and child k is where action k
+        leads."""
+        sizes = self.num_rows == (1, 1) and self.num_actions == (self.num_children,) * 2
+        numbers = self.action_of_child == (*range(self.num_children),)
+        return sizes and numbers and all(self.straight[:2])
 
     def terminal_kind(self, state: PublicState) -> Int[Array, ""]:
         """The kind of a terminal; unspecified at other states."""

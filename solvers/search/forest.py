@@ -48,7 +48,6 @@ class Layout:
     rows: tuple[int, int]  # N of either player
     actions: tuple[int, int]  # A of either player
     children: int  # K, the numbers that children may have
-    most_children: int  # that a node really has at most
     straight: tuple[bool, bool, bool]  # by kind of node: whether rows keep their numbers
     action_of_child: tuple[int, ...]  # where a straight decision's children come from
     levels: int  # depths of nodes

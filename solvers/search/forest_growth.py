@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from jaxgames.arrays import LONG, at
+from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
 from solvers.search.forest import (
@@ -46,7 +46,7 @@ Prior = Callable[[Array, PublicState], tuple[Array, Array]]
 
 @record
 class _Added:
-    """What a step adds: a node to some of B searches, and its children, up to m of each."""
+    """What a step adds: a node to some of B searches, and its m children, of which some exist."""
 
     adds: Array  # [B] bool searches that get a node
     state: PublicState  # [B, ...] of the nodes
@@ -183,7 +183,7 @@ def _leaf(game, forest, layout, leaf, wanted, prior):
         prior=prior(leaf, state),
         worth=(at(forest.values, leaf), at(forest.values_total, leaf)),
     )
-    room = (forest.count < layout.nodes) & (forest.slots + layout.most_children <= layout.slots)
+    room = (forest.count < layout.nodes) & (forest.slots + layout.children <= layout.slots)
     for player, most in enumerate(layout.decisions):
         room &= (new.kind != player) | (forest.decided[:, player] < most)
     return new.replace(adds=wanted & room)
@@ -212,37 +212,12 @@ def _node(game, forest, layout, *, adds, state, links, prior, worth):
 
 
 def _with_all_children(game, params, layout, new, *, evaluate):
-    mask = jax.vmap(game.child_mask)(new.state)
-    if layout.most_children == layout.children:
-        number = jnp.arange(layout.children, dtype=jnp.int32)
-        number = jnp.broadcast_to(number, mask.shape)
-        below = _all_below(game, layout, new.state, number)
-    else:  # only those that exist, since there are many others
-        present = lambda row: jnp.nonzero(row, size=layout.most_children, fill_value=0)[0]  # noqa: E731
-        number = jax.vmap(present)(mask).astype(jnp.int32)
-        below = _all_below(game, layout, new.state, number)
-        mask = jnp.arange(layout.most_children) < jnp.sum(mask, axis=1, keepdims=True)
-    exists = mask & new.adds[:, None]
-    return _with_children(game, params, layout, new, number, exists, below, evaluate=evaluate)
-
-
-def _all_below(game, layout, state, number):
-    """Children `[B, m, ...]` by their numbers; some at a time where there are many, since a step of
-    a game may need much more room than a state."""
-    if layout.most_children <= LONG:
-        if layout.most_children == layout.children:
-            return jax.vmap(game.children)(state)
-        return jax.vmap(jax.vmap(game.child, (None, 0)))(state, number)
-    step = jax.vmap(game.child)
-    below = jax.lax.map(lambda k: step(state, k), number.swapaxes(0, 1), batch_size=LONG)
-    return jax.tree.map(lambda x: x.swapaxes(0, 1), below)
-
-
-def _with_children(game, params, layout, new, number, exists, below, *, evaluate):
+    mask, below = jax.vmap(game.child_mask)(new.state), jax.vmap(game.children)(new.state)
     each = lambda function: jax.vmap(jax.vmap(function))(below)  # noqa: E731
+    number = jnp.arange(layout.children, dtype=jnp.int32)
     return new.replace(
-        child=number,
-        exists=exists,
+        child=jnp.broadcast_to(number, mask.shape),
+        exists=mask & new.adds[:, None],
         below=below,
         below_rows=each(game.rows),
         ends=each(game.actor) == TERMINAL,

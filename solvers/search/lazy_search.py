@@ -42,8 +42,7 @@ def check_expandable(game: BeliefGame, expand: int) -> None:
     Raises:
       ValueError: the game has several rows, or other children than actions.
     """
-    same = game.num_actions == (game.num_children,) * 2 and all(game.straight[:2])
-    if game.num_rows != (1, 1) or not same or game.action_of_child != (*range(game.num_children),):
+    if not game.has_perfect_information:
         raise ValueError(
             f"expand={expand} is for games of perfect information without chance in which child k"
             f" is where action k leads; {game.name} has num_rows={game.num_rows},"

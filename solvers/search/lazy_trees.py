@@ -246,45 +246,22 @@ def add_children(
     """
     fits = trees.count + jnp.sum(wanted, axis=1, dtype=jnp.int32) <= layout.room
     wanted = wanted & fits[:, None]
-    dtype = trees.since.dtype
     one = jnp.minimum(trees.count[0], 1)  # which the compiler does not know
-    searches = jnp.arange(layout.batch, dtype=jnp.int32)
 
     # What is added is computed first: XLA would copy a table that is read after it was written.
     def read():
-        above, row = at(trees.state, parent), trees.prior[parent]
-        states = jax.vmap(jax.vmap(game.child, (None, 0)))(above, action)
-        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
-        actor, worth, prior = _looked_at(game, params, flat, dtype, evaluate=evaluate)
-        highest, highest_action = _highest(prior)
-        left = row.at[searches[:, None], jnp.where(wanted, action, layout.actions)].set(
-            UNAVAILABLE, mode="drop"
+        new = _children(game, params, trees, parent, action, evaluate=evaluate)
+        each = lambda x: jnp.broadcast_to(x, action.shape)  # noqa: E731
+        new = new.replace(
+            since=each(since), visits=each(visits[:, None]), policy=each(policy[:, None])
         )
-        each = lambda x: jnp.broadcast_to(x[:, None], action.shape)  # noqa: E731
-        again = lambda x: x.reshape(*action.shape, *x.shape[1:])  # noqa: E731
-        new = _NewPlaces(
-            state=states,
-            actor=again(actor),
-            worth=tuple(map(again, worth)),
-            prior=again(prior),
-            best=again(highest),
-            best_action=again(highest_action),
-            parent=each(parent),
-            action=action,
-            mover=each(jnp.maximum(trees.actor[parent], 0)),
-            action_prior=jnp.take_along_axis(row, action, axis=1).astype(dtype),
-            depth=each(trees.depth[parent] + 1),
-            since=jnp.broadcast_to(since, action.shape),
-            visits=each(visits),
-            policy=each(policy),
-        )
-        return new, _highest(left)
+        return new, _highest(_without(trees.prior[parent], action, wanted))
 
     new, (best, best_action) = stored(read, one)
     some = jnp.any(wanted, axis=1)
     where = jnp.where(some, parent, layout.places)
     trees = trees.replace(
-        best=trees.best.at[where].set(best.astype(dtype), mode="drop"),
+        best=trees.best.at[where].set(best.astype(trees.best.dtype), mode="drop"),
         best_action=trees.best_action.at[where].set(best_action, mode="drop"),
     )
     gone = jnp.where(wanted, parent[:, None], layout.places)
@@ -293,6 +270,43 @@ def add_children(
         column = jax.tree.map(lambda x, j=j: x[:, j], new)
         trees = _with_places(trees, layout, column, wanted[:, j])
     return trees, new.state, wanted & (new.actor != TERMINAL)
+
+
+def _children(game, params, trees, parent, action, *, evaluate):
+    """New places at the ends of actions `[B, m]` of one place of each tree; how they begin in the
+    search is not said yet."""
+    dtype = trees.since.dtype
+    states = jax.vmap(jax.vmap(game.child, (None, 0)))(at(trees.state, parent), action)
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
+    looked_at = _looked_at(game, params, flat, dtype, evaluate=evaluate)
+    looked_at += _highest(looked_at[-1])
+    actor, worth, prior, best, best_action = jax.tree.map(
+        lambda x: x.reshape(*action.shape, *x.shape[1:]), looked_at
+    )
+    each = lambda x: jnp.broadcast_to(x[:, None], action.shape)  # noqa: E731
+    return _NewPlaces(
+        state=states,
+        actor=actor,
+        worth=worth,
+        prior=prior,
+        best=best,
+        best_action=best_action,
+        parent=each(parent),
+        action=action,
+        mover=each(jnp.maximum(trees.actor[parent], 0)),
+        action_prior=jnp.take_along_axis(trees.prior[parent], action, axis=1).astype(dtype),
+        depth=each(trees.depth[parent] + 1),
+        since=None,
+        visits=None,
+        policy=None,
+    )
+
+
+def _without(prior, action, taken):
+    """Rows `[B, A]` of priors without those of the actions `[B, m]` that are taken."""
+    searches = jnp.arange(len(prior), dtype=jnp.int32)[:, None]
+    action = jnp.where(taken, action, prior.shape[1])
+    return prior.at[searches, action].set(UNAVAILABLE, mode="drop")
 
 
 def best_actions(
