@@ -17,8 +17,9 @@ MAX_BYTES = 2**30  # the programs that were stored first are deleted beyond
 
 def folder() -> pathlib.Path:
     """The folder of the cache: `jaxgames/compiled` in `XDG_CACHE_HOME`, or in `~/.cache`."""
-    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(home, "jaxgames", "compiled")
+    from jaxgames.files import cache_folder
+
+    return cache_folder("compiled")
 
 
 def turn_on() -> None:

@@ -90,6 +90,11 @@ EXPERIMENTS = {
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",
     ),
+    "blueprint_two_rounds": Entry(
+        "blueprints.blueprint_two_rounds",
+        "Measure how exploitable abstractions are in the real game, in two rounds of limit"
+        " hold'em.",
+    ),
     "rps_plus": Entry(
         "subgame_solving.rps_plus",
         "Search rock-paper-scissors-plus to a depth of one, with a single value per leaf and with"

@@ -170,20 +170,9 @@ def write_csv(path: pathlib.Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def write_file(path: pathlib.Path, content: str | bytes) -> None:
     """Writes a file so that, whatever happens, it has either the old content or the new."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    content = content.encode() if isinstance(content, str) else content
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        if isinstance(error, OSError):  # the error of a full disk does not name the file
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
+    from jaxgames import files  # imports JAX, which not all that uses results needs
+
+    files.write_file(path, content)
 
 
 def text(value: float) -> str:

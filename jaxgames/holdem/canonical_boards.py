@@ -17,8 +17,10 @@ from collections.abc import Iterator
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, Int16
+from jaxtyping import Array, Bool, Int, Int16
 
+from jaxgames.arrays import on_device
+from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS, SUITS
 from jaxgames.holdem.equity import BLOCKED, beaten_and_not_lost, rank_hands
 from jaxgames.holdem.ranges import HANDS, NUM_HANDS, hand_numbers
@@ -88,6 +90,110 @@ def canonical_boards(num_cards: int) -> tuple[CanonicalBoards, ...]:
         cards = np.nonzero(kept[:, None] >> np.arange(NUM_CARDS) & 1)[1].reshape(-1, count + 1)
     no_children = np.zeros((len(cards), 0), np.int64)
     return (*levels, CanonicalBoards(cards, no_children, no_children))
+
+
+@record
+class BoardFinder:
+    """What it takes to find the canonical boards of any cards, one card after the other."""
+
+    child: tuple[Array, ...]  # by number of cards n: [B, 52] int32 the board with this card, too
+    exchange: tuple[Array, ...]  # [B, 52] int32 the permutation of suits from this board to that
+    composed: Array  # [24, 24] int32 the permutation that does the first, then the second
+
+
+@functools.cache
+def board_finder(num_cards: int) -> BoardFinder:
+    """The finder of boards of up to `num_cards` cards.
+
+    Raises:
+      ValueError: `num_cards` is not from 1 to 5.
+    """
+    child, exchange = [], []
+    for boards in canonical_boards(num_cards)[:-1]:
+        remaining = np.ones((len(boards.cards), NUM_CARDS), bool)
+        np.put_along_axis(remaining, boards.cards, False, axis=1)
+        for table, given in ((child, boards.child), (exchange, boards.exchange)):
+            whole = np.zeros(remaining.shape, np.int32)
+            whole[remaining] = given.reshape(-1)
+            table.append(on_device(whole))
+    both = _SUIT_PERMUTATIONS[:, _SUIT_PERMUTATIONS].swapaxes(0, 1)  # [first, second, suit]
+    composed = (both[:, :, None] == _SUIT_PERMUTATIONS).all(axis=-1).argmax(axis=-1)
+    return BoardFinder(
+        child=tuple(child), exchange=tuple(exchange), composed=on_device(composed, np.int32)
+    )
+
+
+def find_boards(
+    finder: BoardFinder, cards: Int[Array, " n"]
+) -> tuple[Int[Array, " n+1"], Int[Array, " n+1"]]:
+    """The canonical boards of the first 0, 1, ..., n cards of a deal; pure JAX.
+
+    Args:
+      finder: of at least n cards.
+      cards: different ones, in the order of the deal.
+
+    Returns:
+      Numbers of the boards, and permutations: hand h beside the cards of the deal is hand
+      `HAND_IMAGES[permutation, h]` beside the canonical board.
+    """
+    suits = jnp.asarray(_SUIT_PERMUTATIONS, jnp.int32)
+    number, permutation = [jnp.int32(0)], [jnp.int32(0)]
+    for count, card in enumerate(cards):
+        image = card // 4 * 4 + suits[permutation[-1], card % 4]
+        turned = finder.exchange[count][number[-1], image]
+        number.append(finder.child[count][number[-1], image])
+        permutation.append(finder.composed[permutation[-1], turned])
+    return jnp.stack(number), jnp.stack(permutation)
+
+
+def num_deals(num_cards: int) -> Int[np.ndarray, " B"]:
+    """How many boards each canonical board of `num_cards` cards stands for.
+
+    Raises:
+      ValueError: `num_cards` is not from 0 to 5.
+    """
+    return len(_SUIT_PERMUTATIONS) // _fixes(num_cards).sum(axis=1)
+
+
+def possible_hands(num_cards: int) -> Bool[np.ndarray, "B 1326"]:
+    """Which hands share no card with each canonical board of `num_cards` cards.
+
+    Raises:
+      ValueError: `num_cards` is not from 0 to 5.
+    """
+    _check_num_cards(num_cards)
+    boards = canonical_boards(max(num_cards, 1))[num_cards].cards
+    holds = np.zeros((len(boards), NUM_CARDS), bool)
+    np.put_along_axis(holds, boards, True, axis=1)
+    return ~(holds[:, HANDS[:, 0]] | holds[:, HANDS[:, 1]])
+
+
+def board_symmetries(num_cards: int) -> Iterator[tuple[int, Int[np.ndarray, " s"]]]:
+    """The canonical boards of `num_cards` cards that some permutations of suits do not change.
+
+    Yields:
+      The number of the board, and those permutations, the identity among them, as in `HAND_IMAGES`.
+
+    Raises:
+      ValueError: `num_cards` is not from 0 to 5.
+    """
+    fixes = _fixes(num_cards)
+    for board in np.flatnonzero(fixes.sum(axis=1) > 1):
+        yield int(board), np.flatnonzero(fixes[board])
+
+
+def _check_num_cards(num_cards):
+    if not 0 <= num_cards <= MAX_BOARD_CARDS:
+        raise ValueError(f"num_cards={num_cards} must be from 0 to {MAX_BOARD_CARDS}")
+
+
+@functools.cache
+def _fixes(num_cards):
+    """Which permutations do not change each board, `[B, 24]`."""
+    _check_num_cards(num_cards)
+    boards = canonical_boards(max(num_cards, 1))[num_cards].cards
+    images = [np.sort(_permuted(boards, suits), axis=1) for suits in _SUIT_PERMUTATIONS]
+    return np.stack([(image == np.sort(boards, axis=1)).all(axis=1) for image in images], axis=1)
 
 
 def num_opponent_hands(num_cards: int) -> int:

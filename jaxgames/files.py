@@ -1,0 +1,35 @@
+"""Files that are whole or not there, and the user's cache folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+
+
+def write_file(path: pathlib.Path, content: str | bytes | memoryview) -> None:
+    """Writes a file so that, whatever happens, it has either the old content or the new.
+
+    Raises:
+      OSError: the file cannot be written; the error names it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    content = content.encode() if isinstance(content, str) else content
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):  # the error of a full disk does not name the file
+            raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def cache_folder(name: str) -> pathlib.Path:
+    """The folder `jaxgames/name` in `XDG_CACHE_HOME`, or in `~/.cache`; it need not exist."""
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home, "jaxgames", name)

@@ -1,0 +1,442 @@
+"""Linear CFR over boards that are drawn, with tables by bucket: blueprints of two-player hold'em.
+
+An iteration draws a whole board and updates both players with all their hands on it (public chance
+sampling: Johanson, Bard, Lanctot, Gibson and Bowling 2012). Cards are real: hands block each other,
+and showdowns are those of the board. Only policies are shared, by the hands of a bucket.
+
+What a hand does on a street depends on its bucket there alone. So policies, and the values of
+decisions within a round, are computed for buckets; hands, in groups with equal buckets on all
+streets, are needed for reaches at the ends of rounds, and for folds and showdowns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Int
+
+from jaxgames.core import record
+from jaxgames.holdem.betting_tree import NO_NODE
+from solvers.blueprint.betting_rounds import END, FOLDED, NODE, BettingRounds, Family, Template
+from solvers.blueprint.deals import Deal
+from solvers.blueprint.showdowns import folds, showdowns
+from solvers.regret import RegretMatching, RegretMinimizer, RegretState, match
+
+LINEAR = RegretMatching(power=1.0)
+_LARGEST_CHUNK = (
+    64  # rounds of a family that are computed at once, so that a CPU's caches hold them
+)
+
+Tables = tuple[tuple[Array, ...], ...]  # by street and family
+Played = dict[str, list[tuple[Array | None, Array | None]]]  # by kind of place, see there
+ReadColumns = Callable[[Template, Array], Sequence[Array]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BucketGame:
+    """A betting tree with buckets in place of cards. Static under `jit`."""
+
+    rounds: BettingRounds
+    num_buckets: tuple[int, ...]  # by street
+
+    def __post_init__(self):
+        if len(self.num_buckets) != len(self.rounds.streets):
+            raise ValueError(
+                f"num_buckets={self.num_buckets} must be of {len(self.rounds.streets)} streets"
+            )
+
+    @property
+    def num_information_states(self) -> int:
+        """Pairs of a decision and a bucket."""
+        return sum(b * d for b, d in zip(self.num_buckets, self.rounds.num_decisions, strict=True))
+
+    @property
+    def table_bytes(self) -> int:
+        """What regrets and average policies take, in float32."""
+        return sum(2 * 4 * math.prod(shape) for _, _, shape in self.shapes())
+
+    def shapes(self) -> Iterator[tuple[int, Family, tuple[int, int, int, int]]]:
+        """The street, the family and the shape of each table: N chunks, C actions, B buckets, and E
+        rounds of a chunk."""
+        for street, families in enumerate(self.rounds.streets):
+            for family in families:
+                chunk = _chunk(family.entries)
+                shape = family.entries // chunk, family.template.columns
+                yield street, family, (*shape, self.num_buckets[street], chunk)
+
+
+def _chunk(entries):
+    """The largest divisor that is not too large."""
+    return next(size for size in range(_LARGEST_CHUNK, 0, -1) if entries % size == 0)
+
+
+@record
+class BlueprintState:
+    """Regrets and average policies `[N, C, B, E]` by street and family: of E rounds in each of N
+    chunks, the C actions of B buckets."""
+
+    regret: Tables
+    average: Tables
+    iteration: Array  # [] int32 how many there were
+
+
+def init(game: BucketGame, *, dtype: DTypeLike = jnp.float32) -> BlueprintState:
+    """Tables before the first iteration."""
+    tables = [[] for _ in game.rounds.streets]
+    for street, _, shape in game.shapes():
+        tables[street].append(jnp.zeros(shape, dtype))
+    regret = tuple(map(tuple, tables))
+    return BlueprintState(
+        regret=regret, average=jax.tree.map(jnp.zeros_like, regret), iteration=jnp.int32(0)
+    )
+
+
+@functools.partial(
+    jax.jit, static_argnames=("game", "minimizer", "averaging_power"), donate_argnames="state"
+)
+def iterate(
+    state: BlueprintState,
+    deal: Deal,
+    *,
+    game: BucketGame,
+    minimizer: RegretMinimizer = LINEAR,
+    averaging_power: float = 1.0,
+) -> BlueprintState:
+    """One iteration on one deal.
+
+    Args:
+      state: before it; its arrays are used up.
+      deal: a board with all hands.
+      game: of the tables. Static.
+      minimizer: whose policies follow from regrets alone, by regret matching. Static.
+      averaging_power: policies of iteration t count t to this power. Static.
+
+    Returns:
+      The state after it.
+    """
+    step = (state.iteration + 1).astype(deal.size.dtype)
+    reaches = reaches_at_rounds(game, state.regret, deal, read=matched_columns)
+    regret, average = [list(x) for x in state.regret], [list(x) for x in state.average]
+    below = None
+    for street in reversed(range(len(game.rounds.streets))):
+        values = []
+        for number, family in enumerate(game.rounds.streets[street]):
+            update = functools.partial(
+                _updated_round,
+                family.template,
+                deal,
+                deal.bucket[street],
+                minimizer=minimizer,
+                step=step,
+                share=step**averaging_power,
+            )
+            tables = regret[street][number], average[street][number]
+            *tables, worth = _over_chunks(family, tables, reaches[street][number], below, update)
+            regret[street][number], average[street][number] = tables
+            values.append(worth)
+        below = values
+    return BlueprintState(
+        regret=tuple(map(tuple, regret)),
+        average=tuple(map(tuple, average)),
+        iteration=state.iteration + 1,
+    )
+
+
+def average_policy(game: BucketGame, average: Tables) -> Tables:
+    """The policies that sums of policies stand for; uniform where there are none."""
+    result = [[] for _ in game.rounds.streets]
+    tables = iter([table for street in average for table in street])
+    for street, family, _ in game.shapes():
+        table = next(tables)
+        parts = [match(rows, _uniform(rows)) for rows in _by_node(family.template, table, axis=1)]
+        result[street].append(jnp.concatenate(parts).swapaxes(0, 1))
+    return tuple(map(tuple, result))
+
+
+# Down: what the players' policies make of their reaches
+
+
+def reaches_at_rounds(
+    game: BucketGame, tables: Tables, deal: Deal, *, read: ReadColumns
+) -> list[list[tuple[Array, Array]]]:
+    """Both players' reaches `[G, M]` at the beginning of each round, by street that has been dealt
+    and family.
+
+    Args:
+      game: of the tables.
+      tables: regrets, or policies.
+      deal: the hands.
+      read: makes policies `[B, E]` of the C columns of one of the tables.
+    """
+    mask = (deal.size > 0).astype(deal.size.dtype)[:, None]
+    streets = [[(mask, mask)]]
+    for street, families in enumerate(game.rounds.streets[: len(deal.bucket) - 1]):
+        ends = [[], []]  # [G, K * M] of all families
+        for number, family in enumerate(families):
+            reach = streets[street][number]
+            bucket = deal.bucket[street]
+            chunks = [
+                _reach_of_ends(family.template, read(family.template, table), bucket, part)
+                for table, part in _chunks(tables[street][number], reach)
+            ]
+            for player in range(2):
+                whole = jnp.concatenate([chunk[player] for chunk in chunks], axis=2)
+                ends[player].append(whole.reshape(len(mask), -1))
+        after = [jnp.concatenate(x, axis=1) for x in ends]
+        columns = _columns_by_family(families, len(game.rounds.streets[street + 1]))
+        streets.append([tuple(_columns(x, c) for x in after) for c in columns])
+    return streets
+
+
+def _chunks(table, reach):
+    size = table.shape[-1]
+    for number in range(len(table)):
+        yield table[number], tuple(x[:, number * size : (number + 1) * size] for x in reach)
+
+
+def _columns_by_family(families, count):
+    """For each family of the next street, the columns of its rounds among all ends `[K * M]` of the
+    families of this one."""
+    begin, found = 0, [{} for _ in range(count)]
+    for family in families:
+        kind, entry = family.next_family.reshape(-1), family.next_entry.reshape(-1)
+        for column, (k, e) in enumerate(zip(kind, entry, strict=True)):
+            if k != NO_NODE:
+                found[k][e] = begin + column
+        begin += kind.size
+    return [np.array([columns[e] for e in range(len(columns))], np.int32) for columns in found]
+
+
+def _columns(values, columns):
+    """Some columns of a table; all of it where they are all."""
+    if len(columns) == values.shape[1] and (columns == np.arange(len(columns))).all():
+        return values
+    return jnp.take(values, columns, axis=1)
+
+
+def _reach_of_ends(template, policy, bucket, reach):
+    """Both players' reaches `[G, K, E]` at the ends of rounds."""
+    played = played_in_round(template, policy)
+    ends = [of_groups(played[END], p, bucket) for p in range(2)]
+    return tuple(own * reach[p][:, None] for p, own in enumerate(ends))
+
+
+def matched_columns(template: Template, regret: Float[Array, "C B E"]) -> list[Array]:
+    """The policies `[B, E]` of each column by regret matching."""
+    columns = []
+    for rows in _by_node(template, regret):
+        columns += list(match(rows, _uniform(rows)))
+    return columns
+
+
+def _by_node(template, table, axis=0) -> Iterator[Array]:
+    """The columns of each decision, first."""
+    for first, actions in zip(template.first_column, template.actions, strict=True):
+        rows = jax.lax.slice_in_dim(table, first, first + len(actions), axis=axis)
+        yield jnp.moveaxis(rows, axis, 0)
+
+
+def _uniform(rows):
+    return jnp.full(len(rows), 1 / len(rows), rows.dtype)
+
+
+def played_in_round(template: Template, policy: Sequence[Array]) -> Played:
+    """Both players' products of own probabilities `[B, E]` at nodes, folds and ends, by kind and
+    number; None where a player has not acted."""
+    at = {kind: {} for kind in (NODE, FOLDED, END)}
+    at[NODE][0] = (None, None)
+    for node, (actor, actions) in enumerate(zip(template.actor, template.actions, strict=True)):
+        for action, edge in enumerate(actions):
+            own = policy[template.first_column[node] + action]
+            before = at[NODE][node]
+            product = own if before[actor] is None else before[actor] * own
+            at[edge.kind][edge.target] = tuple(
+                product if p == actor else before[p] for p in range(2)
+            )
+    return {kind: [found[i] for i in range(len(found))] for kind, found in at.items()}
+
+
+def of_groups(
+    played: Sequence[tuple[Array | None, Array | None]], player: int, bucket: Int[Array, " G"]
+) -> Float[Array, "G n E"]:
+    """A player's products `[G, n, E]` at n places, from those of the groups' buckets."""
+    some = next(x for pair in played for x in pair if x is not None)
+    rows = [jnp.ones_like(some) if pair[player] is None else pair[player] for pair in played]
+    return jnp.stack(rows, axis=1)[bucket]
+
+
+# Up: values, and what they make of the tables
+
+
+def _over_chunks(family, tables, reach, below, update):
+    """The tables of a family after the iteration, and both players' values `[G, M]` of its rounds.
+
+    A loop updates the chunks in place, so that what it computes stays in a CPU's caches.
+    """
+    chunks, size = len(tables[0]), tables[0].shape[-1]
+    chips = [
+        x.reshape(len(x), chunks, size).swapaxes(0, 1).astype(tables[0].dtype)
+        for x in (family.fold_chips, family.end_chips)
+    ]
+    showdown = (family.next_family == NO_NODE).all(axis=1)
+    ends = _ends_below(family, below)
+
+    def one(number, regret, average, reach):
+        here = lambda x: jax.lax.dynamic_slice_in_dim(x, number * size, size, axis=-1)  # noqa: E731
+        fold_chips, end_chips = (jnp.asarray(x)[number] for x in chips)
+        after = None if ends is None else tuple(map(here, ends))
+        return update(
+            showdown, regret, average, tuple(map(here, reach)), after, fold_chips, end_chips
+        )
+
+    if chunks == 1:
+        *tables, worth = one(0, *(x[0] for x in tables), reach)
+        return *(x[None] for x in tables), worth
+
+    def chunk(number, carry):
+        regret, average, worth = carry
+        *new, values = one(number, regret[number], average[number], reach)
+        put = lambda x, own: jax.lax.dynamic_update_slice_in_dim(  # noqa: E731
+            x, own, number * size, axis=1
+        )
+        return (
+            regret.at[number].set(new[0]),
+            average.at[number].set(new[1]),
+            tuple(map(put, worth, values)),
+        )
+
+    nothing = tuple(map(jnp.zeros_like, reach))
+    return jax.lax.fori_loop(np.int32(0), np.int32(chunks), chunk, (*tables, nothing))
+
+
+def _ends_below(family, below):
+    """Both players' values `[G, K, M]` of the rounds after the ends of a family; None if there are
+    none. At showdowns they are not read."""
+    if (family.next_family == NO_NODE).all():
+        return None
+    begins = np.cumsum([0] + [values[0].shape[1] for values in below])[:-1]
+    column = begins[np.maximum(family.next_family, 0)] + np.maximum(family.next_entry, 0)
+    whole = [jnp.concatenate([values[p] for values in below], axis=1) for p in range(2)]
+    return tuple(
+        _columns(x, column.reshape(-1)).reshape(len(x), *column.shape).astype(x.dtype)
+        for x in whole
+    )
+
+
+def _updated_round(
+    template,
+    deal,
+    bucket,
+    showdown,
+    regret,
+    average,
+    reach,
+    below,
+    fold_chips,
+    end_chips,
+    *,
+    minimizer,
+    step,
+    share,
+):
+    """The tables of a chunk of rounds after the iteration, and both players' values `[G, E]`."""
+    # 1. The policies of buckets; both players' own probabilities of folds and ends, for groups.
+    policy = matched_columns(template, regret)
+    played = played_in_round(template, policy)
+    probability = {
+        kind: [of_groups(played[kind], p, bucket) for p in range(2)]
+        for kind in (FOLDED, END)
+        if played[kind]
+    }
+    # 2. Values of folds and ends for groups `[G, n, E]`: the opponent's reach, and who wins.
+    worth = {END: _end_values(deal, probability[END], reach, showdown, below, end_chips)}
+    if played[FOLDED]:
+        signs = [np.where(np.array(template.loser) == p, -1.0, 1.0) for p in range(2)]
+        worth[FOLDED] = [
+            met * (fold_chips * sign[:, None].astype(fold_chips.dtype))[None]
+            for met, sign in zip(
+                _against(deal, folds, probability[FOLDED], reach), signs, strict=True
+            )
+        ]
+    values = tuple(
+        sum(jnp.sum(probability[kind][p] * worth[kind][p], axis=1) for kind in worth)
+        for p in range(2)
+    )
+    # 3. The same for buckets `[B, n, E]`; and their reaches, times the number of hands.
+    count = regret.shape[1]
+    by_bucket = {
+        kind: [_of_buckets(x, bucket, count) for x in both] for kind, both in worth.items()
+    }
+    mass = [_of_buckets(share * deal.size[:, None] * x, bucket, count) for x in reach]
+    # 4. Decisions from the last to the first: regrets, and reaches times policies.
+    at = {
+        kind: list(zip(*[jnp.moveaxis(x, 1, 0) for x in both], strict=True))
+        for kind, both in by_bucket.items()
+    }
+    at[NODE] = [None] * len(template.actor)
+    regrets, averages = [None] * template.columns, [None] * template.columns
+    for node in reversed(range(len(template.actor))):
+        actor, first = template.actor[node], template.first_column[node]
+        columns = range(first, first + len(template.actions[node]))
+        actions = [at[edge.kind][edge.target] for edge in template.actions[node]]
+        own = sum(policy[c] * x[actor] for c, x in zip(columns, actions, strict=True))
+        other = sum(x[1 - actor] for x in actions)
+        at[NODE][node] = (own, other) if actor == 0 else (other, own)
+        arrived = played[NODE][node][actor]
+        arrived = mass[actor] if arrived is None else mass[actor] * arrived
+        old = RegretState(
+            regret=regret[first : columns.stop], policy=jnp.stack([policy[c] for c in columns])
+        )
+        instant = jnp.stack([x[actor] - own for x in actions])
+        new = minimizer.update(old, instant, _uniform(instant), step)
+        for action, column in enumerate(columns):
+            regrets[column] = new.regret[action]
+            averages[column] = average[column] + arrived * policy[column]
+    return jnp.stack(regrets), jnp.stack(averages), values
+
+
+def _end_values(deal, probability, reach, showdown, below, chips):
+    """Both players' values `[G, K, E]` of ends."""
+    if showdown.all():
+        return [net * chips[None] for net in _against(deal, showdowns, probability, reach)]
+    if not showdown.any():
+        return list(below)
+    shown = [net * chips[None] for net in _against(deal, showdowns, probability, reach)]
+    return [
+        jnp.where(showdown[None, :, None], net, after)
+        for net, after in zip(shown, below, strict=True)
+    ]
+
+
+def _against(deal, rule, probability, reach):
+    """What a rule of a deal makes of the opponents' reaches at n places, `[G, n, E]` for each
+    player."""
+    met = [probability[1 - p] * reach[1 - p][:, None] for p in range(2)]
+    shape = met[0].shape
+    both = rule(deal, jnp.concatenate([x.reshape(shape[0], -1) for x in met], axis=1))
+    return [x.reshape(shape) for x in jnp.split(both, 2, axis=1)]
+
+
+def _of_buckets(values, bucket, count):
+    """Sums over the groups of each bucket, `[B, ...]`."""
+    flat = values.reshape(len(values), -1)
+    if jax.default_backend() != "cpu":
+        summed = jnp.zeros((count, flat.shape[1]), flat.dtype).at[bucket].add(flat)
+        return summed.reshape(count, *values.shape[1:])
+    width = flat.shape[1]
+
+    def add(g, sums):
+        place = (bucket[g], jnp.int32(0))
+        old = jax.lax.dynamic_slice(sums, place, (1, width))
+        return jax.lax.dynamic_update_slice(sums, old + flat[g][None], place)
+
+    summed = jnp.zeros((count, width), flat.dtype)
+    summed = jax.lax.fori_loop(np.int32(0), np.int32(len(flat)), add, summed, unroll=4)
+    return summed.reshape(count, *values.shape[1:])

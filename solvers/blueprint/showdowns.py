@@ -1,0 +1,76 @@
+"""Who wins at folds and showdowns of a deal: sums over all pairs of hands that share no card.
+
+`x[g]` is what one hand of group g counts, such as the opponent's reach; results are summed over the
+hands of a group.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxgames.holdem.cards import NUM_CARDS
+from solvers.blueprint.deals import Deal
+
+
+def folds(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
+    """What the hands that each hand may meet count.
+
+    Of all hands, those with either of a hand's cards are left out; the hand itself was left out
+    twice then.
+    """
+    size = deal.size[:, None]
+    all_but = jnp.concatenate([size, -deal.with_card], axis=1)
+    sums = jnp.concatenate([size, deal.with_card], axis=1).T @ x
+    return all_but @ sums + size * x
+
+
+def showdowns(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
+    """What the hands that each hand beats count, less those that beat it.
+
+    If each hand is a group, this is a product with a matrix of pairs of hands, which is what
+    accelerators do best. Otherwise all hands are visited from the weakest to the strongest, and
+    once more from the strongest to the weakest.
+    """
+    if len(deal.size) == len(deal.group):
+        return _pairs(deal, x.dtype) @ x
+    up = _swept(deal, jnp.arange(len(deal.group), dtype=jnp.int32), x, jnp.zeros_like(x), 1)
+    # hands of the same strength come in the same order both times, so that they cancel
+    down = jnp.argsort(-deal.strength, stable=True).astype(jnp.int32)
+    return _swept(deal, down, x, up, -1)
+
+
+def _pairs(deal, dtype):
+    """1 where the first hand beats the second, -1 where it loses, 0 where they tie or share a
+    card, `[H, H]`."""
+    first, second = deal.cards[:, None, :, None], deal.cards[None, :, None, :]
+    apart = ~jnp.any(first == second, axis=(2, 3))
+    sign = jnp.sign(deal.strength[:, None] - deal.strength[None])
+    return jnp.where(apart, sign, 0).astype(dtype)
+
+
+def _swept(deal, order, x, result, sign):
+    """The result with what each hand meets among those before it in an order."""
+    width, zero = x.shape[1], jnp.int32(0)
+    visits = jnp.concatenate([deal.group[order, None], deal.cards[order]], axis=1)
+    row = lambda table, i: jax.lax.dynamic_slice(table, (i, zero), (1, width))  # noqa: E731
+    put = lambda table, new, i: jax.lax.dynamic_update_slice(table, new, (i, zero))  # noqa: E731
+
+    def visit(i, carry):
+        total, by_card, result = carry
+        group, low, high = visits[i, 0], visits[i, 1], visits[i, 2]
+        own = row(x, group)
+        rows = jnp.concatenate([row(by_card, low), row(by_card, high)])
+        # without this barrier XLA copies the whole table for each hand
+        rows, by_card = jax.lax.optimization_barrier((rows, by_card))
+        met = total - rows[:1] - rows[1:]
+        result = put(result, row(result, group) + sign * met, group)
+        by_card = put(put(by_card, rows[:1] + own, low), rows[1:] + own, high)
+        return total + own, by_card, result
+
+    nothing = jnp.zeros((1, width), x.dtype), jnp.zeros((NUM_CARDS, width), x.dtype)
+    return jax.lax.fori_loop(
+        np.int32(0), np.int32(len(order)), visit, (*nothing, result), unroll=4
+    )[2]

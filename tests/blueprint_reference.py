@@ -1,0 +1,86 @@
+"""Linear CFR on one board, decision by decision and hand by hand: what the blueprint engine's
+iteration must equal. Written from the definition, in float64, without rounds, groups or chunks."""
+
+import numpy as np
+
+from jaxgames.core import CHANCE
+from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
+
+
+def pairs_of_hands(cards, strength):
+    """Which hands share no card `[H, H]`, and 1, 0 or -1 where the first wins, ties or loses."""
+    shared = (cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
+    sign = np.sign(strength[:, None].astype(int) - strength[None].astype(int))
+    return (~shared).astype(float), np.where(shared, 0, sign).astype(float)
+
+
+def new_tables(tree, num_buckets):
+    """A table of zeros `[B, A]` for each decision."""
+    return {
+        node: np.zeros((num_buckets[tree.street[node]], len(tree.actions[node])))
+        for node in np.flatnonzero(tree.actor >= 0)
+    }
+
+
+def matched(regret):
+    """Regret matching by row."""
+    positive = np.maximum(regret, 0)
+    mass = positive.sum(axis=1, keepdims=True)
+    even = np.full_like(regret, 1 / regret.shape[1])
+    return np.where(mass > 0, positive / np.where(mass > 0, mass, 1), even)
+
+
+def iterate(tree, regret, average, bucket, cards, strength, weight):
+    """Adds an iteration of this weight to the tables; `bucket` is `[S, H]`."""
+    meets, beats = pairs_of_hands(cards, strength)
+    old = {node: matched(table) for node, table in regret.items()}
+
+    def values(node, reach):
+        actor = tree.actor[node]
+        if actor == CHANCE:
+            return values(tree.child[node, 0], reach)
+        if actor in (FOLD, SHOWDOWN):
+            chips = tree.paid[node].min() + tree.pot / 2
+            if actor == SHOWDOWN:
+                return [chips * beats @ reach[1 - p] for p in range(2)]
+            sign = 1 if tree.winner[node] == 0 else -1
+            return [chips * s * meets @ reach[1 - p] for p, s in enumerate((sign, -sign))]
+        rows = bucket[tree.street[node]]
+        policy = old[node][rows]
+        below = []
+        for action in range(policy.shape[1]):
+            after = list(reach)
+            after[actor] = reach[actor] * policy[:, action]
+            below.append(values(tree.child[node, action], after))
+        own = sum(policy[:, a] * x[actor] for a, x in enumerate(below))
+        for action, x in enumerate(below):
+            np.add.at(regret[node][:, action], rows, weight * (x[actor] - own))
+            np.add.at(average[node][:, action], rows, weight * reach[actor] * policy[:, action])
+        result = [None, None]
+        result[actor], result[1 - actor] = own, sum(x[1 - actor] for x in below)
+        return result
+
+    return values(0, [np.ones(len(cards))] * 2)
+
+
+def best_response(tree, node, policy, bucket, cards, strength, player, reach=None):
+    """The values `[H]` of a player who answers with each hand as is best on this board, below a
+    node; `policy` has a table for each decision."""
+    meets, beats = pairs_of_hands(cards, strength)
+
+    def values(node, reach):
+        actor = tree.actor[node]
+        if actor == CHANCE:
+            return values(tree.child[node, 0], reach)
+        if actor in (FOLD, SHOWDOWN):
+            chips = tree.paid[node].min() + tree.pot / 2
+            if actor == SHOWDOWN:
+                return chips * beats @ reach
+            return (chips if tree.winner[node] == player else -chips) * meets @ reach
+        rows = policy[node][bucket[tree.street[node]]]
+        children = [tree.child[node, action] for action in range(rows.shape[1])]
+        if actor == player:
+            return np.max([values(child, reach) for child in children], axis=0)
+        return sum(values(child, reach * rows[:, a]) for a, child in enumerate(children))
+
+    return values(node, np.ones(len(cards)) if reach is None else reach)

@@ -1,0 +1,182 @@
+"""Board-sampled CFR with buckets."""
+
+import functools
+
+import blueprint_reference as reference
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgames.holdem import betting_of_rules, limit_holdem
+from jaxgames.holdem.betting_tree import NO_NODE
+from jaxgames.holdem.canonical_boards import board_finder, canonical_boards, num_deals
+from jaxgames.holdem.card_abstraction import BucketTables
+from jaxgames.holdem.ranges import NUM_HANDS, class_numbers, hand_numbers
+from jaxgames.holdem.rules import Poker
+from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
+from solvers.blueprint.betting_rounds import betting_rounds
+from solvers.blueprint.deals import make_deal, random_board
+
+TWO_STREETS = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4))
+BUCKETS = (20, 30)
+
+
+@functools.cache
+def random_tables(num_buckets, board):
+    """Random buckets that suits do not matter for."""
+    generator, num_cards = np.random.default_rng(0), tuple(np.cumsum(board).tolist())
+    tables = []
+    for cards, count in zip(num_cards, num_buckets, strict=True):
+        boards = len(canonical_boards(max(cards, 1))[cards].cards)
+        tables.append(generator.integers(count, size=(boards, NUM_HANDS)).astype(np.uint16))
+    return BucketTables(
+        tables=tuple(map(jnp.asarray, tables)),
+        finder=board_finder(max(num_cards[-1], 1)),
+        num_cards=num_cards,
+        num_buckets=num_buckets,
+        perfect_recall=False,
+    )
+
+
+@functools.cache
+def game_of(poker, num_buckets):
+    return board_sampled_cfr.BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
+
+
+def test_rounds_of_limit_holdem():
+    """Its tree, and Heinrich and Silver's (2015) number of information states of 169/1000/500/200
+    buckets."""
+    game = game_of(limit_holdem(), (169, 1000, 500, 200))
+    assert [[f.entries for f in families] for families in game.rounds.streets] == [
+        [1],
+        [7],
+        [63],
+        [567],
+    ]
+    assert game.num_information_states == 1_520_352
+
+
+def states_by_node(game, tables):
+    """Tables of the engine as those of the reference: by decision of the tree."""
+    found = {}
+    flat = [table for street in tables for table in street]
+    for (_, family, _), table in zip(game.shapes(), flat, strict=True):
+        table = np.asarray(table)  # [N, C, B, E]
+        whole = np.concatenate(list(table), axis=-1)  # [C, B, M]
+        for j, first in enumerate(family.template.first_column):
+            actions = len(family.template.actions[j])
+            for m, node in enumerate(family.nodes[j]):
+                found[node] = whole[first : first + actions, :, m].T
+    return found
+
+
+@pytest.mark.parametrize("groups", [600, 1176])
+def test_iterations_equal_those_hand_by_hand(groups):
+    """In float64; each hand a group of its own, and hands with equal buckets together."""
+    with jax.enable_x64(True):
+        game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+        tree = game.rounds.tree
+        regret, average = (reference.new_tables(tree, BUCKETS) for _ in range(2))
+        state = board_sampled_cfr.init(game, dtype=jnp.float64)
+        for number in range(2):
+            board = random_board(jax.random.key(number), 3)
+            deal, count = make_deal(tables, board, groups=groups, dtype=jnp.float64)
+            assert int(count) <= groups
+            state = board_sampled_cfr.iterate(state, deal, game=game)
+            whole, _ = make_deal(tables, board, groups=1176)
+            cards = [np.asarray(x) for x in (whole.bucket, whole.cards, whole.strength)]
+            reference.iterate(tree, regret, average, *cards, weight=number + 1)
+        for mine, theirs in ((state.regret, regret), (state.average, average)):
+            found = states_by_node(game, mine)
+            assert found.keys() == theirs.keys()
+            for node, table in theirs.items():
+                np.testing.assert_allclose(found[node], table, rtol=1e-9, atol=1e-6)
+
+
+@functools.cache
+def random_policy(poker=TWO_STREETS, num_buckets=BUCKETS):
+    """A policy of random regrets, and the same by decision of the tree."""
+    game, generator = game_of(poker, num_buckets), np.random.default_rng(1)
+    state = board_sampled_cfr.init(game)
+    sums = jax.tree.map(lambda x: jnp.asarray(generator.random(x.shape), x.dtype), state.average)
+    policy = board_sampled_cfr.average_policy(game, sums)
+    return policy, states_by_node(game, policy)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_best_responses_on_a_flop_are_those_hand_by_hand(player):
+    """At each of the seven rounds of a flop, summed over the hands of a class."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    policy, by_node = random_policy()
+    flop = 1_234
+    found = best_response.flops_values(policy, tables, np.array([flop]), game=game, player=player)
+    board = jnp.asarray(canonical_boards(3)[3].cards[flop], jnp.int32)
+    deal, _ = make_deal(tables, board, groups=1176)
+    bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
+    tree, family = game.rounds.tree, game.rounds.streets[1][0]
+    classes = class_numbers()[hand_numbers(cards)]
+    for entry, node in enumerate(family.nodes[0]):
+        reach, above = np.ones(len(cards)), node
+        while (parent := tree.parent[above]) != NO_NODE:
+            if tree.actor[parent] == 1 - player:
+                action = list(tree.child[parent]).index(above)
+                reach = reach * by_node[parent][bucket[0], action]
+            above = parent
+        values = reference.best_response(
+            tree, node, by_node, bucket, cards, strength, player, reach
+        )
+        expected = np.bincount(classes, weights=values, minlength=169) * num_deals(3)[flop]
+        np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=0.5)
+
+
+def test_cfr_br_answers_with_the_best_response():
+    """To a policy that is fixed, the opponent's values on a flop are those of the best response,
+    and so are what its policies are worth."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    policy, by_node = random_policy()
+    board = random_board(jax.random.key(5), 3)
+    deal, _ = make_deal(tables, board, groups=1176)
+    family, tree = game.rounds.streets[1][0], game.rounds.tree
+    mine = [x[deal.bucket[1]] for x in policy[1][0][0]]
+    reach = (jnp.ones((1176, 7)),) * 2
+    columns, worth = cfr_br.best_response_columns(deal, family, mine, reach, player=0)
+    bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
+    for entry, node in enumerate(family.nodes[0]):
+        expected = reference.best_response(tree, node, by_node, bucket, cards, strength, player=1)
+        np.testing.assert_allclose(worth[:, entry], expected, rtol=1e-4, atol=0.5)
+    for c, actor in enumerate(cfr_br.actors(family.template)):
+        if actor == 1:
+            assert set(np.unique(columns[c])) <= {0.0, 1.0}
+
+
+def test_cfr_br_is_less_exploitable_than_cfr():
+    """In the real game, with five buckets, on the five flops that both learn from."""
+    buckets, flops = (5, 5), np.flatnonzero(num_deals(3) == 24)[::60][:5]
+    game, tables = game_of(TWO_STREETS, buckets), random_tables(buckets, (0, 3))
+    boards = jnp.asarray(canonical_boards(3)[3].cards[flops], jnp.int32)
+    found = []
+    for solver, start in (
+        (board_sampled_cfr, board_sampled_cfr.init),
+        (cfr_br, cfr_br.init_cfr_br),
+    ):
+        state = start(game)
+        for number in range(300):
+            deal, _ = make_deal(tables, boards[number % 5], groups=1176)
+            state = solver.iterate(state, deal, game=game)
+        tables_of = getattr(state, "blueprint", state).average
+        policy = board_sampled_cfr.average_policy(game, tables_of)
+        won = [
+            best_response.best_response_value(
+                policy,
+                tables,
+                best_response.flops_values(policy, tables, flops, game=game, player=player),
+                game=game,
+                player=player,
+                num_flops=int(num_deals(3)[flops].sum()),
+            )
+            for player in range(2)
+        ]
+        found.append(sum(won) / 2)
+    by_cfr, by_cfr_br = found
+    assert 0 < by_cfr_br < 0.9 * by_cfr
