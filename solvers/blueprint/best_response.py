@@ -28,7 +28,7 @@ from solvers.blueprint.board_sampled_cfr import (
     played_in_round,
     reaches_at_rounds,
 )
-from solvers.blueprint.deals import make_deal
+from solvers.blueprint.deals import hand_numbers, make_deal
 from solvers.blueprint.showdowns import folds, showdowns
 
 
@@ -138,11 +138,6 @@ def _values(policy, tables, board, *, game, player):
     return _best(policy, tables, board, ends, game=game, player=player)
 
 
-def _hand_numbers(cards):
-    """The numbers of hands `[H, 2]`, whose lower card comes first."""
-    return cards[:, 1] * (cards[:, 1] - 1) // 2 + cards[:, 0]
-
-
 def _at_ends(families, below):
     """Values `[1326, K, M]` at the ends of each family, from those of all rounds after them."""
     found = []
@@ -169,7 +164,7 @@ def _best(policy, tables, board, ends, *, game, player):
     street = tables.num_cards.index(len(board))
     left = NUM_CARDS - len(board)
     deal, _ = make_deal(tables, board, groups=left * (left - 1) // 2)
-    hands = _hand_numbers(deal.cards)
+    hands = hand_numbers(deal)
     reaches = reaches_at_rounds(game, policy, deal, read=lambda _, table: list(table))[street]
     # values of ends are summed over all ways to deal the rest; those of folds are the same in each
     times = _runouts(tables, len(board))

@@ -233,7 +233,7 @@ def matched_columns(template: Template, regret: Float[Array, "C B E"]) -> list[A
     columns = []
     for rows in _by_node(template, regret):
         columns += list(match(rows, _uniform(rows)))
-    return columns
+    return list(_written(tuple(columns)))
 
 
 def _by_node(template, table, axis=0) -> Iterator[Array]:
@@ -269,7 +269,7 @@ def of_groups(
     """A player's products `[G, n, E]` at n places, from those of the groups' buckets."""
     some = next(x for pair in played for x in pair if x is not None)
     rows = [jnp.ones_like(some) if pair[player] is None else pair[player] for pair in played]
-    return jnp.stack(rows, axis=1)[bucket]
+    return _written(_stacked(rows, axis=1)[bucket])
 
 
 # Up: values, and what they make of the tables
@@ -281,39 +281,21 @@ def _over_chunks(family, tables, reach, below, update):
     A loop updates the chunks in place, so that what it computes stays in a CPU's caches.
     """
     chunks, size = len(tables[0]), tables[0].shape[-1]
-    chips = [
-        x.reshape(len(x), chunks, size).swapaxes(0, 1).astype(tables[0].dtype)
-        for x in (family.fold_chips, family.end_chips)
-    ]
     showdown = (family.next_family == NO_NODE).all(axis=1)
-    ends = _ends_below(family, below)
 
-    def one(number, regret, average, reach):
-        here = lambda x: jax.lax.dynamic_slice_in_dim(x, number * size, size, axis=-1)  # noqa: E731
-        fold_chips, end_chips = (jnp.asarray(x)[number] for x in chips)
-        after = None if ends is None else tuple(map(here, ends))
-        return update(
-            showdown, regret, average, tuple(map(here, reach)), after, fold_chips, end_chips
-        )
+    def split(x):
+        return jnp.moveaxis(x.reshape(*x.shape[:-1], chunks, size), -2, 0)
 
-    if chunks == 1:
-        *tables, worth = one(0, *(x[0] for x in tables), reach)
-        return *(x[None] for x in tables), worth
+    chips = [jnp.asarray(x, tables[0].dtype) for x in (family.fold_chips, family.end_chips)]
+    given = (*tables, reach, _ends_below(family, below), *chips)
+    given = (*given[:2], *jax.tree.map(split, given[2:]))
 
-    def chunk(number, carry):
-        regret, average, worth = carry
-        *new, values = one(number, regret[number], average[number], reach)
-        put = lambda x, own: jax.lax.dynamic_update_slice_in_dim(  # noqa: E731
-            x, own, number * size, axis=1
-        )
-        return (
-            regret.at[number].set(new[0]),
-            average.at[number].set(new[1]),
-            tuple(map(put, worth, values)),
-        )
+    def one(_, given):
+        return None, update(showdown, *_written(given))
 
-    nothing = tuple(map(jnp.zeros_like, reach))
-    return jax.lax.fori_loop(np.int32(0), np.int32(chunks), chunk, (*tables, nothing))
+    _, (*tables, worth) = jax.lax.scan(one, None, given)
+    whole = [jnp.moveaxis(x, 0, 1).reshape(len(reach[0]), -1) for x in worth]
+    return *tables, tuple(whole)
 
 
 def _ends_below(family, below):
@@ -355,18 +337,20 @@ def _updated_round(
         for kind in (FOLDED, END)
         if played[kind]
     }
-    # 2. Values of folds and ends for groups `[G, n, E]`: the opponent's reach, and who wins.
-    worth = {END: _end_values(deal, probability[END], reach, showdown, below, end_chips)}
+    # 2. Values of folds and ends for groups `[G, n, E]`, but for chips `[n, E]`: the opponent's
+    # reach, and who wins.
+    worth = {END: _end_values(deal, probability[END], reach, showdown, below)}
+    chips = {END: [jnp.where(showdown[:, None], end_chips, 1)] * 2}
     if played[FOLDED]:
-        signs = [np.where(np.array(template.loser) == p, -1.0, 1.0) for p in range(2)]
-        worth[FOLDED] = [
-            met * (fold_chips * sign[:, None].astype(fold_chips.dtype))[None]
-            for met, sign in zip(
-                _against(deal, folds, probability[FOLDED], reach), signs, strict=True
-            )
-        ]
+        worth[FOLDED] = _against(deal, folds, probability[FOLDED], reach)
+        loses = [np.array(template.loser)[:, None] == p for p in range(2)]
+        chips[FOLDED] = [jnp.where(mine, -fold_chips, fold_chips) for mine in loses]
     values = tuple(
-        sum(jnp.sum(probability[kind][p] * worth[kind][p], axis=1) for kind in worth)
+        sum(
+            probability[kind][p][:, n] * worth[kind][p][:, n] * chips[kind][p][None, n]
+            for kind in worth
+            for n in range(worth[kind][p].shape[1])
+        )
         for p in range(2)
     )
     # 3. The same for buckets `[B, n, E]`; and their reaches, times the number of hands.
@@ -377,7 +361,10 @@ def _updated_round(
     mass = [_of_buckets(share * deal.size[:, None] * x, bucket, count) for x in reach]
     # 4. Decisions from the last to the first: regrets, and reaches times policies.
     at = {
-        kind: list(zip(*[jnp.moveaxis(x, 1, 0) for x in both], strict=True))
+        kind: [
+            tuple(both[p][:, n] * chips[kind][p][None, n] for p in range(2))
+            for n in range(both[0].shape[1])
+        ]
         for kind, both in by_bucket.items()
     }
     at[NODE] = [None] * len(template.actor)
@@ -387,7 +374,7 @@ def _updated_round(
         columns = range(first, first + len(template.actions[node]))
         actions = [at[edge.kind][edge.target] for edge in template.actions[node]]
         own = sum(policy[c] * x[actor] for c, x in zip(columns, actions, strict=True))
-        other = sum(x[1 - actor] for x in actions)
+        own, other = _written((own, sum(x[1 - actor] for x in actions)))
         at[NODE][node] = (own, other) if actor == 0 else (other, own)
         arrived = played[NODE][node][actor]
         arrived = mass[actor] if arrived is None else mass[actor] * arrived
@@ -399,16 +386,17 @@ def _updated_round(
         for action, column in enumerate(columns):
             regrets[column] = new.regret[action]
             averages[column] = average[column] + arrived * policy[column]
-    return jnp.stack(regrets), jnp.stack(averages), values
+    regrets, averages = (_stacked(x) for x in (regrets, averages))
+    return regrets, averages, _written(values)
 
 
-def _end_values(deal, probability, reach, showdown, below, chips):
-    """Both players' values `[G, K, E]` of ends."""
-    if showdown.all():
-        return [net * chips[None] for net in _against(deal, showdowns, probability, reach)]
+def _end_values(deal, probability, reach, showdown, below):
+    """Both players' values `[G, K, E]` of ends; of showdowns per chip."""
     if not showdown.any():
         return list(below)
-    shown = [net * chips[None] for net in _against(deal, showdowns, probability, reach)]
+    shown = _against(deal, showdowns, probability, reach)
+    if showdown.all():
+        return shown
     return [
         jnp.where(showdown[None, :, None], net, after)
         for net, after in zip(shown, below, strict=True)
@@ -418,10 +406,21 @@ def _end_values(deal, probability, reach, showdown, below, chips):
 def _against(deal, rule, probability, reach):
     """What a rule of a deal makes of the opponents' reaches at n places, `[G, n, E]` for each
     player."""
-    met = [probability[1 - p] * reach[1 - p][:, None] for p in range(2)]
+    met = _written([probability[1 - p] * reach[1 - p][:, None] for p in range(2)])
     shape = met[0].shape
-    both = rule(deal, jnp.concatenate([x.reshape(shape[0], -1) for x in met], axis=1))
+    met = _written(jnp.concatenate([x.reshape(shape[0], -1) for x in met], axis=1))
+    both = _written(rule(deal, met))
     return [x.reshape(shape) for x in jnp.split(both, 2, axis=1)]
+
+
+def _written(arrays):
+    """The arrays, computed once and kept: XLA would compute them anew for each reader."""
+    return jax.lax.optimization_barrier(arrays)
+
+
+def _stacked(arrays, axis=0):
+    """The arrays as one, computed before they are put together."""
+    return _written(jnp.stack(_written(list(arrays)), axis=axis))
 
 
 def _of_buckets(values, bucket, count):

@@ -30,7 +30,7 @@ from solvers.blueprint.board_sampled_cfr import (
     matched_columns,
     played_in_round,
 )
-from solvers.blueprint.deals import Deal
+from solvers.blueprint.deals import Deal, hand_numbers
 from solvers.blueprint.showdowns import folds, showdowns
 from solvers.regret import RegretMinimizer, RegretState, match
 
@@ -85,7 +85,7 @@ def iterate(
         matched_columns(f.template, x) for f, x in zip((before, flop), regret, strict=True)
     ]
     responding = matched_columns(before.template, state.trunk)
-    classes = jnp.asarray(class_numbers(), jnp.int32)[_hand_numbers(deal.cards)]
+    classes = jnp.asarray(class_numbers(), jnp.int32)[hand_numbers(deal)]
     add = functools.partial(_with_regrets, minimizer=minimizer, step=step)
     trunk, after = state.trunk, ([*regret], [*average])
     for player in range(2):
@@ -172,10 +172,6 @@ def best_response_columns(
 def actors(template: Template) -> list[int]:
     """Who takes each of the C actions."""
     return [p for p, actions in zip(template.actor, template.actions, strict=True) for _ in actions]
-
-
-def _hand_numbers(cards):
-    return cards[:, 1] * (cards[:, 1] - 1) // 2 + cards[:, 0]
 
 
 def _product(pair, player, reach):

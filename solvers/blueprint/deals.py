@@ -12,7 +12,7 @@ import functools
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Int, Key
 
 from jaxgames.core import record
 from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_deal
@@ -97,6 +97,7 @@ def _grouped(bucket):
     return group, number[-1] + 1
 
 
-def possible(deal: Deal) -> Bool[Array, " G"]:
-    """Which groups have hands."""
-    return deal.size > 0
+def hand_numbers(deal: Deal) -> Int[Array, " H"]:
+    """The numbers of a deal's hands among all 1,326 (`jaxgames.holdem.ranges`)."""
+    low, high = deal.cards[:, 0], deal.cards[:, 1]
+    return high * (high - 1) // 2 + low
