@@ -35,11 +35,6 @@ def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
     return Mesh(np.asarray(jax.devices() if devices is None else devices), (DATA,))
 
 
-def split(batch: PyTree, mesh: Mesh | None) -> PyTree:
-    """Arrays cut along their leading axis over the mesh, under `jit`."""
-    return constrain(batch, P(DATA), mesh)
-
-
 def everywhere(batch: PyTree, mesh: Mesh | None) -> PyTree:
     """A batch that is cut along its leading axis, whole on every device, under `jit`.
 

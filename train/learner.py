@@ -11,7 +11,8 @@ A learner holds the parameters and the state of the optimizer:
     >>> graph, params = nnx.split(nets.new_cvpn(game, seed=0, width=8))
     >>> learner = new_learner(params, LearnerSettings(batch_size=8, capacity=64))
 
-`update` makes one gradient step on a batch that `train.replay.sample` draws; `learn` makes many.
+`update` makes one gradient step on a batch, such as `train.replay.sample` draws; `learn` makes
+many.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Int, Key, PyTree
 
 from jaxgames.core import record
-from train import data_sharding, losses
-from train.replay import Replay, new_replay, sample, uses_share
+from train import losses
+from train.data_sharding import DATA
+from train.replay import Replay, draw, drawn_examples, lots_of, new_replay, uses_share
 
 OPTIMIZERS = ("adam", "sgd")
 POLICY_DTYPES = ("bfloat16", "float16", "float32")
@@ -173,6 +177,7 @@ def update(
     settings: LearnerSettings,
     *,
     loss: Callable[..., tuple[Array, dict[str, Array]]] = losses.loss,
+    mesh: Mesh | None = None,
 ) -> tuple[Learner, Report]:
     """Makes one gradient update.
 
@@ -181,18 +186,39 @@ def update(
       learner: before the update.
       batch: examples (fields `[B, ...]`).
       settings: how to learn. Static.
-      loss: `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts.
+      loss: `loss(network, batch, value_weight, policy_weight)` gives the loss and its two parts,
+        means by the weights of the examples, "values" and "policy".
+      mesh: the devices over which the batch is cut, whose weights of both kinds must add up to 1,
+        or to 0; None: one device has all of it, and any weights are allowed.
 
     Returns:
       The learner and a report. The learner is unchanged if a loss or the gradient is not finite, or
       if all weights of the examples are 0.
     """
+    weights = settings.value_weight, settings.policy_weight
 
-    def objective(params):
-        network = nnx.merge(graph, params)
-        return loss(network, batch, settings.value_weight, settings.policy_weight)
+    def gradient_of(params, batch, weights):
+        def objective(params):
+            return loss(nnx.merge(graph, params), batch, *weights)
 
-    (total, parts), gradient = jax.value_and_grad(objective, has_aux=True)(learner.params)
+        return jax.value_and_grad(objective, has_aux=True)(params)
+
+    def gradient_of_share(params, batch):
+        # Means over a device's examples count as much as its share of the weights.
+        shares = jnp.sum(batch.value_weight), jnp.sum(batch.policy_weight)
+        scaled = [w * share for w, share in zip(weights, shares, strict=True)]
+        (total, parts), gradient = gradient_of(params, batch, scaled)
+        parts = {"values": parts["values"] * shares[0], "policy": parts["policy"] * shares[1]}
+        flat, structured = ravel_pytree(((total, parts), gradient))  # so that it is one sum
+        return structured(jax.lax.psum(flat, DATA))
+
+    if mesh is None:
+        (total, parts), gradient = gradient_of(learner.params, batch, weights)
+    else:
+        gradient_of_all = jax.shard_map(
+            gradient_of_share, mesh=mesh, in_specs=(P(), P(DATA)), out_specs=P(), check_vma=False
+        )
+        (total, parts), gradient = gradient_of_all(learner.params, batch)
     values = dict(parts, total=total, gradient=optax.tree.norm(gradient))
     finite = {name: jnp.isfinite(value) for name, value in values.items()}
     with jax.numpy_dtype_promotion("standard"):  # optax multiplies counts and floats
@@ -237,19 +263,35 @@ def learn(
       update, or of the first that was refused.
     """
 
-    def step(carry, key):
-        learner, buffer = carry
-        size, most = settings.batch_size, settings.max_uses
-        buffer, batch, _ = sample(buffer, key, size, most, mesh=mesh)
-        batch = data_sharding.split(batch, mesh)
-        learner, report = update(graph, learner, batch, settings, loss=loss)
-        return (learner, buffer), report
+    # All examples are fetched at once, so that devices wait for each other once.
+    lots = jax.vmap(lambda key: lots_of(buffer, key))(jax.random.split(key, updates))
+    size, most = settings.batch_size, settings.max_uses
+    buffer, slot, drawn = draw(buffer, lots, size, most, mesh=mesh)
+    slot, drawn = (x.T.reshape(-1) for x in (slot, drawn))  # a device has its part of each batch
+    examples = drawn_examples(buffer, slot, drawn, mesh=mesh)
+    batches = jax.tree.map(
+        lambda x: x.reshape(size, updates, *x.shape[1:]).swapaxes(0, 1), examples
+    )
 
-    keys = jax.random.split(key, updates)
-    (learner, buffer), report = jax.lax.scan(step, (learner, buffer), keys)
+    if mesh is not None:
+        batches = batches.replace(
+            value_weight=_adding_up_to_one(batches.value_weight),
+            policy_weight=_adding_up_to_one(batches.policy_weight),
+        )
+
+    def step(learner, batch):
+        return update(graph, learner, batch, settings, loss=loss, mesh=mesh)
+
+    learner, report = jax.lax.scan(step, learner, batches)
     refused = ~jnp.all(jnp.stack(list(report.finite.values())), axis=0)
     shown = jnp.where(jnp.any(refused), jnp.argmax(refused), updates - 1)
     return learner, buffer, jax.tree.map(lambda x: x[shown], report.losses)
+
+
+def _adding_up_to_one(weights):
+    """Weights `[U, B]` divided by their sums over each batch, unless that is 0."""
+    total = jnp.sum(weights, axis=1, keepdims=True)
+    return weights / jnp.where(total == 0, 1, total)
 
 
 def require_finite_losses(losses: Mapping[str, Array], step: Int[Array, ""] | int) -> None:

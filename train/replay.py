@@ -180,26 +180,65 @@ def sample(
     Raises:
       ValueError: `batch_size` is not from 1 to the capacity, or `max_uses` not from 0.001 to 1e6.
     """
+    lots = lots_of(replay, key)[None]
+    replay, slot, drawn = draw(replay, lots, batch_size, max_uses, mesh=mesh)
+    batch = drawn_examples(replay, slot[0], drawn[0], mesh=mesh)
+    return replay, batch, drawn[0].astype(batch.value_weight.dtype)
+
+
+def draw(
+    replay: Replay,
+    lots: Float[Array, "U capacity"],
+    batch_size: int,
+    max_uses: int | float,
+    *,
+    mesh: Mesh | None = None,
+) -> tuple[Replay, Int[Array, "U B"], Bool[Array, "U B"]]:
+    """Draws the slots of several batches, one batch after the other, as `sample` does.
+
+    Args:
+      replay: the buffer.
+      lots: of `lots_of`, for each of U batches.
+      batch_size: B, how many to draw for each batch.
+      max_uses: how often an example may be used.
+      mesh: the devices over which the buffer is cut; None: one.
+
+    Returns:
+      The buffer with these uses counted, the slots, and which of them were drawn: not those where
+      no example was left.
+
+    Raises:
+      ValueError: as `sample`.
+    """
     capacity = replay.uses.shape[0]
     if not 1 <= batch_size <= capacity:
         raise ValueError(f"batch_size={batch_size} must be from 1 to the capacity {capacity}")
 
-    def draw(key, size, uses):
+    def draw_all(lots, size, uses):
         slot = jnp.arange(capacity, dtype=jnp.int32)
-        free = (slot < size) & (uses < allowed_uses(slot, max_uses))
-        lot, index = jax.lax.top_k(jnp.where(free, _lots(key, capacity), 0), batch_size)
-        drawn = lot > 0
-        return index, drawn, uses.at[index].add(drawn.astype(jnp.int32))
 
-    draw = data_sharding.on_every_device(draw, mesh)
-    index, drawn, uses = draw(key, replay.size, replay.uses)
-    batch = examples_at(replay, index, mesh=mesh)
-    weights = drawn.astype(batch.value_weight.dtype)
-    batch = batch.replace(
+        def draw_one(uses, lots):
+            free = (slot < size) & (uses < allowed_uses(slot, max_uses))
+            lot, index = jax.lax.top_k(jnp.where(free, lots, 0), batch_size)
+            drawn = lot > 0
+            return uses.at[index].add(drawn.astype(jnp.int32)), (index, drawn)
+
+        return jax.lax.scan(draw_one, uses, lots)
+
+    draw_all = data_sharding.on_every_device(draw_all, mesh)
+    uses, (index, drawn) = draw_all(lots, replay.size, replay.uses)
+    return replay.replace(uses=uses), index, drawn
+
+
+def drawn_examples(
+    replay: Replay, slot: Int[Array, " B"], drawn: Bool[Array, " B"], *, mesh: Mesh | None = None
+) -> Any:
+    """The examples in some slots (see `examples_at`), without weight where they are not drawn."""
+    batch = examples_at(replay, slot, mesh=mesh)
+    return batch.replace(
         value_weight=jnp.where(drawn, batch.value_weight, 0),
         policy_weight=jnp.where(drawn, batch.policy_weight, 0),
     )
-    return replay.replace(uses=uses), batch, weights
 
 
 def examples_at(replay: Replay, slot: Int[Array, " B"], *, mesh: Mesh | None = None) -> Any:
@@ -266,13 +305,13 @@ def _like(x, mask):
     return mask.reshape(len(mask), *[1] * (x.ndim - 1))
 
 
-def _lots(key, count):
-    """Positive random numbers `[count]`, of 30 random bits each, so that ties are rare.
+def lots_of(replay: Replay, key: Key[Array, ""]) -> Float[Array, " capacity"]:
+    """A positive random number for each slot, of 30 random bits each, so that ties are rare.
 
     They are float32, though not uniformly distributed, because XLA:CPU selects the largest integers
     80 times more slowly.
     """
-    bits = jax.random.bits(key, (count,), jnp.uint32) >> 2
+    bits = jax.random.bits(key, replay.uses.shape, jnp.uint32) >> 2
     smallest = jnp.uint32(0x00800000)  # normal number
     return jax.lax.bitcast_convert_type(bits + smallest, jnp.float32)
 
