@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.benchmarks import numpy_board_sampled_cfr
 from jaxgames.holdem import betting_of_rules, limit_holdem
 from jaxgames.holdem.betting_tree import NO_NODE
 from jaxgames.holdem.canonical_boards import board_finder, canonical_boards, num_deals
@@ -180,3 +181,23 @@ def test_cfr_br_is_less_exploitable_than_cfr():
         found.append(sum(won) / 2)
     by_cfr, by_cfr_br = found
     assert 0 < by_cfr_br < 0.9 * by_cfr
+
+
+def test_the_numpy_version_of_the_benchmark_makes_the_same_iteration():
+    """One iteration from random tables; later ones drift apart where regrets are near 0."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    deal, _ = make_deal(tables, random_board(jax.random.key(3), 3), groups=600)
+    generator, state = np.random.default_rng(0), board_sampled_cfr.init(game)
+    regret = [[generator.normal(size=table.shape[1:])] for (table,) in state.regret]  # [C, B, E]
+    state = state.replace(regret=tuple((jnp.asarray(x[None], jnp.float32),) for (x,) in regret))
+    theirs = [[x.swapaxes(0, 1).astype(np.float32)] for (x,) in regret]
+    average = [[np.zeros_like(x)] for (x,) in theirs]
+    numpy_board_sampled_cfr.iterate(
+        game.rounds, theirs, average, numpy_board_sampled_cfr.prepare(deal), 1.0
+    )
+    state = board_sampled_cfr.iterate(state, deal, game=game)
+    for mine, other in zip((state.regret, state.average), (theirs, average), strict=True):
+        for (table,), (expected,) in zip(mine, other, strict=True):
+            scale = np.abs(expected).max()
+            found = np.asarray(table)[0].swapaxes(0, 1)
+            np.testing.assert_allclose(found / scale, expected / scale, atol=2e-6)

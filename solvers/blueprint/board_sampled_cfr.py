@@ -278,7 +278,7 @@ def of_groups(
 def _over_chunks(family, tables, reach, below, update):
     """The tables of a family after the iteration, and both players' values `[G, M]` of its rounds.
 
-    A loop updates the chunks in place, so that what it computes stays in a CPU's caches.
+    They are computed one chunk after the other, so that what is computed stays in a CPU's caches.
     """
     chunks, size = len(tables[0]), tables[0].shape[-1]
     showdown = (family.next_family == NO_NODE).all(axis=1)
