@@ -45,17 +45,25 @@ def game_of(poker, num_buckets):
     return board_sampled_cfr.BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
 
 
-def test_rounds_of_limit_holdem():
-    """Its tree, and Heinrich and Silver's (2015) number of information states of 169/1000/500/200
-    buckets."""
-    game = game_of(limit_holdem(), (169, 1000, 500, 200))
-    assert [[f.entries for f in families] for families in game.rounds.streets] == [
-        [1],
-        [7],
-        [63],
-        [567],
-    ]
-    assert game.num_information_states == 1_520_352
+@pytest.mark.parametrize(
+    ("poker", "buckets", "entries", "states"),
+    [
+        (TWO_STREETS, (5, 25), [[1], [7]], 1_790),
+        pytest.param(
+            limit_holdem(),
+            (169, 1000, 500, 200),
+            [[1], [7], [63], [567]],
+            1_520_352,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_rounds_and_information_states(poker, buckets, entries, states):
+    """Published: of [2-4] hold'em with five buckets and perfect recall (Johanson et al. 2012), and
+    of limit hold'em with 169/1000/500/200 buckets (Heinrich and Silver 2015)."""
+    game = game_of(poker, buckets)
+    assert [[f.entries for f in families] for families in game.rounds.streets] == entries
+    assert game.num_information_states == states
 
 
 def states_by_node(game, tables):
@@ -162,7 +170,7 @@ def test_cfr_br_is_less_exploitable_than_cfr():
         (cfr_br, cfr_br.init_cfr_br),
     ):
         state = start(game)
-        for number in range(300):
+        for number in range(60):
             deal, _ = make_deal(tables, boards[number % 5], groups=1176)
             state = solver.iterate(state, deal, game=game)
         tables_of = getattr(state, "blueprint", state).average

@@ -112,7 +112,7 @@ def test_expected_strengths_on_boards(num_cards, last, rows):
         ("nested:3x5", 0, 3),
         ("kmeans:10", 0, 3),
         ("kmeans:10", 3, 3),
-        ("ochs:20", 3, 3),
+        pytest.param("ochs:20", 3, 3, marks=pytest.mark.slow),
         *(
             pytest.param(*case, 5, marks=pytest.mark.slow)
             for case in (

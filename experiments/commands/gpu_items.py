@@ -47,6 +47,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "ismcts_leduc",
     "sog_search",
     "smooth_uct_leduc",
+    "blueprint_two_rounds",
     "depth_limited_nlfh",
     "leaf_values_dnn",
     "abr_uniform",
