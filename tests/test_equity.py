@@ -1,7 +1,5 @@
 """Showdowns: against brute force over pairs of hands, published equities, and another solver's."""
 
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 from jaxgames.holdem import equity
 from jaxgames.holdem.cards import parse_cards
 from jaxgames.holdem.ranges import (
-    CLASSES,
     HANDS,
     blocked,
     hand_number,
@@ -68,16 +65,6 @@ def test_equity_by_hand():
     # the draw is made by four eights and four kings
     draw = hand_number(*parse_cards("JsQs"))
     assert shares[draw] == pytest.approx(8 / 44, abs=1e-6)
-
-
-@pytest.mark.slow
-def test_all_preflop_strengths():
-    file = pathlib.Path(__file__).parent / "data" / "preflop_hs169.txt"
-    strengths = dict(zip(CLASSES, equity.preflop_strengths(), strict=True))
-    lines = [line.split() for line in file.read_text().splitlines() if not line.startswith("#")]
-    assert len(lines) == 169
-    for name, mean, square, *_ in lines:
-        np.testing.assert_allclose(strengths[name], [float(mean), float(square)], atol=2e-6)
 
 
 def test_bad_boards():

@@ -25,8 +25,7 @@ from jaxgames.arrays import on_device
 from jaxgames.core import record
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
-from jaxgames.holdem.hand_isomorphism import HandIsomorphism
-from jaxgames.holdem.ranges import CLASSES, HANDS, NUM_HANDS, class_numbers
+from jaxgames.holdem.ranges import HANDS, NUM_HANDS
 
 BLOCKED = -1  # strength of a hand that holds a card of the board
 _WITH_CARD = np.stack([np.flatnonzero((card == HANDS).any(axis=1)) for card in range(NUM_CARDS)])
@@ -252,43 +251,6 @@ def _won(boards, weights):
         valid = ranking.strength != BLOCKED
         against = jnp.where(valid, compatible_weight(jnp.where(valid, weights, 0)), 0)
         return (beaten + not_lost) / 2, against
-
-    return jax.vmap(on_board)(boards)
-
-
-def preflop_strengths(*, batch: int = 64) -> Float[np.ndarray, "169 2"]:
-    """E[HS] and E[HS^2] of every class of hands before the flop.
-
-    HS is the equity of a hand on the river against a random hand; the means are over all boards,
-    exactly.
-
-    Args:
-      batch: boards that are evaluated at once.
-
-    Returns:
-      Both means for each class, in the order of `CLASSES`.
-    """
-    boards = np.array(list(itertools.combinations(range(NUM_CARDS), 5)), np.int32)
-    number = np.asarray(jax.jit(HandIsomorphism((5,)).index)(boards))
-    _, example, count = np.unique(number, return_index=True, return_counts=True)
-    classes, sums, weight = class_numbers(), np.zeros((len(CLASSES), 2)), np.zeros(len(CLASSES))
-    uniform = jnp.ones(NUM_HANDS)
-    for rows, (shares, valid) in _in_batches(_equities, boards[example], batch, uniform):
-        times = count[rows][:, None]
-        for power in (1, 2):
-            summed = (times * shares.astype(np.float64) ** power).sum(axis=0)
-            np.add.at(sums[:, power - 1], classes, summed)
-        np.add.at(weight, classes, (times * valid).sum(axis=0))
-    return sums / weight[:, None]
-
-
-@jax.jit
-def _equities(boards, weights):
-    """Equities on each of B complete boards, and whether hands are possible: `[B, 1326]` each."""
-
-    def on_board(board):
-        ranking = rank_hands(board)
-        return showdown_equity(ranking, weights), ranking.strength != BLOCKED
 
     return jax.vmap(on_board)(boards)
 

@@ -36,6 +36,7 @@ class Template:
     actor: tuple[int, ...]  # [J]
     actions: tuple[tuple[Edge, ...], ...]  # [J]
     loser: tuple[int, ...]  # by fold: who folds
+    shown: tuple[bool, ...]  # by end: whether hands are shown down there
 
     @property
     def first_column(self) -> tuple[int, ...]:
@@ -51,7 +52,7 @@ class Template:
     @property
     def num_ends(self) -> int:
         """How many ends there are."""
-        return sum(edge.kind == END for actions in self.actions for edge in actions)
+        return len(self.shown)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,6 +147,7 @@ def _read(tree, root):
         actor=tuple(int(tree.actor[node]) for node in nodes),
         actions=tuple(actions),
         loser=tuple(loser),
+        shown=tuple(_next(tree, end) == NO_NODE for end in ends),
     )
     return template, nodes, folds, ends
 

@@ -281,7 +281,7 @@ def _over_chunks(family, tables, reach, below, update):
     They are computed one chunk after the other, so that what is computed stays in a CPU's caches.
     """
     chunks, size = len(tables[0]), tables[0].shape[-1]
-    showdown = (family.next_family == NO_NODE).all(axis=1)
+    showdown = np.array(family.template.shown)
 
     def split(x):
         return jnp.moveaxis(x.reshape(*x.shape[:-1], chunks, size), -2, 0)
@@ -301,7 +301,7 @@ def _over_chunks(family, tables, reach, below, update):
 def _ends_below(family, below):
     """Both players' values `[G, K, M]` of the rounds after the ends of a family; None if there are
     none. At showdowns they are not read."""
-    if (family.next_family == NO_NODE).all():
+    if all(family.template.shown):
         return None
     begins = np.cumsum([0] + [values[0].shape[1] for values in below])[:-1]
     column = begins[np.maximum(family.next_family, 0)] + np.maximum(family.next_entry, 0)
