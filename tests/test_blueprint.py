@@ -18,6 +18,7 @@ from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
 from solvers.blueprint.betting_rounds import betting_rounds
 from solvers.blueprint.deals import make_deal, random_board
+from solvers.regret import PredictiveRegretMatchingPlus
 
 TWO_STREETS = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4))
 BUCKETS = (20, 30)
@@ -101,6 +102,18 @@ def test_iterations_equal_those_hand_by_hand(groups):
             assert found.keys() == theirs.keys()
             for node, table in theirs.items():
                 np.testing.assert_allclose(found[node], table, rtol=1e-9, atol=1e-6)
+
+
+def test_minimizers_with_other_policies_are_refused():
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    deal, _ = make_deal(tables, jnp.arange(3, dtype=jnp.int32), groups=1176)
+    with pytest.raises(ValueError, match="must be one whose policies follow from regrets"):
+        board_sampled_cfr.iterate(
+            board_sampled_cfr.init(game),
+            deal,
+            game=game,
+            minimizer=PredictiveRegretMatchingPlus(),
+        )
 
 
 @functools.cache

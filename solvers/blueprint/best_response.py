@@ -24,6 +24,7 @@ from solvers.blueprint.betting_rounds import END, FOLDED, NODE
 from solvers.blueprint.board_sampled_cfr import (
     BucketGame,
     Tables,
+    in_chunks,
     of_groups,
     played_in_round,
     reaches_at_rounds,
@@ -187,8 +188,7 @@ def _best(policy, tables, board, ends, *, game, player):
 
 def _best_of_family(family, table, deal, bucket, reach, below, times, player):
     """The responder's values `[H, M]`, chunk by chunk."""
-    chunks, size = len(table), table.shape[-1]
-    split = lambda x: jnp.moveaxis(x.reshape(*x.shape[:-1], chunks, size), -2, 0)  # noqa: E731
+    split = lambda x: in_chunks(x, table)  # noqa: E731
     chips = [jnp.asarray(x, jnp.float32) for x in (family.fold_chips, family.end_chips)]
     given = (table, split(reach), *map(split, chips), None if below is None else split(below))
 
@@ -218,4 +218,4 @@ def _best_of_family(family, table, deal, bucket, reach, below, times, player):
         return at[NODE][0]
 
     values = jax.lax.map(one, given)  # [N, H, E]
-    return jnp.moveaxis(values, 0, 1).reshape(len(reach), -1)
+    return jnp.moveaxis(values, 0, 1).reshape(len(reach), -1)[:, : family.entries]

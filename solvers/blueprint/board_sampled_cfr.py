@@ -25,14 +25,22 @@ from jaxtyping import Array, Float, Int
 from jaxgames.core import record
 from jaxgames.holdem.betting_tree import NO_NODE
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE, BettingRounds, Family, Template
+from solvers.blueprint.bucket_rows import copied, meet, sum_by_bucket, sums_and_values
 from solvers.blueprint.deals import Deal
 from solvers.blueprint.showdowns import folds, showdowns
-from solvers.regret import RegretMatching, RegretMinimizer, RegretState, match
+from solvers.regret import (
+    DiscountedRegretMatching,
+    RegretMatching,
+    RegretMatchingPlus,
+    RegretMinimizer,
+    RegretState,
+    match,
+)
 
 LINEAR = RegretMatching(power=1.0)
-_LARGEST_CHUNK = (
-    64  # rounds of a family that are computed at once, so that a CPU's caches hold them
-)
+_MINIMIZERS = RegretMatching, RegretMatchingPlus, DiscountedRegretMatching
+# rounds of a family that are computed at once: so many fit in a CPU's caches, and fill its vectors
+_CHUNK = 64
 
 Tables = tuple[tuple[Array, ...], ...]  # by street and family
 Played = dict[str, list[tuple[Array | None, Array | None]]]  # by kind of place, see there
@@ -67,20 +75,16 @@ class BucketGame:
         rounds of a chunk."""
         for street, families in enumerate(self.rounds.streets):
             for family in families:
-                chunk = _chunk(family.entries)
-                shape = family.entries // chunk, family.template.columns
-                yield street, family, (*shape, self.num_buckets[street], chunk)
-
-
-def _chunk(entries):
-    """The largest divisor that is not too large."""
-    return next(size for size in range(_LARGEST_CHUNK, 0, -1) if entries % size == 0)
+                chunks = -(-family.entries // _CHUNK)
+                size = family.entries if chunks == 1 else _CHUNK
+                buckets = self.num_buckets[street]
+                yield street, family, (chunks, family.template.columns, buckets, size)
 
 
 @record
 class BlueprintState:
     """Regrets and average policies `[N, C, B, E]` by street and family: of E rounds in each of N
-    chunks, the C actions of B buckets."""
+    chunks, the C actions of B buckets. The last chunk may end with rounds that do not exist."""
 
     regret: Tables
     average: Tables
@@ -120,7 +124,15 @@ def iterate(
 
     Returns:
       The state after it.
+
+    Raises:
+      ValueError: the minimizer's policies do not follow from regrets alone.
     """
+    if not isinstance(minimizer, _MINIMIZERS):
+        allowed = ", ".join(kind.__name__ for kind in _MINIMIZERS)
+        raise ValueError(
+            f"minimizer={minimizer} must be one whose policies follow from regrets: {allowed}"
+        )
     step = (state.iteration + 1).astype(deal.size.dtype)
     reaches = reaches_at_rounds(game, state.regret, deal, read=matched_columns)
     regret, average = [list(x) for x in state.regret], [list(x) for x in state.average]
@@ -184,21 +196,30 @@ def reaches_at_rounds(
             bucket = deal.bucket[street]
             chunks = [
                 _reach_of_ends(family.template, read(family.template, table), bucket, part)
-                for table, part in _chunks(tables[street][number], reach)
+                for table, part in zip(
+                    tables[street][number], _pairs(reach, tables[street][number]), strict=True
+                )
             ]
             for player in range(2):
                 whole = jnp.concatenate([chunk[player] for chunk in chunks], axis=2)
-                ends[player].append(whole.reshape(len(mask), -1))
+                ends[player].append(whole[..., : family.entries].reshape(len(mask), -1))
         after = [jnp.concatenate(x, axis=1) for x in ends]
         columns = _columns_by_family(families, len(game.rounds.streets[street + 1]))
         streets.append([tuple(_columns(x, c) for x in after) for c in columns])
     return streets
 
 
-def _chunks(table, reach):
-    size = table.shape[-1]
-    for number in range(len(table)):
-        yield table[number], tuple(x[:, number * size : (number + 1) * size] for x in reach)
+def _pairs(both, table):
+    """Both players' chunks `[G, E]`."""
+    return zip(*(in_chunks(x, table) for x in both), strict=True)
+
+
+def in_chunks(values: Float[Array, "*n M"], table: Float[Array, "N C B E"]) -> Array:
+    """The values of a family's rounds `[N, ..., E]` as its table has them; 0 of those that do not
+    exist."""
+    chunks, size = len(table), table.shape[-1]
+    missing = [(0, 0)] * (values.ndim - 1) + [(0, chunks * size - values.shape[-1])]
+    return jnp.moveaxis(jnp.pad(values, missing).reshape(*values.shape[:-1], chunks, size), -2, 0)
 
 
 def _columns_by_family(families, count):
@@ -278,23 +299,28 @@ def of_groups(
 def _over_chunks(family, tables, reach, below, update):
     """The tables of a family after the iteration, and both players' values `[G, M]` of its rounds.
 
-    They are computed one chunk after the other, so that what is computed stays in a CPU's caches.
+    They are computed one chunk after the other, so that what is computed stays in a CPU's caches,
+    and tables change in place.
     """
-    chunks, size = len(tables[0]), tables[0].shape[-1]
+    table, groups = tables[0], len(reach[0])
     showdown = np.array(family.template.shown)
+    chips = [jnp.asarray(x, table.dtype) for x in (family.fold_chips, family.end_chips)]
+    given = reach, _ends_below(family, below), *chips
+    given = _written(jax.tree.map(lambda x: in_chunks(x, table), given))
 
-    def split(x):
-        return jnp.moveaxis(x.reshape(*x.shape[:-1], chunks, size), -2, 0)
+    def one(k, carry):
+        tables, worth = carry
+        old = [copied(x, k) for x in tables]
+        here = jax.tree.map(lambda x: x[k], given)
+        *new, values = _written(update(showdown, *old, *here))
+        put = lambda whole, part: whole.at[k].set(part)  # noqa: E731
+        return jax.tree.map(put, (tables, worth), (tuple(new), values))
 
-    chips = [jnp.asarray(x, tables[0].dtype) for x in (family.fold_chips, family.end_chips)]
-    given = (*tables, reach, _ends_below(family, below), *chips)
-    given = (*given[:2], *jax.tree.map(split, given[2:]))
-
-    def one(_, given):
-        return None, update(showdown, *_written(given))
-
-    _, (*tables, worth) = jax.lax.scan(one, None, given)
-    whole = [jnp.moveaxis(x, 0, 1).reshape(len(reach[0]), -1) for x in worth]
+    nothing = jnp.zeros((len(table), groups, table.shape[-1]), table.dtype)
+    tables, worth = jax.lax.fori_loop(
+        np.int32(0), np.int32(len(table)), one, (tuple(tables), (nothing, nothing))
+    )
+    whole = [jnp.moveaxis(x, 0, 1).reshape(groups, -1)[:, : family.entries] for x in worth]
     return *tables, tuple(whole)
 
 
@@ -329,44 +355,39 @@ def _updated_round(
     share,
 ):
     """The tables of a chunk of rounds after the iteration, and both players' values `[G, E]`."""
-    # 1. The policies of buckets; both players' own probabilities of folds and ends, for groups.
+    # 1. The policies of buckets, and their own probabilities of folds and ends.
+    count, groups = regret.shape[1], len(bucket)
     policy = matched_columns(template, regret)
     played = played_in_round(template, policy)
-    probability = {
-        kind: [of_groups(played[kind], p, bucket) for p in range(2)]
-        for kind in (FOLDED, END)
-        if played[kind]
+    # 2. Values of folds and ends: the opponent's reach, and who wins; then times chips and the own
+    # probability for groups, and summed for buckets.
+    loses = [np.array(template.loser)[:, None] == p for p in range(2)]
+    chips = {
+        FOLDED: _both([jnp.where(mine, -fold_chips, fold_chips) for mine in loses]),
+        END: _both([jnp.where(showdown[:, None], end_chips, 1)] * 2),
     }
-    # 2. Values of folds and ends for groups `[G, n, E]`, but for chips `[n, E]`: the opponent's
-    # reach, and who wins.
-    worth = {END: _end_values(deal, probability[END], reach, showdown, below)}
-    chips = {END: [jnp.where(showdown[:, None], end_chips, 1)] * 2}
-    if played[FOLDED]:
-        worth[FOLDED] = _against(deal, folds, probability[FOLDED], reach)
-        loses = [np.array(template.loser)[:, None] == p for p in range(2)]
-        chips[FOLDED] = [jnp.where(mine, -fold_chips, fold_chips) for mine in loses]
-    values = tuple(
-        sum(
-            probability[kind][p][:, n] * worth[kind][p][:, n] * chips[kind][p][None, n]
-            for kind in worth
-            for n in range(worth[kind][p].shape[1])
-        )
-        for p in range(2)
-    )
-    # 3. The same for buckets `[B, n, E]`; and their reaches, times the number of hands.
-    count = regret.shape[1]
-    by_bucket = {
-        kind: [_of_buckets(x, bucket, count) for x in both] for kind, both in worth.items()
-    }
-    mass = [_of_buckets(share * deal.size[:, None] * x, bucket, count) for x in reach]
+    opponents = _both(reach[::-1])
+    values, at = jnp.zeros_like(opponents), {}
+    for kind in (END, FOLDED):
+        if not played[kind]:
+            continue
+        own, other = (_of_players(played[kind], policy[0], order) for order in ((0, 1), (1, 0)))
+        own, other, stake = _written((own, other, chips[kind][None]))
+        if kind == END and not showdown.any():
+            worth = _both(below)
+        else:
+            rule = showdowns if kind == END else folds
+            met = meet(other, opponents, bucket).reshape(groups, -1)
+            worth = rule(deal, met).reshape(groups, *own.shape[1:])
+            if kind == END and not showdown.all():
+                worth = jnp.where(showdown[None, :, None], worth, _both(below))
+        sums, values = sums_and_values(worth, own * stake, values, bucket)
+        sums = _written(sums * stake).reshape(count, own.shape[1], 2, -1)
+        at[kind] = [(sums[:, n, 0], sums[:, n, 1]) for n in range(own.shape[1])]
+    # 3. The reaches of buckets, times the number of hands.
+    size = share * deal.size[:, None]
+    mass = jnp.split(sum_by_bucket(size * _both(reach), bucket, count), 2, axis=1)
     # 4. Decisions from the last to the first: regrets, and reaches times policies.
-    at = {
-        kind: [
-            tuple(both[p][:, n] * chips[kind][p][None, n] for p in range(2))
-            for n in range(both[0].shape[1])
-        ]
-        for kind, both in by_bucket.items()
-    }
     at[NODE] = [None] * len(template.actor)
     regrets, averages = [None] * template.columns, [None] * template.columns
     for node in reversed(range(len(template.actor))):
@@ -387,30 +408,18 @@ def _updated_round(
             regrets[column] = new.regret[action]
             averages[column] = average[column] + arrived * policy[column]
     regrets, averages = (_stacked(x) for x in (regrets, averages))
-    return regrets, averages, _written(values)
+    return regrets, averages, tuple(_written(jnp.split(values, 2, axis=1)))
 
 
-def _end_values(deal, probability, reach, showdown, below):
-    """Both players' values `[G, K, E]` of ends; of showdowns per chip."""
-    if not showdown.any():
-        return list(below)
-    shown = _against(deal, showdowns, probability, reach)
-    if showdown.all():
-        return shown
-    return [
-        jnp.where(showdown[None, :, None], net, after)
-        for net, after in zip(shown, below, strict=True)
-    ]
+def _both(values):
+    """Both players' values side by side, `[..., 2 E]`."""
+    return jnp.concatenate(list(values), axis=-1)
 
 
-def _against(deal, rule, probability, reach):
-    """What a rule of a deal makes of the opponents' reaches at n places, `[G, n, E]` for each
-    player."""
-    met = _written([probability[1 - p] * reach[1 - p][:, None] for p in range(2)])
-    shape = met[0].shape
-    met = _written(jnp.concatenate([x.reshape(shape[0], -1) for x in met], axis=1))
-    both = _written(rule(deal, met))
-    return [x.reshape(shape) for x in jnp.split(both, 2, axis=1)]
+def _of_players(places, like, order):
+    """Products `[B, n, 2 E]` of two players at n places, in an order; 1 where they did not act."""
+    one = lambda x: jnp.ones_like(like) if x is None else x  # noqa: E731
+    return jnp.stack([_both([one(pair[p]) for p in order]) for pair in places], axis=1)
 
 
 def _written(arrays):
@@ -421,21 +430,3 @@ def _written(arrays):
 def _stacked(arrays, axis=0):
     """The arrays as one, computed before they are put together."""
     return _written(jnp.stack(_written(list(arrays)), axis=axis))
-
-
-def _of_buckets(values, bucket, count):
-    """Sums over the groups of each bucket, `[B, ...]`."""
-    flat = values.reshape(len(values), -1)
-    if jax.default_backend() != "cpu":
-        summed = jnp.zeros((count, flat.shape[1]), flat.dtype).at[bucket].add(flat)
-        return summed.reshape(count, *values.shape[1:])
-    width = flat.shape[1]
-
-    def add(g, sums):
-        place = (bucket[g], jnp.int32(0))
-        old = jax.lax.dynamic_slice(sums, place, (1, width))
-        return jax.lax.dynamic_update_slice(sums, old + flat[g][None], place)
-
-    summed = jnp.zeros((count, width), flat.dtype)
-    summed = jax.lax.fori_loop(np.int32(0), np.int32(len(flat)), add, summed, unroll=4)
-    return summed.reshape(count, *values.shape[1:])
