@@ -3,13 +3,18 @@
 Each spot is solved in a process of its own at steady state; compilation is timed apart. The other
 program's times were measured on two cores of another machine, not in the same run. That the work is
 equal is checked by the value of the game and the exploitability, which must be the other program's.
+
+Iterations of blueprints are measured on one core, beside the same iteration in NumPy in the same
+run; one step of both must give the same tables.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import statistics
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +22,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from experiments.benchmarks import holdem_solves
+from experiments.benchmarks import blueprint_iterations, holdem_solves
+from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, NUMPY, OURS
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
@@ -25,8 +31,10 @@ from experiments.benchmarks.reports import markdown_table
 from experiments.harness import results, runs
 from experiments.harness.usage_meter import UsageMeter
 from experiments.subgame_solving.holdem_spots import SPOTS
+from jaxgames.files import cache_folder
 
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
+_FILES = (results.RESULT_FILE, "benchmark.csv", "blueprints.csv", "table.md")
+_SAME = 2e-6  # how far one step of two programs may differ, of the largest number of a table
 _PASSES = 4  # over memory: no solver can do with less than reading and writing regrets and reach
 _SHOWN = (  # columns of the CSV that become numbers of result.json: key, name, unit
     ("milliseconds", "ms", "ms per iteration"),
@@ -48,6 +56,8 @@ class Config:
     rounds: int  # times that everything is measured
     seconds: float  # how long iterations are timed for, at least
     checked: bool  # whether spots are solved to the end and compared with the other program
+    blueprints: tuple[str, ...]  # whose iterations are measured
+    boards: int  # different ones in these
     time_limit: float  # in seconds, for one process
 
 
@@ -59,6 +69,8 @@ PRESETS = {
         rounds=1,
         seconds=0.2,
         checked=False,
+        blueprints=("blueprint of preflop and flop, 169/50",),
+        boards=2,
         time_limit=300.0,
     ),
     "cpu": Config(
@@ -68,6 +80,8 @@ PRESETS = {
         rounds=3,
         seconds=5.0,
         checked=True,
+        blueprints=("blueprint of limit hold'em, 169/1000/500/200",),
+        boards=16,
         time_limit=900.0,
     ),
 }
@@ -91,15 +105,17 @@ def benchmark(
       **changes: fields of the preset's config to replace.
 
     Raises:
-      ValueError: the preset or a spot is unknown, devices cannot share the batch, `out` holds an
-        earlier run, a solution is not the other program's, or a measurement fails.
+      ValueError: the preset, a spot or a blueprint is unknown, devices cannot share the batch,
+        `out` holds an earlier run, a solution is not the other program's, or a measurement fails.
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("spot", config.spots, SPOTS)
+    check_names("blueprint", config.blueprints, BLUEPRINTS)
     check_devices(config.devices, {"rivers": config.batch})
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows, hands = measure_all(config)
+    blueprints = measure_blueprints(config)
     result = results.make_result(
         experiment="benchmark_holdem",
         preset=preset,
@@ -108,13 +124,15 @@ def benchmark(
         command=command,
         usage=meter.usage(),
         error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=_numbers(rows, hands),
+        numbers=[*_numbers(rows, hands), *_blueprint_numbers(blueprints)],
         deviations=["the other solver's times (`paper`) are of another machine with two cores"],
     )
+    table = _markdown(rows) + "\n" + _blueprint_markdown(blueprints)
     results.write_csv(out / "benchmark.csv", rows)
-    results.write_file(out / "table.md", _markdown(rows))
+    results.write_csv(out / "blueprints.csv", blueprints)
+    results.write_file(out / "table.md", table)
     results.write_result(out, result)
-    Console().print(_markdown(rows))
+    Console().print(table)
 
 
 def measure_all(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
@@ -138,6 +156,78 @@ def measure_all(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
     # On an accelerator, cores are not devices: the measurement on several is left out.
     rows = [_row(job, each) for job, each in measured.items() if each[0]["devices"] == job.devices]
     return rows, hands
+
+
+def measure_blueprints(config: Config) -> list[dict[str, Any]]:
+    """Measures iterations of blueprints on one core, ours and NumPy's in turn.
+
+    Returns:
+      The lines of the CSV, one for each program and blueprint.
+    """
+    rows, tables = [], str(cache_folder("card_abstractions"))
+    with Progress(console=Console(stderr=True)) as bar, tempfile.TemporaryDirectory() as folder:
+        jobs = list(itertools.product(config.blueprints, blueprint_iterations.PROGRAMS))
+        task = bar.add_task("", total=len(jobs) * config.rounds)
+        measured: dict[tuple[str, str], list[dict[str, Any]]] = {job: [] for job in jobs}
+        for _ in range(config.rounds):
+            for blueprint, program in jobs:
+                bar.update(task, description=f"{blueprint}, {program}")
+                job = {"blueprint": blueprint, "program": program, "boards": config.boards}
+                job |= {"seconds": config.seconds, "folder": tables}
+                job["answers"] = str(pathlib.Path(folder, f"{program}.npz"))
+                run = measure_in_process(
+                    blueprint_iterations.__name__, job, time_limit=config.time_limit, cores=1
+                )
+                if run["failure"]:
+                    raise ValueError(f"{blueprint}, {program}: {run['failure']}")
+                measured[blueprint, program].append(run)
+                bar.advance(task)
+            # of the last blueprint; there is one in each preset
+            answers = [np.load(pathlib.Path(folder, f"{name}.npz")) for name in (OURS, NUMPY)]
+            check_same_step(*([file[key] for key in file.files] for file in answers))
+    for (blueprint, program), runs_ in measured.items():
+        times = [1000 * run["seconds"] for run in runs_]
+        rows.append(
+            {
+                "blueprint": blueprint,
+                "program": program,
+                "milliseconds": statistics.median(times),
+                "milliseconds_low": min(times),
+                "milliseconds_high": max(times),
+                "groups": runs_[0]["groups"],
+                "information_states": runs_[0]["sequences"],
+                "compile_seconds": statistics.median(run["compile_seconds"] for run in runs_),
+            }
+        )
+    return rows
+
+
+def check_same_step(ours: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
+    """Raises `ValueError` if two programs' tables after a step differ."""
+    for table, other in zip(ours, others, strict=True):
+        worst = np.abs(table - other).max() / np.abs(other).max()
+        if not worst < _SAME:
+            raise ValueError(f"one step differs by {worst:g} of its largest number from NumPy's")
+
+
+def _blueprint_numbers(rows) -> Iterator[results.Number]:
+    """Numbers of `result.json` on blueprints."""
+    ours = {row["blueprint"]: row["milliseconds"] for row in rows if row["program"] == OURS}
+    for row in rows:
+        name, program = row["blueprint"], row["program"]
+        yield results.Number(
+            name=f"ms, {program}:{name}",
+            value=row["milliseconds"],
+            low=row["milliseconds_low"],
+            high=row["milliseconds_high"],
+            unit="ms per board on one core",
+        )
+        if program != OURS:
+            yield results.Number(
+                name=f"{program} / ours:{name}",
+                value=row["milliseconds"] / ours[name],
+                unit="times as long",
+            )
 
 
 def _numbers(rows, hands) -> Iterator[results.Number]:
@@ -200,7 +290,7 @@ def _measure(config, job, *, check) -> dict[str, Any]:
 
 def check_equal(single: Sequence[float], several: Sequence[float]) -> None:
     """Raises `ValueError` if the rivers' exploitability on several devices is not that on one."""
-    if not np.allclose(single, several, rtol=1e-3):
+    if not np.allclose(single, several, rtol=1e-4):
         worst = np.abs(np.subtract(single, several)).max()
         raise ValueError(f"several devices change the rivers' exploitability by {worst:g}")
 
@@ -223,6 +313,13 @@ def _row(job, measured):
         "floor": floor,
         "over_floor": statistics.median(times) / floor,
     }
+
+
+def _blueprint_markdown(rows):
+    """The table of blueprints for people."""
+    head = ["blueprint", "program", "ms per board", "groups of hands", "information states"]
+    keys = ("blueprint", "program", "milliseconds", "groups", "information_states")
+    return markdown_table(head, [[row[key] for key in keys] for row in rows]) + "\n"
 
 
 def _markdown(rows):

@@ -21,7 +21,9 @@ EVALUATOR = "hands"  # the job that measures the evaluator instead of a spot
 _HANDS = 2**20  # that the evaluator is given at once
 _RIVERS_AT_ONCE = 4  # on a CPU device, where that is faster than all at once
 _LEAST = 8  # iterations at once: the first one of a flop takes three times as long, for new memory
-_ITERATIONS = 50  # after which a batch of rivers must have the same exploitability on all devices
+# after which a batch of rivers must have the same exploitability on all devices: so early, rounding
+# has not yet led them apart
+_ITERATIONS = 20
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:

@@ -14,13 +14,16 @@ from typing import Any
 from experiments.harness import results
 
 
-def measure_in_process(module: str, job: dict[str, Any], *, time_limit: float) -> dict[str, Any]:
+def measure_in_process(
+    module: str, job: dict[str, Any], *, time_limit: float, cores: int | None = None
+) -> dict[str, Any]:
     """What the function `measure(job, report)` of a module reports when a new process calls it.
 
     Args:
       module: the module's full name, such as "experiments.benchmarks.tree_growth".
       job: what to measure; must be possible to write as JSON.
       time_limit: seconds after which the process is stopped.
+      cores: how many the process may use, where the system can limit them; None: all.
 
     Returns:
       All that `measure` passed to `report`, by name, and `failure`: None, or why the process did
@@ -30,6 +33,7 @@ def measure_in_process(module: str, job: dict[str, Any], *, time_limit: float) -
         reported = pathlib.Path(folder, "reported")
         reported.touch()
         command = [sys.executable, "-m", __name__, module, json.dumps(job), str(reported)]
+        command.append(str(cores or ""))
         run: dict[str, Any] = {"failure": _execute(command, folder, time_limit)}
         for line in reported.read_text().split("\n")[:-1]:  # what follows is incomplete
             run |= json.loads(line)
@@ -38,7 +42,9 @@ def measure_in_process(module: str, job: dict[str, Any], *, time_limit: float) -
 
 def main() -> None:
     """Inside the new process: calls `measure` of the module that the command line names."""
-    module, job, reported = sys.argv[1:]
+    module, job, reported, cores = sys.argv[1:]
+    if cores and hasattr(os, "sched_setaffinity"):  # before libraries count the cores
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
 
     def report(**numbers: Any) -> None:
         with pathlib.Path(reported).open("a") as file:

@@ -168,7 +168,12 @@ def measure_all(config: Config) -> list[Row]:
                 bar.update(shown, description=f"{program}, {place.name}")
                 job = {"program": program, "task": config.task} | dataclasses.asdict(place)
                 job |= {"seconds": config.seconds, "repeats": config.repeats}
-                run = measure_in_process(scaling_runs.__name__, job, time_limit=config.time_limit)
+                run = measure_in_process(
+                    scaling_runs.__name__,
+                    job,
+                    time_limit=config.time_limit,
+                    cores=place.cores,
+                )
                 if run["failure"]:
                     raise ValueError(f"{program}, {place.name}: {run['failure']}")
                 measured[program, place].append(run)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,7 +31,6 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     Raises:
       ValueError: cores are not devices because an accelerator is used.
     """
-    _pin(job["cores"])
     if job["cores"] == 1:  # compiled as for several cores
         devices.set_core_flags()
     mesh = mesh_of_cores(job["devices"])
@@ -52,12 +50,6 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
             next(turns)
         samples.append(clock.sample(count * job["batch"]))
     report(samples=samples)
-
-
-def _pin(cores: int) -> None:
-    """Lets this process use so many cores only, where the system can do that."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
 def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
