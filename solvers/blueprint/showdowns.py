@@ -30,16 +30,22 @@ def folds(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
 def showdowns(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
     """What the hands that each hand beats count, less those that beat it.
 
-    If each hand is a group, this is a product with a matrix of pairs of hands, which is what
-    accelerators do best. Otherwise all hands are visited from the weakest to the strongest, and
-    once more from the strongest to the weakest.
+    On accelerators this is a product with a matrix of pairs of hands. On CPUs all hands are visited
+    from the weakest to the strongest, and once more from the strongest to the weakest.
     """
-    if len(deal.size) == len(deal.group):
-        return _pairs(deal, x.dtype) @ x
-    up = _swept(deal, jnp.arange(len(deal.group), dtype=jnp.int32), x, jnp.zeros_like(x), 1)
-    # hands of the same strength come in the same order both times, so that they cancel
-    down = jnp.argsort(-deal.strength, stable=True).astype(jnp.int32)
-    return _swept(deal, down, x, up, -1)
+
+    def product(deal, x):
+        met = _pairs(deal, x.dtype) @ x[deal.group]
+        return jnp.zeros_like(x).at[deal.group].add(met)
+
+    def sweeps(deal, x):
+        ascending = jnp.arange(len(deal.group), dtype=jnp.int32)
+        # hands of the same strength come in the same order both times, so that they cancel
+        descending = jnp.argsort(-deal.strength, stable=True).astype(jnp.int32)
+        up = _swept(deal, ascending, x, jnp.zeros_like(x), 1)
+        return _swept(deal, descending, x, up, -1)
+
+    return jax.lax.platform_dependent(deal, x, cpu=sweeps, default=product)
 
 
 def _pairs(deal, dtype):
