@@ -1,6 +1,7 @@
 """The benchmark of CFR+: answers must agree, results follow the schema, failures are told."""
 
 import csv
+import os
 
 import jax
 import numpy as np
@@ -183,11 +184,11 @@ def test_bytes_per_iteration_are_no_more_than_the_compiler_counts():
     assert counted / 3 < bytes_per_iteration(tree) < counted
 
 
-def measure(body, job, *, time_limit, folder, monkeypatch):
+def measure(body, job, *, time_limit, folder, monkeypatch, cores=None):
     """What a module with this body of `measure(job, report)` reports."""
     (folder / "measured_module.py").write_text(f"def measure(job, report):\n{body}")
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    return measure_in_process("measured_module", job, time_limit=time_limit)
+    return measure_in_process("measured_module", job, time_limit=time_limit, cores=cores)
 
 
 def test_a_measurement_that_takes_too_long_is_stopped(tmp_path, monkeypatch):
@@ -200,6 +201,13 @@ def test_a_measurement_that_crashes_reports_why(tmp_path, monkeypatch):
     body = "    raise ValueError('no luck')\n"
     run = measure(body, {}, time_limit=60.0, folder=tmp_path, monkeypatch=monkeypatch)
     assert run == {"failure": "failed: ValueError: no luck"}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system cannot limit cores")
+def test_a_measurement_may_use_as_many_cores_as_it_is_given(tmp_path, monkeypatch):
+    body = "    import os\n    report(cores=len(os.sched_getaffinity(0)))\n"
+    run = measure(body, {}, time_limit=60.0, folder=tmp_path, monkeypatch=monkeypatch, cores=1)
+    assert run == {"failure": None, "cores": 1}
 
 
 def test_bandwidth_is_measured():

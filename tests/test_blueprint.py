@@ -81,8 +81,34 @@ def states_by_node(game, tables):
     return found
 
 
+@pytest.fixture
+def as_accelerators(monkeypatch):
+    """Programs take the branches of accelerators."""
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments)
+    )
+    jax.clear_caches()
+    yield
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("groups", [600, 1176])
+def test_iterations_of_accelerators_equal_those_hand_by_hand(groups, as_accelerators):
+    check_iterations(groups)
+
+
+def test_iterations_in_chunks_equal_those_hand_by_hand(monkeypatch):
+    """Of the seven rounds on a flop four at once, so that one is missing in the second chunk."""
+    monkeypatch.setattr(board_sampled_cfr, "_CHUNK", 4)
+    check_iterations(600)
+
+
 @pytest.mark.parametrize("groups", [600, 1176])
 def test_iterations_equal_those_hand_by_hand(groups):
+    check_iterations(groups)
+
+
+def check_iterations(groups):
     """In float64; each hand a group of its own, and hands with equal buckets together."""
     with jax.enable_x64(True):
         game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
@@ -150,6 +176,18 @@ def test_best_responses_on_a_flop_are_those_hand_by_hand(player):
         )
         expected = np.bincount(classes, weights=values, minlength=169) * num_deals(3)[flop]
         np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=0.5)
+
+
+def test_best_responses_in_chunks_are_the_same():
+    """Of the seven rounds on a flop four at once."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    policy, _ = random_policy()
+    flops = np.array([7, 1_234])
+    expected = best_response.flops_values(policy, tables, flops, game=game, player=1)
+    flop = policy[1][0]
+    chunks = board_sampled_cfr.in_chunks(flop[0], jnp.zeros((2, *flop.shape[1:3], 4)))
+    found = best_response.flops_values((policy[0], (chunks,)), tables, flops, game=game, player=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.1)
 
 
 def test_cfr_br_answers_with_the_best_response():

@@ -4,14 +4,13 @@ Each spot is solved in a process of its own at steady state; compilation is time
 program's times were measured on two cores of another machine, not in the same run. That the work is
 equal is checked by the value of the game and the exploitability, which must be the other program's.
 
-Iterations of blueprints are measured on one core, beside the same iteration in NumPy in the same
-run; one step of both must give the same tables.
+Iterations of blueprints are measured with one core (on an accelerator where there is one), beside
+the same iteration in NumPy in the same run; one step of both must give the same tables.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import pathlib
 import statistics
 import tempfile
@@ -23,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from experiments.benchmarks import blueprint_iterations, holdem_solves
-from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, NUMPY, OURS
+from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, OURS, PROGRAMS
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
@@ -159,47 +158,56 @@ def measure_all(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
 
 
 def measure_blueprints(config: Config) -> list[dict[str, Any]]:
-    """Measures iterations of blueprints on one core, ours and NumPy's in turn.
+    """Measures iterations of blueprints with one core each, ours and NumPy's in turn.
 
     Returns:
-      The lines of the CSV, one for each program and blueprint.
+      The lines of the CSV, one for each blueprint and program.
     """
-    rows, tables = [], str(cache_folder("card_abstractions"))
+    jobs = [(name, program) for name in config.blueprints for program in PROGRAMS]
+    measured: dict[tuple[str, str], list[dict[str, Any]]] = {job: [] for job in jobs}
     with Progress(console=Console(stderr=True)) as bar, tempfile.TemporaryDirectory() as folder:
-        jobs = list(itertools.product(config.blueprints, blueprint_iterations.PROGRAMS))
         task = bar.add_task("", total=len(jobs) * config.rounds)
-        measured: dict[tuple[str, str], list[dict[str, Any]]] = {job: [] for job in jobs}
         for _ in range(config.rounds):
-            for blueprint, program in jobs:
-                bar.update(task, description=f"{blueprint}, {program}")
-                job = {"blueprint": blueprint, "program": program, "boards": config.boards}
-                job |= {"seconds": config.seconds, "folder": tables}
-                job["answers"] = str(pathlib.Path(folder, f"{program}.npz"))
-                run = measure_in_process(
-                    blueprint_iterations.__name__, job, time_limit=config.time_limit, cores=1
-                )
-                if run["failure"]:
-                    raise ValueError(f"{blueprint}, {program}: {run['failure']}")
-                measured[blueprint, program].append(run)
-                bar.advance(task)
-            # of the last blueprint; there is one in each preset
-            answers = [np.load(pathlib.Path(folder, f"{name}.npz")) for name in (OURS, NUMPY)]
-            check_same_step(*([file[key] for key in file.files] for file in answers))
-    for (blueprint, program), runs_ in measured.items():
-        times = [1000 * run["seconds"] for run in runs_]
-        rows.append(
-            {
-                "blueprint": blueprint,
-                "program": program,
-                "milliseconds": statistics.median(times),
-                "milliseconds_low": min(times),
-                "milliseconds_high": max(times),
-                "groups": runs_[0]["groups"],
-                "information_states": runs_[0]["sequences"],
-                "compile_seconds": statistics.median(run["compile_seconds"] for run in runs_),
-            }
-        )
-    return rows
+            for blueprint in config.blueprints:
+                answers = []
+                for program in PROGRAMS:
+                    bar.update(task, description=f"{blueprint}, {program}")
+                    file = pathlib.Path(folder, f"{program}.npz")
+                    run = _measure_blueprint(config, blueprint, program, file)
+                    measured[blueprint, program].append(run)
+                    with np.load(file) as tables:
+                        answers.append([tables[name] for name in tables.files])
+                    bar.advance(task)
+                check_same_step(*answers)
+    return [_blueprint_row(*job, each) for job, each in measured.items()]
+
+
+def _measure_blueprint(config, blueprint, program, file) -> dict[str, Any]:
+    """What the process of a blueprint and a program reports."""
+    job = {"blueprint": blueprint, "program": program, "boards": config.boards}
+    job |= {"seconds": config.seconds, "answers": str(file)}
+    job["folder"] = str(cache_folder("card_abstractions"))  # the process has a home of its own
+    run = measure_in_process(
+        blueprint_iterations.__name__, job, time_limit=config.time_limit, cores=1
+    )
+    if run["failure"]:
+        raise ValueError(f"{blueprint}, {program}: {run['failure']}")
+    return run
+
+
+def _blueprint_row(blueprint, program, measured) -> dict[str, Any]:
+    """One line of the CSV: a blueprint and a program, all rounds together."""
+    times = [1000 * run["seconds"] for run in measured]
+    return {
+        "blueprint": blueprint,
+        "program": program,
+        "milliseconds": statistics.median(times),
+        "milliseconds_low": min(times),
+        "milliseconds_high": max(times),
+        "groups": measured[0]["groups"],
+        "information_states": measured[0]["sequences"],
+        "compile_seconds": statistics.median(run["compile_seconds"] for run in measured),
+    }
 
 
 def check_same_step(ours: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> None:
@@ -220,7 +228,7 @@ def _blueprint_numbers(rows) -> Iterator[results.Number]:
             value=row["milliseconds"],
             low=row["milliseconds_low"],
             high=row["milliseconds_high"],
-            unit="ms per board on one core",
+            unit="ms per board, with one core",
         )
         if program != OURS:
             yield results.Number(

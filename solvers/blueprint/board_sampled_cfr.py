@@ -197,7 +197,9 @@ def reaches_at_rounds(
             chunks = [
                 _reach_of_ends(family.template, read(family.template, table), bucket, part)
                 for table, part in zip(
-                    tables[street][number], _pairs(reach, tables[street][number]), strict=True
+                    tables[street][number],
+                    _both_in_chunks(reach, tables[street][number]),
+                    strict=True,
                 )
             ]
             for player in range(2):
@@ -209,7 +211,7 @@ def reaches_at_rounds(
     return streets
 
 
-def _pairs(both, table):
+def _both_in_chunks(both, table):
     """Both players' chunks `[G, E]`."""
     return zip(*(in_chunks(x, table) for x in both), strict=True)
 
@@ -303,7 +305,6 @@ def _over_chunks(family, tables, reach, below, update):
     and tables change in place.
     """
     table, groups = tables[0], len(reach[0])
-    showdown = np.array(family.template.shown)
     chips = [jnp.asarray(x, table.dtype) for x in (family.fold_chips, family.end_chips)]
     given = reach, _ends_below(family, below), *chips
     given = _written(jax.tree.map(lambda x: in_chunks(x, table), given))
@@ -312,7 +313,7 @@ def _over_chunks(family, tables, reach, below, update):
         tables, worth = carry
         old = [copied(x, k) for x in tables]
         here = jax.tree.map(lambda x: x[k], given)
-        *new, values = _written(update(showdown, *old, *here))
+        *new, values = _written(update(*old, *here))
         put = lambda whole, part: whole.at[k].set(part)  # noqa: E731
         return jax.tree.map(put, (tables, worth), (tuple(new), values))
 
@@ -332,17 +333,13 @@ def _ends_below(family, below):
     begins = np.cumsum([0] + [values[0].shape[1] for values in below])[:-1]
     column = begins[np.maximum(family.next_family, 0)] + np.maximum(family.next_entry, 0)
     whole = [jnp.concatenate([values[p] for values in below], axis=1) for p in range(2)]
-    return tuple(
-        _columns(x, column.reshape(-1)).reshape(len(x), *column.shape).astype(x.dtype)
-        for x in whole
-    )
+    return tuple(_columns(x, column.reshape(-1)).reshape(len(x), *column.shape) for x in whole)
 
 
 def _updated_round(
     template,
     deal,
     bucket,
-    showdown,
     regret,
     average,
     reach,
@@ -361,6 +358,7 @@ def _updated_round(
     played = played_in_round(template, policy)
     # 2. Values of folds and ends: the opponent's reach, and who wins; then times chips and the own
     # probability for groups, and summed for buckets.
+    showdown = np.array(template.shown)
     loses = [np.array(template.loser)[:, None] == p for p in range(2)]
     chips = {
         FOLDED: _both([jnp.where(mine, -fold_chips, fold_chips) for mine in loses]),

@@ -1,7 +1,7 @@
 """From buckets to groups of hands and back: what a group reads from the row of its bucket.
 
-CPUs go from group to group, which is two to ten times as fast as gathers and sums that XLA fuses
-with what is around them; accelerators take all groups at once.
+Accelerators take all groups at once. CPUs go from group to group: XLA would fuse gathers and sums
+with what makes their rows, and compute a row anew for each group that reads it.
 """
 
 from __future__ import annotations
