@@ -256,6 +256,19 @@ def test_bad_buckets(text, message):
         Buckets.parse(text)
 
 
+def test_strengths_are_taken_on_the_board_that_is_asked_for(tmp_path):
+    abstraction = CardAbstraction.parse("169/percentile:8")
+    on_flop, on_turn = (
+        bucket_tables(abstraction, board=(0, 3), strength_cards=cards, folder=tmp_path).tables[1]
+        for cards in (None, 4)
+    )
+    np.testing.assert_array_equal(on_flop, bucket_table(Buckets.parse("percentile:8"), 3, 3))
+    np.testing.assert_array_equal(on_turn, bucket_table(Buckets.parse("percentile:8"), 3, 4))
+    assert not np.array_equal(on_flop, on_turn)
+    with pytest.raises(ValueError, match="strength_cards=2 must be from the game's 3 to 5"):
+        bucket_tables(abstraction, board=(0, 3), strength_cards=2, folder=tmp_path)
+
+
 def test_bad_abstractions(tmp_path):
     with pytest.raises(ValueError, match=r"has 1 streets; the game has 2, with board=\(0, 3\)"):
         bucket_tables(CardAbstraction.parse("169"), board=(0, 3), folder=tmp_path)

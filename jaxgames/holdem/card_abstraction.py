@@ -29,7 +29,13 @@ from jaxtyping import Array, Int, UInt
 
 from jaxgames.core import record
 from jaxgames.files import cache_folder, write_file
-from jaxgames.holdem.canonical_boards import HAND_IMAGES, BoardFinder, board_finder, find_boards
+from jaxgames.holdem.canonical_boards import (
+    HAND_IMAGES,
+    MAX_BOARD_CARDS,
+    BoardFinder,
+    board_finder,
+    find_boards,
+)
 from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table
 
 _VERSION = 1  # of the tables in the cache: one more whenever any kind makes other tables
@@ -89,6 +95,7 @@ def bucket_tables(
     abstraction: CardAbstraction,
     *,
     board: tuple[int, ...] = (0, 3, 1, 1),
+    strength_cards: int | None = None,
     folder: pathlib.Path | None = None,
     report: Callable[[str], None] | None = None,
 ) -> BucketTables:
@@ -97,6 +104,8 @@ def bucket_tables(
     Args:
       abstraction: of as many streets as the game has.
       board: cards that are dealt to the board on each street.
+      strength_cards: of the boards on which the strengths of hands are taken: 3, 4 or 5, and not
+        fewer than the game has. None: as many as the game has.
       folder: where tables are kept; None: `card_abstractions` in the user's cache folder.
       report: is told of each table that has to be made.
 
@@ -104,7 +113,8 @@ def bucket_tables(
       The tables.
 
     Raises:
-      ValueError: the game has other streets, or buckets are not for a street's boards.
+      ValueError: the game has other streets, buckets are not for a street's boards, or strengths
+        cannot be taken on boards of so many cards.
       OSError: a table cannot be written.
     """
     num_cards = tuple(itertools.accumulate(board))
@@ -113,9 +123,14 @@ def bucket_tables(
             f"abstraction {abstraction} has {len(abstraction.streets)} streets; the game has"
             f" {len(num_cards)}, with board={board}"
         )
+    last = num_cards[-1] if strength_cards is None else strength_cards
+    if not num_cards[-1] <= last <= MAX_BOARD_CARDS:
+        raise ValueError(
+            f"strength_cards={last} must be from the game's {num_cards[-1]} to {MAX_BOARD_CARDS}"
+        )
     folder = cache_folder("card_abstractions") if folder is None else folder
     tables = [
-        _kept(buckets, cards, num_cards[-1], folder, report)
+        _kept(buckets, cards, last, folder, report)
         for buckets, cards in zip(abstraction.streets, num_cards, strict=True)
     ]
     return BucketTables(
