@@ -6,6 +6,7 @@ import blueprint_reference as reference
 import jax
 import jax.numpy as jnp
 import numpy as np
+import other_devices
 import pytest
 
 from experiments.benchmarks import numpy_board_sampled_cfr
@@ -19,6 +20,7 @@ from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
 from solvers.blueprint.betting_rounds import betting_rounds
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.regret import PredictiveRegretMatchingPlus
+from train.data_sharding import data_mesh
 
 TWO_STREETS = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4))
 BUCKETS = (20, 30)
@@ -128,6 +130,49 @@ def check_iterations(groups):
             assert found.keys() == theirs.keys()
             for node, table in theirs.items():
                 np.testing.assert_allclose(found[node], table, rtol=1e-9, atol=1e-6)
+
+
+def numbers():
+    """Tables after two iterations on four deals each."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    state = board_sampled_cfr.init(game)
+    mesh = data_mesh() if jax.device_count() > 1 else None
+    for number in range(2):
+        boards = [random_board(jax.random.key(4 * number + n), 3) for n in range(4)]
+        deals = [make_deal(tables, board, groups=600)[0] for board in boards]
+        many = jax.tree.map(lambda *x: jnp.stack(x), *deals)
+        state = board_sampled_cfr.iterate_on_many(state, many, game=game, mesh=mesh)
+    leaves = jax.tree.leaves((state.regret, state.average))
+    return np.concatenate([np.asarray(x).ravel() for x in leaves])
+
+
+@pytest.mark.parametrize("devices", [2, 4])
+def test_iterations_on_many_deals_sum_them(devices, tmp_path):
+    """Side by side, on two devices with two deals each, and on four with one each."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    tree = game.rounds.tree
+    regret, average = (reference.new_tables(tree, BUCKETS) for _ in range(2))
+    for number in range(2):
+        before = {node: table.copy() for node, table in regret.items()}
+        for n in range(4):
+            deal, _ = make_deal(
+                tables, random_board(jax.random.key(4 * number + n), 3), groups=1176
+            )
+            cards = [np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength)]
+            one = {node: table.copy() for node, table in before.items()}
+            reference.iterate(tree, one, average, *cards, weight=number + 1)
+            for node, table in one.items():
+                regret[node] += table - before[node]
+    here = numbers()
+    state = board_sampled_cfr.init(game)
+    leaves, places = jax.tree.flatten((state.regret, state.average))
+    ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
+    found = [x.reshape(leaf.shape) for x, leaf in zip(np.split(here, ends), leaves, strict=True)]
+    for mine, theirs in zip(jax.tree.unflatten(places, found), (regret, average), strict=True):
+        for node, table in states_by_node(game, mine).items():
+            np.testing.assert_allclose(table, theirs[node], rtol=1e-4, atol=1e-4 * abs(table).max())
+    there = other_devices.numbers("test_blueprint", tmp_path, devices=devices)
+    np.testing.assert_allclose(there, here, rtol=1e-4, atol=1e-5 * abs(here).max())
 
 
 def test_minimizers_with_other_policies_are_refused():
