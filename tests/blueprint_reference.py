@@ -4,14 +4,15 @@ iteration must equal. Written from the definition, in float64, without rounds, g
 import numpy as np
 
 from jaxgames.core import CHANCE
-from jaxgames.holdem.betting_tree import FOLD, SHOWDOWN
+from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN
 
 
 def pairs_of_hands(cards, strength):
-    """Which hands share no card `[H, H]`, and 1, 0 or -1 where the first wins, ties or loses."""
+    """Which hands share no card `[H, H]`, and 1, 0 or -1 where the first wins, ties or loses; in
+    bytes."""
     shared = (cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
     sign = np.sign(strength[:, None].astype(int) - strength[None].astype(int))
-    return (~shared).astype(float), np.where(shared, 0, sign).astype(float)
+    return (~shared).astype(np.int8), np.where(shared, 0, sign).astype(np.int8)
 
 
 def new_tables(tree, num_buckets):
@@ -63,9 +64,9 @@ def iterate(tree, regret, average, bucket, cards, strength, weight):
     return values(0, [np.ones(len(cards))] * 2)
 
 
-def best_response(tree, node, policy, bucket, cards, strength, player, reach=None):
-    """The values `[H]` of a player who answers with each hand as is best on this board, below a
-    node; `policy` has a table for each decision."""
+def value(tree, players, cards, strength):
+    """What player 0 wins of player 1, summed over all pairs of hands on a board; of each player, a
+    table for each decision and the buckets `[S, H]`."""
     meets, beats = pairs_of_hands(cards, strength)
 
     def values(node, reach):
@@ -75,6 +76,46 @@ def best_response(tree, node, policy, bucket, cards, strength, player, reach=Non
         if actor in (FOLD, SHOWDOWN):
             chips = tree.paid[node].min() + tree.pot / 2
             if actor == SHOWDOWN:
+                return chips * reach[0] @ beats @ reach[1]
+            return (chips if tree.winner[node] == 0 else -chips) * reach[0] @ meets @ reach[1]
+        policy, bucket = players[actor]
+        rows, total = policy[node][bucket[tree.street[node]]], 0.0
+        for action in range(rows.shape[1]):
+            after = list(reach)
+            after[actor] = reach[actor] * rows[:, action]
+            total += values(tree.child[node, action], after)
+        return total
+
+    return values(0, [np.ones(len(cards))] * 2)
+
+
+def reach_of(tree, node, policy, bucket, player):
+    """A player's reach `[H]` of a node."""
+    reach = np.ones(bucket.shape[1])
+    while (parent := tree.parent[node]) != NO_NODE:
+        if tree.actor[parent] == player:
+            action = list(tree.child[parent]).index(node)
+            reach = reach * policy[parent][bucket[tree.street[parent]], action]
+        node = parent
+    return reach
+
+
+def best_response(tree, node, policy, bucket, pairs, player, reach=None, after=None, times=1):
+    """The values `[H]` of a player who answers with each hand as is best on this board, below a
+    node; `policy` has a table for each decision, and `pairs` are `pairs_of_hands`.
+
+    Where the next street is dealt, `after` has the values of a node and a reach, summed over so
+    many ways to deal it for each pair of hands.
+    """
+    meets, beats = pairs
+
+    def values(node, reach):
+        actor = tree.actor[node]
+        if actor == CHANCE:
+            return (after or values)(tree.child[node, 0], reach)
+        if actor in (FOLD, SHOWDOWN):
+            chips = times * (tree.paid[node].min() + tree.pot / 2)
+            if actor == SHOWDOWN:
                 return chips * beats @ reach
             return (chips if tree.winner[node] == player else -chips) * meets @ reach
         rows = policy[node][bucket[tree.street[node]]]
@@ -83,4 +124,4 @@ def best_response(tree, node, policy, bucket, cards, strength, player, reach=Non
             return np.max([values(child, reach) for child in children], axis=0)
         return sum(values(child, reach * rows[:, a]) for a, child in enumerate(children))
 
-    return values(node, np.ones(len(cards)) if reach is None else reach)
+    return values(node, np.ones(len(meets)) if reach is None else reach)

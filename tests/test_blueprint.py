@@ -11,13 +11,13 @@ import pytest
 
 from experiments.benchmarks import numpy_board_sampled_cfr
 from jaxgames.holdem import betting_of_rules, limit_holdem
-from jaxgames.holdem.betting_tree import NO_NODE
 from jaxgames.holdem.canonical_boards import board_finder, canonical_boards, num_deals
 from jaxgames.holdem.card_abstraction import BucketTables
 from jaxgames.holdem.ranges import NUM_HANDS, class_numbers, hand_numbers
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
 from solvers.blueprint.betting_rounds import betting_rounds
+from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.regret import PredictiveRegretMatchingPlus
 from train.data_sharding import data_mesh
@@ -203,23 +203,17 @@ def test_best_responses_on_a_flop_are_those_hand_by_hand(player):
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
     policy, by_node = random_policy()
     flop = 1_234
-    found = best_response.flops_values(policy, tables, np.array([flop]), game=game, player=player)
+    blueprint = Blueprint(policy=policy, buckets=tables, game=game)
+    (found,) = best_response.flop_values(blueprint, np.array([flop]), player=player)
     board = jnp.asarray(canonical_boards(3)[3].cards[flop], jnp.int32)
     deal, _ = make_deal(tables, board, groups=1176)
     bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
     tree, family = game.rounds.tree, game.rounds.streets[1][0]
-    classes = class_numbers()[hand_numbers(cards)]
+    classes, pairs = class_numbers()[hand_numbers(cards)], reference.pairs_of_hands(cards, strength)
     for entry, node in enumerate(family.nodes[0]):
-        reach, above = np.ones(len(cards)), node
-        while (parent := tree.parent[above]) != NO_NODE:
-            if tree.actor[parent] == 1 - player:
-                action = list(tree.child[parent]).index(above)
-                reach = reach * by_node[parent][bucket[0], action]
-            above = parent
-        values = reference.best_response(
-            tree, node, by_node, bucket, cards, strength, player, reach
-        )
-        expected = np.bincount(classes, weights=values, minlength=169) * num_deals(3)[flop]
+        reach = reference.reach_of(tree, node, by_node, bucket, 1 - player)
+        values = reference.best_response(tree, node, by_node, bucket, pairs, player, reach)
+        expected = np.bincount(classes, weights=values, minlength=169)
         np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=0.5)
 
 
@@ -228,10 +222,13 @@ def test_best_responses_in_chunks_are_the_same():
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
     policy, _ = random_policy()
     flops = np.array([7, 1_234])
-    expected = best_response.flops_values(policy, tables, flops, game=game, player=1)
+    expected = best_response.flop_values(
+        Blueprint(policy=policy, buckets=tables, game=game), flops, player=1
+    )
     flop = policy[1][0]
     chunks = board_sampled_cfr.in_chunks(flop[0], jnp.zeros((2, *flop.shape[1:3], 4)))
-    found = best_response.flops_values((policy[0], (chunks,)), tables, flops, game=game, player=1)
+    again = Blueprint(policy=(policy[0], (chunks,)), buckets=tables, game=game)
+    found = best_response.flop_values(again, flops, player=1)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.1)
 
 
@@ -247,8 +244,9 @@ def test_cfr_br_answers_with_the_best_response():
     reach = (jnp.ones((1176, 7)),) * 2
     columns, worth = cfr_br.best_response_columns(deal, family, mine, reach, player=0)
     bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
+    pairs = reference.pairs_of_hands(cards, strength)
     for entry, node in enumerate(family.nodes[0]):
-        expected = reference.best_response(tree, node, by_node, bucket, cards, strength, player=1)
+        expected = reference.best_response(tree, node, by_node, bucket, pairs, player=1)
         np.testing.assert_allclose(worth[:, entry], expected, rtol=1e-4, atol=0.5)
     for c, actor in enumerate(cfr_br.actors(family.template)):
         if actor == 1:
@@ -270,15 +268,15 @@ def test_cfr_br_is_less_exploitable_than_cfr():
             deal, _ = make_deal(tables, boards[number % 5], groups=1176)
             state = solver.iterate(state, deal, game=game)
         tables_of = getattr(state, "blueprint", state).average
-        policy = board_sampled_cfr.average_policy(game, tables_of)
+        blueprint = Blueprint(
+            policy=board_sampled_cfr.average_policy(game, tables_of), buckets=tables, game=game
+        )
         won = [
             best_response.best_response_value(
-                policy,
-                tables,
-                best_response.flops_values(policy, tables, flops, game=game, player=player),
-                game=game,
+                blueprint,
+                best_response.flop_values(blueprint, flops, player=player),
+                num_deals(3)[flops],
                 player=player,
-                num_flops=int(num_deals(3)[flops].sum()),
             )
             for player in range(2)
         ]

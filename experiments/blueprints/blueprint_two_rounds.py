@@ -29,13 +29,12 @@ from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import progress, status
 from experiments.harness.runs import Run
 from experiments.tabular.learning_curves import log_spaced
-from jaxgames.holdem import betting_of_rules
 from jaxgames.holdem.canonical_boards import num_deals
 from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
 from solvers import checkpoint
 from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
-from solvers.blueprint.betting_rounds import betting_rounds
+from solvers.blueprint.blueprint import Blueprint, bucket_game
 from solvers.blueprint.board_sampled_cfr import BucketGame
 from solvers.blueprint.deals import make_deal, random_board
 
@@ -127,13 +126,12 @@ def compute(run: Run) -> Lines:
 
 
 def game_and_tables(abstraction: str) -> tuple[BucketGame, BucketTables]:
-    """The game in the buckets of an abstraction, and these."""
+    """The game in the buckets of an abstraction, and these buckets."""
     parsed = CardAbstraction.parse(abstraction.removesuffix(ON_THE_RIVER))
-    rounds = betting_rounds(betting_of_rules(GAME))
     cards = 5 if abstraction.endswith(ON_THE_RIVER) else None
     with status(f"making the buckets {abstraction}"):
         tables = bucket_tables(parsed, board=BOARD, strength_cards=cards)
-    return BucketGame(rounds, parsed.num_buckets), tables
+    return bucket_game(GAME, parsed), tables
 
 
 def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
@@ -151,7 +149,7 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
     with contextlib.suppress(FileNotFoundError):
         saved = checkpoint.read(folder, saved, identity=identity)
     state, found = jax.tree.map(jnp.asarray, saved["state"]), np.array(saved["found"])
-    done, pace = int(_blueprint(state).iteration), 8
+    done, pace = int(_tables(state).iteration), 8
     with progress(f"{solver}, {abstraction}", last) as report, ctrl_c_waits() as pressed:
         report(done, None, 0.0)
         while done < last or np.isnan(found).any():
@@ -164,8 +162,8 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
                 pace = max(1, min(4 * pace, round(pace * _PIECE_SECONDS / max(seconds, 1e-3))))
                 report(done, None, count / max(seconds, 1e-9))
             if done == at[point]:
-                average = _blueprint(state).average
-                found[point] = _responses(game, average, tables, config.flops)
+                policy = board_sampled_cfr.average_policy(game, _tables(state).average)
+                found[point] = _responses(Blueprint(policy, tables, game), config.flops)
                 report(done, float(found[point].mean()), 0.0)
                 checkpoint.write(folder, {"state": state, "found": found}, identity=identity)
                 run.meter.keep()
@@ -175,7 +173,7 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
     return [Point(boards=n, seats=(a, b)) for n, (a, b) in zip(at, found.tolist(), strict=True)]
 
 
-def _blueprint(state):
+def _tables(state):
     """The tables of both players."""
     return getattr(state, "blueprint", state)
 
@@ -191,7 +189,7 @@ def _solver(solver, game, tables, seed):
     @functools.partial(jax.jit, donate_argnums=0)
     def advance(state, count):
         def step(_, state):
-            key = jax.random.fold_in(jax.random.key(seed), _blueprint(state).iteration)
+            key = jax.random.fold_in(jax.random.key(seed), _tables(state).iteration)
             deal, _ = make_deal(tables, random_board(key, 3), groups=groups)
             return iterate(state, deal, game=game)
 
@@ -200,16 +198,14 @@ def _solver(solver, game, tables, seed):
     return advance, start(game)
 
 
-def _responses(game, average, tables, flops):
+def _responses(blueprint, flops):
     """What best responses win as either player, in mb/g."""
-    policy = board_sampled_cfr.average_policy(game, average)
-    number = np.arange(1_755) if flops >= 1_755 else np.arange(flops)
-    deals = int(num_deals(3)[number].sum())
+    number = np.arange(min(flops, len(num_deals(3))))
     found = []
     for player in range(2):
-        values = best_response.flops_values(policy, tables, number, game=game, player=player)
+        values = best_response.flop_values(blueprint, number, player=player)
         won = best_response.best_response_value(
-            policy, tables, values, game=game, player=player, num_flops=deals
+            blueprint, values, num_deals(3)[number], player=player
         )
         found.append(won / max(GAME.blinds) * 1000)
     return found

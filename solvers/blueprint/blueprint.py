@@ -1,0 +1,117 @@
+"""Blueprints: policies of whole two-player games by buckets, and how they are kept in a folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import pathlib
+import zipfile
+
+import flax.struct
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgames.core import record
+from jaxgames.files import write_file
+from jaxgames.holdem import betting_of_rules
+from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
+from jaxgames.holdem.rules import Poker
+from jaxgames.registry import make
+from solvers.blueprint.betting_rounds import betting_rounds
+from solvers.blueprint.board_sampled_cfr import BucketGame, Tables, average_policy
+
+DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
+_VERSION = 1  # of both files
+
+
+@record
+class Blueprint:
+    """What both players do with the hands of each bucket, and in which bucket each hand is."""
+
+    policy: Tables  # as `board_sampled_cfr.average_policy` makes it
+    buckets: BucketTables
+    game: BucketGame = flax.struct.field(pytree_node=False)
+
+
+def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
+    """The betting of a game with the buckets of an abstraction.
+
+    Raises:
+      ValueError: the abstraction is of another number of streets, or the game is not for two
+        players.
+    """
+    return BucketGame(betting_rounds(betting_of_rules(poker)), abstraction.num_buckets)
+
+
+def write_blueprint(
+    folder: pathlib.Path, average: Tables, *, poker: Poker, abstraction: CardAbstraction
+) -> None:
+    """Writes a policy into a folder, with three digits of each probability.
+
+    Args:
+      folder: exists.
+      average: sums of policies, as a state of `board_sampled_cfr` has them.
+      poker: the game.
+      abstraction: of its cards.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    policy = average_policy(bucket_game(poker, abstraction), average)
+    leaves = [np.asarray(table, np.float16) for street in policy for table in street]
+    content = io.BytesIO()
+    np.savez_compressed(content, *leaves)
+    description = {
+        "version": _VERSION,
+        "game": str(poker),
+        "abstraction": str(abstraction),
+    }
+    write_file(folder / POLICY_FILE, content.getvalue())
+    write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
+
+
+def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
+    """Reads a blueprint, and makes its tables of buckets where they are not in the cache.
+
+    Returns:
+      The blueprint, and the game it plays.
+
+    Raises:
+      ValueError: the folder holds no blueprint, or one of another version.
+      OSError: a file cannot be read.
+    """
+    try:
+        description = json.loads((folder / DESCRIPTION_FILE).read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
+    except ValueError as error:
+        raise ValueError(f"{folder / DESCRIPTION_FILE} is damaged: {error}") from None
+    if description.get("version") != _VERSION:
+        raise ValueError(
+            f"{folder} holds a blueprint of version {description.get('version')}; this is version"
+            f" {_VERSION}: make it again"
+        )
+    poker = make(description["game"])
+    abstraction = CardAbstraction.parse(description["abstraction"])
+    game = bucket_game(poker, abstraction)
+    try:
+        with np.load(folder / POLICY_FILE) as arrays:
+            leaves = [arrays[name] for name in arrays.files]
+    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, FileNotFoundError) as error:
+        raise ValueError(f"{folder / POLICY_FILE} holds no policy: {error}") from None
+    shapes = [shape for _, _, shape in game.shapes()]
+    if [leaf.shape for leaf in leaves] != shapes:
+        raise ValueError(
+            f"{folder / POLICY_FILE} has tables of shapes {[leaf.shape for leaf in leaves]}; the"
+            f" game {poker} with buckets {abstraction} needs {shapes}"
+        )
+    buckets = bucket_tables(abstraction, board=poker.board)
+    return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
+
+
+def _normalised(game, leaves) -> Tables:
+    """Tables of probabilities that sum to 1 again after they were rounded."""
+    given, rest = [], iter(leaves)
+    for families in game.rounds.streets:
+        given.append(tuple(jnp.asarray(next(rest), jnp.float32) for _ in families))
+    return average_policy(game, tuple(given))

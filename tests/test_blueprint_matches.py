@@ -1,0 +1,173 @@
+"""Blueprints in the real game: matches over all pairs of hands, best responses; and folders."""
+
+import functools
+
+import blueprint_reference as reference
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
+
+from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
+from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.ranges import class_numbers, hand_numbers
+from jaxgames.holdem.rules import Poker
+from solvers.blueprint import best_response, board_sampled_cfr
+from solvers.blueprint.blueprint import Blueprint, read_blueprint, write_blueprint
+from solvers.blueprint.deals import make_deal, random_board
+from solvers.blueprint.enumerated_match import check_same_betting, winnings
+
+THREE_STREETS = Poker(
+    raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
+)
+
+
+@functools.cache
+def blueprint_of(seed, poker=TWO_STREETS, num_buckets=BUCKETS):
+    """Random, and its policies by decision of the tree."""
+    game, generator = game_of(poker, num_buckets), np.random.default_rng(seed)
+    state = board_sampled_cfr.init(game)
+    sums = jax.tree.map(lambda x: jnp.asarray(generator.random(x.shape), x.dtype), state.average)
+    policy = board_sampled_cfr.average_policy(game, sums)
+    buckets = random_tables(num_buckets, poker.board)
+    return Blueprint(policy=policy, buckets=buckets, game=game), states_by_node(game, policy)
+
+
+def hands_of(blueprint, board):
+    """The buckets of a board's hands by street, their cards and their strengths."""
+    left = 52 - len(board)
+    deal, _ = make_deal(blueprint.buckets, jnp.asarray(board), groups=left * (left - 1) // 2)
+    return [np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength)]
+
+
+def test_matches_are_those_pair_by_pair():
+    """Of two blueprints with other buckets, on one board, in both seats."""
+    first, first_by_node = blueprint_of(1)
+    second, second_by_node = blueprint_of(2, num_buckets=(11, 7))
+    board = random_board(jax.random.key(3), 3)
+    (found,) = np.asarray(winnings(first, second, board[None]))
+    one, cards, strength = hands_of(first, board)
+    other, *_ = hands_of(second, board)
+    tree = first.game.rounds.tree
+    for seat in range(2):
+        players = [(first_by_node, one), (second_by_node, other)]
+        if seat == 1:
+            players.reverse()
+        value = reference.value(tree, players, cards, strength)
+        expected = (value, -value)[seat] / (1176 * 1081)
+        np.testing.assert_allclose(found[seat], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_seats_of_a_match_are_mirrored():
+    first, second = blueprint_of(1)[0], blueprint_of(2, num_buckets=(11, 7))[0]
+    boards = jnp.stack([random_board(jax.random.key(n), 3) for n in range(2)])
+    here, there = winnings(first, second, boards), winnings(second, first, boards)
+    np.testing.assert_allclose(here, -there[:, ::-1], rtol=1e-5, atol=1e-6)
+    own = winnings(first, first, boards)
+    np.testing.assert_allclose(own.sum(axis=1), 0, atol=1e-6)
+
+
+def test_matches_are_between_the_same_bets():
+    other = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 3))
+    games = [game_of(poker, BUCKETS).rounds for poker in (TWO_STREETS, other)]
+    check_same_betting(games[0], games[0])
+    with pytest.raises(ValueError, match=r"both must play the same bets: .* differ"):
+        check_same_betting(*games)
+
+
+@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
+def test_best_responses_go_through_all_turns(player):
+    """At each round on a flop: hand by hand, summed over the 49 cards that may come."""
+    blueprint, by_node = blueprint_of(1, THREE_STREETS, (20, 30, 10))
+    tree, number = blueprint.game.rounds.tree, 600
+    (found,) = best_response.flop_values(blueprint, np.array([number]), player=player)
+    flop = canonical_boards(3)[3].cards[number].astype(np.int32)
+    on_turn = []
+    for card in np.setdiff1d(np.arange(52), flop):
+        bucket, cards, strength = hands_of(blueprint, np.append(flop, card).astype(np.int32))
+        pairs = reference.pairs_of_hands(cards, strength)
+        on_turn.append((bucket, hand_numbers(cards), pairs))
+    bucket, cards, strength = hands_of(blueprint, flop)
+    hands, pairs = hand_numbers(cards), reference.pairs_of_hands(cards, strength)
+
+    def after(node, reach):
+        """Values `[H]` of the flop's hands once a turn has been dealt."""
+        by_hand, total = np.zeros(1326), np.zeros(1326)
+        by_hand[hands] = reach
+        for rows, there, pairs in on_turn:
+            total[there] += reference.best_response(
+                tree, node, by_node, rows, pairs, player, by_hand[there]
+            )
+        return total[hands]
+
+    for entry, node in enumerate(blueprint.game.rounds.streets[1][0].nodes[0]):
+        reach = reference.reach_of(tree, node, by_node, bucket, 1 - player)
+        values = reference.best_response(
+            tree, node, by_node, bucket, pairs, player, reach, after, times=45
+        )
+        expected = np.bincount(class_numbers()[hands], weights=values, minlength=169)
+        close = 1e-4 * abs(expected).max()
+        np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=close)
+
+
+def test_play_before_the_flop_is_best_for_what_is_expected():
+    """What it is worth on some flops is their best response's if these were expected, and no more
+    if others were."""
+    blueprint, _ = blueprint_of(1)
+    flops = np.array([7, 600, 1_234])
+    values = best_response.flop_values(blueprint, flops, player=1)
+    weights = num_deals(3)[flops]
+    best = best_response.best_response_value(blueprint, values, weights, player=1)
+    mean = np.average(values, axis=0, weights=weights)
+    own = best_response.response_values(blueprint, mean, values, player=1)
+    np.testing.assert_allclose(np.average(own, weights=weights), best, rtol=1e-5)
+    other = best_response.response_values(blueprint, values[0], values, player=1)
+    assert np.average(other, weights=weights) < best
+    alone = best_response.best_response_value(blueprint, values[:1], weights[:1], player=1)
+    np.testing.assert_allclose(other[0], alone, rtol=1e-5)
+    assert alone > own[0]
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A blueprint in a folder, and what it was made from."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    abstraction = CardAbstraction.parse("169/percentile:8")
+    game, generator = game_of(TWO_STREETS, abstraction.num_buckets), np.random.default_rng(0)
+    average = jax.tree.map(
+        lambda x: jnp.asarray(generator.random(x.shape), x.dtype),
+        board_sampled_cfr.init(game).average,
+    )
+    write_blueprint(tmp_path, average, poker=TWO_STREETS, abstraction=abstraction)
+    return tmp_path, abstraction, board_sampled_cfr.average_policy(game, average)
+
+
+def test_blueprints_are_read_as_they_were_written(kept):
+    folder, abstraction, policy = kept
+    found, poker = read_blueprint(folder)
+    assert poker == TWO_STREETS
+    for mine, theirs in zip(jax.tree.leaves(found.policy), jax.tree.leaves(policy), strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=5e-4)
+    expected = bucket_tables(abstraction, board=TWO_STREETS.board)
+    for mine, theirs in zip(found.buckets.tables, expected.tables, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
+    folder, *_ = kept
+    with pytest.raises(ValueError, match=r"holds no blueprint: it has no blueprint\.json"):
+        read_blueprint(tmp_path / "nowhere")
+    text = (folder / "blueprint.json").read_text()
+    for new, message in (
+        (text.replace('"version": 1', '"version": 7'), "of version 7; this is version 1"),
+        (text.replace("percentile:8", "percentile:9"), "tables of shapes .* with buckets"),
+        (text[:20], "blueprint.json is damaged"),
+    ):
+        (folder / "blueprint.json").write_text(new)
+        with pytest.raises(ValueError, match=message):
+            read_blueprint(folder)
+    (folder / "blueprint.json").write_text(text)
+    (folder / "blueprint.npz").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
+        read_blueprint(folder)
