@@ -30,6 +30,9 @@ TOOLS = {
         "commands.play_agent",
         "Play against a trained agent in the terminal, or let it play against another one.",
     ),
+    "match": Entry(
+        "commands.match", "Let two blueprints of hold'em play each other, over all pairs of hands."
+    ),
     "approximate_best_response": Entry(
         "commands.approximate_best_response",
         "Learn best responses to an agent of an enumerable two-player zero-sum game, or of"
@@ -89,6 +92,10 @@ EXPERIMENTS = {
     "sog_variants": Entry(
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",
+    ),
+    "blueprint_limit": Entry(
+        "blueprints.blueprint_limit",
+        "Solve limit hold'em with card abstractions, and measure the result in the real game.",
     ),
     "blueprint_two_rounds": Entry(
         "blueprints.blueprint_two_rounds",

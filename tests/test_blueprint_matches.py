@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 
+from experiments import cli
+from experiments.harness import results
 from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.ranges import class_numbers, hand_numbers
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr
-from solvers.blueprint.blueprint import Blueprint, read_blueprint, write_blueprint
+from solvers.blueprint.blueprint import (
+    Blueprint,
+    fixed_blueprint,
+    read_blueprint,
+    write_blueprint,
+)
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
 
@@ -171,3 +178,36 @@ def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
     (folder / "blueprint.npz").write_bytes(b"nothing")
     with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
         read_blueprint(folder)
+
+
+def test_fixed_blueprints_take_what_is_legal():
+    """All-in before anything else: a call where there is no raise any more."""
+    blueprint = fixed_blueprint(TWO_STREETS, {"raise": 1.0})
+    tree, by_node = blueprint.game.rounds.tree, states_by_node(blueprint.game, blueprint.policy)
+    for node, policy in by_node.items():
+        names = tree.actions[node]
+        expected = [float(n == "raise") for n in names] if "raise" in names else [0.5, 0.5]
+        np.testing.assert_array_equal(policy, [expected])
+
+
+def test_matches_from_the_command_line(kept, tmp_path, capsys):
+    folder, *_ = kept
+    match = lambda *words: cli.main(["match", *map(str, words)])  # noqa: E731
+    assert match(folder, "always_call", "--boards", 5, "--out", tmp_path / "one") == 0
+    assert match("always_call", folder, "--boards", 5, "--out", tmp_path / "other") == 0
+    found = [results.read_result(tmp_path / name / "result.json") for name in ("one", "other")]
+    one, other = ({number.name: number.value for number in r.numbers} for r in found)
+    np.testing.assert_allclose(one["0"], -other["1"], rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(one["both"], -other["both"], rtol=1e-4, atol=1e-3)
+    boards = (tmp_path / "one" / "boards.csv").read_text().splitlines()
+    assert len(boards) == 1 + 5
+    mean = np.mean([float(line.split(",")[1]) for line in boards[1:]])
+    np.testing.assert_allclose(one["0"], mean, rtol=1e-4)
+    capsys.readouterr()
+    for words, message in (
+        (("always_fold", folder), "unknown player 'always_fold'"),
+        (("uniform", "always_call"), "must be a folder, which says what is played"),
+        ((folder, folder, "--boards", 1), "boards=1 must be at least 2"),
+    ):
+        assert match(*words, "--out", tmp_path / "bad") == 2
+        assert message in capsys.readouterr().err

@@ -245,7 +245,7 @@ def test_buckets_of_a_deal_do_not_depend_on_suits(made, tmp_path, recall):
     ("text", "message"),
     [
         ("ehs2", "must be KIND:NUMBER"),
-        ("emd:200", "kind 'emd' of buckets must be one of classes, ehs2, percentile"),
+        ("emd:200", "kind 'emd' of buckets must be one of classes, all, ehs2, percentile"),
         ("nested:20", r"nested takes 2 number\(s\)"),
         ("kmeans:0", "of at least 1"),
         ("ehs2:70000", "at most 65,536"),
@@ -276,5 +276,7 @@ def test_bad_abstractions(tmp_path):
         CardAbstraction.parse("169/ehs2:1000/ehs2:50, perfect recall")
     with pytest.raises(ValueError, match="classes:169 must be 169, before the flop"):
         bucket_table(Buckets.parse("169"), 3)
+    with pytest.raises(ValueError, match="all:2 must be 1: all hands are in it"):
+        bucket_table(Buckets.parse("all:2"), 3)
     with pytest.raises(ValueError, match="ochs:8 are for the last street; on earlier ones: kmeans"):
         bucket_table(Buckets.parse("ochs:8"), 3)

@@ -9,13 +9,11 @@ CFR-BR, which finds the least exploitable policy of the same buckets.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import pathlib
 import re
-import time
 from collections.abc import Iterator, Sequence
 
 import jax
@@ -23,16 +21,15 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
+from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.interrupts import ctrl_c_waits
-from experiments.harness.progress import progress, status
+from experiments.harness.progress import status
 from experiments.harness.runs import Run
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.canonical_boards import num_deals
 from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
-from solvers import checkpoint
 from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
 from solvers.blueprint.blueprint import Blueprint, bucket_game
 from solvers.blueprint.board_sampled_cfr import BucketGame
@@ -59,7 +56,6 @@ _SHORT = {
     PERFECT + ON_THE_RIVER: "the same, by strength on the river",
     IMPERFECT: "570 buckets on the flop",
 }
-_PIECE_SECONDS = 1.0  # aim for the iterations made in one piece, whose end Ctrl-C waits for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -142,35 +138,26 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
     schedule = log_spaced(min(config.first, last), last)
     at = [n for n in schedule if n == last or schedule.index(n) % 5 == 0]
     advance, state = _solver(solver, game, tables, config.seed)
-    folder = run.checkpoint / re.sub("[/:, ]+", "-", f"{solver} {abstraction}")
-    identity = {"solver": solver, "abstraction": abstraction, "seed": config.seed}
-    found = np.full((len(at), 2), np.nan)
-    saved = {"state": state, "found": found}
-    with contextlib.suppress(FileNotFoundError):
-        saved = checkpoint.read(folder, saved, identity=identity)
-    state, found = jax.tree.map(jnp.asarray, saved["state"]), np.array(saved["found"])
-    done, pace = int(_tables(state).iteration), 8
-    with progress(f"{solver}, {abstraction}", last) as report, ctrl_c_waits() as pressed:
-        report(done, None, 0.0)
-        while done < last or np.isnan(found).any():
-            point = next(n for n, count in enumerate(at) if np.isnan(found[n]).any())
-            count, begin = min(pace, at[point] - done), time.monotonic()
-            if count:
-                state = jax.block_until_ready(advance(state, jnp.int32(count)))
-                seconds = time.monotonic() - begin
-                done += count
-                pace = max(1, min(4 * pace, round(pace * _PIECE_SECONDS / max(seconds, 1e-3))))
-                report(done, None, count / max(seconds, 1e-9))
-            if done == at[point]:
-                policy = board_sampled_cfr.average_policy(game, _tables(state).average)
-                found[point] = _responses(Blueprint(policy, tables, game), config.flops)
-                report(done, float(found[point].mean()), 0.0)
-                checkpoint.write(folder, {"state": state, "found": found}, identity=identity)
-                run.meter.keep()
-            if pressed():
-                checkpoint.write(folder, {"state": state, "found": found}, identity=identity)
-                raise KeyboardInterrupt
+    _, found = train_and_measure(
+        lambda state, count: advance(state, jnp.int32(count)),
+        state,
+        done=lambda state: int(_tables(state).iteration),
+        at=at,
+        measure=lambda state: _responses(_policy(game, tables, state), config.flops),
+        width=2,
+        exploitability=np.mean,
+        title=f"{solver}, {abstraction}",
+        folder=run.checkpoint / re.sub("[/:, ]+", "-", f"{solver} {abstraction}"),
+        identity={"solver": solver, "abstraction": abstraction, "seed": config.seed},
+        keep=run.meter.keep,
+    )
     return [Point(boards=n, seats=(a, b)) for n, (a, b) in zip(at, found.tolist(), strict=True)]
+
+
+def _policy(game, tables, state):
+    """The blueprint of both players' average policies."""
+    average = board_sampled_cfr.average_policy(game, _tables(state).average)
+    return Blueprint(policy=average, buckets=tables, game=game)
 
 
 def _tables(state):

@@ -48,6 +48,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_search",
     "smooth_uct_leduc",
     "blueprint_two_rounds",
+    "blueprint_limit",
     "depth_limited_nlfh",
     "leaf_values_dnn",
     "abr_uniform",

@@ -1,6 +1,7 @@
 """Ways to put the hands of a street into buckets: the parts of a card abstraction.
 
 - `classes`: before the flop, the 169 classes of hands.
+- `all`: one bucket with all hands.
 - `ehs2`: E[HS^2] in steps of equal width (Heinrich and Silver 2015).
 - `percentile`: equally many deals in each bucket, by E[HS^2] (Johanson 2007).
 - `nested`: percentiles by E[HS^2], each of them in percentiles by E[HS] (Zinkevich et al. 2008).
@@ -121,6 +122,12 @@ def _classes(buckets, num_cards, last):
     if num_cards or buckets.number != len(CLASSES):
         raise ValueError(f"buckets {buckets} must be {len(CLASSES)}, before the flop")
     return class_numbers()[None]
+
+
+def _one_bucket(buckets, num_cards, last):
+    if buckets.number != 1:
+        raise ValueError(f"buckets {buckets} must be 1: all hands are in it")
+    return np.zeros((len(num_deals(num_cards)), NUM_HANDS), np.uint8)
 
 
 # By means
@@ -306,6 +313,7 @@ def _float32(values):
 
 KINDS = {
     "classes": _classes,
+    "all": _one_bucket,
     "ehs2": _equal_widths,
     "percentile": _percentiles,
     "nested": _nested,

@@ -6,6 +6,7 @@ import io
 import json
 import pathlib
 import zipfile
+from collections.abc import Mapping
 
 import flax.struct
 import jax.numpy as jnp
@@ -41,6 +42,28 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
         players.
     """
     return BucketGame(betting_rounds(betting_of_rules(poker)), abstraction.num_buckets)
+
+
+def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
+    """A policy that does not look at cards: actions in proportion to weights by name, wherever they
+    are legal; all alike where those that are legal have none.
+
+    Args:
+      poker: the game.
+      weights: of actions, as the betting tree names them: `{"call": 1.0}` always calls.
+    """
+    abstraction = CardAbstraction.parse("/".join(["all:1"] * len(poker.board)))
+    game = bucket_game(poker, abstraction)
+    tree, sums = game.rounds.tree, [[] for _ in game.rounds.streets]
+    for street, family, shape in game.shapes():
+        names = [name for nodes in family.nodes for name in tree.actions[nodes[0]]]
+        column = jnp.array([weights.get(name, 0.0) for name in names], jnp.float32)
+        sums[street].append(jnp.broadcast_to(column[None, :, None, None], shape))
+    return Blueprint(
+        policy=average_policy(game, tuple(map(tuple, sums))),
+        buckets=bucket_tables(abstraction, board=poker.board),
+        game=game,
+    )
 
 
 def write_blueprint(

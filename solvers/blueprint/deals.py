@@ -11,6 +11,8 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jax.typing import DTypeLike
 from jaxtyping import Array, Int, Key
 
@@ -19,6 +21,7 @@ from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_deal
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import HANDS, NUM_HANDS
+from solvers.device_batches import DATA
 
 
 @record
@@ -79,6 +82,36 @@ def make_deal(
         cards=cards,
         strength=strength[order],
     ), count
+
+
+def make_deals(
+    tables: BucketTables,
+    boards: Int[Array, "D n"],
+    *,
+    groups: int,
+    dtype: DTypeLike = jnp.float32,
+    mesh: Mesh | None = None,
+) -> tuple[Deal, Int[Array, " D"]]:
+    """`make_deal` of several boards, as `iterate_on_many` takes them; pure JAX.
+
+    Args:
+      tables: the buckets of all hands.
+      boards: one in each row.
+      groups: G, the room for groups of each.
+      dtype: of counts.
+      mesh: devices with one axis, `device_batches.DATA`, which share the boards; None: one device.
+
+    Returns:
+      The deals, with a leading axis D; and how many groups there are on each board.
+    """
+
+    def on_device(tables, boards):
+        return jax.vmap(lambda board: make_deal(tables, board, groups=groups, dtype=dtype))(boards)
+
+    if mesh is None:
+        return on_device(tables, boards)
+    specs = dict(in_specs=(P(), P(DATA)), out_specs=P(DATA), check_vma=False)
+    return jax.shard_map(on_device, mesh=mesh, **specs)(tables, boards)
 
 
 def _num_hands(num_cards):

@@ -13,6 +13,8 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from jaxgames.holdem.cards import NUM_CARDS
@@ -26,6 +28,7 @@ from solvers.blueprint.board_sampled_cfr import (
 )
 from solvers.blueprint.deals import make_deal
 from solvers.blueprint.showdowns import folds, showdowns
+from solvers.device_batches import DATA
 
 
 def check_same_betting(first: BettingRounds, second: BettingRounds) -> None:
@@ -44,9 +47,13 @@ def check_same_betting(first: BettingRounds, second: BettingRounds) -> None:
         )
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="mesh")
 def winnings(
-    first: Blueprint, second: Blueprint, boards: Int[Array, "n cards"]
+    first: Blueprint,
+    second: Blueprint,
+    boards: Int[Array, "n cards"],
+    *,
+    mesh: Mesh | None = None,
 ) -> Float[Array, "n 2"]:
     """What the first of two blueprints wins on average over all pairs of hands, board by board.
 
@@ -54,21 +61,31 @@ def winnings(
       first: a blueprint.
       second: another of the same bets (`check_same_betting`), with buckets of its own.
       boards: cards in the order of the deal, to the end.
+      mesh: devices with one axis, `device_batches.DATA`, which share the boards evenly; None: one
+        device. Static.
 
     Returns:
       Chips per hand as player 0 and as player 1. Boards are deals: the mean over random ones is
       the value of the match.
     """
 
-    def on_board(board):
-        left = NUM_CARDS - len(board)
-        hands = left * (left - 1) // 2
-        pairs = hands * (left - 2) * (left - 3) // 2
-        seats = ((first, second), (second, first))
-        value = [_value(zero, one, board, hands) for zero, one in seats]  # of player 0
-        return jnp.stack([value[0], -value[1]]) / pairs
+    def on_device(first, second, boards):
+        return jax.lax.map(functools.partial(_on_board, first, second), boards)
 
-    return jax.lax.map(on_board, boards)
+    if mesh is None:
+        return on_device(first, second, boards)
+    specs = dict(in_specs=(P(), P(), P(DATA)), out_specs=P(DATA), check_vma=False)
+    return jax.shard_map(on_device, mesh=mesh, **specs)(first, second, boards)
+
+
+def _on_board(first, second, board):
+    """What the first wins in both seats."""
+    left = NUM_CARDS - len(board)
+    hands = left * (left - 1) // 2
+    pairs = hands * (left - 2) * (left - 3) // 2
+    seats = ((first, second), (second, first))
+    value = [_value(zero, one, board, hands) for zero, one in seats]  # of player 0
+    return jnp.stack([value[0], -value[1]]) / pairs
 
 
 def _value(zero, one, board, hands):

@@ -1,0 +1,425 @@
+"""Blueprints of limit hold'em for two players: linear CFR over boards that are drawn.
+
+The ground on which other agents of limit hold'em are compared (Heinrich and Silver 2015): policies
+of whole games with buckets in place of cards. The real game tells how good they are: their value
+against each other over all pairs of hands on drawn boards, and what best responses of players who
+see their cards win, on drawn flops with all turns and rivers (Johanson, Waugh, Bowling and
+Zinkevich 2011, "Accelerating best response calculation in large extensive games").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Int, Key
+from rich.table import Table
+
+from experiments.blueprints.measured_training import train_and_measure
+from experiments.harness import hand_grid, plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.progress import progress, status
+from experiments.harness.runs import Run, RunArguments
+from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.canonical_boards import num_deals
+from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.ranges import HANDS
+from jaxgames.holdem.rules import Poker
+from solvers.blueprint import best_response, board_sampled_cfr
+from solvers.blueprint.blueprint import Blueprint, bucket_game, read_blueprint, write_blueprint
+from solvers.blueprint.deals import make_deals, random_board
+from solvers.blueprint.enumerated_match import winnings
+
+GAME = limit_holdem()
+DEALER = 1  # posts the small blind and acts first before the flop
+PERCENTILES, K_MEANS = (
+    "169/percentile:1000/percentile:500/percentile:200",
+    "169/kmeans:200/kmeans:200/kmeans:200",
+)
+# the value of the game to the dealer (Bowling, Burch, Johanson and Tammelin 2015), mb/h
+PAPER_VALUE = 88.0
+# what CFR's abstract strategies lose after convergence (Johanson et al. 2012), mb/h
+PAPER_EXPLOITABILITY = {PERCENTILES: 358.0, K_MEANS: 282.0}
+_SHORT = {PERCENTILES: "percentiles 169/1000/500/200", K_MEANS: "k-means 169/200/200/200"}
+_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a board first needs it
+_PIECE = 32  # iterations in one call, at most
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is solved, and when and how it is measured."""
+
+    abstractions: tuple[str, ...]
+    at: tuple[int, ...]  # boards after which is measured; the last one ends
+    boards_per_iteration: int
+    value_boards: int  # drawn, on which the value is measured
+    flops: int  # drawn, on which best responses are computed
+    game: Poker = GAME
+    seed: int = 0
+
+
+PRESETS = {
+    "smoke": Config(
+        abstractions=("169/percentile:20",),
+        at=(4, 8),
+        boards_per_iteration=2,
+        value_boards=4,
+        flops=4,
+        game=Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4)),
+    ),
+    "cpu": Config(
+        abstractions=(PERCENTILES, K_MEANS),
+        at=(2_000, 20_000),
+        boards_per_iteration=2,
+        value_boards=500,
+        flops=10,
+    ),
+    "paper": Config(
+        abstractions=(PERCENTILES, K_MEANS),
+        at=(64_000, 640_000, 6_400_000),
+        boards_per_iteration=64,
+        value_boards=10_000,
+        flops=1_000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    abstraction: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
+    """One abstraction instead of the preset's, such as "169/ehs2:100/ehs2:50/ehs2:20"."""
+    boards: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many boards are drawn, instead of the preset's number."""
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with what the options ask for.
+
+    Raises:
+      ValueError: an option is refused.
+    """
+    if options.abstraction is not None:
+        CardAbstraction.parse(options.abstraction)
+        config = dataclasses.replace(config, abstractions=(options.abstraction,))
+    if options.boards is not None:
+        size = config.boards_per_iteration
+        if options.boards < 1 or options.boards % size:
+            raise ValueError(f"boards={options.boards} must be a multiple of {size}, at least 1")
+        at = tuple(n for n in config.at if n < options.boards)
+        config = dataclasses.replace(config, at=(*at, options.boards))
+    return config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Point:
+    """An average policy in the real game, in thousandths of a big blind per hand."""
+
+    boards: int
+    value: float  # of the dealer, against itself
+    value_error: float  # standard error
+    exploitability: float  # what best responses win, mean of both seats
+    exploitability_error: float
+
+
+Lines = dict[str, list[Point]]  # by abstraction
+
+
+def compute(run: Run) -> Lines:
+    """All abstractions, one after the other: training first, then best responses."""
+    lines = {}
+    for number, text in enumerate(run.config.abstractions):
+        values, folders = _trained(run, number, text)
+        points: list[Point] = []
+        for boards, (value, error), folder in zip(run.config.at, values, folders, strict=True):
+            lost, lost_error = _exploitability(run, folder)
+            points.append(
+                Point(
+                    boards=boards,
+                    value=value,
+                    value_error=error,
+                    exploitability=lost,
+                    exploitability_error=lost_error,
+                )
+            )
+        lines[text] = points
+        kept = run.out / "blueprints" / _name(text)
+        if run.writes:
+            shutil.copytree(folders[-1], kept, dirs_exist_ok=True)
+    return lines
+
+
+def _name(text):
+    return re.sub("[/:, ]+", "-", text)
+
+
+def _trained(run, number, text):
+    """The values measured on the way, and the folders of blueprints that were written then."""
+    config, mesh = run.config, run.mesh
+    abstraction = CardAbstraction.parse(text)
+    game = bucket_game(config.game, abstraction)
+    with status(f"making the buckets {text}, which takes minutes once"):
+        buckets = bucket_tables(abstraction, board=config.game.board)
+    state = board_sampled_cfr.init(game)
+    if mesh is not None:
+        state = jax.device_put(state, NamedSharding(mesh, P()))
+    key = jax.random.fold_in(jax.random.key(config.seed), number)
+    size = config.boards_per_iteration
+    folder_at = lambda boards: run.checkpoint / f"{_name(text)}-after-{boards}"  # noqa: E731
+    draw_boards = functools.partial(random_boards, num_cards=sum(config.game.board))
+    boards_of_value = draw_boards(jax.random.key(config.seed + 1), config.value_boards)
+
+    @functools.partial(jax.jit, static_argnames="groups", donate_argnames="state")
+    def iterate(state, boards, count, groups):
+        def step(n, state):
+            deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
+            return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
+
+        return jax.lax.fori_loop(0, count, step, state)
+
+    @jax.jit
+    def draw(iteration):
+        """The boards of so many iterations, and the groups of each."""
+        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_PIECE))
+        boards = jax.vmap(lambda key: draw_boards(key, size))(keys)
+        count = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
+        return boards, jax.lax.map(count, boards)
+
+    def advance(state, left):
+        while left:
+            drawn, groups = draw(state.iteration)
+            count = min(left, _PIECE)
+            most = int(np.asarray(groups)[:count].max())
+            room = next(room for room in _ROOMS if most <= room)
+            state = iterate(state, drawn, jnp.int32(count), room)
+            left -= count
+        return state
+
+    def measure(state):
+        policy = board_sampled_cfr.average_policy(game, state.average)
+        boards = int(state.iteration) * size
+        if run.writes:
+            folder_at(boards).mkdir(parents=True, exist_ok=True)
+            average = jax.device_get(state.average)
+            write_blueprint(folder_at(boards), average, poker=config.game, abstraction=abstraction)
+        blueprint = Blueprint(policy=policy, buckets=buckets, game=game)
+        own = winnings(blueprint, blueprint, boards_of_value, mesh=mesh)
+        return _mean_and_error(np.asarray(own)[:, DEALER])
+
+    _, values = train_and_measure(
+        advance,
+        state,
+        done=lambda state: int(state.iteration),
+        at=[boards // size for boards in config.at],
+        measure=measure,
+        width=2,
+        title=_SHORT.get(text, text),
+        folder=run.checkpoint / _name(text),
+        identity={"abstraction": text, "seed": config.seed, "boards": size},
+        keep=run.keep_usage,
+    )
+    return values.tolist(), [folder_at(boards) for boards in config.at]
+
+
+def random_boards(
+    key: Key[Array, ""], count: int, *, num_cards: int
+) -> Int[Array, "count num_cards"]:
+    """So many boards of so many cards."""
+    return jax.vmap(lambda key: random_board(key, num_cards))(jax.random.split(key, count))
+
+
+def _mean_and_error(chips):
+    """In thousandths of a big blind."""
+    chips = 1000 / max(GAME.blinds) * np.asarray(chips, np.float64)
+    return float(chips.mean()), float(chips.std(ddof=1) / np.sqrt(len(chips)))
+
+
+def _exploitability(run, folder):
+    """What best responses win on drawn flops, as the mean of both seats, with its standard error.
+
+    What is played before the flop is chosen on one half of the flops and valued on the other.
+    """
+    config = run.config
+    blueprint, _ = read_blueprint(folder)
+    share = num_deals(3) / num_deals(3).sum()
+    flops = np.random.default_rng(config.seed).choice(len(share), config.flops, p=share)
+    size = 1 if run.mesh is None else run.mesh.size
+    values = [[], []]
+    with progress(f"best responses, {folder.name}", 2 * config.flops) as report:
+        for begin in range(0, config.flops, size):
+            now = flops[begin : begin + size]
+            for player in range(2):
+                path = run.checkpoint / f"{folder.name}-player-{player}-flop-{begin}.json"
+                respond = functools.partial(_flop_values, blueprint, now, player, run.mesh)
+                values[player].append(np.array(run.kept_json(path, respond)))
+                report(2 * begin + (player + 1) * len(now), None, 0.0)
+    won = []
+    for player in range(2):
+        whole = np.concatenate(values[player])
+        halves = np.array_split(np.arange(config.flops), 2)
+        of_halves = [
+            best_response.response_values(
+                blueprint, whole[other].mean(axis=0), whole[half], player=player
+            )
+            for half, other in (halves, halves[::-1])
+        ]
+        won.append(np.concatenate(of_halves))
+    return _mean_and_error(sum(won) / 2)
+
+
+def _flop_values(blueprint, flops, player, mesh):
+    """As lists, which a checkpoint keeps."""
+    return best_response.flop_values(blueprint, flops, player=player, mesh=mesh).tolist()
+
+
+def rows(config: Config, lines: Lines) -> Iterator[dict[str, object]]:
+    """A row for every point."""
+    for text, points in lines.items():
+        for point in points:
+            fields = dataclasses.asdict(point)
+            shown = {k: "" if v is None else f"{v:.6g}" for k, v in fields.items()}
+            yield {"abstraction": text} | shown
+
+
+def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
+    """The dealer's value and the exploitability of every line's last point."""
+    for text, points in lines.items():
+        last = points[-1]
+        yield results.Number(
+            name=f"{text}: value to the dealer",
+            value=last.value,
+            unit="mb/h",
+            low=last.value - 1.96 * last.value_error,
+            high=last.value + 1.96 * last.value_error,
+            paper=PAPER_VALUE if config.game == GAME else None,
+        )
+        yield results.Number(
+            name=f"{text}: exploitability",
+            value=last.exploitability,
+            unit="mb/h",
+            low=last.exploitability - 1.96 * last.exploitability_error,
+            high=last.exploitability + 1.96 * last.exploitability_error,
+            paper=PAPER_EXPLOITABILITY.get(text),
+        )
+
+
+def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
+    """The value and the exploitability against boards; the papers' numbers as levels."""
+    with plots.figure(path, rows=1, columns=2, size=(8.4, 3.6)) as axes:
+        value, exploitability = axes[0]
+        for panel, name in ((value, "value"), (exploitability, "exploitability")):
+            for number, (text, points) in enumerate(lines.items()):
+                panel.errorbar(
+                    [p.boards for p in points],
+                    [getattr(p, name) for p in points],
+                    [1.96 * getattr(p, f"{name}_error") for p in points],
+                    color=plots.colour(number),
+                    marker=plots.marker(number),
+                    label=_SHORT.get(text, text),
+                    capsize=2,
+                    markersize=3.5,
+                )
+            panel.set(xscale="log", xlabel="boards")
+        if config.game == GAME:
+            plots.level(value, PAPER_VALUE, "the game's value (Bowling et al. 2015)")
+        value.set_ylabel("value to the dealer, mb/h")
+        for text in lines:
+            if text in PAPER_EXPLOITABILITY:
+                short = _SHORT[text].split()[0]
+                plots.level(exploitability, PAPER_EXPLOITABILITY[text], f"{short} (paper)")
+        exploitability.set_ylabel("best response in the real game, mb/h")
+
+
+def write_more(run: Run, lines: Lines) -> None:
+    """The dealer's first actions as a picture, by abstraction."""
+    folder = run.out / "grids"
+    folder.mkdir(exist_ok=True)
+    for text in lines:
+        blueprint, _ = read_blueprint(run.out / "blueprints" / _name(text))
+        policy = np.asarray(blueprint.policy[0][0])[0, :, :, 0]  # [C, 169]
+        tree = blueprint.game.rounds.tree
+        first = policy[: len(tree.actions[0])].T
+        number = np.asarray(blueprint.buckets.tables[0])[0]
+        hand_grid.draw(
+            folder / f"dealer-{_name(text)}.png",
+            title=f"The dealer's first action, {_SHORT.get(text, text)}",
+            actions=tree.actions[0],
+            hands=HANDS,
+            weights=np.ones(len(HANDS)),
+            policy=first[number],
+        )
+
+
+def tables(config: Config, lines: Lines) -> Iterator[Table]:
+    """Every point, beside the papers' numbers."""
+    texts = []
+    for text, points in lines.items():
+        for point in points:
+            lost, error = point.exploitability, point.exploitability_error
+            paper = PAPER_EXPLOITABILITY.get(text)
+            texts.append(
+                (
+                    _SHORT.get(text, text),
+                    f"{point.boards:,}",
+                    f"{results.text(point.value)} ± {results.text(point.value_error)}",
+                    results.text(PAPER_VALUE) if config.game == GAME else "",
+                    f"{results.text(lost)} ± {results.text(error)}",
+                    "" if paper is None else results.text(paper),
+                )
+            )
+    headings = ("abstraction", "boards", "value", "paper", "exploitability", "paper")
+    yield text_table("blueprint_limit: mb/h ± standard error", headings, texts, labels=1)
+
+
+def deviations(config: Config) -> Sequence[str]:
+    """What differs from the papers, in words."""
+    return [
+        f"linear CFR over {config.at[-1]:,} boards that are drawn, and linear averages; the papers'"
+        " strategies have converged in their abstractions",
+        "buckets are made here: percentiles of E[HS^2], and k-means in one dimension of cumulative"
+        " histograms of strength on the river; the papers' are of other sizes",
+        f"best responses on {config.flops} flops that are drawn, with all turns and rivers; what is"
+        " played before the flop is chosen on one half of them and valued on the other, which"
+        " makes them lower bounds",
+    ]
+
+
+COMMAND = Experiment(
+    name="blueprint_limit",
+    shown="the value and the exploitability by boards",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "two minutes",
+        "cpu": "two hours on two cores",
+        "paper": "millions of boards, for an accelerator",
+    },
+    options=Options,
+    configure=configure,
+    batches=lambda config: {"boards_per_iteration": config.boards_per_iteration},
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=(
+        "values of average policies against each other over all pairs of hands on drawn boards, and"
+        " what best responses of players who see their cards win from them on drawn flops, mean of"
+        " both seats: thousandths of a big blind per hand"
+    ),
+    deviations=deviations,
+    error_bars="95 % intervals of means over boards and flops",
+    more_files=("blueprints", "grids"),
+    write_more=write_more,
+)
