@@ -33,6 +33,10 @@ TOOLS = {
     "match": Entry(
         "commands.match", "Let two blueprints of hold'em play each other, over all pairs of hands."
     ),
+    "acpc": Entry(
+        "commands.acpc",
+        "Play matches of poker with other programs by the ACPC's protocol, as dealer or as client.",
+    ),
     "approximate_best_response": Entry(
         "commands.approximate_best_response",
         "Learn best responses to an agent of an enumerable two-player zero-sum game, or of"
