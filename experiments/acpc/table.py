@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from experiments.acpc.connection import Connection
-from experiments.acpc.dealer import Client, greet
+from experiments.acpc.dealer import Client, ClientError, greet
 
 HOST = "127.0.0.1"
 _PORT = "{port}"  # in the command line of a program
@@ -89,8 +89,7 @@ def seated(
         waiting = [*processes, *[None] * (len(names) - len(processes))]
         clients = []
         for name, listener, process in zip(names, listeners, waiting, strict=True):
-            client = Client(name, connection=None)
-            client.connection = Connection(_accepted(client, listener, process, seconds))
+            client = Client(name, Connection(_accepted(name, listener, process, seconds)))
             stack.callback(client.connection.close)
             greet(client, seconds=seconds)
             clients.append(client)
@@ -125,7 +124,7 @@ def _started(program, port, output):
         process.wait()
 
 
-def _accepted(client, listener, process, seconds):
+def _accepted(name, listener, process, seconds):
     """The socket of a client that connects."""
     end = time.monotonic() + seconds
     listener.settimeout(_POLL_SECONDS)
@@ -134,5 +133,5 @@ def _accepted(client, listener, process, seconds):
             return listener.accept()[0]
         if process is not None and process.poll() is not None:
             code = process.returncode
-            raise client.fails(f"ended with exit code {code} before it connected")
-    raise client.fails(f"did not connect in {seconds:g} s")
+            raise ClientError(f"{name} ended with exit code {code} before it connected")
+    raise ClientError(f"{name} did not connect in {seconds:g} s")

@@ -207,7 +207,9 @@ def _state(game, match):
     if tuple(map(len, rounds)) != wanted:
         raise ValueError(f"the board must have {', '.join(map(str, wanted))} cards by round")
     board = tuple(itertools.chain(*rounds))
-    parse_cards(cards_name([*itertools.chain(*hole), *board]))  # refuses a card that occurs twice
+    cards = (*itertools.chain(*hole), *board)
+    if len({*cards}) < len(cards):
+        raise ValueError("a card occurs twice")
     return MatchState(seat=seat, hand=int(match["hand"]), actions=actions, hole=hole, board=board)
 
 
