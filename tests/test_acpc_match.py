@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import pathlib
 import re
 import shlex
 import signal
@@ -395,6 +396,28 @@ def test_programs_are_started_and_ended(table, tmp_path):
     assert len(printed) == 2 * 9 + 1  # the states of both hands
     assert printed[-1] == "the end"
     assert result.config["programs"] == [shlex.split(program)[0]]
+
+
+def test_nothing_is_left_of_programs_that_hang(table, tmp_path, capsys):
+    """Neither the program nor what it has started."""
+    hangs = PROGRAM.partition("for line")[0] + (
+        "import subprocess, time\n"
+        "print(subprocess.Popen(['sleep', '1000']).pid, flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    (tmp_path / "hangs.py").write_text(hangs)
+    program = shlex.quote(f"{shlex.quote(sys.executable)} {tmp_path / 'hangs.py'} {{port}}")
+    table.seat("client_1", agent_client(limit_holdem(), agents.always_call))
+    code, _, _ = table.deal(f"limit_holdem --hands 2 --action_seconds 0.5 --programs {program}")
+    assert code == 1
+    assert "client_0 took more than 0.5 s for an action" in capsys.readouterr().err
+    started = int((table.folder / "client_0.txt").read_text())
+    for _ in range(100):  # whoever inherits it takes note of its end
+        state = pathlib.Path(f"/proc/{started}/stat")
+        if not state.exists() or state.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {started} still runs")
 
 
 @pytest.mark.slow

@@ -182,7 +182,10 @@ def acpc_text(state):
 
 
 def messages(game, deal, seats):
-    """What seats are sent in a hand from the first decision to the end, and the last state."""
+    """What seats are sent in a hand from the first decision to the end, and the last state.
+
+    Each line is read again as what it was written from.
+    """
     lines = {seat: [] for seat in seats}
     for length in range(len(deal.actions) + 1):
         so_far = dataclasses.replace(deal, actions=deal.actions[:length])
@@ -190,11 +193,12 @@ def messages(game, deal, seats):
         for seat in seats:
             seen = acpc_protocol.seen_by(state, seat, hand=deal.hand)
             lines[seat].append(acpc_protocol.format_state(game, seen))
+            assert acpc_protocol.parse_state(game, lines[seat][-1]) == seen
     return lines, state
 
 
 def assert_as_in_openspiel(name, *, hands):
-    """All texts of random hands; read again they give the same state and the same winnings."""
+    """All texts of random hands, and winnings, also as far as one seat sees them."""
     game, rng = parse_game(DEFINITIONS[name]), np.random.default_rng(0)
     ends = set()
     for number in range(hands):
@@ -204,23 +208,18 @@ def assert_as_in_openspiel(name, *, hands):
         assert lines[None] == [text.replace("STATE:0:", f"STATE:{number}:") for text in hand.texts]
         np.testing.assert_allclose(state.returns, hand.returns, atol=1e-3)
         assert int(state.actor) == TERMINAL
-        for line, full in zip(lines[seat], lines[None], strict=True):
-            seen = acpc_protocol.parse_state(game, line)
-            assert acpc_protocol.format_state(game, seen) == line
-            whole = acpc_protocol.parse_state(game, full)
-            assert (seen.actions, seen.board) == (whole.actions, whole.board)
-            assert seen.hole[seat] == whole.hole[seat]
+        seen = acpc_protocol.parse_state(game, lines[seat][-1])
         assert float(acpc_protocol.poker_state(game, seen).returns[seat]) == pytest.approx(
             hand.returns[seat], abs=1e-3
         )
         showdown = sum(map(bool, seen.hole)) > 1
-        ends.add(("all-in" if "//" in line else "showdown") if showdown else "fold")
+        ends.add(("all-in" if "//" in lines[seat][-1] else "showdown") if showdown else "fold")
     assert ends >= {"showdown", "fold"} | (set() if game.limit else {"all-in"})
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_messages_are_those_of_openspiel(name):
-    assert_as_in_openspiel(name, hands=50)
+    assert_as_in_openspiel(name, hands=40)
 
 
 @pytest.mark.slow(minutes=15)
@@ -282,7 +281,7 @@ def without_losers(game, theirs, ours):
 
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_messages_are_those_of_pokerkit(name):
-    assert_as_in_pokerkit(name, hands=15)
+    assert_as_in_pokerkit(name, hands=12)
 
 
 @pytest.mark.slow(minutes=15)
