@@ -222,7 +222,7 @@ def test_messages_are_those_of_openspiel(name):
     assert_as_in_openspiel(name, hands=40)
 
 
-@pytest.mark.slow(minutes=15)
+@pytest.mark.slow(minutes=5)
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_messages_of_ten_thousand_hands_are_those_of_openspiel(name):
     assert_as_in_openspiel(name, hands=10_000)
@@ -284,7 +284,7 @@ def test_messages_are_those_of_pokerkit(name):
     assert_as_in_pokerkit(name, hands=12)
 
 
-@pytest.mark.slow(minutes=15)
+@pytest.mark.slow(minutes=10)
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_messages_of_ten_thousand_hands_are_those_of_pokerkit(name):
     assert_as_in_pokerkit(name, hands=10_000)
