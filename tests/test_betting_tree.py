@@ -1,6 +1,8 @@
 """Betting trees: sizes by hand, counts, and what the rules of whole games say."""
 
 import dataclasses
+import math
+import time
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +13,7 @@ from holdem_reference import NO_LIMIT
 from jaxgames import make
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem.bet_sizes import BetSizes, sizes_by_street
-from jaxgames.holdem.betting_from_rules import betting_of_rules
+from jaxgames.holdem.betting_from_rules import BATCH, betting_of_rules
 from jaxgames.holdem.betting_from_sizes import build_betting_tree, subtree, with_bet
 from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN
 from jaxgames.holdem.named_games import limit_holdem
@@ -340,3 +342,53 @@ def test_any_size_is_all_that_the_rules_allow():
     )
     for name in ("actor", "street", "parent", "child", "paid"):
         np.testing.assert_array_equal(getattr(tree, name), getattr(known, name))
+
+
+def test_limit_holdem_has_as_many_decisions_as_published():
+    """Bowling et al. (2015): 3.16e17 states and 3.19e14 information sets, whose exact numbers are
+    those of Johanson (2013, "Measuring the Size of Large No-Limit Poker Games", Table 1)."""
+    tree = betting_of_rules(limit_holdem())
+    decisions = np.bincount(tree.street[tree.actor >= 0]).tolist()
+    assert decisions == [8, 70, 630, 5670]
+    assert np.bincount(tree.street[tree.actor == CHANCE]).tolist() == [7, 63, 567]
+    ends = tree.street[(tree.actor == FOLD) | (tree.actor == SHOWDOWN)]
+    assert np.bincount(ends).tolist() == [7, 56, 504, 9639]
+    actions = [sum(map(len, np.array(tree.actions, object)[tree.street == s])) for s in range(4)]
+    assert np.subtract(actions, [7, 63, 567, 0]).tolist() == [21, 182, 1638, 14742]
+    flops = math.comb(50, 3)
+    cards = [1326, 1326 * flops, 1326 * flops * 47, 1326 * flops * 47 * 46]
+    assert sum(np.multiply(decisions, cards).tolist()) == 319_365_922_522_608
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_nodes_of_whole_games_are_in_the_order_of_a_walk(name):
+    """The first action with all that follows, then the second one, and so on; with many states."""
+    tree = betting_of_rules(dataclasses.replace(RULES[name], stack=13))
+    order, waiting = [], [0]
+    while waiting:
+        node = waiting.pop()
+        order.append(node)
+        waiting += reversed(tree.child[node, : len(tree.actions[node])].tolist())
+    assert order == list(range(len(tree.actor)))
+    assert len(order) > 3 * BATCH
+    assert_parents_and_children(tree)
+
+
+def test_large_whole_games_are_refused_before_they_are_built():
+    """No-limit hold'em has 20,000 sizes of the first raise, and nearly as many of the answer."""
+    start = time.perf_counter()
+    with pytest.raises(ValueError, match=r"tree of poker.* has more than max_nodes=1,000,000 nod"):
+        betting_of_rules(make("hunl"))
+    assert time.perf_counter() - start < 60
+    size = len(betting_of_rules(NO_LIMIT).actor)
+    assert len(betting_of_rules(NO_LIMIT, max_nodes=size).actor) == size
+    with pytest.raises(ValueError, match=f"more than max_nodes={size - 1:,} nodes"):
+        betting_of_rules(NO_LIMIT, max_nodes=size - 1)
+
+
+def test_long_games_are_no_deeper_than_python_can_go():
+    """After a raise or a call there are a thousand raises by one chip, in turn."""
+    rules = dict(blinds=(2, 1), first=(1,), board=(0,), max_raises=(1000,), raise_sizes=(1,))
+    tree = betting_of_rules(Poker(hole=1, ranks=3, suits=1, **rules))
+    assert (tree.actor >= 0).sum() == 2 * 1001
+    assert tree.paid.max() == 1002

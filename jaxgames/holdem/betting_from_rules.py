@@ -10,13 +10,14 @@ given sizes.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from jaxgames.core import CHANCE
+from jaxgames.core import CHANCE, no_legal
 from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
 from jaxgames.holdem.betting_from_sizes import SizesBuilder, checked_sizes
 from jaxgames.holdem.betting_tree import (
@@ -27,8 +28,11 @@ from jaxgames.holdem.betting_tree import (
     BettingAbstraction,
     BettingTree,
     BettingTreeBuilder,
+    selected,
 )
 from jaxgames.holdem.rules import Poker, PokerState
+
+BATCH = 256  # actions that are played at once
 
 
 def betting_of_rules(
@@ -60,9 +64,8 @@ def betting_of_rules(
     streets = len(game.board)
     if sizes is None:
         builder = _RulesBuilder(game, max_nodes)
-        dealt = state_after(game, game.init(), jnp.int32(0))  # deals all private cards
-        builder.add_decision(NO_NODE, "", dealt)
-        return builder.tree(0, streets, None)
+        builder.add_all()
+        return _depth_first(builder.tree(0, streets, None))
     abstraction = _abstraction(game, sizes)
     builder = SizesBuilder(0, abstraction, max_nodes)
     builder.add_decision(NO_NODE, "", game.first[0], 0, game.blinds, closes=False)
@@ -90,6 +93,15 @@ def _abstraction(game, sizes):
     )
 
 
+class _Level(NamedTuple):
+    """Decisions of a level of the tree, and all actions there."""
+
+    states: PokerState  # [D] of the decisions, without `legal`: masks of all sizes are large
+    nodes: Int[np.ndarray, " D"]  # the decisions' numbers, rising
+    parents: Int[np.ndarray, " N"]  # the decision of each action, rising
+    actions: Int[np.ndarray, " N"]
+
+
 class _RulesBuilder(BettingTreeBuilder):
     """Plays all actions of a game, with any cards."""
 
@@ -97,38 +109,89 @@ class _RulesBuilder(BettingTreeBuilder):
         super().__init__(str(game), max_nodes)
         self.game = game
 
-    def add_decision(self, parent: int, move: str, state: PokerState) -> None:
-        """Adds the decision at a state, and all that follows."""
-        actor, street, spent, legal = jax.device_get(
-            (state.actor, state.round, state.spent, state.legal)
-        )
-        node = self.add(parent, move, int(actor), int(street), tuple(spent.tolist()))
-        for action in np.flatnonzero(legal).tolist():
-            name = self.game.action_name(state, action)
-            after = state_after(self.game, state, jnp.int32(action))
-            self.add_outcome(node, name, int(street), after)
+    def add_all(self) -> None:
+        """Adds the nodes of the whole game, level by level.
 
-    def add_outcome(self, parent: int, move: str, street: int, state: PokerState) -> None:
-        """Adds the state after an action on `street`: an end, a deal or a decision."""
-        over, folded, after, spent = jax.device_get(
-            (state.over, state.folded, state.round, state.spent)
-        )
-        paid = tuple(spent.tolist())
+        Raises:
+          ValueError: the tree has more than `max_nodes` nodes, of which not all were added.
+        """
+        start = jax.tree.map(lambda x: np.asarray(x)[None], self.game.init().replace(legal=None))
+        root = np.array([NO_NODE])
+        level = _Level(start, root, root, np.array([0]))  # the first card, and with it the others
+        while len(level.actions):
+            parts, waiting = [], 0
+            for first in range(0, len(level.actions), BATCH):
+                parts.append(self.add_outcomes(level, slice(first, first + BATCH)))
+                waiting += len(parts[-1].actions)
+                self.check_size(len(self.nodes) + waiting)
+            level = jax.tree.map(lambda *parts: np.concatenate(parts), *parts)
+
+    def add_outcomes(self, level: _Level, batch: slice) -> _Level:
+        """Adds what follows a batch of a level's actions; returns the decisions among it."""
+        parents, actions = level.parents[batch], level.actions[batch]
+        # some actions are played again, so that all batches have one size and are one program
+        rows = np.searchsorted(level.nodes, np.resize(parents, BATCH))
+        before = jax.tree.map(lambda x: x[rows], level.states)
+        after = _states_after(self.game, before, np.resize(actions, BATCH).astype(np.int32))
+        before, after = jax.tree.map(lambda x: x[: len(actions)], jax.device_get((before, after)))
+        # an action has the same name at all decisions
+        state = jax.tree.map(lambda x: x[0], before)
+        names = {action: self.game.action_name(state, action) for action in set(actions.tolist())}
+        columns = actions, parents, before.round, after.over, after.folded.any(axis=1)
+        columns = *columns, after.actor, after.round, after.spent
+        nodes = []
+        for action, *outcome in zip(*(column.tolist() for column in columns), strict=True):
+            nodes.append(self.add_outcome(names[action], *outcome))
+        decisions = ~after.over
+        rows, actions = np.nonzero(after.legal[decisions])
+        states = jax.tree.map(lambda x: x[decisions], after.replace(legal=None))
+        nodes = np.array(nodes)[decisions]
+        return _Level(states, nodes, nodes[rows], actions)
+
+    def add_outcome(self, move, parent, street, over, folded, actor, next_street, spent) -> int:
+        """Adds the end, the decision, or the deal and the decision after an action on `street`, and
+        returns the number of the last."""
+        paid = tuple(spent)
         if over:
-            self.add(parent, move, FOLD if folded.any() else SHOWDOWN, street, paid)
-        elif after == street:
-            self.add_decision(parent, move, state)
-        else:
-            dealt = self.add(parent, move, CHANCE, street, paid)
-            self.add_decision(dealt, "deal", state)
+            return self.add(parent, move, FOLD if folded else SHOWDOWN, street, paid)
+        if next_street > street:
+            parent, move = self.add(parent, move, CHANCE, street, paid), "deal"
+        return self.add(parent, move, actor, next_street, paid)
+
+
+def _depth_first(tree: BettingTree) -> BettingTree:
+    """The same tree with its nodes in the order of a walk that goes down first."""
+    children = tree.child[:, ::-1].tolist()
+    order, waiting = [], [0]
+    while waiting:
+        node = waiting.pop()
+        if node != NO_NODE:
+            order.append(node)
+            waiting.extend(children[node])
+    return selected(tree, np.array(order))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def state_after(game: Poker, state: PokerState, action: Int[Array, ""]) -> PokerState:
     """The next decision or end after an action; each card that is dealt on the way is the first one
-    left in the deck."""
+    left in the deck.
 
-    def deal(state):
-        return game.step(state, jnp.argmax(state.chance_probs).astype(jnp.int32))
+    Its `returns` stay those of `state`: the comparison of hands would be long to compile.
+    """
 
-    return jax.lax.while_loop(lambda state: state.actor == CHANCE, deal, game.step(state, action))
+    def play(now):
+        state = game.step(now[0], now[1]).replace(returns=now[0].returns)
+        return state, jnp.argmax(state.chance_probs).astype(jnp.int32), state.actor == CHANCE
+
+    # one loop, since the rules are long to compile: the action is played before cards are dealt
+    return jax.lax.while_loop(lambda now: now[2], play, (state, action, jnp.bool_(True)))[0]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _states_after(game, states, actions):
+    """`state_after` of a batch; the states are given without `legal`."""
+
+    def after(state, action):
+        return state_after(game, state.replace(legal=no_legal(game.num_actions)), action)
+
+    return jax.vmap(after)(states, actions)

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import numpy as np
-
 from jaxgames.core import CHANCE
 from jaxgames.holdem.bet_sizes import BetSizes, BetSizesByStreet
 from jaxgames.holdem.betting_tree import (
@@ -29,6 +27,7 @@ from jaxgames.holdem.betting_tree import (
     BettingTree,
     BettingTreeBuilder,
     descendants,
+    selected,
 )
 from jaxgames.holdem.rules import UNLIMITED
 
@@ -131,20 +130,12 @@ def subtree(tree: BettingTree, node: int) -> BettingTree:
     """
     builder = SizesBuilder.resumed(tree, node, MAX_NODES, deals=True)
     base, num_raises = builder.street_so_far(node)
-    kept = descendants(tree, node)
-    number = np.full(len(tree.actor) + 1, NO_NODE)  # the last entry is for NO_NODE
-    number[kept] = np.arange(len(kept))
-    actions = tuple(tree.actions[other] for other in kept.tolist())
+    part = selected(tree, descendants(tree, node))
     street, abstraction = int(tree.street[node]), tree.abstraction
-    return BettingTree(
-        actor=tree.actor[kept],
-        street=tree.street[kept] - street,
-        parent=number[tree.parent[kept]],
-        child=number[tree.child[kept, : max(map(len, actions))]],
-        paid=tree.paid[kept],
-        pot=tree.pot,
+    return dataclasses.replace(
+        part,
+        street=part.street - street,
         num_streets=tree.num_streets - street,
-        actions=actions,
         abstraction=dataclasses.replace(
             abstraction,
             sizes=abstraction.sizes[street:],

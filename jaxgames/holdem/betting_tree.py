@@ -61,6 +61,30 @@ def descendants(tree: BettingTree, node: int) -> Int[np.ndarray, " _"]:
     return np.flatnonzero(below)
 
 
+def selected(tree: BettingTree, nodes: Int[np.ndarray, " _"]) -> BettingTree:
+    """The tree of some of a tree's nodes, in their order.
+
+    Args:
+      tree: a tree.
+      nodes: all nodes of the subtree at `nodes[0]`, parents before children.
+
+    Returns:
+      The nodes with new numbers; all else as in `tree`.
+    """
+    number = np.full(len(tree.actor) + 1, NO_NODE)  # the last entry is for NO_NODE
+    number[nodes] = np.arange(len(nodes))
+    actions = tuple(tree.actions[node] for node in nodes.tolist())
+    return dataclasses.replace(
+        tree,
+        actor=tree.actor[nodes],
+        street=tree.street[nodes],
+        parent=number[tree.parent[nodes]],
+        child=number[tree.child[nodes, : max(map(len, actions))]],
+        paid=tree.paid[nodes],
+        actions=actions,
+    )
+
+
 class BettingNode(NamedTuple):
     """A node while its tree is built; fields as in `BettingTree`."""
 
@@ -90,12 +114,8 @@ class BettingTreeBuilder:
         Raises:
           ValueError: the tree has `max_nodes` nodes already.
         """
-        if len(self.nodes) == self.max_nodes:
-            raise ValueError(
-                f"the betting tree of {self.description} has more than"
-                f" max_nodes={self.max_nodes:,} nodes; fewer sizes or streets make it smaller"
-            )
         number = len(self.nodes)
+        self.check_size(number + 1)
         self.nodes.append(BettingNode(actor, street, parent, paid))
         self.children.append([])
         self.names.append([])
@@ -103,6 +123,18 @@ class BettingTreeBuilder:
             self.children[parent].append(number)
             self.names[parent].append(move)
         return number
+
+    def check_size(self, num_nodes: int) -> None:
+        """Refuses a tree that is known to have `num_nodes` nodes or more.
+
+        Raises:
+          ValueError: these are more than `max_nodes`.
+        """
+        if num_nodes > self.max_nodes:
+            raise ValueError(
+                f"the betting tree of {self.description} has more than"
+                f" max_nodes={self.max_nodes:,} nodes; fewer sizes or streets make it smaller"
+            )
 
     def tree(
         self, pot: int, num_streets: int, abstraction: BettingAbstraction | None
