@@ -101,6 +101,10 @@ EXPERIMENTS = {
         "blueprints.blueprint_limit",
         "Solve limit hold'em with card abstractions, and measure the result in the real game.",
     ),
+    "five_ranks": Entry(
+        "blueprints.five_ranks",
+        "Solve hold'em with five ranks and one-card flops without an abstraction.",
+    ),
     "blueprint_two_rounds": Entry(
         "blueprints.blueprint_two_rounds",
         "Measure how exploitable abstractions are in the real game, in two rounds of limit"

@@ -1,0 +1,74 @@
+"""Hold'em with five ranks: its size, and how far its solution is from another program's."""
+
+import math
+import pathlib
+
+import numpy as np
+import pytest
+from experiment_cases import smoke_run
+
+from experiments.blueprints import five_ranks
+from experiments.harness import results
+from jaxgames.holdem.betting_tree import SHOWDOWN
+from solvers import cfr, evaluation
+from solvers.registry import prepare_cfr
+
+RECORD = pathlib.Path("experiments/results/five_ranks/cpu/result.json")
+CONFIG = five_ranks.PRESETS["cpu"]
+LOW, HIGH = five_ranks.VALUE
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return five_ranks.game_tree(CONFIG)
+
+
+def test_the_game_has_the_size_that_its_rules_say(tree):
+    """A street ends in three ways: two checks, a bet or a raise that is called."""
+    betting = tree.betting
+    assert np.bincount(betting.street[betting.actor >= 0]).tolist() == [4, 12, 36, 108]
+    assert betting.actor[0] == five_ranks.BUTTON
+    ends = np.unique(betting.paid[betting.actor == SHOWDOWN])
+    assert ends.tolist() == [2 * 3**bets for bets in range(5)]  # whatever the streets of the bets
+    assert ends[-1] == CONFIG.game.stack == 162
+    assert tree.total_weight == math.comb(20, 2) * math.comb(18, 2)
+    # Burnside: of the suits' permutations 1, 6 and 8 keep the cards of 4, 2 and 1 suits in place
+    boards = [
+        (math.perm(20, n) + 6 * math.perm(10, n) + 8 * math.perm(5, n)) // 24 for n in range(1, 4)
+    ]
+    assert boards == [5, 45, 485]
+    nodes = 2 + 6 * boards[0] + 18 * boards[1] + 54 * boards[2]  # half of a street's are each one's
+    decisions = [treeplex.num_decisions for treeplex in tree.sequence_form.treeplexes]
+    assert decisions == [190 * nodes] * 2
+
+
+def test_the_smallest_run(tmp_path):
+    numbers = smoke_run("five_ranks", tmp_path).numbers
+    assert [number.name for number in numbers] == [
+        "exploitability after 20 iterations",
+        "value to the button",
+    ]
+    assert all(number.paper is None for number in numbers)
+
+
+def test_the_record_is_as_good_as_the_other_program():
+    result = results.read_result(RECORD)
+    for iterations, theirs in five_ranks.EXPLOITABILITY.items():
+        assert result.number(f"exploitability after {iterations:,} iterations").value <= theirs
+    assert LOW <= result.number("value to the button").value <= HIGH
+
+
+@pytest.mark.slow
+def test_solving_is_as_good_as_the_other_program(tree):
+    """Whatever the policies, the game's value lies between what best responses leave and win."""
+    form, reach = tree.sequence_form, tree.root_reach
+    prepared = prepare_cfr(cfr.make_solver(five_ranks.SOLVER), form, root_reach=reach)
+    state = prepared.run(prepared.initial_state, 200)
+    policy = prepared.average_policy(state)
+    values, nash_conv = evaluation.values_and_nash_conv(form, policy, reach)
+    unit = tree.total_weight * 2 / 1000
+    exploitability = float(nash_conv) / 2 / unit
+    assert exploitability <= five_ranks.EXPLOITABILITY[200]
+    value = float(values[five_ranks.BUTTON]) / unit
+    assert LOW - 2 * exploitability <= value <= HIGH + 2 * exploitability
+    assert values[0] == pytest.approx(-values[1], abs=1e-2 * unit)
