@@ -1,7 +1,6 @@
 """Hold'em with five ranks: its size, and how far its solution is from another program's."""
 
 import math
-import pathlib
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from jaxgames.holdem.betting_tree import SHOWDOWN
 from solvers import cfr, evaluation
 from solvers.registry import prepare_cfr
 
-RECORD = pathlib.Path("experiments/results/five_ranks/cpu/result.json")
+RECORD = results.ROOT / "experiments/results/five_ranks/cpu" / results.RESULT_FILE
 CONFIG = five_ranks.PRESETS["cpu"]
 LOW, HIGH = five_ranks.VALUE
 
@@ -55,7 +54,10 @@ def test_the_record_is_as_good_as_the_other_program():
     result = results.read_result(RECORD)
     for iterations, theirs in five_ranks.EXPLOITABILITY.items():
         assert result.number(f"exploitability after {iterations:,} iterations").value <= theirs
-    assert LOW <= result.number("value to the button").value <= HIGH
+    value = result.number("value to the button")
+    assert value.low < LOW < HIGH < value.high
+    exploitability = result.number("exploitability after 1,000 iterations").value
+    assert value.high - value.low == pytest.approx(2 * exploitability, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -65,10 +67,9 @@ def test_solving_is_as_good_as_the_other_program(tree):
     prepared = prepare_cfr(cfr.make_solver(five_ranks.SOLVER), form, root_reach=reach)
     state = prepared.run(prepared.initial_state, 200)
     policy = prepared.average_policy(state)
-    values, nash_conv = evaluation.values_and_nash_conv(form, policy, reach)
     unit = tree.total_weight * 2 / 1000
-    exploitability = float(nash_conv) / 2 / unit
+    exploitability = float(evaluation.exploitability(form, policy, reach)) / unit
     assert exploitability <= five_ranks.EXPLOITABILITY[200]
-    value = float(values[five_ranks.BUTTON]) / unit
-    assert LOW - 2 * exploitability <= value <= HIGH + 2 * exploitability
-    assert values[0] == pytest.approx(-values[1], abs=1e-2 * unit)
+    against_button, button = evaluation.best_response_value(form, policy, reach) / unit
+    assert -against_button < LOW < HIGH < button
+    assert button + against_button == pytest.approx(2 * exploitability, rel=1e-3)
