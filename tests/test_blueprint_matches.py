@@ -10,7 +10,10 @@ import pytest
 from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 
 from experiments import cli
+from experiments.acpc.agents import make_agent
 from experiments.harness import results
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.holdem import limit_holdem
 from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.ranges import class_numbers, hand_numbers
@@ -24,6 +27,7 @@ from solvers.blueprint.blueprint import (
 )
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
+from solvers.blueprint.hand_policy import hand_policy
 
 THREE_STREETS = Poker(
     raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
@@ -136,6 +140,34 @@ def test_play_before_the_flop_is_best_for_what_is_expected():
     assert alone > own[0]
 
 
+def test_policies_by_hand_are_those_of_the_tables():
+    """Along random hands, at each decision with all hands that are possible there."""
+    blueprint, by_node = blueprint_of(1)
+    game, tree = TWO_STREETS, blueprint.game.rounds.tree
+    policy, step = jax.jit(hand_policy(blueprint, game)), jax.jit(game.step)
+    generator, seen = np.random.default_rng(0), set()
+    for _ in range(20):
+        state, node = game.init(), 0
+        while int(state.actor) != TERMINAL:
+            if int(state.actor) == CHANCE:
+                action = generator.choice(np.flatnonzero(state.chance_probs))
+            else:
+                while tree.actor[node] == CHANCE:
+                    node = tree.child[node, 0]
+                legal = np.flatnonzero(state.legal)
+                street = int(state.round)
+                bucket, cards, _ = hands_of(blueprint, state.board[: 3 * street])
+                expected = np.zeros((len(cards), game.num_actions))
+                expected[:, legal] = by_node[node][bucket[street]]
+                found = np.asarray(policy(state))[hand_numbers(cards)]
+                np.testing.assert_allclose(found, expected, atol=1e-6)
+                choice = generator.integers(len(legal))
+                seen.add(node)
+                action, node = legal[choice], tree.child[node, choice]
+            state = step(state, jnp.int32(action))
+    assert len(seen) > 12
+
+
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """A blueprint in a folder, and what it was made from."""
@@ -163,6 +195,10 @@ def test_blueprints_are_read_as_they_were_written(kept):
 
 def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
     folder, *_ = kept
+    with pytest.raises(
+        ValueError, match=r"plays poker\(.*board=0/3,.*, not poker\("
+    ):
+        make_agent(str(folder), limit_holdem(), seed=0)
     with pytest.raises(ValueError, match=r"holds no blueprint: it has no blueprint\.json"):
         read_blueprint(tmp_path / "nowhere")
     text = (folder / "blueprint.json").read_text()

@@ -1,11 +1,13 @@
 """Agents of matches by the ACPC protocol.
 
 An agent is a function: given what its player knows of a hand in which it has to act, it returns an
-action of the rules, which must be legal. `AGENTS` has those that can be named on the command line.
+action of the rules, which must be legal. `AGENTS` has those that can be named on the command line,
+beside the folders of blueprints.
 """
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Callable, Mapping
 
 import jax
@@ -17,6 +19,8 @@ from jaxgames.holdem.acpc_protocol import MatchState, poker_state
 from jaxgames.holdem.rules import CALL, NOTHING, Poker, PokerState
 from jaxgames.registry import unknown
 from solvers.approximate_best_response.local_best_response import HandPolicy, all_hands
+from solvers.blueprint.blueprint import read_blueprint
+from solvers.blueprint.hand_policy import hand_policy
 
 Agent = Callable[[MatchState], int]
 
@@ -94,7 +98,7 @@ def make_agent(name: str, game: Poker, *, seed: int) -> Agent:
     """Builds an agent by its name.
 
     Args:
-      name: a key of `AGENTS`.
+      name: a key of `AGENTS`, or a folder with a blueprint of the game.
       game: the rules.
       seed: of everything random.
 
@@ -102,8 +106,13 @@ def make_agent(name: str, game: Poker, *, seed: int) -> Agent:
       The agent.
 
     Raises:
-      ValueError: there is no agent of this name.
+      ValueError: there is no agent of this name, or it plays another game.
     """
-    if name not in AGENTS:
-        raise ValueError(unknown("agent", name, AGENTS))
-    return AGENTS[name](game, seed=seed)
+    if name in AGENTS:
+        return AGENTS[name](game, seed=seed)
+    if not pathlib.Path(name).is_dir():
+        raise ValueError(unknown("agent", name, [*AGENTS, "FOLDER"]))
+    blueprint, own = read_blueprint(pathlib.Path(name))
+    if own != game:
+        raise ValueError(f"the blueprint in {name} plays {own}, not {game}")
+    return by_hand_policy(game, hand_policy(blueprint, game), seed=seed)

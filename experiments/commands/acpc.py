@@ -78,7 +78,7 @@ class ClientArguments:
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """The dealer's game: a poker game of `list` with a full deck, or a .game file."""
     agent: str
-    """always_call, always_raise (the smallest raise), or uniform."""
+    """always_call, always_raise (the smallest raise), uniform, or the folder of a blueprint."""
     port: int
     """Where the dealer listens."""
     host: str = HOST
