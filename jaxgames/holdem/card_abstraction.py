@@ -153,6 +153,23 @@ def buckets_of_deal(tables: BucketTables, board: Int[Array, " n"]) -> Int[Array,
       Numbers of buckets on the S streets that have been dealt; unspecified for hands that share a
       card with the street's board.
     """
+    return _buckets(tables, board, slice(None))
+
+
+def buckets_of_hands(
+    tables: BucketTables, board: Int[Array, " n"], hands: Int[Array, " H"]
+) -> Int[Array, "S H"]:
+    """The buckets of some hands on every street of a deal; pure JAX, as `buckets_of_deal`.
+
+    Args:
+      tables: of the abstraction.
+      board: the cards so far, in the order of the deal.
+      hands: their numbers among all 1,326 (`jaxgames.holdem.ranges`).
+    """
+    return _buckets(tables, board, hands)
+
+
+def _buckets(tables, board, hands):
     number, permutation = find_boards(tables.finder, board)
     images, before, buckets = jnp.asarray(HAND_IMAGES, jnp.int32), 1, []
     for cards, table, count in zip(
@@ -160,7 +177,7 @@ def buckets_of_deal(tables: BucketTables, board: Int[Array, " n"]) -> Int[Array,
     ):
         if cards > len(board):
             break
-        own = table[number[cards], images[permutation[cards]]].astype(jnp.int32)
+        own = table[number[cards], images[permutation[cards], hands]].astype(jnp.int32)
         if tables.perfect_recall and buckets:
             own = buckets[-1] * (count // before) + own
         buckets.append(own)

@@ -1,0 +1,317 @@
+"""UCT and Smooth UCT in hold'em with buckets."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bucket_uct_reference import Reference
+from holdem_reference import LEDUC
+from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
+
+from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.betting_tree import NO_NODE
+from jaxgames.holdem.card_abstraction import buckets_of_deal
+from jaxgames.holdem.equity import hand_strengths
+from jaxgames.holdem.ranges import hand_number
+from jaxgames.holdem.small_poker import NO_STATE, build_small_poker
+from solvers import evaluation
+from solvers.blueprint import board_sampled_cfr, bucket_uct, enumerated_match
+from solvers.blueprint.blueprint import Blueprint
+from solvers.blueprint.two_hands import TwoHands, deal_two_hands, draw_cards
+from solvers.sampling.episodes import uniform_numbers
+from solvers.sampling.uct import smooth_uct, uct, upper_bounds
+from solvers.sequence_form import build_sequence_form
+
+LEDUC_BUCKETS = (3, 9)
+SETTINGS = {"UCT": uct(12.0), "Smooth UCT": smooth_uct(12.0, decay=0.05)}
+
+
+def leduc_deals(_, key, num_deals):
+    """Own rank before the board, and own rank and the board's after it."""
+    noise = uniform_numbers(key, (3, num_deals))
+    cards = []
+    for number in range(3):
+        card = (noise[number] * (6 - number)).astype(jnp.int32)
+        for other in [jnp.minimum(*cards), jnp.maximum(*cards)] if number == 2 else cards:
+            card = card + (card >= other).astype(jnp.int32)
+        cards.append(card)
+    ranks, board = jnp.stack(cards[:2]) // 2, cards[2] // 2
+    strength = ranks + 3 * (ranks == board[None]).astype(jnp.int32)
+    bucket = jnp.stack([ranks, 3 * ranks + board[None]])
+    return TwoHands(bucket=bucket, winner=jnp.sign(strength[0] - strength[1]))
+
+
+@functools.cache
+def leduc(potential=None):
+    game = game_of(LEDUC, LEDUC_BUCKETS)
+    return game, bucket_uct.betting_walk(game, potential=potential)
+
+
+def by_state(game, rows):
+    """Rows of the engine by decision of the tree and bucket."""
+    found, row = {}, 0
+    for node in np.flatnonzero(game.rounds.tree.actor >= 0):
+        for bucket in range(game.num_buckets[game.rounds.tree.street[node]]):
+            found[int(node), bucket] = np.asarray(rows[row])
+            row += 1
+    return found
+
+
+def learned(walk, draw, source, *, settings, batch, episodes, key=0):
+    return bucket_uct.run(
+        walk,
+        bucket_uct.init(walk),
+        source,
+        jax.random.key(key),
+        settings=settings,
+        batch=batch,
+        num_batches=episodes // max(batch, 1),
+        draw=draw,
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+@pytest.mark.parametrize(("name", "potential"), [("UCT", 0.5), ("Smooth UCT", None)])
+def test_episodes_are_those_of_the_paper(name, potential, batch):
+    """The same table as from a plain loop with the same random numbers."""
+    game, walk = leduc(potential)
+    expected = Reference(game.rounds.tree, SETTINGS[name], potential=potential)
+
+    @jax.jit
+    def play(learner, number):
+        """The learner after a batch, and all random numbers of it."""
+        deal_key, key = jax.random.split(jax.random.key(number))
+        deals = leduc_deals(None, deal_key, batch)
+        shape = walk.max_decisions, batch
+        noise = jnp.stack(
+            [uniform_numbers(k, shape) for k in jax.random.split(jax.random.clone(key))]
+        )
+        after = bucket_uct.play_batch(walk, learner, deals, key, settings=SETTINGS[name])
+        return after, (deals.bucket, deals.winner, noise)
+
+    learner = bucket_uct.init(walk)
+    for number in range(400 // batch):
+        learner, drawn = play(learner, number)
+        expected.play_batch(*map(np.asarray, drawn))
+    visits = by_state(game, bucket_uct.visits(learner))
+    means = by_state(game, bucket_uct.mean_winnings(learner))
+    assert len(expected.visits) > 80
+    for state, found in visits.items():
+        np.testing.assert_array_equal(found, expected.visits[state], err_msg=str(state))
+        mean = expected.sums[state] / np.maximum(expected.visits[state], 1)
+        np.testing.assert_allclose(means[state], mean, rtol=1e-6)
+
+
+def test_bounds_are_those_of_small_games():
+    """Action by action as `solvers.sampling.uct` has them row by row."""
+    generator = np.random.default_rng(0)
+    legal = np.arange(3)[:, None] < generator.integers(2, 4, 200)
+    visits = jnp.asarray(np.where(legal, generator.integers(0, 4, (3, 200)), 0), jnp.int32)
+    means, noise = (jnp.asarray(generator.random(x), jnp.float32) for x in ((3, 200), 200))
+    bounds = functools.partial(upper_bounds, exploration=3.0)
+    expected = jax.vmap(bounds, 1, 1)(visits, means, jnp.asarray(legal))
+    found = bucket_uct.tree_weights(
+        list(visits),
+        list(means),
+        list(jnp.asarray(legal)),
+        jnp.full(200, 3.0),
+        noise,
+        settings=uct(3.0),
+    )
+    np.testing.assert_array_equal(jnp.stack(found), expected)
+
+
+def test_exploration_constants_of_limit_holdem():
+    """Published: from 10 to 24 big blinds, where C is 24 (Heinrich and Silver 2015, section 4.2).
+    Two streets of ten chips a bet, by hand: 15 of at most 160 chips before the flop; 20 to 80 and
+    half of 80 on it."""
+    game = game_of(TWO_STREETS, BUCKETS)
+    walk = bucket_uct.betting_walk(game)
+    decides = np.asarray(walk.rows[:, 2]) > 0
+    found = np.unique(np.asarray(walk.stake)[decides])
+    np.testing.assert_array_equal(found, [60, 80, 87.5, 100, 120])
+    assert np.isinf(np.asarray(bucket_uct.betting_walk(game, potential=None).stake)).all()
+
+
+@pytest.mark.slow
+def test_states_and_constants_of_limit_holdem():
+    """Published: 1,520,352 information states, and constants from 10 to 24 big blinds."""
+    game = game_of(limit_holdem(), (169, 1000, 500, 200))
+    walk = bucket_uct.betting_walk(game)
+    assert walk.num_states == game.num_information_states == 1_520_352
+    decides = np.asarray(walk.rows[:, 2]) > 0
+    found = np.minimum(np.asarray(walk.stake)[decides] / 10, 24)
+    assert (found.min(), found.max()) == (10, 24)
+
+
+def test_sums_are_carried_without_loss():
+    """Long runs carry low words to high ones: winnings stay what they are."""
+    _, walk = leduc()
+    learner = learned(walk, leduc_deals, None, settings=SETTINGS["UCT"], batch=16, episodes=160)
+    table = learner.table.at[..., 1].add(70_000).at[..., 2].add(-3)
+    due = learner.replace(table=table, uncarried=jnp.int32((2**31 - 2**17) // walk.max_chips))
+    sums = [sum_of(due.table)]
+    run = functools.partial(bucket_uct.run, settings=SETTINGS["UCT"], batch=16, draw=leduc_deals)
+    fresh = jax.tree.map(jnp.copy, due.replace(uncarried=jnp.int32(0)))
+    kept = run(walk, fresh, None, jax.random.key(0), num_batches=1)
+    carried = run(walk, due, None, jax.random.key(0), num_batches=1)
+    assert int(carried.uncarried) == 16
+    np.testing.assert_array_equal(sum_of(carried.table), sum_of(kept.table))
+    assert (sum_of(carried.table) != sums[0]).any()
+    low = np.asarray(carried.table[..., 1])
+    assert low.min() >= -16 * walk.max_chips
+    assert low.max() < 2**16 + 16 * walk.max_chips
+
+
+def sum_of(table):
+    table = np.asarray(table, np.int64)
+    return table[..., 1] + 2**16 * table[..., 2]
+
+
+def leduc_policy(game, walk, rows):
+    """A policy of the engine as one of the explicit tree."""
+    small = build_small_poker(game.rounds.tree, ranks=3, suits=2)
+    policies = [small.tree.legal_actions(p).astype(np.float32) for p in range(2)]
+    table = by_state(game, rows)
+    for node, own, board in np.argwhere(small.states != NO_STATE):
+        street = game.rounds.tree.street[node]
+        row = table[int(node), own if street == 0 else 3 * own + board]
+        mine = policies[game.rounds.tree.actor[node]]
+        mine[small.states[node, own, board]] = row[: mine.shape[1]]
+    return build_sequence_form(small.tree), tuple(map(jnp.asarray, policies))
+
+
+def nash_conv(batch, episodes, key=0):
+    game, walk = leduc()
+    settings = smooth_uct(18.0, decay=0.002)
+    learner = learned(
+        walk, leduc_deals, None, settings=settings, batch=batch, episodes=episodes, key=key
+    )
+    return float(
+        evaluation.nash_conv(*leduc_policy(game, walk, bucket_uct.average_policy(walk, learner)))
+    )
+
+
+def test_batches_learn_as_single_episodes_do():
+    """NashConv of Smooth UCT in Leduc, of whose episodes 65,536 leave some 1.3 chips."""
+    found = [nash_conv(batch, 65_536) for batch in (1, 256)]
+    assert min(found) > 0.5
+    assert max(found) < 1.6  # uniform play: 4.7
+    assert abs(found[0] - found[1]) < 0.3
+
+
+@pytest.mark.slow
+def test_batches_learn_as_single_episodes_do_for_longer():
+    """With 1, 256 and 4,096 episodes a batch, a million episodes of three learners each."""
+    found = np.array([[nash_conv(b, 2**20, key) for key in range(3)] for b in (1, 256, 4096)])
+    print(found)
+    assert (found < 0.8).all()
+    assert np.ptp(found.mean(axis=1)) < 0.1
+
+
+def test_read_outs():
+    """Average and greedy policies: of what was tried, and uniform where nothing was."""
+    _, walk = leduc()
+    words = np.zeros((walk.num_states + 1, walk.num_actions, 3), np.int32)
+    words[0] = [[3, -9, 0], [1, 5, -1], [0, 0, 0]][: walk.num_actions]
+    learner = bucket_uct.init(walk).replace(table=jnp.asarray(words))
+    average = np.asarray(bucket_uct.average_policy(walk, learner))
+    greedy = np.asarray(bucket_uct.greedy_policy(walk, learner))
+    np.testing.assert_allclose(average[0][:2], [0.75, 0.25])
+    np.testing.assert_array_equal(greedy[0][:2], [1, 0])  # -3 rather than 5 - 65536
+    for policy in (average, greedy):
+        np.testing.assert_allclose(policy[:-1].sum(axis=1), 1, rtol=1e-6)
+        np.testing.assert_array_equal(policy[1:-1], walk.uniform[1:-1])
+        assert not policy[-1].any()
+
+
+def random_rows(walk, seed):
+    rows = np.random.default_rng(seed).random(walk.uniform.shape) * (np.asarray(walk.uniform) > 0)
+    return jnp.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9), jnp.float32)
+
+
+def test_policies_in_the_layout_of_blueprints(monkeypatch):
+    """Of seven rounds on the flop four at once, so that one is missing in the second chunk."""
+    monkeypatch.setattr(board_sampled_cfr, "_CHUNK", 4)
+    game = game_of(TWO_STREETS, BUCKETS)
+    walk = bucket_uct.betting_walk(game)
+    rows = random_rows(walk, 0)
+    tables = bucket_uct.policy_tables(game, rows)
+    flat = [table.shape for street in tables for table in street]
+    assert flat == [shape for _, _, shape in game.shapes()]
+    found, expected = states_by_node(game, tables), by_state(game, rows)
+    for (node, bucket), row in expected.items():
+        actions = int((game.rounds.tree.child[node] != NO_NODE).sum())
+        np.testing.assert_array_equal(found[node][bucket], row[:actions])
+
+
+def test_what_is_won_is_what_all_hands_win():
+    """Hands that are drawn on random boards, against all pairs of hands on them."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    walk = bucket_uct.betting_walk(game)
+    rows = [random_rows(walk, seed) for seed in range(2)]
+    first, second = (
+        Blueprint(policy=bucket_uct.policy_tables(game, each), buckets=tables, game=game)
+        for each in rows
+    )
+    boards = jnp.stack([jax.random.permutation(jax.random.key(n), 52)[:3] for n in range(100)])
+    exact = np.asarray(enumerated_match.winnings(first, second, boards.astype(jnp.int32)))
+    deals = jax.jit(deal_two_hands, static_argnums=2)(tables, jax.random.key(1), 200_000)
+    seats = ((rows[0], rows[1]), (rows[1], rows[0]))
+    for seat, (zero, one) in enumerate(seats):
+        policy = bucket_uct.seated(walk, zero, one)
+        won, decisions = jax.jit(bucket_uct.play)(walk, policy, deals, jax.random.key(2))
+        won = np.asarray(won) * (1 - 2 * seat)
+        spread = won.std() / np.sqrt(len(won)) + exact[:, seat].std() / 10
+        assert won.mean() == pytest.approx(exact[:, seat].mean(), abs=3.5 * spread)
+        assert spread < 0.25
+        assert decisions.min() >= 1
+        assert decisions.max() <= walk.max_decisions
+
+
+def test_cards_are_different_and_equally_likely():
+    noise = uniform_numbers(jax.random.key(0), (7, 50_000))
+    cards = np.asarray(jax.jit(draw_cards)(noise))
+    ordered = np.sort(cards, axis=0)
+    assert (ordered[1:] > ordered[:-1]).all()
+    for row in cards:
+        counts = np.bincount(row, minlength=52)
+        assert len(counts) == 52
+        assert ((counts - 50_000 / 52) ** 2).sum() / (50_000 / 52) < 100  # chi^2, 51 degrees
+
+
+def test_deals_are_those_of_single_hands():
+    """The buckets of both hands among those of all hands, and who is stronger."""
+    tables, key = random_tables(BUCKETS, (0, 3)), jax.random.key(4)
+    deals = jax.jit(deal_two_hands, static_argnums=2)(tables, key, 20)
+    cards = np.asarray(draw_cards(uniform_numbers(jax.random.clone(key), (7, 20))))
+    found = jax.jit(lambda board: (buckets_of_deal(tables, board), hand_strengths(board)))
+    for number in range(20):
+        hole, board = cards[:4, number].reshape(2, 2), jnp.asarray(cards[4:, number])
+        hands = [hand_number(*sorted(pair.tolist())) for pair in hole]
+        buckets, strength = found(board)
+        np.testing.assert_array_equal(deals.bucket[..., number], buckets[:, np.array(hands)])
+        first, second = (int(strength[hand]) for hand in hands)
+        assert int(deals.winner[number]) == np.sign(first - second)
+
+
+def test_a_run_in_parts_is_the_run():
+    _, walk = leduc()
+    run = functools.partial(
+        bucket_uct.run, walk, settings=SETTINGS["Smooth UCT"], batch=8, draw=leduc_deals
+    )
+    whole = run(bucket_uct.init(walk), None, jax.random.key(0), num_batches=30)
+    part = run(bucket_uct.init(walk), None, jax.random.key(0), num_batches=11)
+    part = run(part, None, jax.random.key(0), num_batches=19)
+    np.testing.assert_array_equal(whole.table, part.table)
+    assert int(whole.batches) == int(part.batches) == 30
+
+
+def test_what_is_refused():
+    _, walk = leduc()
+    with pytest.raises(ValueError, match=r"takes [\d,]+ bytes; max_bytes=1,000 are allowed"):
+        bucket_uct.init(walk, max_bytes=1000)
+    with pytest.raises(ValueError, match="batch=0 must be from 1 to"):
+        learned(walk, leduc_deals, None, settings=SETTINGS["UCT"], batch=0, episodes=0)
