@@ -110,6 +110,10 @@ EXPERIMENTS = {
         "Measure how exploitable abstractions are in the real game, in two rounds of limit"
         " hold'em.",
     ),
+    "smooth_uct_limit": Entry(
+        "blueprints.smooth_uct_limit",
+        "Compare UCT and Smooth UCT by self-play in limit hold'em with buckets.",
+    ),
     "rps_plus": Entry(
         "subgame_solving.rps_plus",
         "Search rock-paper-scissors-plus to a depth of one, with a single value per leaf and with"

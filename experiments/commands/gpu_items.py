@@ -49,6 +49,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "smooth_uct_leduc",
     "blueprint_two_rounds",
     "blueprint_limit",
+    "smooth_uct_limit",
     "depth_limited_nlfh",
     "leaf_values_dnn",
     "abr_uniform",

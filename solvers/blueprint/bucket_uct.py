@@ -89,7 +89,7 @@ def betting_walk(game: BucketGame, *, potential: float | None = 0.5) -> BettingW
     if tree.pot % 2:
         raise ValueError(f"pot={tree.pot} at the root of the betting tree must be even")
     decides, num_actions = tree.actor >= 0, (tree.child != NO_NODE).sum(axis=1)
-    own = np.where(decides, np.array(game.num_buckets)[tree.street], 0)
+    own = _buckets_of_nodes(game)
     first = np.cumsum(own) - own
     kept = np.flatnonzero(tree.actor != CHANCE)
     number = np.zeros(len(tree.actor), int)
@@ -105,16 +105,31 @@ def betting_walk(game: BucketGame, *, potential: float | None = 0.5) -> BettingW
         np.where(tree.actor == SHOWDOWN, chips, 0),
     ]
     stake = np.full(len(kept), np.inf) if potential is None else _stakes(tree, potential)[kept]
-    uniform = np.arange(tree.child.shape[1]) < np.repeat(num_actions, own)[:, None]
-    uniform = np.append(uniform, np.zeros_like(uniform[:1]), axis=0)
+    even = (tree.child != NO_NODE) / np.maximum(num_actions, 1)[:, None]
     return BettingWalk(
         rows=jnp.asarray(np.column_stack([*columns, child])[kept], jnp.int32),
         stake=jnp.asarray(stake, jnp.float32),
         owner=jnp.asarray(np.append(np.repeat(tree.actor, own), 0), jnp.int32),
-        uniform=jnp.asarray(uniform / np.maximum(uniform.sum(axis=1, keepdims=True), 1), "float32"),
+        uniform=jnp.asarray(in_all_buckets(game, even), jnp.float32),
         max_decisions=_max_decisions(tree),
         max_chips=int(chips.max()),
     )
+
+
+def in_all_buckets(
+    game: BucketGame, policy: Float[np.ndarray, "X A"]
+) -> Float[np.ndarray, "rows A"]:
+    """Policies of information states `[N + 1, A]` from those of the tree's nodes, whatever the
+    bucket; 0 in the last row.
+    """
+    rows = np.repeat(policy, _buckets_of_nodes(game), axis=0)
+    return np.append(rows, np.zeros_like(policy[:1]), axis=0)
+
+
+def _buckets_of_nodes(game):
+    """How many states each node has."""
+    tree = game.rounds.tree
+    return np.where(tree.actor >= 0, np.array(game.num_buckets)[tree.street], 0)
 
 
 def _past_chance(tree: BettingTree) -> Int[np.ndarray, "X A"]:
@@ -447,8 +462,7 @@ def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:
       game: whose states these are.
       policy: or any other numbers of actions.
     """
-    tree = game.rounds.tree
-    own = np.where(tree.actor >= 0, np.array(game.num_buckets)[tree.street], 0)
+    own = _buckets_of_nodes(game)
     first, width = np.cumsum(own) - own, policy.shape[1]
     flat, tables = policy.reshape(-1), [[] for _ in game.rounds.streets]
     for street, family, (chunks, columns, buckets, size) in game.shapes():

@@ -1,0 +1,386 @@
+"""UCT and Smooth UCT in two-player limit hold'em with buckets (Heinrich and Silver 2015, Figure 3
+and Table 2).
+
+All methods learn by self-play in the same buckets. Along the way their policies, the average and
+the greedy ones, play each other, a player who always calls and one who plays uniformly. In each
+match the same deals are played twice with the seats exchanged, as in the paper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.interrupts import ctrl_c_waits
+from experiments.harness.progress import progress, status
+from experiments.harness.runs import Run
+from experiments.tabular.learning_curves import log_spaced
+from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.registry import make
+from solvers import checkpoint
+from solvers.blueprint import bucket_uct
+from solvers.blueprint.blueprint import bucket_game
+from solvers.blueprint.bucket_uct import BettingWalk
+from solvers.blueprint.two_hands import deal_two_hands
+from solvers.sampling.uct import Uct, smooth_uct, uct
+
+UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
+CALLER, UNIFORM = "always call", "uniform"
+AVERAGE, GREEDY = "average", "greedy"
+PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
+TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
+_CHUNK = 2**16  # deals of a match that are played at once
+_SAVE_SECONDS = 300.0
+_PIECE_SECONDS = 2.0  # aim for what is learned in one piece, whose end Ctrl-C waits for
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """The game, its buckets, the learners and when they are measured; constants as published."""
+
+    abstraction: str
+    episodes: int  # of each method
+    first: int  # episodes before the first measurement
+    hands: int  # deals of a match, each played in both seats; or a few more, to fill a last batch
+    methods: tuple[str, ...] = (UCT, SMOOTH)
+    game: str = "limit_holdem"
+    batch: int = 1024
+    exploration: float = 24.0  # C, in big blinds
+    potential: float = 0.5  # k
+    decay: float = 1 / 20_000  # d
+    seed: int = 0
+
+
+PRESETS = {
+    "smoke": Config(
+        game=TWO_ROUNDS,
+        abstraction="169/percentile:20",
+        episodes=20_480,
+        first=2_048,
+        hands=2_000,
+    ),
+    "cpu": Config(
+        abstraction="169/ehs2:100/ehs2:50/ehs2:20",
+        methods=(UCT, SMOOTH, UCT + CONSTANT, SMOOTH + CONSTANT),
+        episodes=300_000_000,
+        first=100_000,
+        hands=1_000_000,
+    ),
+    "paper": Config(
+        abstraction="169/ehs2:1000/ehs2:500/ehs2:200",
+        episodes=62_000_000_000,
+        first=1_000_000,
+        hands=5_000_000,
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A number after so many episodes of each method."""
+
+    episodes: int
+    name: str
+    unit: str
+    value: float
+    error: float  # standard error of a match; 0 of counts
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How a method learns."""
+
+    walk: BettingWalk
+    settings: Uct
+
+
+def compute(run: Run) -> list[Measurement]:
+    """The measurements of all methods, which learn side by side."""
+    return run.kept("curve", Measurement, functools.partial(_learn, run))
+
+
+def points(config: Config) -> tuple[int, ...]:
+    """The numbers of episodes after which learners are measured, as whole batches: two per decade,
+    and the last."""
+    schedule = log_spaced(min(config.first, config.episodes), config.episodes)
+    kept = [n for n in schedule if n == config.episodes or schedule.index(n) % 5 == 0]
+    return tuple(dict.fromkeys(-(-n // config.batch) * config.batch for n in kept))
+
+
+def _learn(run: Run) -> list[Measurement]:
+    """Learns from the checkpoint on, and measures on schedule."""
+    config = run.config
+    poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
+    with status(f"making the betting tree and the buckets {abstraction}"):
+        game = bucket_game(poker, abstraction)
+        tables = bucket_tables(abstraction, board=poker.board)
+    methods = {name: _learning(config, poker, game, name) for name in config.methods}
+    walk = next(iter(methods.values())).walk
+    state = {
+        "learners": {name: bucket_uct.init(each.walk) for name, each in methods.items()},
+        "done": np.zeros((), np.int64),  # batches
+    }
+    folder = run.checkpoint / "self-play"
+    identity = {"seed": config.seed, "methods": list(config.methods), "batch": config.batch}
+    found: list[dict] = []
+    with contextlib.suppress(FileNotFoundError):
+        state, found = checkpoint.read_with_notes(folder, state, identity=identity)
+    learners, done = jax.tree.map(jnp.asarray, state["learners"]), int(state["done"])
+    at = [n // config.batch for n in points(config)]
+    measure = functools.partial(_measured, config, game, walk, tables, max(poker.blinds))
+
+    def save():
+        content = {"learners": learners, "done": np.array(done, np.int64)}
+        checkpoint.write(folder, content, identity=identity, notes=found)
+        run.meter.keep()
+
+    keys = dict(
+        zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
+    )
+    pace, saved = 64, time.monotonic()
+    size = f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table"
+    with (
+        progress(size, at[-1] * config.batch) as report,
+        ctrl_c_waits() as pressed,
+        ThreadPoolExecutor(os.cpu_count()) as threads,
+    ):
+        report(done * config.batch, None, 0.0)
+        while done < at[-1]:
+            point = next(n for n in at if n > done)
+            count, begin = min(pace, point - done), time.monotonic()
+
+            def advanced(name, learners=learners, count=count):
+                learner = bucket_uct.run(
+                    methods[name].walk,
+                    learners[name],
+                    tables,
+                    keys[name],
+                    settings=methods[name].settings,
+                    batch=config.batch,
+                    num_batches=jnp.int32(count),
+                )
+                return name, jax.block_until_ready(learner)
+
+            learners = dict(threads.map(advanced, methods))
+            done, seconds = done + count, time.monotonic() - begin
+            pace = max(1, min(4 * pace, round(count * _PIECE_SECONDS / max(seconds, 1e-3))))
+            report(done * config.batch, None, count * config.batch / max(seconds, 1e-9))
+            if done == point:
+                found = found + measure(learners, done * config.batch)
+            if pressed() or done == point or time.monotonic() > saved + _SAVE_SECONDS:
+                save()
+                saved = time.monotonic()
+            if pressed():
+                raise KeyboardInterrupt(f"stopped after {done * config.batch:,} episodes")
+    return [Measurement(**fields) for fields in found]
+
+
+def _learning(config, poker, game, name):
+    """The walk and the settings of a method."""
+    potential = None if name.endswith(CONSTANT) else config.potential
+    most = config.exploration * max(poker.blinds)
+    smooth = name.startswith(SMOOTH)
+    settings = smooth_uct(most, decay=config.decay) if smooth else uct(most)
+    return Learning(bucket_uct.betting_walk(game, potential=potential), settings)
+
+
+def _measured(config, game, walk, tables, blind, learners, episodes):
+    """All matches, and what self-play with average policies is like; as JSON."""
+    found = []
+
+    def add(name, unit, value, error=0.0):
+        found.append(
+            dict(episodes=episodes, name=name, unit=unit, value=float(value), error=float(error))
+        )
+
+    fixed = {CALLER: _caller(game), UNIFORM: walk.uniform}
+    for kind, read in ((AVERAGE, bucket_uct.average_policy), (GREEDY, bucket_uct.greedy_policy)):
+        policies = {name: read(walk, learner) for name, learner in learners.items()}
+        versus = [(one, other) for one in policies for other in fixed]
+        versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
+        for one, other in versus:
+            both = policies[one], (policies | fixed)[other]
+            won, error, _, _ = _match(walk, *both, tables, hands=config.hands, seed=config.seed)
+            scale = 1000 / blind
+            add(f"{one} against {other}, {kind}", "mb/h", won * scale, error * scale)
+        if kind == AVERAGE:
+            for name, policy in policies.items():
+                _, _, first, decisions = _match(
+                    walk, policy, policy, tables, hands=config.hands, seed=config.seed
+                )
+                seen = jnp.mean(jnp.any(bucket_uct.visits(learners[name]) > 0, axis=1)[:-1])
+                add(f"{name} wins as the big blind", "mb/h", first * 1000 / blind)
+                add(f"decisions of {name}", "per hand", decisions)
+                add(f"states that {name} has visited", "share", seen)
+    return found
+
+
+def _caller(game):
+    """The policy that always checks and calls."""
+    tree = game.rounds.tree
+    policy = np.zeros(tree.child.shape)
+    for node, names in enumerate(tree.actions):
+        for action, name in enumerate(names):
+            policy[node, action] = name in ("check", "call")
+    return jnp.asarray(bucket_uct.in_all_buckets(game, policy), jnp.float32)
+
+
+def _match(walk, one, other, tables, *, hands, seed):
+    """What one wins of another, its standard error, what the first seat wins, in chips, and how
+    many decisions a hand has."""
+    seats = tuple(bucket_uct.seated(walk, *both) for both in ((one, other), (other, one)))
+    key, rows = jax.random.key(seed + 1), []
+    for number in range(-(-hands // _CHUNK)):
+        size = min(_CHUNK, hands)
+        rows.append(_played(walk, seats, tables, jax.random.fold_in(key, number), size))
+    won, squares, first, decisions = np.mean(np.array(rows, float), axis=0)
+    error = np.sqrt(max(squares - won**2, 0) / (len(rows) * size))
+    return won, error, first, decisions
+
+
+@functools.partial(jax.jit, static_argnames="size")
+def _played(walk, seats, tables, key, size):
+    """Means of deals that are played in both seats with the same random numbers."""
+    deal_key, key = jax.random.split(key)
+    deals = deal_two_hands(tables, deal_key, size)
+    keys = key, jax.random.clone(key)
+    (zero, count), (one, _) = (
+        bucket_uct.play(walk, seat, deals, k) for seat, k in zip(seats, keys, strict=True)
+    )
+    won, sides = (zero - one).astype(jnp.float32) / 2, (zero + one).astype(jnp.float32) / 2
+    return jnp.mean(won), jnp.mean(won**2), jnp.mean(sides), jnp.mean(count.astype(jnp.float32))
+
+
+def rows(config: Config, found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
+    """A row for every measurement."""
+    for each in found:
+        yield {
+            "episodes": each.episodes,
+            "name": each.name,
+            "unit": each.unit,
+            "value": f"{each.value:.6g}",
+            "standard_error": f"{each.error:.3g}",
+        }
+
+
+def _last(found: Sequence[Measurement]) -> list[Measurement]:
+    """The measurements at the end."""
+    return [each for each in found if each.episodes == found[-1].episodes]
+
+
+def _published(config):
+    """The paper's numbers, of which other games have none."""
+    return PAPER if config.game == PRESETS["paper"].game else {}
+
+
+def numbers(config: Config, found: Sequence[Measurement]) -> Iterator[results.Number]:
+    """The measurements at the end."""
+    for each in _last(found):
+        match = each.error > 0
+        yield results.Number(
+            name=each.name,
+            value=each.value,
+            unit=each.unit,
+            low=each.value - 2 * each.error if match else None,
+            high=each.value + 2 * each.error if match else None,
+            paper=_published(config).get(each.name),
+        )
+
+
+def draw(path: pathlib.Path, config: Config, found: Sequence[Measurement]) -> None:
+    """Matches against episodes: of methods against each other, and against fixed players."""
+    names = list(dict.fromkeys(each.name for each in found if " against " in each.name))
+    fixed = [name for name in names if CALLER in name or UNIFORM in name]
+    panels = [[name for name in names if name not in fixed], fixed]
+    with plots.figure(path, rows=1, columns=2, size=(9.6, 3.8)) as axes:
+        for panel, shown in zip(axes[0], panels, strict=True):
+            panel.set(xscale="log", xlabel="episodes of each method")
+            for number, name in enumerate(shown):
+                line = [each for each in found if each.name == name]
+                panel.errorbar(
+                    [each.episodes for each in line],
+                    [each.value for each in line],
+                    [2 * each.error for each in line],
+                    color=plots.colour(number),
+                    marker=plots.marker(number),
+                    markersize=3.5,
+                    label=name,
+                )
+        for name, won in _published(config).items():
+            plots.level(axes[0, 0], won, f"{name} (paper)")
+        axes[0, 0].set_title("against each other")
+        axes[0, 1].set_title("against fixed players")
+        axes[0, 0].set_ylabel("mb/h (bars: two standard errors)")
+
+
+def tables(config: Config, found: Sequence[Measurement]) -> Iterator[Table]:
+    """The measurements at the end, beside the paper's."""
+    paper = _published(config)
+    texts = [
+        (
+            each.name,
+            results.text(each.value),
+            f"{2 * each.error:.2g}" if each.error else "",
+            each.unit,
+            results.text(paper[each.name]) if each.name in paper else "",
+        )
+        for each in _last(found)
+    ]
+    headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
+    title = f"smooth_uct_limit: after {found[-1].episodes:,} episodes of each method"
+    yield text_table(title, headings, texts)
+
+
+def deviations(config: Config) -> Sequence[str]:
+    """What differs from the paper, in words."""
+    texts = [
+        f"{config.batch:,} episodes of a batch see the same table; the paper's see each other",
+        "opponents are a player who always calls and a uniform one, not the agents of the 2014"
+        " Annual Computer Poker Competition, which are not to be had",
+        "two players only",
+    ]
+    paper = PRESETS["paper"]
+    if config.episodes < paper.episodes:
+        texts.append(f"{config.episodes:,} episodes instead of 62.1 and 61.7 billion")
+    if config.abstraction != paper.abstraction:
+        texts.append(f"buckets {config.abstraction} instead of {paper.abstraction}")
+    if config.game != paper.game:
+        texts.append(f"the game is {config.game}")
+    return texts
+
+
+COMMAND = Experiment(
+    name="smooth_uct_limit",
+    shown="what policies win of each other and of fixed players along the run",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "an hour on two cores, and the making of buckets",
+        "paper": "two days or more",
+    },
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=(
+        "winnings in thousandths of a big blind per hand, of deals that are drawn in the buckets of"
+        " the abstraction and played in both seats; self-play is that of average policies"
+    ),
+    error_bars="two standard errors of the deals to either side",
+    deviations=deviations,
+)

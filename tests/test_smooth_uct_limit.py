@@ -1,0 +1,74 @@
+"""The experiment `smooth_uct_limit`."""
+
+import contextlib
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_blueprint import TWO_STREETS, game_of, random_tables
+
+from experiments import cli
+from experiments.blueprints import smooth_uct_limit
+from experiments.harness import results
+from jaxgames.registry import make
+from solvers.blueprint import bucket_uct
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Random buckets, and fewer hands."""
+    tables = random_tables((169, 20), (0, 3))
+    monkeypatch.setattr(smooth_uct_limit, "bucket_tables", lambda *_, **__: tables)
+    smoke = dataclasses.replace(smooth_uct_limit.PRESETS["smoke"], hands=500)
+    monkeypatch.setitem(smooth_uct_limit.PRESETS, "smoke", smoke)
+    return smoke
+
+
+def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
+    def run(name, *more):
+        words = ["smooth_uct_limit", "--preset", "smoke", "--out", str(tmp_path / name), *more]
+        return cli.main(words)
+
+    assert run("whole") == 0
+    assert (tmp_path / "whole" / "curve.png").read_bytes().startswith(b"\x89PNG")
+    result = results.read_result(tmp_path / "whole" / "result.json")
+    value = {number.name: number.value for number in result.numbers}
+    for kind in ("average", "greedy"):
+        assert value[f"UCT against uniform, {kind}"] > 0
+        number = result.number(f"Smooth UCT against UCT, {kind}")
+        assert number.low < number.value < number.high
+        assert number.paper is None
+    assert 2 < value["decisions of UCT"] < 9
+    assert 0 < value["states that UCT has visited"] <= 1
+
+    with monkeypatch.context() as patch:
+        pressed = contextlib.nullcontext(lambda: True)
+        patch.setattr(smooth_uct_limit, "ctrl_c_waits", lambda: pressed)
+        assert run("parts") != 0
+    assert run("parts", "--resume") == 0
+    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts")]
+    assert curves[0] == curves[1]
+
+
+def test_measurements_are_at_whole_batches():
+    config = dataclasses.replace(smooth_uct_limit.PRESETS["cpu"], episodes=2_500_000)
+    assert smooth_uct_limit.points(config) == tuple(
+        -(-n // 1024) * 1024 for n in (100_000, 315_000, 1_000_000, 2_500_000)
+    )
+
+
+def test_the_game_of_two_rounds_is_that_of_its_name():
+    assert make(smooth_uct_limit.TWO_ROUNDS) == TWO_STREETS
+
+
+def test_a_caller_calls():
+    """Against itself all hands end with a showdown of one big blind."""
+    game, tables = game_of(TWO_STREETS, (169, 20)), random_tables((169, 20), (0, 3))
+    walk = bucket_uct.betting_walk(game)
+    caller = smooth_uct_limit._caller(game)
+    np.testing.assert_array_equal(caller.sum(axis=1), jnp.sum(walk.uniform, axis=1) > 0)
+    won, error, _, decisions = smooth_uct_limit._match(
+        walk, caller, caller, tables, hands=300, seed=0
+    )
+    assert (won, error, decisions) == (0, 0, 4)
