@@ -195,8 +195,8 @@ def nash_conv(batch, episodes, key=0):
 
 
 def test_batches_learn_as_single_episodes_do():
-    """NashConv of Smooth UCT in Leduc, of whose episodes 65,536 leave some 1.3 chips."""
-    found = [nash_conv(batch, 65_536) for batch in (1, 256)]
+    """NashConv of Smooth UCT in Leduc after 65,536 episodes."""
+    found = [nash_conv(batch, 2**16) for batch in (1, 64)]
     assert min(found) > 0.5
     assert max(found) < 1.6  # uniform play: 4.7
     assert abs(found[0] - found[1]) < 0.3
@@ -204,11 +204,15 @@ def test_batches_learn_as_single_episodes_do():
 
 @pytest.mark.slow
 def test_batches_learn_as_single_episodes_do_for_longer():
-    """With 1, 256 and 4,096 episodes a batch, a million episodes of three learners each."""
-    found = np.array([[nash_conv(b, 2**20, key) for key in range(3)] for b in (1, 256, 4096)])
-    print(found)
-    assert (found < 0.8).all()
-    assert np.ptp(found.mean(axis=1)) < 0.1
+    """After a million episodes 256 a batch are as good as single ones. Of 4,096 each of Leduc's
+    three first states gets over a thousand at once, and they take more episodes."""
+    single, some, many = (
+        np.mean([nash_conv(batch, 2**20, key) for key in range(3)]) for batch in (1, 256, 4096)
+    )
+    assert max(single, some) < 0.4
+    assert abs(single - some) < 0.08
+    assert 0.45 < many < 0.9
+    assert nash_conv(4096, 2**22) < 0.4
 
 
 def test_read_outs():

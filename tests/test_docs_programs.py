@@ -213,6 +213,12 @@ def test_programs_of_holdem(capsys, monkeypatch, tmp_path):
     assert float(spread.strip("[]")) >= 0
 
 
+def test_program_of_limit_holdem():
+    """Average policies of the 169 classes of hands: fold, call and raise at the first decision."""
+    program = blocks("docs/limit_holdem.md")[0]
+    assert "(1, 21, 169, 1)" in printed(program + "print(policy[0][0].shape)")
+
+
 def test_program_of_best_responses():
     program = blocks("docs/approximate_best_response.md")[0]
     assert "won" in printed(program.replace("num_games=1000", "num_games=100"))

@@ -5,5 +5,6 @@
 - `board_sampled_cfr.iterate` is linear CFR (or another minimiser) on a board that is drawn;
   `deals.make_deal` makes a board's hands.
 - `cfr_br.iterate` learns against best responses, in games of two streets.
+- `bucket_uct` is UCT and Smooth UCT by self-play, on deals of `two_hands`.
 - `best_response` computes what a player who sees its cards wins from a blueprint, in the real game.
 """
