@@ -42,6 +42,9 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     assert 2 < value["decisions of UCT"] < 9
     assert 0 < value["states that UCT has visited"] <= 1
 
+    folders = sorted(path.name for path in (tmp_path / "whole" / "blueprints").iterdir())
+    assert folders == ["Smooth-UCT-average", "Smooth-UCT-greedy", "UCT-average", "UCT-greedy"]
+
     with monkeypatch.context() as patch:
         pressed = contextlib.nullcontext(lambda: True)
         patch.setattr(smooth_uct_limit, "ctrl_c_waits", lambda: pressed)

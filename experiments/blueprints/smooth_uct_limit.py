@@ -33,7 +33,7 @@ from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
 from solvers import checkpoint
 from solvers.blueprint import bucket_uct
-from solvers.blueprint.blueprint import bucket_game
+from solvers.blueprint.blueprint import bucket_game, write_blueprint
 from solvers.blueprint.bucket_uct import BettingWalk
 from solvers.blueprint.two_hands import deal_two_hands
 from solvers.sampling.uct import Uct, smooth_uct, uct
@@ -41,6 +41,8 @@ from solvers.sampling.uct import Uct, smooth_uct, uct
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
 CALLER, UNIFORM = "always call", "uniform"
 AVERAGE, GREEDY = "average", "greedy"
+BLUEPRINTS = "blueprints"  # the folder of the last policies
+READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
 _CHUNK = 2**16  # deals of a match that are played at once
@@ -148,6 +150,7 @@ def _learn(run: Run) -> list[Measurement]:
         checkpoint.write(folder, content, identity=identity, notes=found)
         run.meter.keep()
 
+    played = {"poker": poker, "abstraction": abstraction}
     keys = dict(
         zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
     )
@@ -181,6 +184,8 @@ def _learn(run: Run) -> list[Measurement]:
             report(done * config.batch, None, count * config.batch / max(seconds, 1e-9))
             if done == point:
                 found = found + measure(learners, done * config.batch)
+                if done == at[-1]:
+                    _write_blueprints(run.out / BLUEPRINTS, game, methods, learners, **played)
             if pressed() or done == point or time.monotonic() > saved + _SAVE_SECONDS:
                 save()
                 saved = time.monotonic()
@@ -208,7 +213,7 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
         )
 
     fixed = {CALLER: _caller(game), UNIFORM: walk.uniform}
-    for kind, read in ((AVERAGE, bucket_uct.average_policy), (GREEDY, bucket_uct.greedy_policy)):
+    for kind, read in READ_OUTS.items():
         policies = {name: read(walk, learner) for name, learner in learners.items()}
         versus = [(one, other) for one in policies for other in fixed]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
@@ -227,6 +232,15 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
                 add(f"decisions of {name}", "per hand", decisions)
                 add(f"states that {name} has visited", "share", seen)
     return found
+
+
+def _write_blueprints(folder, game, methods, learners, **played):
+    """Leaves all policies as blueprints, which the command `match` lets play."""
+    for (name, learner), (kind, read) in itertools.product(learners.items(), READ_OUTS.items()):
+        own = folder / f"{name}, {kind}".replace(",", "").replace(" ", "-")
+        own.mkdir(parents=True, exist_ok=True)
+        policy = bucket_uct.policy_tables(game, read(methods[name].walk, learner))
+        write_blueprint(own, policy, **played)
 
 
 def _caller(game):
@@ -381,6 +395,7 @@ COMMAND = Experiment(
         "winnings in thousandths of a big blind per hand, of deals that are drawn in the buckets of"
         " the abstraction and played in both seats; self-play is that of average policies"
     ),
+    more_files=(BLUEPRINTS,),
     error_bars="two standard errors of the deals to either side",
     deviations=deviations,
 )
