@@ -17,7 +17,7 @@ from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import hand_number
 from jaxgames.holdem.small_poker import NO_STATE, build_small_poker
 from solvers import evaluation
-from solvers.blueprint import board_sampled_cfr, bucket_uct, enumerated_match
+from solvers.blueprint import betting_walk, board_sampled_cfr, bucket_uct, enumerated_match
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.two_hands import TwoHands, deal_two_hands, draw_cards
 from solvers.sampling.episodes import uniform_numbers
@@ -46,7 +46,7 @@ def leduc_deals(_, key, num_deals):
 @functools.cache
 def leduc(potential=None):
     game = game_of(LEDUC, LEDUC_BUCKETS)
-    return game, bucket_uct.betting_walk(game, potential=potential)
+    return game, betting_walk.betting_walk(game, potential=potential)
 
 
 def by_state(game, rows):
@@ -128,18 +128,18 @@ def test_exploration_constants_of_limit_holdem():
     Two streets of ten chips a bet, by hand: 15 of at most 160 chips before the flop; 20 to 80 and
     half of 80 on it."""
     game = game_of(TWO_STREETS, BUCKETS)
-    walk = bucket_uct.betting_walk(game)
+    walk = betting_walk.betting_walk(game)
     decides = np.asarray(walk.rows[:, 2]) > 0
     found = np.unique(np.asarray(walk.stake)[decides])
     np.testing.assert_array_equal(found, [60, 80, 87.5, 100, 120])
-    assert np.isinf(np.asarray(bucket_uct.betting_walk(game, potential=None).stake)).all()
+    assert np.isinf(np.asarray(betting_walk.betting_walk(game, potential=None).stake)).all()
 
 
 @pytest.mark.slow
 def test_states_and_constants_of_limit_holdem():
     """Published: 1,520,352 information states, and constants from 10 to 24 big blinds."""
     game = game_of(limit_holdem(), (169, 1000, 500, 200))
-    walk = bucket_uct.betting_walk(game)
+    walk = betting_walk.betting_walk(game)
     assert walk.num_states == game.num_information_states == 1_520_352
     decides = np.asarray(walk.rows[:, 2]) > 0
     found = np.minimum(np.asarray(walk.stake)[decides] / 10, 24)
@@ -240,9 +240,9 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
     """Of seven rounds on the flop four at once, so that one is missing in the second chunk."""
     monkeypatch.setattr(board_sampled_cfr, "_CHUNK", 4)
     game = game_of(TWO_STREETS, BUCKETS)
-    walk = bucket_uct.betting_walk(game)
+    walk = betting_walk.betting_walk(game)
     rows = random_rows(walk, 0)
-    tables = bucket_uct.policy_tables(game, rows)
+    tables = betting_walk.policy_tables(game, rows)
     flat = [table.shape for street in tables for table in street]
     assert flat == [shape for _, _, shape in game.shapes()]
     found, expected = states_by_node(game, tables), by_state(game, rows)
@@ -254,10 +254,10 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
 def test_what_is_won_is_what_all_hands_win():
     """Hands that are drawn on random boards, against all pairs of hands on them."""
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
-    walk = bucket_uct.betting_walk(game)
+    walk = betting_walk.betting_walk(game)
     rows = [random_rows(walk, seed) for seed in range(2)]
     first, second = (
-        Blueprint(policy=bucket_uct.policy_tables(game, each), buckets=tables, game=game)
+        Blueprint(policy=betting_walk.policy_tables(game, each), buckets=tables, game=game)
         for each in rows
     )
     boards = jnp.stack([jax.random.permutation(jax.random.key(n), 52)[:3] for n in range(100)])
@@ -265,8 +265,8 @@ def test_what_is_won_is_what_all_hands_win():
     deals = jax.jit(deal_two_hands, static_argnums=2)(tables, jax.random.key(1), 200_000)
     seats = ((rows[0], rows[1]), (rows[1], rows[0]))
     for seat, (zero, one) in enumerate(seats):
-        policy = bucket_uct.seated(walk, zero, one)
-        won, decisions = jax.jit(bucket_uct.play)(walk, policy, deals, jax.random.key(2))
+        policy = betting_walk.seated(walk, zero, one)
+        won, decisions = jax.jit(betting_walk.play)(walk, policy, deals, jax.random.key(2))
         won = np.asarray(won) * (1 - 2 * seat)
         spread = won.std() / np.sqrt(len(won)) + exact[:, seat].std() / 10
         assert won.mean() == pytest.approx(exact[:, seat].mean(), abs=3.5 * spread)

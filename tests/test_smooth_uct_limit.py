@@ -12,7 +12,7 @@ from experiments import cli
 from experiments.blueprints import smooth_uct_limit
 from experiments.harness import results
 from jaxgames.registry import make
-from solvers.blueprint import bucket_uct
+from solvers.blueprint import betting_walk
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_the_game_of_two_rounds_is_that_of_its_name():
 def test_a_caller_calls():
     """Against itself all hands end with a showdown of one big blind."""
     game, tables = game_of(TWO_STREETS, (169, 20)), random_tables((169, 20), (0, 3))
-    walk = bucket_uct.betting_walk(game)
+    walk = betting_walk.betting_walk(game)
     caller = smooth_uct_limit._caller(game)
     np.testing.assert_array_equal(caller.sum(axis=1), jnp.sum(walk.uniform, axis=1) > 0)
     won, error, _, decisions = smooth_uct_limit._match(

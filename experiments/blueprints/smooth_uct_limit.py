@@ -32,9 +32,9 @@ from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
 from solvers import checkpoint
-from solvers.blueprint import bucket_uct
+from solvers.blueprint import betting_walk, bucket_uct
+from solvers.blueprint.betting_walk import BettingWalk
 from solvers.blueprint.blueprint import bucket_game, write_blueprint
-from solvers.blueprint.bucket_uct import BettingWalk
 from solvers.blueprint.two_hands import deal_two_hands
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
@@ -200,7 +200,7 @@ def _learning(config, poker, game, name):
     most = config.exploration * max(poker.blinds)
     smooth = name.startswith(SMOOTH)
     settings = smooth_uct(most, decay=config.decay) if smooth else uct(most)
-    return Learning(bucket_uct.betting_walk(game, potential=potential), settings)
+    return Learning(betting_walk.betting_walk(game, potential=potential), settings)
 
 
 def _measured(config, game, walk, tables, blind, learners, episodes):
@@ -239,7 +239,7 @@ def _write_blueprints(folder, game, methods, learners, **played):
     for (name, learner), (kind, read) in itertools.product(learners.items(), READ_OUTS.items()):
         own = folder / f"{name}, {kind}".replace(",", "").replace(" ", "-")
         own.mkdir(parents=True, exist_ok=True)
-        policy = bucket_uct.policy_tables(game, read(methods[name].walk, learner))
+        policy = betting_walk.policy_tables(game, read(methods[name].walk, learner))
         write_blueprint(own, policy, **played)
 
 
@@ -250,13 +250,13 @@ def _caller(game):
     for node, names in enumerate(tree.actions):
         for action, name in enumerate(names):
             policy[node, action] = name in ("check", "call")
-    return jnp.asarray(bucket_uct.in_all_buckets(game, policy), jnp.float32)
+    return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
 
 
 def _match(walk, one, other, tables, *, hands, seed):
     """What one wins of another, its standard error, what the first seat wins, in chips, and how
     many decisions a hand has."""
-    seats = tuple(bucket_uct.seated(walk, *both) for both in ((one, other), (other, one)))
+    seats = tuple(betting_walk.seated(walk, *both) for both in ((one, other), (other, one)))
     key, rows = jax.random.key(seed + 1), []
     for number in range(-(-hands // _CHUNK)):
         size = min(_CHUNK, hands)
@@ -273,7 +273,7 @@ def _played(walk, seats, tables, key, size):
     deals = deal_two_hands(tables, deal_key, size)
     keys = key, jax.random.clone(key)
     (zero, count), (one, _) = (
-        bucket_uct.play(walk, seat, deals, k) for seat, k in zip(seats, keys, strict=True)
+        betting_walk.play(walk, seat, deals, k) for seat, k in zip(seats, keys, strict=True)
     )
     won, sides = (zero - one).astype(jnp.float32) / 2, (zero + one).astype(jnp.float32) / 2
     return jnp.mean(won), jnp.mean(won**2), jnp.mean(sides), jnp.mean(count.astype(jnp.float32))
