@@ -202,7 +202,7 @@ def test_batches_learn_as_single_episodes_do():
     assert abs(found[0] - found[1]) < 0.3
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=3)
 def test_batches_learn_as_single_episodes_do_for_longer():
     """After a million episodes 256 a batch are as good as single ones. Of 4,096 each of Leduc's
     three first states gets over a thousand at once, and they take more episodes."""
@@ -245,6 +245,7 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
     tables = betting_walk.policy_tables(game, rows)
     flat = [table.shape for street in tables for table in street]
     assert flat == [shape for _, _, shape in game.shapes()]
+    assert not tables[1][0][1, ..., 3:].any()  # the round that does not exist
     found, expected = states_by_node(game, tables), by_state(game, rows)
     for (node, bucket), row in expected.items():
         actions = int((game.rounds.tree.child[node] != NO_NODE).sum())

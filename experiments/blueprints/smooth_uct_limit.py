@@ -316,29 +316,39 @@ def numbers(config: Config, found: Sequence[Measurement]) -> Iterator[results.Nu
 
 
 def draw(path: pathlib.Path, config: Config, found: Sequence[Measurement]) -> None:
-    """Matches against episodes: of methods against each other, and against fixed players."""
-    names = list(dict.fromkeys(each.name for each in found if " against " in each.name))
-    fixed = [name for name in names if CALLER in name or UNIFORM in name]
-    panels = [[name for name in names if name not in fixed], fixed]
-    with plots.figure(path, rows=1, columns=2, size=(9.6, 3.8)) as axes:
-        for panel, shown in zip(axes[0], panels, strict=True):
-            panel.set(xscale="log", xlabel="episodes of each method")
-            for number, name in enumerate(shown):
-                line = [each for each in found if each.name == name]
-                panel.errorbar(
-                    [each.episodes for each in line],
-                    [each.value for each in line],
-                    [2 * each.error for each in line],
-                    color=plots.colour(number),
-                    marker=plots.marker(number),
-                    markersize=3.5,
-                    label=name,
-                )
-        for name, won in _published(config).items():
-            plots.level(axes[0, 0], won, f"{name} (paper)")
-        axes[0, 0].set_title("against each other")
-        axes[0, 1].set_title("against fixed players")
-        axes[0, 0].set_ylabel("mb/h (bars: two standard errors)")
+    """Matches against episodes, of average policies above and of greedy ones below: of methods
+    against each other on the left, and against fixed players on the right."""
+    matches = [each for each in found if " against " in each.name]
+    with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
+        for panels, kind in zip(axes, READ_OUTS, strict=True):
+            ending = f", {kind}"
+            of_kind = [each for each in matches if each.name.endswith(ending)]
+            names = dict.fromkeys(each.name for each in of_kind)
+            fixed = [name for name in names if CALLER in name or UNIFORM in name]
+            shown = [name for name in names if name not in fixed], fixed
+            for panel, lines in zip(panels, shown, strict=True):
+                _draw_panel(panel, of_kind, lines, ending)
+            for name, won in _published(config).items():
+                if name in names:
+                    plots.level(panels[0], won, f"{name} (paper)")
+            panels[0].set_title(f"{kind} policies against each other")
+            panels[1].set_title("against fixed players")
+            panels[0].set_ylabel("mb/h (bars: two standard errors)")
+
+
+def _draw_panel(panel, matches, names, ending):
+    panel.set(xscale="log", xlabel="episodes of each method")
+    for number, name in enumerate(names):
+        line = [each for each in matches if each.name == name]
+        panel.errorbar(
+            [each.episodes for each in line],
+            [each.value for each in line],
+            [2 * each.error for each in line],
+            color=plots.colour(number),
+            marker=plots.marker(number),
+            markersize=3.5,
+            label=name.removesuffix(ending),
+        )
 
 
 def tables(config: Config, found: Sequence[Measurement]) -> Iterator[Table]:
