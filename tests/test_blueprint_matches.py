@@ -195,9 +195,7 @@ def test_blueprints_are_read_as_they_were_written(kept):
 
 def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
     folder, *_ = kept
-    with pytest.raises(
-        ValueError, match=r"plays poker\(.*board=0/3,.*, not poker\("
-    ):
+    with pytest.raises(ValueError, match=r"plays poker\(.*board=0/3,.*, not poker\("):
         make_agent(str(folder), limit_holdem(), seed=0)
     with pytest.raises(ValueError, match=r"holds no blueprint: it has no blueprint\.json"):
         read_blueprint(tmp_path / "nowhere")
