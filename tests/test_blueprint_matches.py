@@ -178,8 +178,9 @@ def kept(tmp_path, monkeypatch):
         lambda x: jnp.asarray(generator.random(x.shape), x.dtype),
         board_sampled_cfr.init(game).average,
     )
-    write_blueprint(tmp_path, average, poker=TWO_STREETS, abstraction=abstraction)
-    return tmp_path, abstraction, board_sampled_cfr.average_policy(game, average)
+    policy = board_sampled_cfr.average_policy(game, average)
+    write_blueprint(tmp_path, policy, poker=TWO_STREETS, abstraction=abstraction)
+    return tmp_path, abstraction, policy
 
 
 def test_blueprints_are_read_as_they_were_written(kept):

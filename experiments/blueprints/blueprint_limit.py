@@ -23,7 +23,6 @@ import numpy as np
 import tyro
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Int, Key
 from rich.table import Table
 
 from experiments.blueprints.measured_training import train_and_measure
@@ -38,7 +37,7 @@ from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr
 from solvers.blueprint.blueprint import Blueprint, bucket_game, read_blueprint, write_blueprint
-from solvers.blueprint.deals import make_deals, random_board
+from solvers.blueprint.deals import make_deals, random_boards
 from solvers.blueprint.enumerated_match import winnings
 
 GAME = limit_holdem()
@@ -212,8 +211,7 @@ def _trained(run, number, text):
         boards = int(state.iteration) * size
         if run.writes:
             folder_at(boards).mkdir(parents=True, exist_ok=True)
-            average = jax.device_get(state.average)
-            write_blueprint(folder_at(boards), average, poker=config.game, abstraction=abstraction)
+            write_blueprint(folder_at(boards), policy, poker=config.game, abstraction=abstraction)
         blueprint = Blueprint(policy=policy, buckets=buckets, game=game)
         own = winnings(blueprint, blueprint, boards_of_value, mesh=mesh)
         return _mean_and_error(np.asarray(own)[:, DEALER])
@@ -231,13 +229,6 @@ def _trained(run, number, text):
         keep=run.keep_usage,
     )
     return values.tolist(), [folder_at(boards) for boards in config.at]
-
-
-def random_boards(
-    key: Key[Array, ""], count: int, *, num_cards: int
-) -> Int[Array, "count num_cards"]:
-    """So many boards of so many cards."""
-    return jax.vmap(lambda key: random_board(key, num_cards))(jax.random.split(key, count))
 
 
 def _mean_and_error(chips):
@@ -261,7 +252,9 @@ def _exploitability(run, folder):
         for begin in range(0, config.flops, size):
             now = flops[begin : begin + size]
             for player in range(2):
-                path = run.checkpoint / f"{folder.name}-player-{player}-flop-{begin}.json"
+                # how many flops there are in a piece is up to the devices, which may change
+                piece = f"{folder.name}-player-{player}-flops-{begin}-to-{begin + len(now) - 1}"
+                path = run.checkpoint / f"{piece}.json"
                 respond = functools.partial(_flop_values, blueprint, now, player, run.mesh)
                 values[player].append(np.array(run.kept_json(path, respond)))
                 report(2 * begin + (player + 1) * len(now), None, 0.0)
@@ -289,30 +282,25 @@ def rows(config: Config, lines: Lines) -> Iterator[dict[str, object]]:
     for text, points in lines.items():
         for point in points:
             fields = dataclasses.asdict(point)
-            shown = {k: "" if v is None else f"{v:.6g}" for k, v in fields.items()}
-            yield {"abstraction": text} | shown
+            yield {"abstraction": text} | {name: f"{value:.6g}" for name, value in fields.items()}
 
 
 def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
     """The dealer's value and the exploitability of every line's last point."""
     for text, points in lines.items():
-        last = points[-1]
-        yield results.Number(
-            name=f"{text}: value to the dealer",
-            value=last.value,
-            unit="mb/h",
-            low=last.value - 1.96 * last.value_error,
-            high=last.value + 1.96 * last.value_error,
-            paper=PAPER_VALUE if config.game == GAME else None,
+        last, published = points[-1], PAPER_VALUE if config.game == GAME else None
+        yield _number(f"{text}: value to the dealer", last.value, last.value_error, published)
+        yield _number(
+            f"{text}: exploitability",
+            last.exploitability,
+            last.exploitability_error,
+            PAPER_EXPLOITABILITY.get(text),
         )
-        yield results.Number(
-            name=f"{text}: exploitability",
-            value=last.exploitability,
-            unit="mb/h",
-            low=last.exploitability - 1.96 * last.exploitability_error,
-            high=last.exploitability + 1.96 * last.exploitability_error,
-            paper=PAPER_EXPLOITABILITY.get(text),
-        )
+
+
+def _number(name, value, error, paper):
+    low, high = value - 2 * error, value + 2 * error
+    return results.Number(name=name, value=value, unit="mb/h", low=low, high=high, paper=paper)
 
 
 def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
@@ -324,7 +312,7 @@ def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
                 panel.errorbar(
                     [p.boards for p in points],
                     [getattr(p, name) for p in points],
-                    [1.96 * getattr(p, f"{name}_error") for p in points],
+                    [2 * getattr(p, f"{name}_error") for p in points],
                     color=plots.colour(number),
                     marker=plots.marker(number),
                     label=_SHORT.get(text, text),
@@ -419,7 +407,7 @@ COMMAND = Experiment(
         " both seats: thousandths of a big blind per hand"
     ),
     deviations=deviations,
-    error_bars="95 % intervals of means over boards and flops",
+    error_bars=results.TWO_STANDARD_ERRORS,
     more_files=("blueprints", "grids"),
     write_more=write_more,
 )

@@ -7,7 +7,6 @@ import pathlib
 from typing import Annotated
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 from rich.console import Console
@@ -20,7 +19,7 @@ from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import unknown
 from solvers.blueprint.blueprint import Blueprint, fixed_blueprint, read_blueprint
-from solvers.blueprint.deals import random_board
+from solvers.blueprint.deals import random_boards
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
 
 _PIECE = 64  # boards, after which Ctrl-C stops and a kill loses nothing
@@ -53,7 +52,11 @@ class Arguments(RunArguments):
     """Of the boards: two matches with the same seed are played on the same ones."""
     out: pathlib.Path = pathlib.Path("out/match")
     """Folder for the results, which is made if it does not exist."""
-    preset: tyro.conf.Suppress[str] = "match"
+
+    @property
+    def preset(self) -> str:
+        """The name of the preset on record."""
+        return "custom"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,10 +95,11 @@ def main(arguments: Arguments, *, command: str) -> None:
         files=("boards.csv",),
         mesh=mesh,
     )
-    found = []
+    found, key = [], jax.random.key(arguments.seed)
     with progress("match", arguments.boards) as report:
         for begin in range(0, arguments.boards, _PIECE):
-            boards = _boards(arguments.seed, begin, sum(game.board))
+            piece_key = jax.random.fold_in(key, begin)
+            boards = random_boards(piece_key, _PIECE, num_cards=sum(game.board))
             play = lambda boards=boards: np.asarray(  # noqa: E731
                 winnings(first, second, boards, mesh=mesh), np.float64
             ).tolist()
@@ -112,7 +116,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     run.finish(
         numbers,
         measure="what A wins of B, over all pairs of hands on drawn boards, mb/h",
-        error_bars="95 % intervals of means over boards",
+        error_bars=results.TWO_STANDARD_ERRORS,
     )
     table = Table("seat of A", title=f"{arguments.a} against {arguments.b}")
     table.add_column("won, mb/h", justify="right")
@@ -148,23 +152,13 @@ def read_players(a: str, b: str) -> tuple[Blueprint, Blueprint, Poker]:
     return *players, games[0]
 
 
-def _boards(seed, begin, num_cards):
-    """The boards of a piece, each of a key of its own."""
-    key = jax.random.key(seed)
-    keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(begin + jnp.arange(_PIECE))
-    return jax.vmap(lambda key: random_board(key, num_cards))(keys)
-
-
 def _seats(won):
     return {"0": won[:, 0], "1": won[:, 1], "both": won.mean(axis=1)}
 
 
 def _number(name, values):
-    half = 1.96 * values.std(ddof=1) / np.sqrt(len(values))
-    mean = float(values.mean())
-    return results.Number(
-        name=name, value=mean, unit="mb/h", low=mean - float(half), high=mean + float(half)
-    )
+    low, high = results.interval(values.tolist())
+    return results.Number(name=name, value=float(values.mean()), unit="mb/h", low=low, high=high)
 
 
 COMMAND = Command(Arguments, main)

@@ -67,20 +67,19 @@ def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
 
 
 def write_blueprint(
-    folder: pathlib.Path, average: Tables, *, poker: Poker, abstraction: CardAbstraction
+    folder: pathlib.Path, policy: Tables, *, poker: Poker, abstraction: CardAbstraction
 ) -> None:
     """Writes a policy into a folder, with three digits of each probability.
 
     Args:
       folder: exists.
-      average: sums of policies, as a state of `board_sampled_cfr` has them.
+      policy: as `board_sampled_cfr.average_policy` makes it.
       poker: the game.
       abstraction: of its cards.
 
     Raises:
       OSError: it cannot be written.
     """
-    policy = average_policy(bucket_game(poker, abstraction), average)
     leaves = [np.asarray(table, np.float16) for street in policy for table in street]
     content = io.BytesIO()
     np.savez_compressed(content, *leaves)

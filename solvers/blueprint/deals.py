@@ -47,6 +47,11 @@ def random_board(key: Key[Array, ""], num_cards: int) -> Int[Array, " n"]:
     return jax.random.permutation(key, NUM_CARDS)[:num_cards].astype(jnp.int32)
 
 
+def random_boards(key: Key[Array, ""], count: int, *, num_cards: int) -> Int[Array, "count n"]:
+    """So many boards of so many cards; `key` is consumed."""
+    return jax.vmap(lambda key: random_board(key, num_cards))(jax.random.split(key, count))
+
+
 @functools.partial(jax.jit, static_argnames=("groups", "dtype"))
 def make_deal(
     tables: BucketTables, board: Int[Array, " n"], *, groups: int, dtype: DTypeLike = jnp.float32

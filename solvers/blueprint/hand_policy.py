@@ -60,8 +60,7 @@ class _Places:
     """Where in a blueprint's tables the policy of each decision is."""
 
     def __init__(self, blueprint):
-        self.blueprint = blueprint
-        tree, tables = blueprint.game.rounds.tree, blueprint.policy
+        tree, self.tables = blueprint.game.rounds.tree, blueprint.policy
         # by node: the family on its street, the first column, and the round of the family
         self.family, self.first, self.entry = np.zeros((3, len(tree.actor)), np.int32)
         self.count = np.array([len(names) for names in tree.actions], np.int32)
@@ -71,7 +70,6 @@ class _Places:
                 self.family[family.nodes] = number
                 self.first[family.nodes] = np.array(family.template.first_column)[:, None]
                 self.entry[family.nodes] = np.arange(family.entries)
-        self.tables = tables
 
     def policy(self, street, node, bucket):
         """The probabilities `[1326, A]` of a decision's actions, if it is on this street."""
