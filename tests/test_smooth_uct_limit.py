@@ -9,7 +9,7 @@ import pytest
 from test_blueprint import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
-from experiments.blueprints import smooth_uct_limit
+from experiments.blueprints import measured_training, smooth_uct_limit
 from experiments.harness import results
 from jaxgames.registry import make
 from solvers.blueprint import betting_walk
@@ -47,7 +47,7 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         pressed = contextlib.nullcontext(lambda: True)
-        patch.setattr(smooth_uct_limit, "ctrl_c_waits", lambda: pressed)
+        patch.setattr(measured_training, "ctrl_c_waits", lambda: pressed)
         assert run("parts") != 0
     assert run("parts", "--resume") == 0
     curves = [(tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts")]
@@ -69,7 +69,7 @@ def test_a_caller_calls():
     """Against itself all hands end with a showdown of one big blind."""
     game, tables = game_of(TWO_STREETS, (169, 20)), random_tables((169, 20), (0, 3))
     walk = betting_walk.betting_walk(game)
-    caller = smooth_uct_limit._caller(game)
+    caller = smooth_uct_limit.caller(game)
     np.testing.assert_array_equal(caller.sum(axis=1), jnp.sum(walk.uniform, axis=1) > 0)
     won, error, _, decisions = smooth_uct_limit._match(
         walk, caller, caller, tables, hands=300, seed=0

@@ -222,13 +222,12 @@ def _trained(run, number, text):
         done=lambda state: int(state.iteration),
         at=[boards // size for boards in config.at],
         measure=measure,
-        width=2,
         title=_SHORT.get(text, text),
         folder=run.checkpoint / _name(text),
         identity={"abstraction": text, "seed": config.seed, "boards": size},
         keep=run.keep_usage,
     )
-    return values.tolist(), [folder_at(boards) for boards in config.at]
+    return values, [folder_at(boards) for boards in config.at]
 
 
 def _mean_and_error(chips):

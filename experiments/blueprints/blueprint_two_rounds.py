@@ -100,7 +100,7 @@ class Point:
     """What the average policies lose to best responses of players who see their cards."""
 
     boards: int
-    seats: tuple[float, float]  # what the responder wins as player 0 and 1, in mb/g
+    seats: list[float]  # what the responder wins as player 0 and 1, in mb/g
 
     @property
     def exploitability(self) -> float:
@@ -116,8 +116,8 @@ def compute(run: Run) -> Lines:
     lines = {}
     for abstraction, solver in itertools.product(run.config.abstractions, run.config.solvers):
         name = f"{solver} {abstraction}"
-        points = run.kept(name, Point, functools.partial(_line, run, solver, abstraction))
-        lines[solver, abstraction] = [dataclasses.replace(p, seats=tuple(p.seats)) for p in points]
+        line = functools.partial(_line, run, solver, abstraction)
+        lines[solver, abstraction] = run.kept(name, Point, line)
     return lines
 
 
@@ -144,14 +144,13 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
         done=lambda state: int(_tables(state).iteration),
         at=at,
         measure=lambda state: _responses(_policy(game, tables, state), config.flops),
-        width=2,
         exploitability=np.mean,
         title=f"{solver}, {abstraction}",
         folder=run.checkpoint / re.sub("[/:, ]+", "-", f"{solver} {abstraction}"),
         identity={"solver": solver, "abstraction": abstraction, "seed": config.seed},
         keep=run.meter.keep,
     )
-    return [Point(boards=n, seats=(a, b)) for n, (a, b) in zip(at, found.tolist(), strict=True)]
+    return [Point(boards=boards, seats=seats) for boards, seats in zip(at, found, strict=True)]
 
 
 def _policy(game, tables, state):

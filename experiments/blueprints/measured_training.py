@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
-from jaxtyping import Float, PyTree
+import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import progress
@@ -26,14 +26,14 @@ def train_and_measure(
     *,
     done: Callable[[PyTree], int],
     at: Sequence[int],
-    measure: Callable[[PyTree], Sequence[float]],
-    width: int,
-    exploitability: Callable[[Float[np.ndarray, " width"]], float] | None = None,
+    measure: Callable[[PyTree], Any],
     title: str,
     folder: pathlib.Path,
     identity: Mapping[str, Any],
     keep: Callable[[], None],
-) -> tuple[PyTree, Float[np.ndarray, "n width"]]:
+    exploitability: Callable[[Any], float] | None = None,
+    scale: int = 1,
+) -> tuple[PyTree, list[Any]]:
     """Makes iterations and measures their results, from a checkpoint on if there is one.
 
     Args:
@@ -41,13 +41,13 @@ def train_and_measure(
       state: before the first iteration.
       done: how many iterations a state has had.
       at: the numbers of iterations after which is measured, in their order.
-      measure: returns `width` numbers, the first of which is shown as progress.
-      width: see `measure`.
-      exploitability: of what `measure` returned, to be shown with the progress.
+      measure: returns anything that JSON can hold.
       title: of the progress bar.
       folder: of the checkpoint.
       identity: of the checkpoint: another one is refused.
       keep: is called with each checkpoint.
+      exploitability: of what `measure` returned, to be shown with the progress.
+      scale: what an iteration counts as progress.
 
     Returns:
       The last state, and what was measured.
@@ -57,30 +57,28 @@ def train_and_measure(
       OSError: a checkpoint cannot be written.
       KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
     """
-    saved = {"state": state, "found": np.full((len(at), width), np.nan)}
+    found: list[Any] = []
     with contextlib.suppress(FileNotFoundError):
-        saved = checkpoint.read(folder, saved, identity=identity)
-    state, found = jax.tree.map(jax.numpy.asarray, saved["state"]), np.array(saved["found"])
-
+        state, found = checkpoint.read_with_notes(folder, state, identity=dict(identity))
+        state = jax.tree.map(jnp.asarray, state)
     pace, kept, shown = 8, time.monotonic(), None
-    with progress(title, at[-1]) as report, ctrl_c_waits() as pressed:
-        report(done(state), None, 0.0)
-        while np.isnan(found).any():
-            point = int(np.flatnonzero(np.isnan(found).any(axis=1))[0])
-            count, begin = min(pace, at[point] - done(state)), time.monotonic()
+    with progress(title, at[-1] * scale) as report, ctrl_c_waits() as pressed:
+        report(done(state) * scale, None, 0.0)
+        while len(found) < len(at):
+            count, begin = min(pace, at[len(found)] - done(state)), time.monotonic()
             if count:
                 state = jax.block_until_ready(advance(state, count))
                 seconds = max(time.monotonic() - begin, 1e-3)
-                pace = max(1, min(4 * pace, round(pace * _PIECE_SECONDS / seconds)))
-                report(done(state), shown, count / seconds)
-            reached = done(state) == at[point]
+                pace = max(1, min(4 * pace, round(count * _PIECE_SECONDS / seconds)))
+                report(done(state) * scale, shown, count * scale / seconds)
+            reached = done(state) == at[len(found)]
             if reached:
-                found[point] = measure(state)
-                shown = exploitability and exploitability(found[point])
-                report(done(state), shown, 0.0)
+                found = [*found, measure(state)]
+                shown = exploitability and float(exploitability(found[-1]))
+                report(done(state) * scale, shown, 0.0)
             stop = pressed()
             if reached or stop or time.monotonic() > kept + _KEPT_SECONDS:
-                checkpoint.write(folder, {"state": state, "found": found}, identity=identity)
+                checkpoint.write(folder, state, identity=dict(identity), notes=found)
                 keep()
                 kept = time.monotonic()
             if stop:

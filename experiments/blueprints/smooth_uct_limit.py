@@ -8,33 +8,32 @@ match the same deals are played twice with the seats exchanged, as in the paper.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import os
 import pathlib
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from rich.table import Table
 
+from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.interrupts import ctrl_c_waits
-from experiments.harness.progress import progress, status
+from experiments.harness.progress import status
 from experiments.harness.runs import Run
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
-from solvers import checkpoint
 from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.betting_walk import BettingWalk
-from solvers.blueprint.blueprint import bucket_game, write_blueprint
+from solvers.blueprint.blueprint import bucket_game, fixed_policy, write_blueprint
+from solvers.blueprint.board_sampled_cfr import BucketGame
 from solvers.blueprint.two_hands import deal_two_hands
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
@@ -46,8 +45,6 @@ READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_polic
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
 _CHUNK = 2**16  # deals of a match that are played at once
-_SAVE_SECONDS = 300.0
-_PIECE_SECONDS = 2.0  # aim for what is learned in one piece, whose end Ctrl-C waits for
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,66 +129,48 @@ def _learn(run: Run) -> list[Measurement]:
         tables = bucket_tables(abstraction, board=poker.board)
     methods = {name: _learning(config, poker, game, name) for name in config.methods}
     walk = next(iter(methods.values())).walk
-    state = {
-        "learners": {name: bucket_uct.init(each.walk) for name, each in methods.items()},
-        "done": np.zeros((), np.int64),  # batches
-    }
-    folder = run.checkpoint / "self-play"
-    identity = {"seed": config.seed, "methods": list(config.methods), "batch": config.batch}
-    found: list[dict] = []
-    with contextlib.suppress(FileNotFoundError):
-        state, found = checkpoint.read_with_notes(folder, state, identity=identity)
-    learners, done = jax.tree.map(jnp.asarray, state["learners"]), int(state["done"])
-    at = [n // config.batch for n in points(config)]
-    measure = functools.partial(_measured, config, game, walk, tables, max(poker.blinds))
-
-    def save():
-        content = {"learners": learners, "done": np.array(done, np.int64)}
-        checkpoint.write(folder, content, identity=identity, notes=found)
-        run.meter.keep()
-
-    played = {"poker": poker, "abstraction": abstraction}
     keys = dict(
         zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
     )
-    pace, saved = 64, time.monotonic()
-    size = f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table"
-    with (
-        progress(size, at[-1] * config.batch) as report,
-        ctrl_c_waits() as pressed,
-        ThreadPoolExecutor(os.cpu_count()) as threads,
-    ):
-        report(done * config.batch, None, 0.0)
-        while done < at[-1]:
-            point = next(n for n in at if n > done)
-            count, begin = min(pace, point - done), time.monotonic()
 
-            def advanced(name, learners=learners, count=count):
-                learner = bucket_uct.run(
-                    methods[name].walk,
-                    learners[name],
-                    tables,
-                    keys[name],
-                    settings=methods[name].settings,
-                    batch=config.batch,
-                    num_batches=jnp.int32(count),
-                )
-                return name, jax.block_until_ready(learner)
+    def advance(learners, count):
+        def advanced(name):
+            learner = bucket_uct.run(
+                methods[name].walk,
+                learners[name],
+                tables,
+                keys[name],
+                settings=methods[name].settings,
+                batch=config.batch,
+                num_batches=jnp.int32(count),
+            )
+            return name, jax.block_until_ready(learner)
 
-            learners = dict(threads.map(advanced, methods))
-            done, seconds = done + count, time.monotonic() - begin
-            pace = max(1, min(4 * pace, round(count * _PIECE_SECONDS / max(seconds, 1e-3))))
-            report(done * config.batch, None, count * config.batch / max(seconds, 1e-9))
-            if done == point:
-                found = found + measure(learners, done * config.batch)
-                if done == at[-1]:
-                    _write_blueprints(run.out / BLUEPRINTS, game, methods, learners, **played)
-            if pressed() or done == point or time.monotonic() > saved + _SAVE_SECONDS:
-                save()
-                saved = time.monotonic()
-            if pressed():
-                raise KeyboardInterrupt(f"stopped after {done * config.batch:,} episodes")
-    return [Measurement(**fields) for fields in found]
+        return dict(threads.map(advanced, methods))
+
+    def measure(learners):
+        episodes = done(learners) * config.batch
+        return _measured(config, game, walk, tables, max(poker.blinds), learners, episodes)
+
+    def done(learners):
+        return int(learners[config.methods[0]].batches)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        learners, found = train_and_measure(
+            advance,
+            {name: bucket_uct.init(each.walk) for name, each in methods.items()},
+            done=done,
+            at=[n // config.batch for n in points(config)],
+            measure=measure,
+            title=f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table",
+            folder=run.checkpoint / "self-play",
+            identity={"seed": config.seed, "methods": [*config.methods], "batch": config.batch},
+            keep=run.keep_usage,
+            scale=config.batch,
+        )
+    played = {"poker": poker, "abstraction": abstraction}
+    _write_blueprints(run.out / BLUEPRINTS, game, methods, learners, **played)
+    return [Measurement(**fields) for fields in itertools.chain(*found)]
 
 
 def _learning(config, poker, game, name):
@@ -212,7 +191,7 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
             dict(episodes=episodes, name=name, unit=unit, value=float(value), error=float(error))
         )
 
-    fixed = {CALLER: _caller(game), UNIFORM: walk.uniform}
+    fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
     for kind, read in READ_OUTS.items():
         policies = {name: read(walk, learner) for name, learner in learners.items()}
         versus = [(one, other) for one in policies for other in fixed]
@@ -243,13 +222,9 @@ def _write_blueprints(folder, game, methods, learners, **played):
         write_blueprint(own, policy, **played)
 
 
-def _caller(game):
+def caller(game: BucketGame) -> Float[Array, "rows A"]:
     """The policy that always checks and calls."""
-    tree = game.rounds.tree
-    policy = np.zeros(tree.child.shape)
-    for node, names in enumerate(tree.actions):
-        for action, name in enumerate(names):
-            policy[node, action] = name in ("check", "call")
+    policy = fixed_policy(game.rounds.tree, {"call": 1.0})
     return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
 
 

@@ -11,14 +11,17 @@ from collections.abc import Mapping
 import flax.struct
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from jaxgames.core import record
 from jaxgames.files import write_file
 from jaxgames.holdem import betting_of_rules
+from jaxgames.holdem.betting_tree import BettingTree
 from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.blueprint.betting_rounds import betting_rounds
+from solvers.blueprint.betting_walk import in_all_buckets, policy_tables
 from solvers.blueprint.board_sampled_cfr import BucketGame, Tables, average_policy
 
 DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
@@ -44,23 +47,28 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
     return BucketGame(betting_rounds(betting_of_rules(poker)), abstraction.num_buckets)
 
 
-def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
-    """A policy that does not look at cards: actions in proportion to weights by name, wherever they
-    are legal; all alike where those that are legal have none.
+def fixed_policy(tree: BettingTree, weights: Mapping[str, float]) -> Float[np.ndarray, "X A"]:
+    """A policy that does not look at cards: by node, actions in proportion to weights.
 
     Args:
-      poker: the game.
-      weights: of actions, as the betting tree names them: `{"call": 1.0}` always calls.
+      tree: the betting.
+      weights: of actions, by the tree's names for them: `{"call": 1.0}` always calls. Where none of
+        the actions has a weight, all are taken alike.
     """
+    policy = np.zeros(tree.child.shape)
+    for node, names in enumerate(tree.actions):
+        own = np.array([weights.get(name, 0.0) for name in names])
+        policy[node, : len(names)] = own / own.sum() if own.any() else 1 / max(len(names), 1)
+    return policy
+
+
+def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
+    """The blueprint of `fixed_policy`, with all hands in one bucket."""
     abstraction = CardAbstraction.parse("/".join(["all:1"] * len(poker.board)))
     game = bucket_game(poker, abstraction)
-    tree, sums = game.rounds.tree, [[] for _ in game.rounds.streets]
-    for street, family, shape in game.shapes():
-        names = [name for nodes in family.nodes for name in tree.actions[nodes[0]]]
-        column = jnp.array([weights.get(name, 0.0) for name in names], jnp.float32)
-        sums[street].append(jnp.broadcast_to(column[None, :, None, None], shape))
+    policy = in_all_buckets(game, fixed_policy(game.rounds.tree, weights))
     return Blueprint(
-        policy=average_policy(game, tuple(map(tuple, sums))),
+        policy=policy_tables(game, jnp.asarray(policy, jnp.float32)),
         buckets=bucket_tables(abstraction, board=poker.board),
         game=game,
     )
