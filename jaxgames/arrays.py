@@ -85,3 +85,8 @@ def masked_log_softmax(
     shifted = jnp.where(legal, logits - highest, 0)
     total = jnp.sum(jnp.where(legal, jnp.exp(shifted), 0), axis=axis, keepdims=True)
     return jnp.where(legal, shifted - jnp.log(jnp.where(total == 0, 1, total)), 0)
+
+
+def written(arrays: PyTree) -> PyTree:
+    """The arrays, computed once and kept: XLA would compute them anew for each reader."""
+    return jax.lax.optimization_barrier(arrays)

@@ -15,7 +15,7 @@ from jaxgames.holdem.canonical_boards import board_finder, canonical_boards, num
 from jaxgames.holdem.card_abstraction import BucketTables
 from jaxgames.holdem.ranges import NUM_HANDS, class_numbers, hand_numbers
 from jaxgames.holdem.rules import Poker
-from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
+from solvers.blueprint import best_response, board_sampled_cfr, bucket_game, cfr_br
 from solvers.blueprint.betting_rounds import betting_rounds
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.deals import make_deal, random_board
@@ -45,7 +45,7 @@ def random_tables(num_buckets, board):
 
 @functools.cache
 def game_of(poker, num_buckets):
-    return board_sampled_cfr.BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
+    return bucket_game.BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_iterations_of_accelerators_equal_those_hand_by_hand(groups, as_accelera
 
 def test_iterations_in_chunks_equal_those_hand_by_hand(monkeypatch):
     """Of the seven rounds on a flop four at once, so that one is missing in the second chunk."""
-    monkeypatch.setattr(board_sampled_cfr, "_CHUNK", 4)
+    monkeypatch.setattr(bucket_game, "_CHUNK", 4)
     check_iterations(600)
 
 
@@ -226,7 +226,7 @@ def test_best_responses_in_chunks_are_the_same():
         Blueprint(policy=policy, buckets=tables, game=game), flops, player=1
     )
     flop = policy[1][0]
-    chunks = board_sampled_cfr.in_chunks(flop[0], jnp.zeros((2, *flop.shape[1:3], 4)))
+    chunks = bucket_game.in_chunks(flop[0], jnp.zeros((2, *flop.shape[1:3], 4)))
     again = Blueprint(policy=(policy[0], (chunks,)), buckets=tables, game=game)
     found = best_response.flop_values(again, flops, player=1)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.1)

@@ -17,7 +17,7 @@ from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.ranges import hand_number
 from jaxgames.holdem.small_poker import NO_STATE, build_small_poker
 from solvers import evaluation
-from solvers.blueprint import betting_walk, board_sampled_cfr, bucket_uct, enumerated_match
+from solvers.blueprint import betting_walk, bucket_game, bucket_uct, enumerated_match
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.two_hands import TwoHands, deal_two_hands, draw_cards
 from solvers.sampling.episodes import uniform_numbers
@@ -238,7 +238,7 @@ def random_rows(walk, seed):
 
 def test_policies_in_the_layout_of_blueprints(monkeypatch):
     """Of seven rounds on the flop four at once, so that one is missing in the second chunk."""
-    monkeypatch.setattr(board_sampled_cfr, "_CHUNK", 4)
+    monkeypatch.setattr(bucket_game, "_CHUNK", 4)
     game = game_of(TWO_STREETS, BUCKETS)
     walk = betting_walk.betting_walk(game)
     rows = random_rows(walk, 0)

@@ -19,7 +19,7 @@ from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import board_sampled_cfr
 from solvers.blueprint.betting_rounds import betting_rounds
-from solvers.blueprint.board_sampled_cfr import BucketGame
+from solvers.blueprint.bucket_game import BucketGame, in_chunks
 from solvers.blueprint.deals import Deal, make_deal, random_board
 
 OURS, NUMPY = "ours", "NumPy"
@@ -151,7 +151,7 @@ class _InNumPy:
 
 def _in_chunks(table, like):
     """A table `[B, C, M]` as ours, `[N, C, B, E]`."""
-    return board_sampled_cfr.in_chunks(jnp.asarray(table.swapaxes(0, 1)), like)
+    return in_chunks(jnp.asarray(table.swapaxes(0, 1)), like)
 
 
 def _whole(table, entries):

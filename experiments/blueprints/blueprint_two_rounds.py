@@ -32,7 +32,7 @@ from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, buck
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
 from solvers.blueprint.blueprint import Blueprint, bucket_game
-from solvers.blueprint.board_sampled_cfr import BucketGame
+from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.deals import make_deal, random_board
 
 BOARD = (0, 3)

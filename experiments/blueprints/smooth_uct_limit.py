@@ -33,7 +33,7 @@ from jaxgames.registry import make
 from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.betting_walk import BettingWalk
 from solvers.blueprint.blueprint import bucket_game, fixed_policy, write_blueprint
-from solvers.blueprint.board_sampled_cfr import BucketGame
+from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.two_hands import deal_two_hands
 from solvers.sampling.uct import Uct, smooth_uct, uct
 

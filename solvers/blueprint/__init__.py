@@ -1,10 +1,12 @@
 """Blueprints of whole games of hold'em: policies by buckets, and how exploitable they are.
 
-- `betting_rounds` finds the rounds of a betting tree, by street and shape; a `BucketGame` is such a
+- `betting_rounds` finds the rounds of a betting tree, by street and shape; a `bucket_game` is such a
   tree with the buckets of a `jaxgames.holdem.card_abstraction`.
 - `board_sampled_cfr.iterate` is linear CFR (or another minimiser) on a board that is drawn;
   `deals.make_deal` makes a board's hands.
 - `cfr_br.iterate` learns against best responses, in games of two streets.
 - `bucket_uct` is UCT and Smooth UCT by self-play, on deals of `two_hands`.
-- `best_response` computes what a player who sees its cards wins from a blueprint, in the real game.
+- A `blueprint` is a policy with its buckets, which can be kept in a folder; `enumerated_match` lets
+  two of them play, `hand_policy` lets others play against one, and `best_response` computes what a
+  player who sees its cards wins from it in the real game.
 """

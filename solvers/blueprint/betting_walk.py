@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from jaxgames.arrays import written
 from jaxgames.core import CHANCE, record
 from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree
-from solvers.blueprint.board_sampled_cfr import BucketGame, Tables
+from solvers.blueprint.bucket_game import BucketGame, Tables
 from solvers.blueprint.two_hands import TwoHands
 from solvers.sampling.episodes import uniform_numbers
 
@@ -189,7 +190,7 @@ def walk_down(
         num_actions, place = row[:, _ACTIONS], row[:, _PLACE]
         bucket = jnp.where(num_actions > 0, _selected(buckets, place), 0)
         spot = Spot(
-            state=_written(row[:, _FIRST] + bucket),
+            state=written(row[:, _FIRST] + bucket),
             actor=place % 2,
             legal=tuple(action < num_actions for action in range(walk.num_actions)),
             stake=walk.stake[node],
@@ -208,11 +209,6 @@ def walk_down(
     return winnings, recorded
 
 
-def _written(array):
-    """The array, computed once and kept: XLA would compute it anew for each reader."""
-    return jax.lax.optimization_barrier(array)
-
-
 def _selected(columns, index):
     """The entries `columns[index[d]][d]` of a few columns, without a gather."""
     chosen = columns[0]
@@ -226,7 +222,7 @@ def picked(weights: Sequence[Float[Array, " D"]], noise: Float[Array, " D"]) -> 
     bounds = list(itertools.accumulate(weights))
     aim = noise * bounds[-1]
     passed = [((aim >= bound) & (bounds[-1] > 0)).astype(jnp.int32) for bound in bounds[:-1]]
-    return _written(sum(passed, jnp.zeros_like(noise, jnp.int32)))
+    return written(sum(passed, jnp.zeros_like(noise, jnp.int32)))
 
 
 def play(

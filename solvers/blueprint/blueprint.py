@@ -22,7 +22,8 @@ from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.blueprint.betting_rounds import betting_rounds
 from solvers.blueprint.betting_walk import in_all_buckets, policy_tables
-from solvers.blueprint.board_sampled_cfr import BucketGame, Tables, average_policy
+from solvers.blueprint.board_sampled_cfr import average_policy
+from solvers.blueprint.bucket_game import BucketGame, Tables
 
 DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
 _VERSION = 1  # of both files

@@ -11,10 +11,7 @@ streets, are needed for reaches at the ends of rounds, and for folds and showdow
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import math
-from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,13 +19,23 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
+from jaxgames.arrays import written
 from jaxgames.core import record
-from jaxgames.holdem.betting_tree import NO_NODE
-from solvers.blueprint.betting_rounds import END, FOLDED, NODE, BettingRounds, Family, Template
+from solvers.blueprint.betting_rounds import END, FOLDED, NODE
+from solvers.blueprint.bucket_game import BucketGame, Tables, in_chunks
 from solvers.blueprint.bucket_rows import copied, meet, sum_by_bucket, sums_and_values
 from solvers.blueprint.deals import Deal
+from solvers.blueprint.rounds_played import (
+    by_node,
+    matched_columns,
+    played_in_round,
+    reaches_at_rounds,
+    stacked,
+    take_columns,
+    uniform_like,
+)
 from solvers.blueprint.showdowns import folds, showdowns
 from solvers.device_batches import DATA, check_even
 from solvers.regret import (
@@ -42,47 +49,7 @@ from solvers.regret import (
 
 LINEAR = RegretMatching(power=1.0)
 _MINIMIZERS = RegretMatching, RegretMatchingPlus, DiscountedRegretMatching
-# rounds of a family that are computed at once: so many fit in a CPU's caches, and fill its vectors
-_CHUNK = 64
 _DEALS = "deals"  # of one device in one iteration
-
-Tables = tuple[tuple[Array, ...], ...]  # by street and family
-Played = dict[str, list[tuple[Array | None, Array | None]]]  # by kind of place, see there
-ReadColumns = Callable[[Template, Array], Sequence[Array]]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class BucketGame:
-    """A betting tree with buckets in place of cards. Static under `jit`."""
-
-    rounds: BettingRounds
-    num_buckets: tuple[int, ...]  # by street
-
-    def __post_init__(self):
-        if len(self.num_buckets) != len(self.rounds.streets):
-            raise ValueError(
-                f"num_buckets={self.num_buckets} must be of {len(self.rounds.streets)} streets"
-            )
-
-    @property
-    def num_information_states(self) -> int:
-        """Pairs of a decision and a bucket."""
-        return sum(b * d for b, d in zip(self.num_buckets, self.rounds.num_decisions, strict=True))
-
-    @property
-    def table_bytes(self) -> int:
-        """What regrets and average policies take, in float32."""
-        return sum(2 * 4 * math.prod(shape) for _, _, shape in self.shapes())
-
-    def shapes(self) -> Iterator[tuple[int, Family, tuple[int, int, int, int]]]:
-        """The street, the family and the shape of each table: N chunks, C actions, B buckets, and E
-        rounds of a chunk."""
-        for street, families in enumerate(self.rounds.streets):
-            for family in families:
-                chunks = -(-family.entries // _CHUNK)
-                size = family.entries if chunks == 1 else _CHUNK
-                buckets = self.num_buckets[street]
-                yield street, family, (chunks, family.template.columns, buckets, size)
 
 
 @record
@@ -194,7 +161,9 @@ def average_policy(game: BucketGame, average: Tables) -> Tables:
     tables = iter([table for street in average for table in street])
     for street, family, _ in game.shapes():
         table = next(tables)
-        parts = [match(rows, _uniform(rows)) for rows in _by_node(family.template, table, axis=1)]
+        parts = [
+            match(rows, uniform_like(rows)) for rows in by_node(family.template, table, axis=1)
+        ]
         result[street].append(jnp.concatenate(parts).swapaxes(0, 1))
     return tuple(map(tuple, result))
 
@@ -235,132 +204,6 @@ def _iterated(state, deal, axes, game, minimizer, averaging_power):
     )
 
 
-# Down: what the players' policies make of their reaches
-
-
-def reaches_at_rounds(
-    game: BucketGame, tables: Tables, deal: Deal, *, read: ReadColumns
-) -> list[list[tuple[Array, Array]]]:
-    """Both players' reaches `[G, M]` at the beginning of each round, by street that has been dealt
-    and family.
-
-    Args:
-      game: of the tables.
-      tables: regrets, or policies.
-      deal: the hands.
-      read: makes policies `[B, E]` of the C columns of one of the tables.
-    """
-    mask = (deal.size > 0).astype(deal.size.dtype)[:, None]
-    streets = [[(mask, mask)]]
-    for street, families in enumerate(game.rounds.streets[: len(deal.bucket) - 1]):
-        ends = [[], []]  # [G, K * M] of all families
-        for number, family in enumerate(families):
-            reach = streets[street][number]
-            bucket = deal.bucket[street]
-            chunks = [
-                _reach_of_ends(family.template, read(family.template, table), bucket, part)
-                for table, part in zip(
-                    tables[street][number],
-                    _both_in_chunks(reach, tables[street][number]),
-                    strict=True,
-                )
-            ]
-            for player in range(2):
-                whole = jnp.concatenate([chunk[player] for chunk in chunks], axis=2)
-                ends[player].append(whole[..., : family.entries].reshape(len(mask), -1))
-        after = [jnp.concatenate(x, axis=1) for x in ends]
-        columns = _columns_by_family(families, len(game.rounds.streets[street + 1]))
-        streets.append([tuple(_columns(x, c) for x in after) for c in columns])
-    return streets
-
-
-def _both_in_chunks(both, table):
-    """Both players' chunks `[G, E]`."""
-    return zip(*(in_chunks(x, table) for x in both), strict=True)
-
-
-def in_chunks(values: Float[Array, "*n M"], table: Float[Array, "N C B E"]) -> Array:
-    """The values of a family's rounds `[N, ..., E]` as its table has them; 0 of those that do not
-    exist."""
-    chunks, size = len(table), table.shape[-1]
-    missing = [(0, 0)] * (values.ndim - 1) + [(0, chunks * size - values.shape[-1])]
-    return jnp.moveaxis(jnp.pad(values, missing).reshape(*values.shape[:-1], chunks, size), -2, 0)
-
-
-def _columns_by_family(families, count):
-    """For each family of the next street, the columns of its rounds among all ends `[K * M]` of the
-    families of this one."""
-    begin, found = 0, [{} for _ in range(count)]
-    for family in families:
-        kind, entry = family.next_family.reshape(-1), family.next_entry.reshape(-1)
-        for column, (k, e) in enumerate(zip(kind, entry, strict=True)):
-            if k != NO_NODE:
-                found[k][e] = begin + column
-        begin += kind.size
-    return [np.array([columns[e] for e in range(len(columns))], np.int32) for columns in found]
-
-
-def _columns(values, columns):
-    """Some columns of a table; all of it where they are all."""
-    if len(columns) == values.shape[1] and (columns == np.arange(len(columns))).all():
-        return values
-    return jnp.take(values, columns, axis=1)
-
-
-def _reach_of_ends(template, policy, bucket, reach):
-    """Both players' reaches `[G, K, E]` at the ends of rounds."""
-    played = played_in_round(template, policy)
-    ends = [of_groups(played[END], p, bucket) for p in range(2)]
-    return tuple(own * reach[p][:, None] for p, own in enumerate(ends))
-
-
-def matched_columns(template: Template, regret: Float[Array, "C B E"]) -> list[Array]:
-    """The policies `[B, E]` of each column by regret matching."""
-    columns = []
-    for rows in _by_node(template, regret):
-        columns += list(match(rows, _uniform(rows)))
-    return list(_written(tuple(columns)))
-
-
-def _by_node(template, table, axis=0) -> Iterator[Array]:
-    """The columns of each decision, first."""
-    for first, actions in zip(template.first_column, template.actions, strict=True):
-        rows = jax.lax.slice_in_dim(table, first, first + len(actions), axis=axis)
-        yield jnp.moveaxis(rows, axis, 0)
-
-
-def _uniform(rows):
-    return jnp.full(len(rows), 1 / len(rows), rows.dtype)
-
-
-def played_in_round(template: Template, policy: Sequence[Array]) -> Played:
-    """Both players' products of own probabilities `[B, E]` at nodes, folds and ends, by kind and
-    number; None where a player has not acted."""
-    at = {kind: {} for kind in (NODE, FOLDED, END)}
-    at[NODE][0] = (None, None)
-    for node, (actor, actions) in enumerate(zip(template.actor, template.actions, strict=True)):
-        for action, edge in enumerate(actions):
-            own = policy[template.first_column[node] + action]
-            before = at[NODE][node]
-            product = own if before[actor] is None else before[actor] * own
-            at[edge.kind][edge.target] = tuple(
-                product if p == actor else before[p] for p in range(2)
-            )
-    return {kind: [found[i] for i in range(len(found))] for kind, found in at.items()}
-
-
-def of_groups(
-    played: Sequence[tuple[Array | None, Array | None]], player: int, bucket: Int[Array, " G"]
-) -> Float[Array, "G n E"]:
-    """A player's products `[G, n, E]` at n places, from those of the groups' buckets."""
-    some = next(x for pair in played for x in pair if x is not None)
-    rows = [jnp.ones_like(some) if pair[player] is None else pair[player] for pair in played]
-    return _written(_stacked(rows, axis=1)[bucket])
-
-
-# Up: values, and what they make of the tables
-
-
 def _over_chunks(family, tables, reach, below, update):
     """The tables of a family after the iteration, and both players' values `[G, M]` of its rounds.
 
@@ -370,13 +213,13 @@ def _over_chunks(family, tables, reach, below, update):
     table, groups = tables[0], len(reach[0])
     chips = [jnp.asarray(x, table.dtype) for x in (family.fold_chips, family.end_chips)]
     given = reach, _ends_below(family, below), *chips
-    given = _written(jax.tree.map(lambda x: in_chunks(x, table), given))
+    given = written(jax.tree.map(lambda x: in_chunks(x, table), given))
 
     def one(k, carry):
         tables, worth = carry
         old = [copied(x, k) for x in tables]
         here = jax.tree.map(lambda x: x[k], given)
-        *new, values = _written(update(*old, *here))
+        *new, values = written(update(*old, *here))
         put = lambda whole, part: whole.at[k].set(part)  # noqa: E731
         return jax.tree.map(put, (tables, worth), (tuple(new), values))
 
@@ -396,7 +239,7 @@ def _ends_below(family, below):
     begins = np.cumsum([0] + [values[0].shape[1] for values in below])[:-1]
     column = begins[np.maximum(family.next_family, 0)] + np.maximum(family.next_entry, 0)
     whole = [jnp.concatenate([values[p] for values in below], axis=1) for p in range(2)]
-    return tuple(_columns(x, column.reshape(-1)).reshape(len(x), *column.shape) for x in whole)
+    return tuple(take_columns(x, column.reshape(-1)).reshape(len(x), *column.shape) for x in whole)
 
 
 def _updated_round(
@@ -434,7 +277,7 @@ def _updated_round(
         if not played[kind]:
             continue
         own, other = (_of_players(played[kind], policy[0], order) for order in ((0, 1), (1, 0)))
-        own, other, stake = _written((own, other, chips[kind][None]))
+        own, other, stake = written((own, other, chips[kind][None]))
         if kind == END and not showdown.any():
             worth = _both(below)
         else:
@@ -444,7 +287,7 @@ def _updated_round(
             if kind == END and not showdown.all():
                 worth = jnp.where(showdown[None, :, None], worth, _both(below))
         sums, values = sums_and_values(worth, own * stake, values, bucket)
-        sums = _over_deals(_written(sums * stake), axes).reshape(count, own.shape[1], 2, -1)
+        sums = _over_deals(written(sums * stake), axes).reshape(count, own.shape[1], 2, -1)
         at[kind] = [(sums[:, n, 0], sums[:, n, 1]) for n in range(own.shape[1])]
     # 3. The reaches of buckets, times the number of hands.
     size = share * deal.size[:, None]
@@ -458,7 +301,7 @@ def _updated_round(
         columns = range(first, first + len(template.actions[node]))
         actions = [at[edge.kind][edge.target] for edge in template.actions[node]]
         own = sum(policy[c] * x[actor] for c, x in zip(columns, actions, strict=True))
-        own, other = _written((own, sum(x[1 - actor] for x in actions)))
+        own, other = written((own, sum(x[1 - actor] for x in actions)))
         at[NODE][node] = (own, other) if actor == 0 else (other, own)
         arrived = played[NODE][node][actor]
         arrived = mass[actor] if arrived is None else mass[actor] * arrived
@@ -466,12 +309,12 @@ def _updated_round(
             regret=regret[first : columns.stop], policy=jnp.stack([policy[c] for c in columns])
         )
         instant = jnp.stack([x[actor] - own for x in actions])
-        new = minimizer.update(old, instant, _uniform(instant), step)
+        new = minimizer.update(old, instant, uniform_like(instant), step)
         for action, column in enumerate(columns):
             regrets[column] = new.regret[action]
             averages[column] = average[column] + arrived * policy[column]
-    regrets, averages = (_stacked(x) for x in (regrets, averages))
-    return regrets, averages, tuple(_written(jnp.split(values, 2, axis=1)))
+    regrets, averages = (stacked(x) for x in (regrets, averages))
+    return regrets, averages, tuple(written(jnp.split(values, 2, axis=1)))
 
 
 def _over_deals(sums, axes):
@@ -488,13 +331,3 @@ def _of_players(places, like, order):
     """Products `[B, n, 2 E]` of two players at n places, in an order; 1 where they did not act."""
     one = lambda x: jnp.ones_like(like) if x is None else x  # noqa: E731
     return jnp.stack([_both([one(pair[p]) for p in order]) for pair in places], axis=1)
-
-
-def _written(arrays):
-    """The arrays, computed once and kept: XLA would compute them anew for each reader."""
-    return jax.lax.optimization_barrier(arrays)
-
-
-def _stacked(arrays, axis=0):
-    """The arrays as one, computed before they are put together."""
-    return _written(jnp.stack(_written(list(arrays)), axis=axis))

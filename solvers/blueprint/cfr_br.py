@@ -22,15 +22,10 @@ from jaxtyping import Array, Float
 from jaxgames.core import record
 from jaxgames.holdem.ranges import CLASSES, class_numbers
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE, Family, Template
-from solvers.blueprint.board_sampled_cfr import (
-    LINEAR,
-    BlueprintState,
-    BucketGame,
-    init,
-    matched_columns,
-    played_in_round,
-)
+from solvers.blueprint.board_sampled_cfr import LINEAR, BlueprintState, init
+from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.deals import Deal, hand_numbers
+from solvers.blueprint.rounds_played import matched_columns, played_in_round
 from solvers.blueprint.showdowns import folds, showdowns
 from solvers.regret import RegretMinimizer, RegretState, match
 

@@ -20,13 +20,9 @@ from jaxtyping import Array, Float, Int
 from jaxgames.holdem.cards import NUM_CARDS
 from solvers.blueprint.betting_rounds import END, FOLDED, BettingRounds
 from solvers.blueprint.blueprint import Blueprint
-from solvers.blueprint.board_sampled_cfr import (
-    in_chunks,
-    of_groups,
-    played_in_round,
-    reaches_at_rounds,
-)
+from solvers.blueprint.bucket_game import in_chunks
 from solvers.blueprint.deals import make_deal
+from solvers.blueprint.rounds_played import of_groups, played_in_round, reaches_at_rounds
 from solvers.blueprint.showdowns import folds, showdowns
 from solvers.device_batches import DATA
 

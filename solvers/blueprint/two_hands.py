@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from jaxgames.arrays import written
 from jaxgames.core import record
 from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_hands
 from jaxgames.holdem.cards import NUM_CARDS
@@ -34,18 +35,13 @@ def deal_two_hands(tables: BucketTables, key: Key[Array, ""], num_deals: int) ->
       num_deals: D. Static under `jit`.
     """
     num_cards = tables.num_cards[-1] + 4
-    cards = _written(draw_cards(uniform_numbers(key, (num_cards, num_deals))))
+    cards = written(draw_cards(uniform_numbers(key, (num_cards, num_deals))))
     hole, board = cards[:4].reshape(2, 2, num_deals), cards[4:]
     low, high = jnp.min(hole, axis=1), jnp.max(hole, axis=1)
-    hands = _written(high * (high - 1) // 2 + low)
+    hands = written(high * (high - 1) // 2 + low)
     bucket = jax.vmap(buckets_of_hands, (None, 1, 1), 2)(tables, board, hands)
     first, second = (strength(jnp.concatenate([hole[player], board]).T) for player in range(2))
-    return _written(TwoHands(bucket=bucket, winner=jnp.sign(first - second)))
-
-
-def _written(arrays):
-    """The arrays, computed once and kept: XLA would compute them anew for each reader."""
-    return jax.lax.optimization_barrier(arrays)
+    return written(TwoHands(bucket=bucket, winner=jnp.sign(first - second)))
 
 
 def draw_cards(noise: Float[Array, "n D"]) -> Int[Array, "n D"]:
