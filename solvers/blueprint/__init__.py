@@ -1,7 +1,7 @@
 """Blueprints of whole games of hold'em: policies by buckets, and how exploitable they are.
 
-- `betting_rounds` finds the rounds of a betting tree, by street and shape; a `bucket_game` is such a
-  tree with the buckets of a `jaxgames.holdem.card_abstraction`.
+- `betting_rounds` finds the rounds of a betting tree, by street and shape; `bucket_game` has such
+  trees with the buckets of a `jaxgames.holdem.card_abstraction`.
 - `board_sampled_cfr.iterate` is linear CFR (or another minimiser) on a board that is drawn;
   `deals.make_deal` makes a board's hands.
 - `cfr_br.iterate` learns against best responses, in games of two streets.
