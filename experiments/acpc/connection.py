@@ -10,8 +10,6 @@ from jaxgames.holdem.acpc_protocol import LINE_END
 
 MAX_LINE = 65_536  # bytes
 _SEND_SECONDS = 10.0  # after which a line that cannot be sent is given up
-# at once: a Ctrl-C that comes just before Python begins to wait is seen at the end of the wait
-_WAIT_SECONDS = 1.0
 
 
 class Connection:
@@ -55,12 +53,8 @@ class Connection:
                 break
             if len(self._received) >= MAX_LINE:
                 raise ValueError(f"a line has more than {MAX_LINE} bytes")
-            self._socket.settimeout(_WAIT_SECONDS if left is None else min(left, _WAIT_SECONDS))
-            try:
-                more = self._socket.recv(MAX_LINE)
-            except TimeoutError:
-                continue
-            if not more:
+            self._socket.settimeout(left)
+            if not (more := self._socket.recv(MAX_LINE)):
                 raise ConnectionError("the connection is closed")
             self._received += more
         else:
