@@ -324,7 +324,15 @@ def test_a_client_that_fails_ends_the_match(table, capsys, text, options, why):
     assert result.number("client_1").value == pytest.approx(won / 2 / 10 * 1000)
 
 
-def test_ctrl_c_keeps_the_hands_so_far(table, capsys):
+@pytest.fixture
+def heeds_ctrl_c():
+    """A process that was started in the background ignores Ctrl-C, unless it says otherwise."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_the_hands_so_far(table, heeds_ctrl_c, capsys):
     def interrupts(line):
         if acts(limit_holdem(), line):
             if line.split(":")[2] == "1":
