@@ -146,7 +146,7 @@ def numbers():
     return np.concatenate([np.asarray(x).ravel() for x in leaves])
 
 
-@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_iterations_on_many_deals_sum_them(devices, tmp_path):
     """Side by side, on two devices with two deals each, and on four with one each."""
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
