@@ -65,7 +65,7 @@ PRESETS = {
         cores=even_devices(),
         forced=4 * even_devices(),
         rounds=3,
-        seconds=2.0,
+        seconds=6.0,
         repeats=3,
         time_limit=600.0,
     ),
