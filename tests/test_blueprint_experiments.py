@@ -32,7 +32,7 @@ def test_options_of_blueprint_limit(tmp_path, capsys):
     options = blueprint_limit.Options(out=tmp_path, abstraction="169/all:1", boards=4_000)
     config = blueprint_limit.configure(preset, options)
     assert config.abstractions == ("169/all:1",)
-    assert config.at == (2_000, 4_000)
+    assert config.at == (1_000, 2_000, 4_000)
     for words, message in (
         (("--boards", "3"), "boards=3 must be a multiple of 2"),
         (("--abstraction", "169/emd:5"), "kind 'emd' of buckets must be one of"),

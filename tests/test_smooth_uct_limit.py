@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,17 +10,22 @@ import pytest
 from test_blueprint import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
-from experiments.blueprints import measured_training, smooth_uct_limit
+from experiments.blueprints import linear_cfr_training, measured_training, smooth_uct_limit
 from experiments.harness import results
 from jaxgames.registry import make
-from solvers.blueprint import betting_walk
+from solvers.blueprint import betting_walk, blueprint
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Random buckets, and fewer hands."""
-    tables = random_tables((169, 20), (0, 3))
-    monkeypatch.setattr(smooth_uct_limit, "bucket_tables", lambda *_, **__: tables)
+
+    @functools.cache
+    def tables(abstraction, *, board):
+        return random_tables(abstraction.num_buckets, board)
+
+    for module in (smooth_uct_limit, linear_cfr_training, blueprint):
+        monkeypatch.setattr(module, "bucket_tables", tables)
     smoke = dataclasses.replace(smooth_uct_limit.PRESETS["smoke"], hands=500)
     monkeypatch.setitem(smooth_uct_limit.PRESETS, "smoke", smoke)
     return smoke
@@ -42,6 +48,11 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     assert 2 < value["decisions of UCT"] < 9
     assert 0 < value["states that UCT has visited"] <= 1
 
+    won = result.number("cross table: Smooth UCT, greedy against always raise")
+    assert won.low < won.value < won.high
+    table = (tmp_path / "whole" / "cross_table.csv").read_text().splitlines()
+    assert len(table) == 1 + 4 + 1 + 3  # two methods, each in two ways, linear CFR and chumps
+
     folders = sorted(path.name for path in (tmp_path / "whole" / "blueprints").iterdir())
     assert folders == ["Smooth-UCT-average", "Smooth-UCT-greedy", "UCT-average", "UCT-greedy"]
 
@@ -50,8 +61,9 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
         patch.setattr(measured_training, "ctrl_c_waits", lambda: pressed)
         assert run("parts") != 0
     assert run("parts", "--resume") == 0
-    curves = [(tmp_path / name / "curve.csv").read_text() for name in ("whole", "parts")]
-    assert curves[0] == curves[1]
+    for file in ("curve.csv", "cross_table.csv"):
+        texts = [(tmp_path / name / file).read_text() for name in ("whole", "parts")]
+        assert texts[0] == texts[1]
 
 
 def test_measurements_are_at_whole_batches():

@@ -5,12 +5,14 @@ program's times were measured on two cores of another machine, not in the same r
 equal is checked by the value of the game and the exploitability, which must be the other program's.
 
 Iterations of blueprints are measured with one core (on an accelerator where there is one), beside
-the same iteration in NumPy in the same run; one step of both must give the same tables.
+the same iteration in NumPy in the same run; one step of both must give the same tables. Smooth UCT
+is measured with one core, and with a learner on each core.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 import statistics
 import tempfile
@@ -21,12 +23,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
-from experiments.benchmarks import blueprint_iterations, holdem_solves
+from experiments.benchmarks import blueprint_iterations, holdem_solves, uct_episodes
 from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, OURS, PROGRAMS
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import markdown_table
+from experiments.benchmarks.uct_episodes import LEARNERS
 from experiments.harness import results, runs
 from experiments.harness.usage_meter import UsageMeter
 from experiments.subgame_solving.holdem_spots import SPOTS
@@ -34,6 +37,7 @@ from jaxgames.files import cache_folder
 
 _FILES = (results.RESULT_FILE, "benchmark.csv", "blueprints.csv", "table.md")
 _SAME = 2e-6  # how far one step of two programs may differ, of the largest number of a table
+_PAPER_EPISODES = {"Smooth UCT, 169/1000/500/200": 51_000}  # 62.1 billion in 14 days
 _PASSES = 4  # over memory: no solver can do with less than reading and writing regrets and reach
 _SHOWN = (  # columns of the CSV that become numbers of result.json: key, name, unit
     ("milliseconds", "ms", "ms per iteration"),
@@ -57,6 +61,7 @@ class Config:
     checked: bool  # whether spots are solved to the end and compared with the other program
     blueprints: tuple[str, ...]  # whose iterations are measured
     boards: int  # different ones in these
+    learners: tuple[str, ...]  # whose episodes are measured
     time_limit: float  # in seconds, for one process
 
 
@@ -70,6 +75,7 @@ PRESETS = {
         checked=False,
         blueprints=("blueprint of preflop and flop, 169/50",),
         boards=2,
+        learners=("Smooth UCT of preflop and flop, 169/50",),
         time_limit=300.0,
     ),
     "cpu": Config(
@@ -81,6 +87,7 @@ PRESETS = {
         checked=True,
         blueprints=("blueprint of limit hold'em, 169/1000/500/200",),
         boards=16,
+        learners=("Smooth UCT, 169/1000/500/200",),
         time_limit=900.0,
     ),
 }
@@ -111,10 +118,11 @@ def benchmark(
     config = preset_config(PRESETS, preset, **changes)
     check_names("spot", config.spots, SPOTS)
     check_names("blueprint", config.blueprints, BLUEPRINTS)
+    check_names("learner", config.learners, LEARNERS)
     check_devices(config.devices, {"rivers": config.batch})
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
     rows, hands = measure_all(config)
-    blueprints = measure_blueprints(config)
+    blueprints, learners = measure_blueprints(config), measure_learners(config)
     result = results.make_result(
         experiment="benchmark_holdem",
         preset=preset,
@@ -123,10 +131,10 @@ def benchmark(
         command=command,
         usage=meter.usage(),
         error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=[*_numbers(rows, hands), *_blueprint_numbers(blueprints)],
+        numbers=[*_numbers(rows, hands), *_blueprint_numbers(blueprints), *learners],
         deviations=["the other solver's times (`paper`) are of another machine with two cores"],
     )
-    table = _markdown(rows) + "\n" + _blueprint_markdown(blueprints)
+    table = "\n".join((_markdown(rows), _blueprint_markdown(blueprints), _episodes(learners)))
     results.write_csv(out / "benchmark.csv", rows)
     results.write_csv(out / "blueprints.csv", blueprints)
     results.write_file(out / "table.md", table)
@@ -193,6 +201,42 @@ def _measure_blueprint(config, blueprint, program, file) -> dict[str, Any]:
     if run["failure"]:
         raise ValueError(f"{blueprint}, {program}: {run['failure']}")
     return run
+
+
+def measure_learners(config: Config) -> list[results.Number]:
+    """Measures episodes of Smooth UCT with one core, and with a learner on each of two or more."""
+    found = []
+    for learner, cores in itertools.product(config.learners, (1, even_devices())):
+        job = {"learner": learner, "cores": cores, "seconds": config.seconds}
+        job["folder"] = str(cache_folder("card_abstractions"))
+        measured = []
+        for _ in range(config.rounds):
+            run = measure_in_process(
+                uct_episodes.__name__, job, time_limit=config.time_limit, cores=cores
+            )
+            if run["failure"]:
+                raise ValueError(f"{learner}, {cores} cores: {run['failure']}")
+            measured.append(run)
+        if measured[0]["devices"] < cores:
+            continue  # on an accelerator, cores are not devices
+        rates = [run["episodes_per_second"] for run in measured]
+        words = "1 core" if cores == 1 else f"{cores} learners on {cores} cores"
+        found.append(
+            results.Number(
+                name=f"episodes, {words}:{learner}",
+                value=statistics.median(rates),
+                low=min(rates),
+                high=max(rates),
+                unit="episodes/s",
+                paper=_PAPER_EPISODES.get(learner) if cores == 1 else None,
+            )
+        )
+    return found
+
+
+def _episodes(learners) -> str:
+    """The table of Smooth UCT for people."""
+    return markdown_table(["", "episodes/s"], [[each.name, each.value] for each in learners]) + "\n"
 
 
 def _blueprint_row(blueprint, program, measured) -> dict[str, Any]:

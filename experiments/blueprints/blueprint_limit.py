@@ -18,26 +18,23 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 from rich.table import Table
 
-from experiments.blueprints.measured_training import train_and_measure
+from experiments.blueprints import linear_cfr_training
 from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.progress import progress, status
+from experiments.harness.progress import progress
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem import limit_holdem
 from jaxgames.holdem.canonical_boards import num_deals
-from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import CardAbstraction
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import Poker
-from solvers.blueprint import best_response, board_sampled_cfr
-from solvers.blueprint.blueprint import Blueprint, bucket_game, read_blueprint, write_blueprint
-from solvers.blueprint.deals import make_deals, random_boards
+from solvers.blueprint import best_response
+from solvers.blueprint.blueprint import read_blueprint, write_blueprint
+from solvers.blueprint.deals import random_boards
 from solvers.blueprint.enumerated_match import winnings
 
 GAME = limit_holdem()
@@ -51,8 +48,6 @@ PAPER_VALUE = 88.0
 # what CFR's abstract strategies lose after convergence (Johanson et al. 2012), mb/h
 PAPER_EXPLOITABILITY = {PERCENTILES: 358.0, K_MEANS: 282.0}
 _SHORT = {PERCENTILES: "percentiles 169/1000/500/200", K_MEANS: "k-means 169/200/200/200"}
-_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a board first needs it
-_PIECE = 32  # iterations in one call, at most
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,10 +55,10 @@ class Config:
     """What is solved, and when and how it is measured."""
 
     abstractions: tuple[str, ...]
-    at: tuple[int, ...]  # boards after which is measured; the last one ends
+    at: tuple[int, ...]  # boards after which the value is measured; the last one ends
     boards_per_iteration: int
     value_boards: int  # drawn, on which the value is measured
-    flops: int  # drawn, on which best responses are computed
+    flops: int  # drawn, on which best responses to the last policy are computed
     game: Poker = GAME
     seed: int = 0
 
@@ -79,10 +74,10 @@ PRESETS = {
     ),
     "cpu": Config(
         abstractions=(PERCENTILES, K_MEANS),
-        at=(2_000, 20_000),
+        at=(1_000, 2_000, 5_000, 10_000, 20_000),
         boards_per_iteration=2,
         value_boards=500,
-        flops=10,
+        flops=16,
     ),
     "paper": Config(
         abstractions=(PERCENTILES, K_MEANS),
@@ -123,40 +118,27 @@ def configure(config: Config, options: Options) -> Config:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Point:
-    """An average policy in the real game, in thousandths of a big blind per hand."""
+class Line:
+    """Average policies in the real game, in thousandths of a big blind per hand, each with its
+    standard error.
+    """
 
-    boards: int
-    value: float  # of the dealer, against itself
-    value_error: float  # standard error
-    exploitability: float  # what best responses win, mean of both seats
-    exploitability_error: float
+    values: list[tuple[float, float]]  # of the dealer, against itself, after `Config.at` boards
+    exploitability: tuple[float, float]  # what best responses to the last win, mean of both seats
 
 
-Lines = dict[str, list[Point]]  # by abstraction
+Lines = dict[str, Line]  # by abstraction
 
 
 def compute(run: Run) -> Lines:
     """All abstractions, one after the other: training first, then best responses."""
     lines = {}
     for number, text in enumerate(run.config.abstractions):
-        values, folders = _trained(run, number, text)
-        points: list[Point] = []
-        for boards, (value, error), folder in zip(run.config.at, values, folders, strict=True):
-            lost, lost_error = _exploitability(run, folder)
-            points.append(
-                Point(
-                    boards=boards,
-                    value=value,
-                    value_error=error,
-                    exploitability=lost,
-                    exploitability_error=lost_error,
-                )
-            )
-        lines[text] = points
-        kept = run.out / "blueprints" / _name(text)
+        folder = run.checkpoint / f"{_name(text)}-blueprint"
+        values = _trained(run, number, text, folder)
+        lines[text] = Line(values=values, exploitability=_exploitability(run, folder))
         if run.writes:
-            shutil.copytree(folders[-1], kept, dirs_exist_ok=True)
+            shutil.copytree(folder, run.out / "blueprints" / _name(text), dirs_exist_ok=True)
     return lines
 
 
@@ -164,70 +146,33 @@ def _name(text):
     return re.sub("[/:, ]+", "-", text)
 
 
-def _trained(run, number, text):
-    """The values measured on the way, and the folders of blueprints that were written then."""
+def _trained(run, number, text, folder):
+    """The values measured on the way, after which the last policy is written to a folder."""
     config, mesh = run.config, run.mesh
-    abstraction = CardAbstraction.parse(text)
-    game = bucket_game(config.game, abstraction)
-    with status(f"making the buckets {text}, which takes minutes once"):
-        buckets = bucket_tables(abstraction, board=config.game.board)
-    state = board_sampled_cfr.init(game)
-    if mesh is not None:
-        state = jax.device_put(state, NamedSharding(mesh, P()))
-    key = jax.random.fold_in(jax.random.key(config.seed), number)
-    size = config.boards_per_iteration
-    folder_at = lambda boards: run.checkpoint / f"{_name(text)}-after-{boards}"  # noqa: E731
-    draw_boards = functools.partial(random_boards, num_cards=sum(config.game.board))
-    boards_of_value = draw_boards(jax.random.key(config.seed + 1), config.value_boards)
+    boards = random_boards(
+        jax.random.key(config.seed + 1), config.value_boards, num_cards=sum(config.game.board)
+    )
 
-    @functools.partial(jax.jit, static_argnames="groups", donate_argnames="state")
-    def iterate(state, boards, count, groups):
-        def step(n, state):
-            deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
-            return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
-
-        return jax.lax.fori_loop(0, count, step, state)
-
-    @jax.jit
-    def draw(iteration):
-        """The boards of so many iterations, and the groups of each."""
-        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_PIECE))
-        boards = jax.vmap(lambda key: draw_boards(key, size))(keys)
-        count = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
-        return boards, jax.lax.map(count, boards)
-
-    def advance(state, left):
-        while left:
-            drawn, groups = draw(state.iteration)
-            count = min(left, _PIECE)
-            most = int(np.asarray(groups)[:count].max())
-            room = next(room for room in _ROOMS if most <= room)
-            state = iterate(state, drawn, jnp.int32(count), room)
-            left -= count
-        return state
-
-    def measure(state):
-        policy = board_sampled_cfr.average_policy(game, state.average)
-        boards = int(state.iteration) * size
-        if run.writes:
-            folder_at(boards).mkdir(parents=True, exist_ok=True)
-            write_blueprint(folder_at(boards), policy, poker=config.game, abstraction=abstraction)
-        blueprint = Blueprint(policy=policy, buckets=buckets, game=game)
-        own = winnings(blueprint, blueprint, boards_of_value, mesh=mesh)
+    def value(blueprint):
+        own = winnings(blueprint, blueprint, boards, mesh=mesh)
         return _mean_and_error(np.asarray(own)[:, DEALER])
 
-    _, values = train_and_measure(
-        advance,
-        state,
-        done=lambda state: int(state.iteration),
-        at=[boards // size for boards in config.at],
-        measure=measure,
-        title=_SHORT.get(text, text),
+    blueprint, values = linear_cfr_training.train(
+        run,
+        config.game,
+        text,
+        jax.random.fold_in(jax.random.key(config.seed), number),
+        at=config.at,
+        boards_per_iteration=config.boards_per_iteration,
         folder=run.checkpoint / _name(text),
-        identity={"abstraction": text, "seed": config.seed, "boards": size},
-        keep=run.keep_usage,
+        title=_SHORT.get(text, text),
+        measure=value,
     )
-    return values, [folder_at(boards) for boards in config.at]
+    if run.writes:
+        folder.mkdir(parents=True, exist_ok=True)
+        abstraction = CardAbstraction.parse(text)
+        write_blueprint(folder, blueprint.policy, poker=config.game, abstraction=abstraction)
+    return [(value, error) for value, error in values]
 
 
 def _mean_and_error(chips):
@@ -277,24 +222,24 @@ def _flop_values(blueprint, flops, player, mesh):
 
 
 def rows(config: Config, lines: Lines) -> Iterator[dict[str, object]]:
-    """A row for every point."""
-    for text, points in lines.items():
-        for point in points:
-            fields = dataclasses.asdict(point)
-            yield {"abstraction": text} | {name: f"{value:.6g}" for name, value in fields.items()}
+    """A row for every value, the last with the exploitability."""
+    for text, line in lines.items():
+        for boards, (value, error) in zip(config.at, line.values, strict=True):
+            lost = line.exploitability if boards == config.at[-1] else ("", "")
+            names = "value", "value_error", "exploitability", "exploitability_error"
+            fields = zip(names, (value, error, *lost), strict=True)
+            yield {"abstraction": text, "boards": boards} | {
+                name: each if each == "" else f"{each:.6g}" for name, each in fields
+            }
 
 
 def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
-    """The dealer's value and the exploitability of every line's last point."""
-    for text, points in lines.items():
-        last, published = points[-1], PAPER_VALUE if config.game == GAME else None
-        yield _number(f"{text}: value to the dealer", last.value, last.value_error, published)
-        yield _number(
-            f"{text}: exploitability",
-            last.exploitability,
-            last.exploitability_error,
-            PAPER_EXPLOITABILITY.get(text),
-        )
+    """The dealer's value and the exploitability of every line's last policy."""
+    for text, line in lines.items():
+        published = PAPER_VALUE if config.game == GAME else None
+        yield _number(f"{text}: value to the dealer", *line.values[-1], published)
+        paper = PAPER_EXPLOITABILITY.get(text)
+        yield _number(f"{text}: exploitability", *line.exploitability, paper)
 
 
 def _number(name, value, error, paper):
@@ -303,29 +248,24 @@ def _number(name, value, error, paper):
 
 
 def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
-    """The value and the exploitability against boards; the papers' numbers as levels."""
+    """The value against boards, and the exploitability in the end; the papers' beside them."""
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.6)) as axes:
         value, exploitability = axes[0]
-        for panel, name in ((value, "value"), (exploitability, "exploitability")):
-            for number, (text, points) in enumerate(lines.items()):
-                panel.errorbar(
-                    [p.boards for p in points],
-                    [getattr(p, name) for p in points],
-                    [2 * getattr(p, f"{name}_error") for p in points],
-                    color=plots.colour(number),
-                    marker=plots.marker(number),
-                    label=_SHORT.get(text, text),
-                    capsize=2,
-                    markersize=3.5,
-                )
-            panel.set(xscale="log", xlabel="boards")
+        for number, (text, line) in enumerate(lines.items()):
+            look = dict(color=plots.colour(number), marker=plots.marker(number), capsize=2)
+            values, errors = zip(*line.values, strict=True)
+            short = _SHORT.get(text, text)
+            value.errorbar(config.at, values, [2 * error for error in errors], label=short, **look)
+            lost, error = line.exploitability
+            exploitability.errorbar([number], [lost], [2 * error], linestyle="none", **look)
+            if text in PAPER_EXPLOITABILITY:
+                plots.points(exploitability, {number: PAPER_EXPLOITABILITY[text]}, number)
+        value.set(xscale="log", xlabel="boards", ylabel="value to the dealer, mb/h")
         if config.game == GAME:
             plots.level(value, PAPER_VALUE, "the game's value (Bowling et al. 2015)")
-        value.set_ylabel("value to the dealer, mb/h")
-        for text in lines:
-            if text in PAPER_EXPLOITABILITY:
-                short = _SHORT[text].split()[0]
-                plots.level(exploitability, PAPER_EXPLOITABILITY[text], f"{short} (paper)")
+        exploitability.set_xticks(range(len(lines)), [_SHORT.get(text, text) for text in lines])
+        exploitability.set_xlim(-0.5, len(lines) - 0.5)
+        exploitability.set_ylim(bottom=0)
         exploitability.set_ylabel("best response in the real game, mb/h")
 
 
@@ -350,24 +290,27 @@ def write_more(run: Run, lines: Lines) -> None:
 
 
 def tables(config: Config, lines: Lines) -> Iterator[Table]:
-    """Every point, beside the papers' numbers."""
+    """Every value, the last with the exploitability, beside the papers' numbers."""
     texts = []
-    for text, points in lines.items():
-        for point in points:
-            lost, error = point.exploitability, point.exploitability_error
-            paper = PAPER_EXPLOITABILITY.get(text)
+    for text, line in lines.items():
+        for boards, value in zip(config.at, line.values, strict=True):
+            last, paper = boards == config.at[-1], PAPER_EXPLOITABILITY.get(text)
             texts.append(
                 (
                     _SHORT.get(text, text),
-                    f"{point.boards:,}",
-                    f"{results.text(point.value)} ± {results.text(point.value_error)}",
+                    f"{boards:,}",
+                    _with_error(*value),
                     results.text(PAPER_VALUE) if config.game == GAME else "",
-                    f"{results.text(lost)} ± {results.text(error)}",
-                    "" if paper is None else results.text(paper),
+                    _with_error(*line.exploitability) if last else "",
+                    results.text(paper) if last and paper else "",
                 )
             )
     headings = ("abstraction", "boards", "value", "paper", "exploitability", "paper")
     yield text_table("blueprint_limit: mb/h ± standard error", headings, texts, labels=1)
+
+
+def _with_error(value, error):
+    return f"{results.text(value)} ± {results.text(error)}"
 
 
 def deviations(config: Config) -> Sequence[str]:

@@ -3,7 +3,8 @@ and Table 2).
 
 All methods learn by self-play in the same buckets. Along the way their policies, the average and
 the greedy ones, play each other, a player who always calls and one who plays uniformly. In each
-match the same deals are played twice with the seats exchanged, as in the paper.
+match the same deals are played twice with the seats exchanged, as in the paper. In the end they
+meet linear CFR in a cross table.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -22,6 +24,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from rich.table import Table
 
+from experiments.blueprints import cross_table, linear_cfr_training
+from experiments.blueprints.blueprint_limit import PERCENTILES
+from experiments.blueprints.cross_table import Match
 from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
@@ -32,19 +37,27 @@ from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
 from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.betting_walk import BettingWalk
-from solvers.blueprint.blueprint import bucket_game, fixed_policy, write_blueprint
+from solvers.blueprint.blueprint import (
+    bucket_game,
+    fixed_blueprint,
+    fixed_policy,
+    read_blueprint,
+    write_blueprint,
+)
 from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.two_hands import deal_two_hands
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
-CALLER, UNIFORM = "always call", "uniform"
+CALLER, UNIFORM, RAISER = "always call", "uniform", "always raise"
+_FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-6}}
 AVERAGE, GREEDY = "average", "greedy"
-BLUEPRINTS = "blueprints"  # the folder of the last policies
+BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last policies; files
 READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
 _CHUNK = 2**16  # deals of a match that are played at once
+_PER_ITERATION = 2  # boards of linear CFR
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,6 +68,8 @@ class Config:
     episodes: int  # of each method
     first: int  # episodes before the first measurement
     hands: int  # deals of a match, each played in both seats; or a few more, to fill a last batch
+    references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
+    boards: int  # of the cross table
     methods: tuple[str, ...] = (UCT, SMOOTH)
     game: str = "limit_holdem"
     batch: int = 1024
@@ -71,19 +86,25 @@ PRESETS = {
         episodes=20_480,
         first=2_048,
         hands=2_000,
+        references={"169/percentile:20": 4},
+        boards=4,
     ),
     "cpu": Config(
         abstraction="169/ehs2:100/ehs2:50/ehs2:20",
         methods=(UCT, SMOOTH, UCT + CONSTANT, SMOOTH + CONSTANT),
-        episodes=300_000_000,
+        episodes=1_000_000_000,
         first=100_000,
         hands=1_000_000,
+        references={"169/ehs2:100/ehs2:50/ehs2:20": 4_000, PERCENTILES: 4_000},
+        boards=300,
     ),
     "paper": Config(
         abstraction="169/ehs2:1000/ehs2:500/ehs2:200",
         episodes=62_000_000_000,
         first=1_000_000,
         hands=5_000_000,
+        references={"169/ehs2:1000/ehs2:500/ehs2:200": 640_000, PERCENTILES: 640_000},
+        boards=10_000,
     ),
 }
 
@@ -107,9 +128,40 @@ class Learning:
     settings: Uct
 
 
-def compute(run: Run) -> list[Measurement]:
-    """The measurements of all methods, which learn side by side."""
-    return run.kept("curve", Measurement, functools.partial(_learn, run))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """All measurements, and the cross table in the end."""
+
+    curve: list[Measurement]
+    matches: list[Match]
+
+
+def compute(run: Run) -> Outcome:
+    """The measurements of all methods, which learn side by side, and their matches in the end."""
+    curve = run.kept("curve", Measurement, functools.partial(_learn, run))
+    poker = make(run.config.game)
+    players = {}
+    for name, kind in itertools.product(run.config.methods, READ_OUTS):
+        if not name.endswith(CONSTANT):
+            folder = run.checkpoint / BLUEPRINTS / _folder(name, kind)
+            players[f"{name}, {kind}"], _ = read_blueprint(folder)
+    for number, (abstraction, boards) in enumerate(run.config.references.items()):
+        folder = run.checkpoint / f"linear-cfr-{number}"
+        name = f"linear CFR, {abstraction.replace('ehs2:', '')}"
+        players[name], _ = linear_cfr_training.train(
+            run,
+            poker,
+            abstraction,
+            jax.random.fold_in(jax.random.key(run.config.seed), number),
+            at=[boards],
+            boards_per_iteration=_PER_ITERATION,
+            folder=folder,
+            title=name,
+        )
+    players |= {name: fixed_blueprint(poker, weights) for name, weights in _FIXED.items()}
+    seed = run.config.seed + 2
+    matches = cross_table.play_all(run, poker, players, boards=run.config.boards, seed=seed)
+    return Outcome(curve=curve, matches=matches)
 
 
 def points(config: Config) -> tuple[int, ...]:
@@ -133,13 +185,19 @@ def _learn(run: Run) -> list[Measurement]:
         zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
     )
 
+    given = {
+        name: jax.device_put((each.walk, tables, keys[name]), device)
+        for (name, each), device in zip(methods.items(), _devices(run.mesh), strict=False)
+    }
+
     def advance(learners, count):
         def advanced(name):
+            walk, tables, key = given[name]
             learner = bucket_uct.run(
-                methods[name].walk,
-                learners[name],
+                walk,
+                jax.device_put(learners[name], key.device),
                 tables,
-                keys[name],
+                key,
                 settings=methods[name].settings,
                 batch=config.batch,
                 num_batches=jnp.int32(count),
@@ -150,6 +208,7 @@ def _learn(run: Run) -> list[Measurement]:
 
     def measure(learners):
         episodes = done(learners) * config.batch
+        learners = jax.device_put(learners, walk.uniform.device)
         return _measured(config, game, walk, tables, max(poker.blinds), learners, episodes)
 
     def done(learners):
@@ -168,9 +227,15 @@ def _learn(run: Run) -> list[Measurement]:
             keep=run.keep_usage,
             scale=config.batch,
         )
-    played = {"poker": poker, "abstraction": abstraction}
-    _write_blueprints(run.out / BLUEPRINTS, game, methods, learners, **played)
+    if run.writes:
+        played = {"poker": poker, "abstraction": abstraction}
+        _write_blueprints(run.checkpoint / BLUEPRINTS, game, methods, learners, **played)
     return [Measurement(**fields) for fields in itertools.chain(*found)]
+
+
+def _devices(mesh):
+    """A device for each method, of those of this process in turn."""
+    return itertools.cycle([None] if mesh is None else mesh.local_devices)
 
 
 def _learning(config, poker, game, name):
@@ -193,7 +258,7 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
 
     fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
     for kind, read in READ_OUTS.items():
-        policies = {name: read(walk, learner) for name, learner in learners.items()}
+        policies = {name: read(walk, learners[name]) for name in config.methods}
         versus = [(one, other) for one in policies for other in fixed]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
         for one, other in versus:
@@ -215,16 +280,20 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
 
 def _write_blueprints(folder, game, methods, learners, **played):
     """Leaves all policies as blueprints, which the command `match` lets play."""
-    for (name, learner), (kind, read) in itertools.product(learners.items(), READ_OUTS.items()):
-        own = folder / f"{name}, {kind}".replace(",", "").replace(" ", "-")
+    for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
+        own = folder / _folder(name, kind)
         own.mkdir(parents=True, exist_ok=True)
-        policy = betting_walk.policy_tables(game, read(methods[name].walk, learner))
+        policy = betting_walk.policy_tables(game, read(methods[name].walk, learners[name]))
         write_blueprint(own, policy, **played)
+
+
+def _folder(name, kind):
+    return f"{name}, {kind}".replace(",", "").replace(" ", "-")
 
 
 def caller(game: BucketGame) -> Float[Array, "rows A"]:
     """The policy that always checks and calls."""
-    policy = fixed_policy(game.rounds.tree, {"call": 1.0})
+    policy = fixed_policy(game.rounds.tree, _FIXED[CALLER])
     return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
 
 
@@ -254,9 +323,9 @@ def _played(walk, seats, tables, key, size):
     return jnp.mean(won), jnp.mean(won**2), jnp.mean(sides), jnp.mean(count.astype(jnp.float32))
 
 
-def rows(config: Config, found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for every measurement."""
-    for each in found:
+    for each in outcome.curve:
         yield {
             "episodes": each.episodes,
             "name": each.name,
@@ -266,8 +335,9 @@ def rows(config: Config, found: Sequence[Measurement]) -> Iterator[dict[str, obj
         }
 
 
-def _last(found: Sequence[Measurement]) -> list[Measurement]:
+def _last(outcome):
     """The measurements at the end."""
+    found = outcome.curve
     return [each for each in found if each.episodes == found[-1].episodes]
 
 
@@ -276,9 +346,9 @@ def _published(config):
     return PAPER if config.game == PRESETS["paper"].game else {}
 
 
-def numbers(config: Config, found: Sequence[Measurement]) -> Iterator[results.Number]:
-    """The measurements at the end."""
-    for each in _last(found):
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The measurements at the end, and the cross table."""
+    for each in _last(outcome):
         match = each.error > 0
         yield results.Number(
             name=each.name,
@@ -288,12 +358,13 @@ def numbers(config: Config, found: Sequence[Measurement]) -> Iterator[results.Nu
             high=each.value + 2 * each.error if match else None,
             paper=_published(config).get(each.name),
         )
+    yield from cross_table.numbers(outcome.matches)
 
 
-def draw(path: pathlib.Path, config: Config, found: Sequence[Measurement]) -> None:
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Matches against episodes, of average policies above and of greedy ones below: of methods
     against each other on the left, and against fixed players on the right."""
-    matches = [each for each in found if " against " in each.name]
+    matches = [each for each in outcome.curve if " against " in each.name]
     with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
         for panels, kind in zip(axes, READ_OUTS, strict=True):
             ending = f", {kind}"
@@ -326,8 +397,15 @@ def _draw_panel(panel, matches, names, ending):
         )
 
 
-def tables(config: Config, found: Sequence[Measurement]) -> Iterator[Table]:
-    """The measurements at the end, beside the paper's."""
+def write_more(run: Run, outcome: Outcome) -> None:
+    """The last policies, and the cross table."""
+    shutil.copytree(run.checkpoint / BLUEPRINTS, run.out / BLUEPRINTS, dirs_exist_ok=True)
+    results.write_csv(run.out / f"{CROSS_TABLE}.csv", [*cross_table.rows(outcome.matches)])
+    cross_table.draw(run.out / f"{CROSS_TABLE}.png", outcome.matches)
+
+
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """The measurements at the end, beside the paper's, and the cross table."""
     paper = _published(config)
     texts = [
         (
@@ -337,20 +415,21 @@ def tables(config: Config, found: Sequence[Measurement]) -> Iterator[Table]:
             each.unit,
             results.text(paper[each.name]) if each.name in paper else "",
         )
-        for each in _last(found)
+        for each in _last(outcome)
     ]
     headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
-    title = f"smooth_uct_limit: after {found[-1].episodes:,} episodes of each method"
+    title = f"smooth_uct_limit: after {outcome.curve[-1].episodes:,} episodes of each method"
     yield text_table(title, headings, texts)
+    yield cross_table.table(outcome.matches, title="The row wins of the column, mb/h")
 
 
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the paper, in words."""
     texts = [
         f"{config.batch:,} episodes of a batch see the same table; the paper's see each other",
-        "opponents are a player who always calls and a uniform one, not the agents of the 2014"
-        " Annual Computer Poker Competition, which are not to be had",
-        "two players only",
+        "opponents are linear CFR and players who do not look at their cards, not the agents of"
+        " the 2014 Annual Computer Poker Competition, which are not to be had; CFR-BR is not among"
+        " them, as one of its iterations in limit hold'em takes minutes",
     ]
     paper = PRESETS["paper"]
     if config.episodes < paper.episodes:
@@ -380,7 +459,9 @@ COMMAND = Experiment(
         "winnings in thousandths of a big blind per hand, of deals that are drawn in the buckets of"
         " the abstraction and played in both seats; self-play is that of average policies"
     ),
-    more_files=(BLUEPRINTS,),
+    batches=lambda config: {"boards of an iteration": _PER_ITERATION, "boards": config.boards},
+    more_files=(BLUEPRINTS, f"{CROSS_TABLE}.csv", f"{CROSS_TABLE}.png"),
+    write_more=write_more,
     error_bars="two standard errors of the deals to either side",
     deviations=deviations,
 )

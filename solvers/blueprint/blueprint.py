@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import pathlib
@@ -45,7 +46,13 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
       ValueError: the abstraction is of another number of streets, or the game is not for two
         players.
     """
-    return BucketGame(betting_rounds(betting_of_rules(poker)), abstraction.num_buckets)
+    return _bucket_game(poker, abstraction.num_buckets)
+
+
+@functools.lru_cache(maxsize=16)
+def _bucket_game(poker, num_buckets):
+    """One for all blueprints of a game with so many buckets, so that programs compile once."""
+    return BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
 
 
 def fixed_policy(tree: BettingTree, weights: Mapping[str, float]) -> Float[np.ndarray, "X A"]:

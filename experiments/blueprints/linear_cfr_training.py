@@ -1,0 +1,118 @@
+"""Linear CFR over boards that are drawn, as experiments on blueprints of limit hold'em train it."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+from jaxtyping import Array, Key
+
+from experiments.blueprints.measured_training import train_and_measure
+from experiments.harness.progress import status
+from experiments.harness.runs import Run
+from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.rules import Poker
+from solvers.blueprint import board_sampled_cfr
+from solvers.blueprint.blueprint import Blueprint, bucket_game
+from solvers.blueprint.deals import make_deals, random_boards
+
+_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a board first needs it
+_PIECE = 32  # iterations in one call, at most
+
+
+def train(
+    run: Run,
+    poker: Poker,
+    abstraction: str,
+    key: Key[Array, ""],
+    *,
+    at: Sequence[int],
+    boards_per_iteration: int,
+    folder: pathlib.Path,
+    title: str,
+    measure: Callable[[Blueprint], Any] = lambda blueprint: None,
+) -> tuple[Blueprint, list[Any]]:
+    """Trains a blueprint and measures it on the way, from a checkpoint on if there is one.
+
+    Args:
+      run: whose devices share the boards of an iteration.
+      poker: the game.
+      abstraction: of its cards, as text.
+      key: of the boards.
+      at: the numbers of boards after which is measured, in their order; the last one ends.
+      boards_per_iteration: divides all of `at`.
+      folder: of the checkpoint.
+      title: of the progress bar.
+      measure: returns anything that JSON can hold, of the average policy.
+
+    Returns:
+      The last average policy, and what was measured.
+
+    Raises:
+      ValueError: the abstraction is no abstraction of this game, or the folder holds the checkpoint
+        of another training.
+      OSError: a checkpoint cannot be written.
+      KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
+    """
+    mesh, kind = run.mesh, CardAbstraction.parse(abstraction)
+    game = bucket_game(poker, kind)
+    with status(f"making the buckets {abstraction}, which takes minutes once"):
+        buckets = bucket_tables(kind, board=poker.board)
+    state = board_sampled_cfr.init(game)
+    if mesh is not None:
+        state = jax.device_put(state, NamedSharding(mesh, P()))
+    draw_boards = functools.partial(random_boards, num_cards=sum(poker.board))
+
+    @functools.partial(jax.jit, static_argnames="groups", donate_argnames="state")
+    def iterate(state, buckets, boards, count, groups):
+        def step(n, state):
+            deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
+            return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
+
+        return jax.lax.fori_loop(0, count, step, state)
+
+    @jax.jit
+    def draw(buckets, iteration):
+        """The boards of so many iterations, and the groups of each."""
+        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_PIECE))
+        boards = jax.vmap(lambda key: draw_boards(key, boards_per_iteration))(keys)
+        count = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
+        return boards, jax.lax.map(count, boards)
+
+    def advance(state, left):
+        while left:
+            drawn, groups = draw(buckets, state.iteration)
+            count = min(left, _PIECE)
+            most = int(np.asarray(groups)[:count].max())
+            room = next(room for room in _ROOMS if most <= room)
+            state = iterate(state, buckets, drawn, jnp.int32(count), room)
+            left -= count
+        return state
+
+    def blueprint_of(state):
+        policy = board_sampled_cfr.average_policy(game, state.average)
+        return Blueprint(policy=policy, buckets=buckets, game=game)
+
+    state, found = train_and_measure(
+        advance,
+        state,
+        done=lambda state: int(state.iteration),
+        at=[boards // boards_per_iteration for boards in at],
+        measure=lambda state: measure(blueprint_of(state)),
+        title=title,
+        folder=folder,
+        identity={
+            "abstraction": abstraction,
+            "boards": boards_per_iteration,
+            "key": np.asarray(jax.random.key_data(key)).tolist(),
+        },
+        keep=run.keep_usage,
+    )
+    return blueprint_of(state), found
