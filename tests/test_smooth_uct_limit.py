@@ -87,3 +87,12 @@ def test_a_caller_calls():
         walk, caller, caller, tables, hands=300, seed=0
     )
     assert (won, error, decisions) == (0, 0, 4)
+
+
+def test_the_number_of_episodes_is_an_option(tmp_path, capsys):
+    preset = smooth_uct_limit.PRESETS["large"]
+    options = smooth_uct_limit.Options(out=tmp_path, episodes=2_048)
+    assert smooth_uct_limit.configure(preset, options).episodes == 2_048
+    words = ["--episodes", "1000", "--out", str(tmp_path / "bad")]
+    assert cli.main(["smooth_uct_limit", *words]) == 2
+    assert "episodes=1000 must be at least 1024" in capsys.readouterr().err

@@ -17,10 +17,12 @@ import pathlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tyro
 from jaxtyping import Array, Float
 from rich.table import Table
 
@@ -31,7 +33,7 @@ from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import status
-from experiments.harness.runs import Run
+from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
@@ -54,6 +56,7 @@ _FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-
 AVERAGE, GREEDY = "average", "greedy"
 BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last policies; files
 READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
+PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
 _CHUNK = 2**16  # deals of a match that are played at once
@@ -98,15 +101,44 @@ PRESETS = {
         references={"169/ehs2:100/ehs2:50/ehs2:20": 4_000, PERCENTILES: 4_000},
         boards=300,
     ),
+    "large": Config(
+        abstraction=PAPER_GRID,
+        episodes=13_000_000_000,
+        first=1_000_000,
+        hands=1_000_000,
+        references={PAPER_GRID: 10_000},
+        boards=300,
+    ),
     "paper": Config(
-        abstraction="169/ehs2:1000/ehs2:500/ehs2:200",
+        abstraction=PAPER_GRID,
         episodes=62_000_000_000,
         first=1_000_000,
         hands=5_000_000,
-        references={"169/ehs2:1000/ehs2:500/ehs2:200": 640_000, PERCENTILES: 640_000},
+        references={PAPER_GRID: 640_000, PERCENTILES: 640_000},
         boards=10_000,
     ),
 }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    episodes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many episodes of each method, instead of the preset's number."""
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with what the options ask for.
+
+    Raises:
+      ValueError: an option is refused.
+    """
+    if options.episodes is None:
+        return config
+    if options.episodes < config.batch:
+        raise ValueError(f"episodes={options.episodes} must be at least {config.batch}, a batch")
+    return dataclasses.replace(config, episodes=options.episodes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -448,8 +480,11 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "an hour on two cores, and the making of buckets",
+        "large": "the paper's buckets: five hours on two cores",
         "paper": "two days or more",
     },
+    options=Options,
+    configure=configure,
     compute=compute,
     rows=rows,
     draw=draw,
