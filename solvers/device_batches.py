@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,13 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
 DATA = "data"  # the axis of a mesh
+
+
+def device_bytes() -> int:
+    """The memory of the first device, or that of the machine where the device does not tell."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return stats.get("bytes_limit", physical)
 
 
 def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:

@@ -173,6 +173,14 @@ def test_iterations_on_many_deals_sum_them(devices, tmp_path):
             np.testing.assert_allclose(table, theirs[node], rtol=1e-4, atol=1e-4 * abs(table).max())
 
 
+def test_tables_that_are_too_large_are_refused():
+    game = game_of(TWO_STREETS, (169, 20))
+    with pytest.raises(ValueError, match=r"states take [\d,]+ bytes; max_bytes=1,000 are allowed"):
+        board_sampled_cfr.init(game, max_bytes=1000)
+    kept = sum(x.nbytes for x in jax.tree.leaves(board_sampled_cfr.init(game)))
+    assert kept == game.table_bytes + 4  # and the number of iterations
+
+
 def test_minimizers_with_other_policies_are_refused():
     game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
     deal, _ = make_deal(tables, jnp.arange(3, dtype=jnp.int32), groups=1176)

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness.progress import status
+from experiments.harness.progress import say, status
 from experiments.harness.runs import Run
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
@@ -56,8 +56,8 @@ def train(
       The last average policy, and what was measured.
 
     Raises:
-      ValueError: the abstraction is no abstraction of this game, or the folder holds the checkpoint
-        of another training.
+      ValueError: the abstraction is no abstraction of this game, its tables are too large, or the
+        folder holds the checkpoint of another training.
       OSError: a checkpoint cannot be written.
       KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
     """
@@ -65,6 +65,10 @@ def train(
     game = bucket_game(poker, kind)
     with status(f"making the buckets {abstraction}, which takes minutes once"):
         buckets = bucket_tables(kind, board=poker.board)
+    say(
+        f"{abstraction}: {game.num_information_states:,} information states, whose tables take"
+        f" {game.table_bytes / 2**20:,.0f} MiB"
+    )
     state = board_sampled_cfr.init(game)
     if mesh is not None:
         state = jax.device_put(state, NamedSharding(mesh, P()))

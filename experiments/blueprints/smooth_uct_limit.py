@@ -32,7 +32,7 @@ from experiments.blueprints.cross_table import Match
 from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.progress import status
+from experiments.harness.progress import say, status
 from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
@@ -217,6 +217,10 @@ def _learn(run: Run) -> list[Measurement]:
         zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
     )
 
+    say(
+        f"{config.abstraction}: {walk.num_states:,} information states, whose table takes"
+        f" {walk.table_bytes / 2**20:,.0f} MiB for each of {len(methods)} methods"
+    )
     given = {
         name: jax.device_put((each.walk, tables, keys[name]), device)
         for (name, each), device in zip(methods.items(), _devices(run.mesh), strict=False)
@@ -253,7 +257,7 @@ def _learn(run: Run) -> list[Measurement]:
             done=done,
             at=[n // config.batch for n in points(config)],
             measure=measure,
-            title=f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table",
+            title="self-play",
             folder=run.checkpoint / "self-play",
             identity={"seed": config.seed, "methods": [*config.methods], "batch": config.batch},
             keep=run.keep_usage,

@@ -66,6 +66,11 @@ def status(message: str) -> Iterator[None]:
         yield
 
 
+def say(message: str) -> None:
+    """Prints a line on stderr; of several processes only the first does."""
+    _console().print(message, highlight=False, markup=False)
+
+
 def _console() -> Console:
     return Console(stderr=True, quiet=not is_first())
 

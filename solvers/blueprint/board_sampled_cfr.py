@@ -37,7 +37,7 @@ from solvers.blueprint.rounds_played import (
     uniform_like,
 )
 from solvers.blueprint.showdowns import folds, showdowns
-from solvers.device_batches import DATA, check_even
+from solvers.device_batches import DATA, check_even, device_bytes
 from solvers.regret import (
     DiscountedRegretMatching,
     RegretMatching,
@@ -62,8 +62,27 @@ class BlueprintState:
     iteration: Array  # [] int32 how many there were
 
 
-def init(game: BucketGame, *, dtype: DTypeLike = jnp.float32) -> BlueprintState:
-    """Tables before the first iteration."""
+def init(
+    game: BucketGame, *, dtype: DTypeLike = jnp.float32, max_bytes: int | None = None
+) -> BlueprintState:
+    """Tables before the first iteration.
+
+    Args:
+      game: whose tables these are.
+      dtype: of regrets and policies.
+      max_bytes: that tables may take; None: half the memory of the device, since an iteration needs
+        room, too.
+
+    Raises:
+      ValueError: the tables take more.
+    """
+    needed = game.table_bytes * jnp.dtype(dtype).itemsize // 4
+    allowed = device_bytes() // 2 if max_bytes is None else max_bytes
+    if needed > allowed:
+        raise ValueError(
+            f"the tables of {game.num_information_states:,} information states take {needed:,}"
+            f" bytes; max_bytes={allowed:,} are allowed: fewer buckets make them smaller"
+        )
     tables = [[] for _ in game.rounds.streets]
     for street, _, shape in game.shapes():
         tables[street].append(jnp.zeros(shape, dtype))

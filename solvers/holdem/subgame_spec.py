@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
-import jax
 import numpy as np
 from jaxtyping import Float, Int
 
 from jaxgames.game_tree import TreeTooLargeError
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
 from jaxgames.holdem.cards import NUM_CARDS
+from solvers.device_batches import device_bytes
 from solvers.holdem.street_boards import StreetBoards, enumerate_streets, unblocked_hands
 
 DECK = tuple(range(NUM_CARDS))
@@ -149,7 +148,7 @@ def check_size(spec: SubgameSpec, *, showdowns: str, storage: str, max_bytes: in
         showdowns=showdowns,
         storage=storage,
     )
-    allowed = _device_bytes() if max_bytes is None else max_bytes
+    allowed = device_bytes() if max_bytes is None else max_bytes
     if needed > allowed:
         boards = "/".join(f"{len(at.boards):,}" for at in streets)
         raise TreeTooLargeError(
@@ -158,10 +157,3 @@ def check_size(spec: SubgameSpec, *, showdowns: str, storage: str, max_bytes: in
             f" {len(hands[0]):,} and {len(hands[1]):,} hands; fewer bet sizes or hands make it"
             " smaller"
         )
-
-
-def _device_bytes():
-    """The memory of the first device, or that of the machine where the device does not tell."""
-    stats = jax.local_devices()[0].memory_stats() or {}
-    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return stats.get("bytes_limit", physical)
