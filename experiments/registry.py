@@ -114,6 +114,10 @@ EXPERIMENTS = {
         "blueprints.smooth_uct_limit",
         "Compare UCT and Smooth UCT by self-play in limit hold'em with buckets.",
     ),
+    "smooth_uct_three_players": Entry(
+        "blueprints.smooth_uct_three_players",
+        "Compare UCT and Smooth UCT by self-play in three-player limit hold'em with buckets.",
+    ),
     "rps_plus": Entry(
         "subgame_solving.rps_plus",
         "Search rock-paper-scissors-plus to a depth of one, with a single value per leaf and with"

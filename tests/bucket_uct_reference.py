@@ -33,12 +33,11 @@ class Reference:
         self.visits = collections.defaultdict(lambda: np.zeros(width, int))
         self.sums = collections.defaultdict(lambda: np.zeros(width, int))
 
-    def play_batch(self, bucket, winner, noise):
-        """Episodes of deals with buckets `[S, 2, D]`, and numbers `[T, D]` that decide whether to
-        explore, and which action is taken."""
-        updates = [
-            self.episode(bucket[..., d], winner[d], noise[..., d]) for d in range(len(winner))
-        ]
+    def play_batch(self, *drawn):
+        """Episodes of deals with buckets `[S, 2, D]`, who wins `[D]`, and numbers `[2, T, D]` that
+        decide whether to explore, and which action is taken."""
+        deals = range(drawn[0].shape[-1])
+        updates = [self.episode(*(numbers[..., d] for numbers in drawn)) for d in deals]
         for state, action, won in (update for each in updates for update in each):
             self.visits[state][action] += 1
             self.sums[state][action] += won

@@ -19,16 +19,17 @@ from jaxgames.holdem.small_poker import NO_STATE, build_small_poker
 from solvers import evaluation
 from solvers.blueprint import betting_walk, bucket_game, bucket_uct, enumerated_match
 from solvers.blueprint.blueprint import Blueprint
-from solvers.blueprint.two_hands import TwoHands, deal_two_hands, draw_cards
+from solvers.blueprint.dealt_hands import DealtHands, deal_hands, draw_cards
 from solvers.sampling.episodes import uniform_numbers
 from solvers.sampling.uct import smooth_uct, uct, upper_bounds
 from solvers.sequence_form import build_sequence_form
 
 LEDUC_BUCKETS = (3, 9)
 SETTINGS = {"UCT": uct(12.0), "Smooth UCT": smooth_uct(12.0, decay=0.05)}
+dealt = jax.jit(deal_hands, static_argnums=2, static_argnames="num_players")
 
 
-def leduc_deals(_, key, num_deals):
+def leduc_deals(_, key, num_deals, *, num_players=2):
     """Own rank before the board, and own rank and the board's after it."""
     noise = uniform_numbers(key, (3, num_deals))
     cards = []
@@ -40,7 +41,7 @@ def leduc_deals(_, key, num_deals):
     ranks, board = jnp.stack(cards[:2]) // 2, cards[2] // 2
     strength = ranks + 3 * (ranks == board[None]).astype(jnp.int32)
     bucket = jnp.stack([ranks, 3 * ranks + board[None]])
-    return TwoHands(bucket=bucket, winner=jnp.sign(strength[0] - strength[1]))
+    return DealtHands(bucket=bucket, strength=strength)
 
 
 @functools.cache
@@ -89,14 +90,15 @@ def test_episodes_are_those_of_the_paper(name, potential, batch):
             [uniform_numbers(k, shape) for k in jax.random.split(jax.random.clone(key))]
         )
         after = bucket_uct.play_batch(walk, learner, deals, key, settings=SETTINGS[name])
-        return after, (deals.bucket, deals.winner, noise)
+        winner = jnp.sign(deals.strength[0] - deals.strength[1])
+        return after, (deals.bucket, winner, noise)
 
     learner = bucket_uct.init(walk)
     for number in range(400 // batch):
         learner, drawn = play(learner, number)
         expected.play_batch(*map(np.asarray, drawn))
     visits = by_state(game, bucket_uct.visits(learner))
-    means = by_state(game, bucket_uct.mean_winnings(learner))
+    means = by_state(game, bucket_uct.mean_winnings(walk, learner))
     assert len(expected.visits) > 80
     for state, found in visits.items():
         np.testing.assert_array_equal(found, expected.visits[state], err_msg=str(state))
@@ -123,16 +125,27 @@ def test_bounds_are_those_of_small_games():
     np.testing.assert_array_equal(jnp.stack(found), expected)
 
 
+def stakes_met(walk, num_deals):
+    """All stakes of a decision where all players act at random."""
+
+    def choose(carry, spot, noise):
+        action = betting_walk.picked([x.astype(jnp.float32) for x in spot.legal], noise[0])
+        return carry, action, jnp.where(spot.state < walk.num_states, spot.stake, jnp.nan)
+
+    nothing = jnp.zeros((walk.num_players, num_deals), jnp.int32)
+    deals = DealtHands(bucket=jnp.stack([nothing] * 4), strength=nothing)
+    _, stakes = betting_walk.walk_down(walk, deals, jax.random.key(0), choose, (), width=1)
+    return np.unique(stakes[~np.isnan(stakes)])
+
+
 def test_exploration_constants_of_limit_holdem():
     """Published: from 10 to 24 big blinds, where C is 24 (Heinrich and Silver 2015, section 4.2).
     Two streets of ten chips a bet, by hand: 15 of at most 160 chips before the flop; 20 to 80 and
     half of 80 on it."""
     game = game_of(TWO_STREETS, BUCKETS)
-    walk = betting_walk.betting_walk(game)
-    decides = np.asarray(walk.rows[:, 2]) > 0
-    found = np.unique(np.asarray(walk.stake)[decides])
+    found = stakes_met(betting_walk.betting_walk(game), 1000)
     np.testing.assert_array_equal(found, [60, 80, 87.5, 100, 120])
-    assert np.isinf(np.asarray(betting_walk.betting_walk(game, potential=None).stake)).all()
+    assert stakes_met(betting_walk.betting_walk(game, potential=None), 10) == np.inf
 
 
 @pytest.mark.slow
@@ -141,8 +154,7 @@ def test_states_and_constants_of_limit_holdem():
     game = game_of(limit_holdem(), (169, 1000, 500, 200))
     walk = betting_walk.betting_walk(game)
     assert walk.num_states == game.num_information_states == 1_520_352
-    decides = np.asarray(walk.rows[:, 2]) > 0
-    found = np.minimum(np.asarray(walk.stake)[decides] / 10, 24)
+    found = np.minimum(stakes_met(walk, 10_000) / 10, 24)
     assert (found.min(), found.max()) == (10, 24)
 
 
@@ -263,12 +275,12 @@ def test_what_is_won_is_what_all_hands_win():
     )
     boards = jnp.stack([jax.random.permutation(jax.random.key(n), 52)[:3] for n in range(100)])
     exact = np.asarray(enumerated_match.winnings(first, second, boards.astype(jnp.int32)))
-    deals = jax.jit(deal_two_hands, static_argnums=2)(tables, jax.random.key(1), 200_000)
-    seats = ((rows[0], rows[1]), (rows[1], rows[0]))
-    for seat, (zero, one) in enumerate(seats):
-        policy = betting_walk.seated(walk, zero, one)
-        won, decisions = jax.jit(betting_walk.play)(walk, policy, deals, jax.random.key(2))
-        won = np.asarray(won) * (1 - 2 * seat)
+    deals = dealt(tables, jax.random.key(1), 200_000, num_players=2)
+    for seat, seats in enumerate(([0, 1], [1, 0])):
+        won, decisions = jax.jit(betting_walk.play)(
+            walk, rows, deals, jax.random.key(2), seats=jnp.array(seats)
+        )
+        won = np.asarray(won)[seat]
         spread = won.std() / np.sqrt(len(won)) + exact[:, seat].std() / 10
         assert won.mean() == pytest.approx(exact[:, seat].mean(), abs=3.5 * spread)
         assert spread < 0.25
@@ -287,19 +299,21 @@ def test_cards_are_different_and_equally_likely():
         assert ((counts - 50_000 / 52) ** 2).sum() / (50_000 / 52) < 100  # chi^2, 51 degrees
 
 
-def test_deals_are_those_of_single_hands():
-    """The buckets of both hands among those of all hands, and who is stronger."""
-    tables, key = random_tables(BUCKETS, (0, 3)), jax.random.key(4)
-    deals = jax.jit(deal_two_hands, static_argnums=2)(tables, key, 20)
-    cards = np.asarray(draw_cards(uniform_numbers(jax.random.clone(key), (7, 20))))
+@pytest.mark.parametrize("players", [2, 3])
+def test_deals_are_those_of_single_hands(players):
+    """The buckets of all players' hands among those of all hands, and who is stronger."""
+    tables, key, num_hole = random_tables(BUCKETS, (0, 3)), jax.random.key(4), 2 * players
+    deals = dealt(tables, key, 20, num_players=players)
+    cards = np.asarray(draw_cards(uniform_numbers(jax.random.clone(key), (num_hole + 3, 20))))
     found = jax.jit(lambda board: (buckets_of_deal(tables, board), hand_strengths(board)))
     for number in range(20):
-        hole, board = cards[:4, number].reshape(2, 2), jnp.asarray(cards[4:, number])
-        hands = [hand_number(*sorted(pair.tolist())) for pair in hole]
-        buckets, strength = found(board)
-        np.testing.assert_array_equal(deals.bucket[..., number], buckets[:, np.array(hands)])
-        first, second = (int(strength[hand]) for hand in hands)
-        assert int(deals.winner[number]) == np.sign(first - second)
+        hole, board = cards[:num_hole, number].reshape(-1, 2), cards[num_hole:, number]
+        hands = np.array([hand_number(*sorted(pair.tolist())) for pair in hole])
+        buckets, strength = found(jnp.asarray(board))
+        np.testing.assert_array_equal(deals.bucket[..., number], buckets[:, hands])
+        order = np.sign(np.subtract.outer(*[np.asarray(strength)[hands]] * 2))
+        own = np.asarray(deals.strength)[:, number]
+        np.testing.assert_array_equal(np.sign(np.subtract.outer(own, own)), order)
 
 
 def test_a_run_in_parts_is_the_run():

@@ -14,6 +14,7 @@ from experiments.blueprints import linear_cfr_training, measured_training, smoot
 from experiments.harness import results
 from jaxgames.registry import make
 from solvers.blueprint import betting_walk, blueprint
+from solvers.blueprint.duplicate_match import play_match
 
 
 @pytest.fixture
@@ -83,10 +84,8 @@ def test_a_caller_calls():
     walk = betting_walk.betting_walk(game)
     caller = smooth_uct_limit.caller(game)
     np.testing.assert_array_equal(caller.sum(axis=1), jnp.sum(walk.uniform, axis=1) > 0)
-    won, error, _, decisions = smooth_uct_limit._match(
-        walk, caller, caller, tables, hands=300, seed=0
-    )
-    assert (won, error, decisions) == (0, 0, 4)
+    match = play_match(walk, [caller], tables, players=(0, 0), hands=300, seed=0)
+    assert (match.won, match.error, match.decisions) == (0, 0, 4)
 
 
 def test_the_number_of_episodes_is_an_option(tmp_path, capsys):

@@ -21,7 +21,6 @@ from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import tyro
 from jaxtyping import Array, Float
 from rich.table import Table
@@ -47,7 +46,7 @@ from solvers.blueprint.blueprint import (
     write_blueprint,
 )
 from solvers.blueprint.bucket_game import BucketGame
-from solvers.blueprint.two_hands import deal_two_hands
+from solvers.blueprint.duplicate_match import play_match
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
@@ -59,7 +58,6 @@ READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_polic
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
-_CHUNK = 2**16  # deals of a match that are played at once
 _PER_ITERATION = 2  # boards of linear CFR
 
 
@@ -293,23 +291,22 @@ def _measured(config, game, walk, tables, blind, learners, episodes):
         )
 
     fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
+    deals = {"hands": config.hands, "seed": config.seed + 1}
     for kind, read in READ_OUTS.items():
         policies = {name: read(walk, learners[name]) for name in config.methods}
         versus = [(one, other) for one in policies for other in fixed]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
         for one, other in versus:
             both = policies[one], (policies | fixed)[other]
-            won, error, _, _ = _match(walk, *both, tables, hands=config.hands, seed=config.seed)
-            scale = 1000 / blind
-            add(f"{one} against {other}, {kind}", "mb/h", won * scale, error * scale)
+            match = play_match(walk, both, tables, players=(0, 1), **deals)
+            won, error = match.won[0] * 1000 / blind, match.error[0] * 1000 / blind
+            add(f"{one} against {other}, {kind}", "mb/h", won, error)
         if kind == AVERAGE:
             for name, policy in policies.items():
-                _, _, first, decisions = _match(
-                    walk, policy, policy, tables, hands=config.hands, seed=config.seed
-                )
+                match = play_match(walk, [policy], tables, players=(0, 0), **deals)
                 seen = jnp.mean(jnp.any(bucket_uct.visits(learners[name]) > 0, axis=1)[:-1])
-                add(f"{name} wins as the big blind", "mb/h", first * 1000 / blind)
-                add(f"decisions of {name}", "per hand", decisions)
+                add(f"{name} wins as the big blind", "mb/h", match.by_seat[0] * 1000 / blind)
+                add(f"decisions of {name}", "per hand", match.decisions)
                 add(f"states that {name} has visited", "share", seen)
     return found
 
@@ -331,32 +328,6 @@ def caller(game: BucketGame) -> Float[Array, "rows A"]:
     """The policy that always checks and calls."""
     policy = fixed_policy(game.rounds.tree, _FIXED[CALLER])
     return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
-
-
-def _match(walk, one, other, tables, *, hands, seed):
-    """What one wins of another, its standard error, what the first seat wins, in chips, and how
-    many decisions a hand has."""
-    seats = tuple(betting_walk.seated(walk, *both) for both in ((one, other), (other, one)))
-    key, rows = jax.random.key(seed + 1), []
-    for number in range(-(-hands // _CHUNK)):
-        size = min(_CHUNK, hands)
-        rows.append(_played(walk, seats, tables, jax.random.fold_in(key, number), size))
-    won, squares, first, decisions = np.mean(np.array(rows, float), axis=0)
-    error = np.sqrt(max(squares - won**2, 0) / (len(rows) * size))
-    return won, error, first, decisions
-
-
-@functools.partial(jax.jit, static_argnames="size")
-def _played(walk, seats, tables, key, size):
-    """Means of deals that are played in both seats with the same random numbers."""
-    deal_key, key = jax.random.split(key)
-    deals = deal_two_hands(tables, deal_key, size)
-    keys = key, jax.random.clone(key)
-    (zero, count), (one, _) = (
-        betting_walk.play(walk, seat, deals, k) for seat, k in zip(seats, keys, strict=True)
-    )
-    won, sides = (zero - one).astype(jnp.float32) / 2, (zero + one).astype(jnp.float32) / 2
-    return jnp.mean(won), jnp.mean(won**2), jnp.mean(sides), jnp.mean(count.astype(jnp.float32))
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

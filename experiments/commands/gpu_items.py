@@ -50,6 +50,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "blueprint_two_rounds",
     "blueprint_limit",
     "smooth_uct_limit",
+    "smooth_uct_three_players",
     "depth_limited_nlfh",
     "leaf_values_dnn",
     "abr_uniform",

@@ -1,13 +1,15 @@
-"""Walks down a betting tree with two hands by bucket, many hands of poker side by side.
+"""Walks through the betting with a bucket for each hand, many hands of poker side by side.
 
-An information state is a decision of the betting tree with a bucket of its street, so that players
-forget the buckets of earlier streets (imperfect recall). Policies are tables with a row for each
-state; those of the two players are different rows.
+An information state is a decision, after one history of bets, with a bucket of its street, so that
+players forget the buckets of earlier streets (imperfect recall). Policies are tables with a row for
+each state; those of different players are different rows.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import flax.struct
@@ -17,39 +19,56 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.arrays import written
-from jaxgames.core import CHANCE, record
-from jaxgames.holdem.betting_tree import FOLD, NO_NODE, SHOWDOWN, BettingTree
+from jaxgames.core import record
+from jaxgames.holdem.betting_graph import END, BettingGraph, graph_of_tree
+from jaxgames.holdem.betting_tree import NO_NODE
 from solvers.blueprint.bucket_game import BucketGame, Tables
-from solvers.blueprint.two_hands import TwoHands
+from solvers.blueprint.dealt_hands import DealtHands
 from solvers.sampling.episodes import uniform_numbers
 
-# the columns of a node: the states of the first bucket, the street and actor, the number of
-# actions, what player 0 wins if hands are not shown and if it has the stronger one; then children
-_FIRST, _PLACE, _ACTIONS, _FOLDED, _SHOWN, _CHILDREN = range(6)
+# The columns of an action. Where it leads to: the first information state, the number of buckets,
+# street and actor, the number of actions, the row of the first of them, what players may still add
+# at the beginning of a round (else -1), and who is still in (bits). What it does: the change of the
+# number of a history, and the chips it costs.
+_FIRST, _BUCKETS, _PLACE, _ACTIONS, _NEXT, _REMAINING, _STILL_IN, _OFFSET, _ADDED = range(9)
 
 
 @record
 class BettingWalk:
-    """A betting tree for episodes: X nodes without those of chance, N information states, A
-    actions. Tables over states have a last row N, of no state, for episodes that are over.
+    """A betting graph for episodes: X nodes, P players, N information states, A actions. Tables
+    over states have a last row N, of no state, for episodes that are over.
+
+    Winnings are whole numbers of *parts* of a chip, so that pots can be shared. Two players need no
+    parts, three need halves: if all share a pot, everybody gets back what it has paid.
     """
 
-    rows: Array  # [X, 5 + A] int32; ends have no actions and are followed by themselves
-    stake: Array  # [X] the exploration constant is at most this, in chips
-    owner: Array  # [N + 1] int32 the player who acts in each state
-    uniform: Array  # [N + 1, A] the uniform policy, 0 in row N
+    rows: Array  # [E, 9] int32: the root, and all actions of all nodes
+    start: Array  # [P] int32 chips in the pot at the root
+    states: Array  # [X + 1] int32 information states of each node; 1 for no state
+    widths: Array  # [X + 1] int32 actions of each node; 0 for no state
+    num_states: int = flax.struct.field(pytree_node=False)  # N
+    num_actions: int = flax.struct.field(pytree_node=False)  # A
     max_decisions: int = flax.struct.field(pytree_node=False)  # of an episode
-    max_chips: int = flax.struct.field(pytree_node=False)  # that a player may lose
+    max_chips: int = flax.struct.field(pytree_node=False)  # that a player may win or lose, in parts
+    potential: float | None = flax.struct.field(pytree_node=False)  # as of `betting_walk`
 
     @property
-    def num_states(self) -> int:
-        """N."""
-        return len(self.uniform) - 1
+    def num_players(self) -> int:
+        """P."""
+        return len(self.start)
 
     @property
-    def num_actions(self) -> int:
-        """A."""
-        return self.uniform.shape[1]
+    def parts(self) -> int:
+        """How many parts a chip has."""
+        return math.lcm(*range(1, self.num_players))
+
+    @property
+    def uniform(self) -> Float[Array, "rows A"]:
+        """The uniform policy `[N + 1, A]`, 0 in row N."""
+        count = self.widths[:-1, None]
+        legal = jnp.arange(self.num_actions, dtype=jnp.int32)[None] < count
+        even = legal.astype(jnp.float32) / jnp.maximum(count, 1).astype(jnp.float32)
+        return in_all_states(self, even)
 
     @property
     def table_bytes(self) -> int:
@@ -58,7 +77,7 @@ class BettingWalk:
 
 
 def betting_walk(game: BucketGame, *, potential: float | None = 0.5) -> BettingWalk:
-    """Lays out a betting tree for episodes.
+    """Lays out a game of two players for episodes; states are in the order of its betting tree.
 
     Args:
       game: the tree and its buckets.
@@ -68,35 +87,66 @@ def betting_walk(game: BucketGame, *, potential: float | None = 0.5) -> BettingW
     Raises:
       ValueError: half the pot at the root is not whole.
     """
-    tree = game.rounds.tree
-    if tree.pot % 2:
-        raise ValueError(f"pot={tree.pot} at the root of the betting tree must be even")
-    decides, num_actions = tree.actor >= 0, (tree.child != NO_NODE).sum(axis=1)
-    own = _buckets_of_nodes(game)
-    first = np.cumsum(own) - own
-    kept = np.flatnonzero(tree.actor != CHANCE)
-    number = np.zeros(len(tree.actor), int)
-    number[kept] = np.arange(len(kept))
-    child = np.where(tree.child == NO_NODE, 0, number[_past_chance(tree)])
-    child = np.where(decides[:, None], child, number[:, None])
-    chips = tree.paid.min(axis=1) + tree.pot // 2
-    columns = [
-        np.where(decides, first, own.sum()),
-        np.where(decides, 2 * tree.street + tree.actor, 0),
-        np.where(decides, num_actions, 0),
-        np.where(tree.actor == FOLD, np.where(tree.winner == 0, chips, -chips), 0),
-        np.where(tree.actor == SHOWDOWN, chips, 0),
+    return walk_of_graph(graph_of_tree(game.rounds.tree), game.num_buckets, potential=potential)
+
+
+def walk_of_graph(
+    graph: BettingGraph, num_buckets: Sequence[int], *, potential: float | None = 0.5
+) -> BettingWalk:
+    """Lays out a betting graph for episodes.
+
+    Args:
+      graph: of any number of players.
+      num_buckets: by street.
+      potential: as of `betting_walk`.
+
+    Raises:
+      ValueError: the buckets are of another number of streets, or there are 2^31 information states
+        or more.
+    """
+    decides = graph.actor != END
+    if len(num_buckets) != graph.street.max() + 1:
+        raise ValueError(f"num_buckets={num_buckets} must be of {graph.street.max() + 1} streets")
+    buckets = np.where(decides, np.array(num_buckets)[graph.street], 0)
+    own = graph.histories * buckets
+    if own.sum() >= 2**31:
+        raise ValueError(
+            f"num_buckets={num_buckets} make {own.sum():,} information states; fewer than"
+            f" {2**31:,} are allowed"
+        )
+    players, actions = graph.num_players, graph.child != NO_NODE
+    width = actions.sum(axis=1)
+    nodes = [
+        np.where(decides, np.cumsum(own) - own, own.sum()),
+        buckets,
+        np.where(decides, players * graph.street + graph.actor, 0),
+        width,
+        1 + np.cumsum(width) - width,
+        np.where(decides & graph.begins, graph.max_added, -1),
+        graph.still_in @ 2 ** np.arange(players),
     ]
-    stake = np.full(len(kept), np.inf) if potential is None else _stakes(tree, potential)[kept]
-    even = (tree.child != NO_NODE) / np.maximum(num_actions, 1)[:, None]
+    to = np.append(0, graph.child[actions])
+    moves = [np.append(0, each[actions]) for each in (graph.offset, graph.added)]
+    largest = int(graph.start.sum() + graph.max_added[0])  # the winner pays as much as any other
     return BettingWalk(
-        rows=jnp.asarray(np.column_stack([*columns, child])[kept], jnp.int32),
-        stake=jnp.asarray(stake, jnp.float32),
-        owner=jnp.asarray(np.append(np.repeat(tree.actor, own), 0), jnp.int32),
-        uniform=jnp.asarray(in_all_buckets(game, even), jnp.float32),
-        max_decisions=_max_decisions(tree),
-        max_chips=int(chips.max()),
+        rows=jnp.asarray(np.column_stack([*np.column_stack(nodes)[to].T, *moves]), jnp.int32),
+        start=jnp.asarray(graph.start, jnp.int32),
+        states=jnp.asarray(np.append(own, 1), jnp.int32),
+        widths=jnp.asarray(np.append(width, 0), jnp.int32),
+        num_states=int(own.sum()),
+        num_actions=graph.child.shape[1],
+        max_decisions=graph.max_decisions,
+        max_chips=math.lcm(*range(1, players)) * largest * (players - 1) // players,
+        potential=potential,
     )
+
+
+def in_all_states(walk: BettingWalk, policy: Float[Array, "X A"]) -> Float[Array, "rows A"]:
+    """Policies of information states `[N + 1, A]` from those of the walk's nodes, whatever the
+    history and the bucket; 0 in the last row.
+    """
+    rows = jnp.append(policy, jnp.zeros_like(policy[:1]), axis=0)
+    return jnp.repeat(rows, walk.states, axis=0, total_repeat_length=walk.num_states + 1)
 
 
 def in_all_buckets(
@@ -110,36 +160,9 @@ def in_all_buckets(
 
 
 def _buckets_of_nodes(game):
-    """How many states each node has."""
+    """How many states each node of the betting tree has."""
     tree = game.rounds.tree
     return np.where(tree.actor >= 0, np.array(game.num_buckets)[tree.street], 0)
-
-
-def _past_chance(tree: BettingTree) -> Int[np.ndarray, "X A"]:
-    """The next decision or end after each action."""
-    child = tree.child
-    while (deals := tree.actor[child] == CHANCE).any():
-        child = np.where(deals, tree.child[child, 0], child)
-    return child
-
-
-def _stakes(tree, potential):
-    """The pot at the beginning of each node's round, and a part of what may be added to it."""
-    pot = tree.paid.sum(axis=1) + tree.pot
-    most, stake = pot.copy(), np.zeros(len(pot))
-    for node in range(len(pot) - 1, 0, -1):
-        most[tree.parent[node]] = max(most[tree.parent[node]], most[node])
-    for node, above in enumerate(tree.parent):
-        begins = above == NO_NODE or tree.actor[above] == CHANCE
-        stake[node] = pot[node] + potential * (most[node] - pot[node]) if begins else stake[above]
-    return stake
-
-
-def _max_decisions(tree):
-    depth = np.zeros(len(tree.actor), int)
-    for node in range(1, len(depth)):
-        depth[node] = depth[tree.parent[node]] + (tree.actor[tree.parent[node]] >= 0)
-    return int(depth.max())
 
 
 @record
@@ -149,7 +172,7 @@ class Spot:
     state: Array  # [D]
     actor: Array  # [D]
     legal: tuple[Array, ...]  # [D] by action
-    stake: Array  # [D]
+    stake: Array  # [D] the exploration constant is at most this, in chips
 
 
 # (carry, spot, noise by its number [D]) -> (carry, actions [D], what to record of the decisions)
@@ -160,14 +183,14 @@ Choose = Callable[
 
 def walk_down(
     walk: BettingWalk,
-    deals: TwoHands,
+    deals: DealtHands,
     key: Key[Array, ""],
     choose: Choose,
     carry: PyTree,
     *,
     width: int,
-) -> tuple[Int[Array, " D"], PyTree]:
-    """Walks down the tree with D deals side by side, from the root to the end.
+) -> tuple[tuple[Int[Array, " D"], ...], PyTree]:
+    """Walks through the betting with D deals side by side, from the root to the end.
 
     Args:
       walk: the game.
@@ -178,39 +201,76 @@ def walk_down(
       width: how many random numbers `choose` gets for each decision.
 
     Returns:
-      What player 0 wins, in chips; and what was recorded, `[T, D]` for at most T decisions.
+      What each player wins, in parts of a chip, P arrays `[D]`; and what was recorded, `[T, D]` for
+      at most T decisions.
     """
-    shape = walk.max_decisions, len(deals.winner)
+    shape = walk.max_decisions, deals.strength.shape[1]
     noise = tuple(uniform_numbers(k, shape) for k in jax.random.split(key, width))
-    buckets = deals.bucket.reshape(-1, len(deals.winner))
+    buckets = deals.bucket.reshape(-1, shape[1])
 
-    # winnings are computed on the way: at the end XLA would draw the deals anew for each decision
+    def state_of(row, history):
+        bucket = jnp.where(row[:, _ACTIONS] > 0, selected(buckets, row[:, _PLACE]), 0)
+        return row[:, _FIRST] + history * row[:, _BUCKETS] + bucket
+
+    # winnings are computed on the way: at the end XLA would draw the deals anew for each decision;
+    # and states and the numbers of rows are carried: in a gather it would compute them many times
     def step(before, noise):
-        node, row, _, carry = before
-        num_actions, place = row[:, _ACTIONS], row[:, _PLACE]
-        bucket = jnp.where(num_actions > 0, _selected(buckets, place), 0)
-        spot = Spot(
-            state=written(row[:, _FIRST] + bucket),
-            actor=place % 2,
-            legal=tuple(action < num_actions for action in range(walk.num_actions)),
-            stake=walk.stake[node],
-        )
+        at, row, history, state, paid, stake, _, carry = before
+        num_actions, actor = row[:, _ACTIONS], row[:, _PLACE] % walk.num_players
+        stake = _stake(walk, row[:, _REMAINING], paid, stake)
+        legal = tuple(action < num_actions for action in range(walk.num_actions))
+        spot = Spot(state=state, actor=actor, legal=legal, stake=stake)
         carry, action, recorded = choose(carry, spot, noise)
-        children = [row[:, _CHILDREN + number] for number in range(walk.num_actions)]
-        node = _selected(children, action)
-        row = walk.rows[node]
-        winnings = row[:, _FOLDED] + row[:, _SHOWN] * deals.winner
-        return (node, row, winnings, carry), recorded
+        at = jnp.where(num_actions > 0, row[:, _NEXT] + action, at)
+        row = _rows(walk.rows, at)
+        added, offset = (
+            jnp.where(num_actions > 0, row[:, column], 0) for column in (_ADDED, _OFFSET)
+        )
+        history = history + offset
+        paid = [chips + jnp.where(actor == player, added, 0) for player, chips in enumerate(paid)]
+        winnings = _winnings(walk, row[:, _STILL_IN], paid, deals.strength)
+        return (at, row, history, state_of(row, history), paid, stake, winnings, carry), recorded
 
-    nothing = jnp.zeros_like(deals.winner)
-    (_, _, winnings, _), recorded = jax.lax.scan(
-        step, (nothing, walk.rows[nothing], nothing, carry), noise
-    )
-    return winnings, recorded
+    nothing = jnp.zeros_like(deals.strength[0])
+    row = _rows(walk.rows, nothing)
+    paid = [jnp.broadcast_to(chips, nothing.shape) for chips in walk.start]
+    stake = jnp.full_like(nothing, jnp.inf, jnp.float32)
+    start = nothing, row, nothing, state_of(row, nothing), paid, stake, [nothing] * len(paid), carry
+    (*_, winnings, _), recorded = jax.lax.scan(step, start, noise)
+    return tuple(winnings), recorded
 
 
-def _selected(columns, index):
-    """The entries `columns[index[d]][d]` of a few columns, without a gather."""
+def _rows(table, index):
+    """Rows of a table, whose numbers exist."""
+    return table.at[index].get(mode="promise_in_bounds")
+
+
+def _stake(walk, remaining, paid, before):
+    """The pot at the beginning of this round, and a part of what may be added to it."""
+    if walk.potential is None:
+        return before
+    stake = sum(paid).astype(jnp.float32) + walk.potential * remaining.astype(jnp.float32)
+    return jnp.where(remaining >= 0, stake, before)
+
+
+def _winnings(walk, still_in, paid, strength):
+    """What each player wins if the hand is over: those with the strongest hand of those who are
+    still in share the pot."""
+    stands = [(still_in >> player) & 1 for player in range(walk.num_players)]
+    shown = [jnp.where(stand > 0, hand, -1) for stand, hand in zip(stands, strength, strict=True)]
+    best = functools.reduce(jnp.maximum, shown)
+    wins = [(hand == best).astype(jnp.int32) for hand in shown]
+    winners, pot = sum(wins), sum(paid)
+    shares = [pot * (walk.parts // number) for number in range(1, walk.num_players)]
+    share = selected(shares, winners - 1)
+    return [
+        jnp.where(winners == walk.num_players, 0, win * share - walk.parts * chips)
+        for win, chips in zip(wins, paid, strict=True)
+    ]
+
+
+def selected(columns: Sequence[Array] | Array, index: Int[Array, "..."]) -> Array:
+    """The entries `columns[index[d]][d]` of a few columns, without a gather; 1 or more axes d."""
     chosen = columns[0]
     for number in range(1, len(columns)):
         chosen = jnp.where(index == number, columns[number], chosen)
@@ -226,34 +286,35 @@ def picked(weights: Sequence[Float[Array, " D"]], noise: Float[Array, " D"]) -> 
 
 
 def play(
-    walk: BettingWalk, policy: Float[Array, "rows A"], deals: TwoHands, key: Key[Array, ""]
-) -> tuple[Int[Array, " D"], Int[Array, " D"]]:
+    walk: BettingWalk,
+    policies: Sequence[Float[Array, "rows A"]],
+    deals: DealtHands,
+    key: Key[Array, ""],
+    *,
+    seats: Int[Array, " P"],
+) -> tuple[Int[Array, "P D"], Int[Array, " D"]]:
     """Plays a hand of each deal with fixed policies.
 
     Args:
       walk: the game.
-      policy: of the actor in each state `[N + 1, A]`; `seated` puts two players together.
+      policies: in all states `[N + 1, A]`.
       deals: D of them.
       key: consumed.
+      seats: the number of each player's policy.
 
     Returns:
-      What player 0 wins of each deal, in chips; and the number of decisions.
+      What each player wins of each deal, in parts of a chip; and the number of decisions.
     """
 
     def choose(carry, spot, noise):
-        row = policy[spot.state]
-        action = picked([row[:, number] for number in range(walk.num_actions)], noise[0])
-        return carry, action, spot.state < walk.num_states
+        rows, number = [_rows(policy, spot.state) for policy in policies], seats[spot.actor]
+        weights = [
+            selected([row[:, action] for row in rows], number) for action in range(walk.num_actions)
+        ]
+        return carry, picked(weights, noise[0]), spot.state < walk.num_states
 
     winnings, decided = walk_down(walk, deals, key, choose, (), width=1)
-    return winnings, jnp.sum(decided, axis=0, dtype=jnp.int32)
-
-
-def seated(
-    walk: BettingWalk, first: Float[Array, "rows A"], second: Float[Array, "rows A"]
-) -> Float[Array, "rows A"]:
-    """The policy of `first` in the states of player 0, and of `second` in those of player 1."""
-    return jnp.where(walk.owner[:, None] == 0, first, second)
+    return jnp.stack(winnings), jnp.sum(decided, axis=0, dtype=jnp.int32)
 
 
 def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:

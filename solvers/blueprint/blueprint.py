@@ -17,6 +17,7 @@ from jaxtyping import Float
 from jaxgames.core import record
 from jaxgames.files import write_file
 from jaxgames.holdem import betting_of_rules
+from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.betting_tree import BettingTree
 from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
@@ -55,7 +56,9 @@ def _bucket_game(poker, num_buckets):
     return BucketGame(betting_rounds(betting_of_rules(poker)), num_buckets)
 
 
-def fixed_policy(tree: BettingTree, weights: Mapping[str, float]) -> Float[np.ndarray, "X A"]:
+def fixed_policy(
+    tree: BettingTree | BettingGraph, weights: Mapping[str, float]
+) -> Float[np.ndarray, "X A"]:
     """A policy that does not look at cards: by node, actions in proportion to weights.
 
     Args:

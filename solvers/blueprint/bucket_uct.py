@@ -1,10 +1,10 @@
-"""UCT and Smooth UCT in two-player hold'em with buckets (Heinrich and Silver 2015, section 4.2).
+"""UCT and Smooth UCT in hold'em with buckets (Heinrich and Silver 2015, section 4.2).
 
 One table has the visits and the winnings of all actions of all information states
 (`solvers.blueprint.betting_walk`).
 
 Episodes are played in batches. All episodes of a batch read the table as it is before the batch,
-walk down the betting tree side by side, and then add what they won. With batches of one this is the
+walk through the betting side by side, and then add what they won. With batches of one this is the
 paper's algorithm 1: the first state without visits on a player's way is added to its tree; there
 and from there on the player acts uniformly (the roll-out), and only that first state is updated.
 In larger batches several episodes may add a state at once, and each of them is counted there.
@@ -24,8 +24,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from solvers.blueprint.betting_walk import BettingWalk, picked, walk_down
-from solvers.blueprint.two_hands import TwoHands, deal_two_hands
+from solvers.blueprint.betting_walk import BettingWalk, picked, selected, walk_down
+from solvers.blueprint.dealt_hands import DealtHands, deal_hands
 from solvers.regret import match
 from solvers.sampling.uct import Uct
 
@@ -33,14 +33,14 @@ MAX_BYTES = 2**33
 _LOW_BITS = 16
 _VISITS, _LOW, _HIGH = range(3)  # the words of an action in the table
 
-Draw = Callable[[PyTree, Key[Array, ""], int], TwoHands]
+Draw = Callable[..., DealtHands]  # of a source, a key, and the numbers of deals and of players
 
 
 @record
 class BucketUctLearner:
     """What is learned. Visits of a state must stay below 2^31."""
 
-    table: Array  # [N + 1, A, 3] int32 visits, and low and high words of the actor's winnings
+    table: Array  # [N + 1, A, 3] int32 visits, and low and high words of what the actor won
     batches: Array  # [] int32 how many there were
     uncarried: Array  # [] int32 episodes since low words were carried
 
@@ -72,13 +72,13 @@ def visits(learner: BucketUctLearner) -> Int[Array, "rows A"]:
     return learner.table[..., _VISITS]
 
 
-def mean_winnings(learner: BucketUctLearner) -> Float[Array, "rows A"]:
+def mean_winnings(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, "rows A"]:
     """What the actor won on average after each action `[N + 1, A]`, in chips; 0 without visits."""
-    return _mean(learner.table)
+    return _mean(learner.table) / walk.parts
 
 
 def _mean(words):
-    """Means `[...]` of winnings, from the words of actions `[..., 3]`."""
+    """Means `[...]` of winnings in parts of a chip, from the words of actions `[..., 3]`."""
     count, low, high = (words[..., word].astype(jnp.float32) for word in (_VISITS, _LOW, _HIGH))
     return (high * 2.0**_LOW_BITS + low) / jnp.maximum(count, 1)
 
@@ -93,7 +93,7 @@ def greedy_policy(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, 
     uniform outside of the trees.
     """
     tried = visits(learner) > 0
-    best = jnp.argmax(jnp.where(tried, mean_winnings(learner), -jnp.inf), axis=1)
+    best = jnp.argmax(jnp.where(tried, mean_winnings(walk, learner), -jnp.inf), axis=1)
     chosen = jax.nn.one_hot(best, walk.num_actions, dtype=walk.uniform.dtype)
     return jnp.where(jnp.any(tried, axis=1, keepdims=True), chosen, walk.uniform)
 
@@ -110,7 +110,7 @@ def run(
     settings: Uct,
     batch: int,
     num_batches: int | Int[Array, ""],
-    draw: Draw = deal_two_hands,
+    draw: Draw = deal_hands,
 ) -> BucketUctLearner:
     """Plays batches of episodes of fresh deals in one compiled loop.
 
@@ -123,7 +123,7 @@ def run(
       settings: how to choose actions; the exploration constant is in chips. Static.
       batch: episodes of a batch. Static.
       num_batches: how many batches to add.
-      draw: makes deals of the source, a key and their number. Static.
+      draw: makes deals of the source, a key, their number and `num_players`. Static.
 
     Returns:
       The learner after these episodes.
@@ -141,7 +141,8 @@ def run(
         # a loop, as a conditional would copy the table
         table = jax.lax.fori_loop(0, due.astype(jnp.int32), lambda _, x: _carried(x), learner.table)
         learner = learner.replace(table=table, uncarried=jnp.where(due, 0, learner.uncarried))
-        return play_batch(walk, learner, draw(source, deal_key, batch), play_key, settings=settings)
+        deals = draw(source, deal_key, batch, num_players=walk.num_players)
+        return play_batch(walk, learner, deals, play_key, settings=settings)
 
     return jax.lax.fori_loop(0, num_batches, body, learner)
 
@@ -156,7 +157,7 @@ def _carried(table):
 def play_batch(
     walk: BettingWalk,
     learner: BucketUctLearner,
-    deals: TwoHands,
+    deals: DealtHands,
     key: Key[Array, ""],
     *,
     settings: Uct,
@@ -170,7 +171,7 @@ def play_batch(
         bit = 1 << spot.actor
         counts = inside & bit != 0  # only states in the tree are updated
         rolls_out = ~counts | (sum(tried) == 0)
-        constant = jnp.minimum(settings.exploration, spot.stake)
+        constant = jnp.minimum(settings.exploration, spot.stake) * walk.parts
         tree = tree_weights(tried, means, spot.legal, constant, noise[0], settings=settings)
         weights = [
             jnp.where(rolls_out, legal.astype(weight.dtype), weight)
@@ -180,9 +181,10 @@ def play_batch(
         state = jnp.where(counts, spot.state, walk.num_states)
         return jnp.where(rolls_out, inside & ~bit, inside), action, (state, action, spot.actor)
 
-    both_inside = jnp.full_like(deals.winner, 3)  # a bit for each player who has not left its tree
-    winnings, (state, action, actor) = walk_down(walk, deals, key, choose, both_inside, width=2)
-    own = jnp.where(actor == 0, winnings[None], -winnings[None])
+    # a bit for each player who has not left its tree
+    all_inside = jnp.full_like(deals.strength[0], 2**walk.num_players - 1)
+    winnings, (state, action, actor) = walk_down(walk, deals, key, choose, all_inside, width=2)
+    own = selected([won[None] for won in winnings], actor)
     more = jnp.stack([jnp.ones_like(state), own], axis=-1)
     numbers = jax.lax.ScatterDimensionNumbers(
         update_window_dims=(2,), inserted_window_dims=(0, 1), scatter_dims_to_operand_dims=(0, 1)
@@ -195,7 +197,7 @@ def play_batch(
         mode="promise_in_bounds",
     )
     return BucketUctLearner(
-        table=table, batches=learner.batches + 1, uncarried=learner.uncarried + len(winnings)
+        table=table, batches=learner.batches + 1, uncarried=learner.uncarried + len(winnings[0])
     )
 
 

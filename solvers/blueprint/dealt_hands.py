@@ -1,7 +1,7 @@
-"""Deals of two hands: the bucket of each hand on each street, and who wins at the showdown.
+"""Deals of hands: the bucket of each player's hand on each street, and its strength in the end.
 
-This is all that two players with buckets need of the cards, some forty bytes a hand of poker.
-Millions of deals are drawn in a second on one core, so that learners need no deal twice.
+This is all that players with buckets need of the cards, some forty bytes for two of them. Millions
+of deals are drawn in a second on one core, so that learners need no deal twice.
 """
 
 from __future__ import annotations
@@ -19,29 +19,33 @@ from solvers.sampling.episodes import uniform_numbers
 
 
 @record
-class TwoHands:
-    """D deals of two hands on S streets."""
+class DealtHands:
+    """D deals of hands to P players, on S streets."""
 
-    bucket: Array  # [S, 2, D] int32 of either player
-    winner: Array  # [D] int32 1 where player 0 has the stronger hand, -1 the weaker one, 0 ties
+    bucket: Array  # [S, P, D] int32
+    strength: Array  # [P, D] int32, from 0; the strongest hand shown wins, equal ones share
 
 
-def deal_two_hands(tables: BucketTables, key: Key[Array, ""], num_deals: int) -> TwoHands:
-    """Draws deals of two hands and a whole board.
+def deal_hands(
+    tables: BucketTables, key: Key[Array, ""], num_deals: int, *, num_players: int
+) -> DealtHands:
+    """Draws deals of a hand to each player and a whole board.
 
     Args:
       tables: the buckets of all hands.
       key: consumed.
       num_deals: D. Static under `jit`.
+      num_players: P. Static under `jit`.
     """
-    num_cards = tables.num_cards[-1] + 4
+    num_hole = 2 * num_players
+    num_cards = tables.num_cards[-1] + num_hole
     cards = written(draw_cards(uniform_numbers(key, (num_cards, num_deals))))
-    hole, board = cards[:4].reshape(2, 2, num_deals), cards[4:]
+    hole, board = cards[:num_hole].reshape(num_players, 2, num_deals), cards[num_hole:]
     low, high = jnp.min(hole, axis=1), jnp.max(hole, axis=1)
     hands = written(high * (high - 1) // 2 + low)
     bucket = jax.vmap(buckets_of_hands, (None, 1, 1), 2)(tables, board, hands)
-    first, second = (strength(jnp.concatenate([hole[player], board]).T) for player in range(2))
-    return written(TwoHands(bucket=bucket, winner=jnp.sign(first - second)))
+    strengths = [strength(jnp.concatenate([own, board]).T) for own in hole]
+    return written(DealtHands(bucket=bucket, strength=jnp.stack(strengths)))
 
 
 def draw_cards(noise: Float[Array, "n D"]) -> Int[Array, "n D"]:

@@ -1,0 +1,298 @@
+"""UCT and Smooth UCT side by side by self-play, measured along the way; for games of two and three
+players with buckets."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+from rich.table import Table
+
+from experiments.blueprints.measured_training import train_and_measure
+from experiments.harness import plots, results
+from experiments.harness.experiment import text_table
+from experiments.harness.runs import Run
+from experiments.tabular.learning_curves import log_spaced
+from jaxgames.holdem.card_abstraction import BucketTables
+from solvers.blueprint import bucket_uct
+from solvers.blueprint.betting_walk import BettingWalk
+from solvers.blueprint.bucket_uct import BucketUctLearner
+from solvers.blueprint.duplicate_match import Match
+from solvers.sampling.uct import Uct, smooth_uct, uct
+
+UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
+CALLER, UNIFORM = "always call", "uniform"
+AVERAGE, GREEDY = "average", "greedy"
+READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
+
+Learners = dict[str, BucketUctLearner]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The game, its buckets, the learners and when they are measured; constants as published."""
+
+    game: str
+    abstraction: str
+    episodes: int  # of each method
+    first: int  # episodes before the first measurement
+    hands: int  # deals of a match, each played in all seats; or a few more, to fill a last batch
+    exploration: float  # C, in big blinds
+    methods: tuple[str, ...] = (UCT, SMOOTH)
+    batch: int = 1024
+    potential: float = 0.5  # k
+    decay: float = 1 / 20_000  # d
+    seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A number after so many episodes of each method."""
+
+    episodes: int
+    name: str
+    unit: str
+    value: float
+    error: float  # standard error of a match; 0 of counts
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning:
+    """How a method learns."""
+
+    walk: BettingWalk
+    settings: Uct
+
+
+def methods(
+    config: Settings, blind: int, lay_out: Callable[[float | None], BettingWalk]
+) -> dict[str, Learning]:
+    """How the methods of a config learn.
+
+    Args:
+      config: names them.
+      blind: the big one, in chips.
+      lay_out: makes the game, with k of the exploration constant.
+    """
+    found = {}
+    for name in config.methods:
+        most = config.exploration * blind
+        smooth = name.startswith(SMOOTH)
+        found[name] = Learning(
+            lay_out(None if name.endswith(CONSTANT) else config.potential),
+            smooth_uct(most, decay=config.decay) if smooth else uct(most),
+        )
+    return found
+
+
+def points(config: Settings) -> tuple[int, ...]:
+    """The numbers of episodes after which learners are measured, as whole batches: two per decade,
+    and the last."""
+    schedule = log_spaced(min(config.first, config.episodes), config.episodes)
+    kept = [n for n in schedule if n == config.episodes or schedule.index(n) % 5 == 0]
+    return tuple(dict.fromkeys(-(-n // config.batch) * config.batch for n in kept))
+
+
+def learn(
+    run: Run,
+    methods: Mapping[str, Learning],
+    tables: BucketTables,
+    measure: Callable[[Learners], Iterator[tuple[str, str, float, float]]],
+) -> tuple[Learners, list[Measurement]]:
+    """Learns from the checkpoint on, and measures on schedule.
+
+    Args:
+      run: whose config has `Settings`.
+      methods: learn side by side, on the devices of this process.
+      tables: the buckets of all hands.
+      measure: yields names, units, values and standard errors.
+
+    Returns:
+      The learners in the end, and all measurements.
+
+    Raises:
+      ValueError: a learner's table takes too many bytes.
+    """
+    config, walk = run.config, next(iter(methods.values())).walk
+    keys = jax.random.split(jax.random.key(config.seed), len(methods))
+    given = {
+        name: jax.device_put((each.walk, tables, key), device)
+        for (name, each), key, device in zip(
+            methods.items(), keys, _devices(run.mesh), strict=False
+        )
+    }
+
+    def advance(learners, count):
+        def advanced(name):
+            walk, tables, key = given[name]
+            learner = bucket_uct.run(
+                walk,
+                jax.device_put(learners[name], key.device),
+                tables,
+                key,
+                settings=methods[name].settings,
+                batch=config.batch,
+                num_batches=jnp.int32(count),
+            )
+            return name, jax.block_until_ready(learner)
+
+        return dict(threads.map(advanced, methods))
+
+    def done(learners):
+        return int(learners[config.methods[0]].batches)
+
+    def measured(learners):
+        learners = jax.device_put(learners, walk.rows.device)
+        return [
+            dict(
+                episodes=done(learners) * config.batch,
+                name=name,
+                unit=unit,
+                value=float(value),
+                error=float(error),
+            )
+            for name, unit, value, error in measure(learners)
+        ]
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        learners, found = train_and_measure(
+            advance,
+            {name: bucket_uct.init(each.walk) for name, each in methods.items()},
+            done=done,
+            at=[n // config.batch for n in points(config)],
+            measure=measured,
+            title=f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table",
+            folder=run.checkpoint / "self-play",
+            identity={"seed": config.seed, "methods": [*config.methods], "batch": config.batch},
+            keep=run.keep_usage,
+            scale=config.batch,
+        )
+    return learners, [Measurement(**fields) for fields in itertools.chain(*found)]
+
+
+def _devices(mesh):
+    """A device for each method, of those of this process in turn."""
+    return itertools.cycle([None] if mesh is None else mesh.local_devices)
+
+
+def won(name: str, match: Match, blind: int) -> tuple[str, str, float, float]:
+    """The measurement of what the first policy of a match wins."""
+    return name, "mb/h", match.won[0] * 1000 / blind, match.error[0] * 1000 / blind
+
+
+def of_self_play(
+    name: str, match: Match, seat: str, number: int, learner: BucketUctLearner, blind: int
+) -> Iterator[tuple[str, str, float, float]]:
+    """What a match of a policy with itself is like: what a seat wins, by its name and number, and
+    how many decisions a hand has; and how much its learner has seen."""
+    yield f"{name} wins as the {seat}", "mb/h", match.by_seat[number] * 1000 / blind, 0.0
+    yield f"decisions of {name}", "per hand", match.decisions, 0.0
+    seen = jnp.mean(jnp.any(bucket_uct.visits(learner) > 0, axis=1)[:-1])
+    yield f"states that {name} has visited", "share", seen, 0.0
+
+
+def rows(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
+    """A row for every measurement."""
+    for each in found:
+        yield {
+            "episodes": each.episodes,
+            "name": each.name,
+            "unit": each.unit,
+            "value": f"{each.value:.6g}",
+            "standard_error": f"{each.error:.3g}",
+        }
+
+
+def _last(found):
+    """The measurements at the end."""
+    return [each for each in found if each.episodes == found[-1].episodes]
+
+
+def numbers(found: Sequence[Measurement], paper: Mapping[str, float]) -> Iterator[results.Number]:
+    """The measurements at the end, beside those of a paper."""
+    for each in _last(found):
+        match = each.error > 0
+        yield results.Number(
+            name=each.name,
+            value=each.value,
+            unit=each.unit,
+            low=each.value - 2 * each.error if match else None,
+            high=each.value + 2 * each.error if match else None,
+            paper=paper.get(each.name),
+        )
+
+
+def draw(path: pathlib.Path, found: Sequence[Measurement], paper: Mapping[str, float]) -> None:
+    """Matches against episodes, of average policies above and of greedy ones below: of methods
+    against each other on the left, and against fixed players on the right."""
+    matches = [each for each in found if " against " in each.name]
+    with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
+        for panels, kind in zip(axes, READ_OUTS, strict=True):
+            ending = f", {kind}"
+            of_kind = [each for each in matches if each.name.endswith(ending)]
+            names = dict.fromkeys(each.name for each in of_kind)
+            fixed = [name for name in names if CALLER in name or UNIFORM in name]
+            shown = [name for name in names if name not in fixed], fixed
+            for panel, lines in zip(panels, shown, strict=True):
+                _draw_panel(panel, of_kind, lines, ending)
+            for name, level in paper.items():
+                if name in names:
+                    plots.level(panels[0], level, f"{name} (paper)")
+            panels[0].set_title(f"{kind} policies against each other")
+            panels[1].set_title("against fixed players")
+            panels[0].set_ylabel("mb/h (bars: two standard errors)")
+
+
+def _draw_panel(panel, matches, names, ending):
+    panel.set(xscale="log", xlabel="episodes of each method")
+    for number, name in enumerate(names):
+        line = [each for each in matches if each.name == name]
+        panel.errorbar(
+            [each.episodes for each in line],
+            [each.value for each in line],
+            [2 * each.error for each in line],
+            color=plots.colour(number),
+            marker=plots.marker(number),
+            markersize=3.5,
+            label=name.removesuffix(ending),
+        )
+
+
+def table(command: str, found: Sequence[Measurement], paper: Mapping[str, float]) -> Table:
+    """The measurements at the end, beside the paper's."""
+    texts = [
+        (
+            each.name,
+            results.text(each.value),
+            f"{2 * each.error:.2g}" if each.error else "",
+            each.unit,
+            results.text(paper[each.name]) if each.name in paper else "",
+        )
+        for each in _last(found)
+    ]
+    headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
+    title = f"{command}: after {found[-1].episodes:,} episodes of each method"
+    return text_table(title, headings, texts)
+
+
+def deviations(config: Settings, paper: Settings, published: str) -> Iterator[str]:
+    """What differs from the paper, in words.
+
+    Args:
+      config: that was run.
+      paper: the published one.
+      published: numbers of episodes, in words.
+    """
+    yield f"{config.batch:,} episodes of a batch see the same table; the paper's see each other"
+    if config.episodes < paper.episodes:
+        yield f"{config.episodes:,} episodes instead of {published}"
+    if config.abstraction != paper.abstraction:
+        yield f"buckets {config.abstraction} instead of {paper.abstraction}"
+    if config.game != paper.game:
+        yield f"the game is {config.game}"
