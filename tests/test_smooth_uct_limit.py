@@ -10,7 +10,12 @@ import pytest
 from test_blueprint import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
-from experiments.blueprints import linear_cfr_training, measured_training, smooth_uct_limit
+from experiments.blueprints import (
+    linear_cfr_training,
+    measured_training,
+    self_play,
+    smooth_uct_limit,
+)
 from experiments.harness import results
 from jaxgames.registry import make
 from solvers.blueprint import betting_walk, blueprint
@@ -69,7 +74,7 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
 
 def test_measurements_are_at_whole_batches():
     config = dataclasses.replace(smooth_uct_limit.PRESETS["cpu"], episodes=2_500_000)
-    assert smooth_uct_limit.points(config) == tuple(
+    assert self_play.points(config) == tuple(
         -(-n // 1024) * 1024 for n in (100_000, 315_000, 1_000_000, 2_500_000)
     )
 
@@ -90,8 +95,8 @@ def test_a_caller_calls():
 
 def test_the_number_of_episodes_is_an_option(tmp_path, capsys):
     preset = smooth_uct_limit.PRESETS["large"]
-    options = smooth_uct_limit.Options(out=tmp_path, episodes=2_048)
-    assert smooth_uct_limit.configure(preset, options).episodes == 2_048
+    options = self_play.Options(out=tmp_path, episodes=2_048)
+    assert self_play.configure(preset, options).episodes == 2_048
     words = ["--episodes", "1000", "--out", str(tmp_path / "bad")]
     assert cli.main(["smooth_uct_limit", *words]) == 2
     assert "episodes=1000 must be at least 1024" in capsys.readouterr().err

@@ -9,15 +9,18 @@ import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
+import tyro
 from rich.table import Table
 
 from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import text_table
-from experiments.harness.runs import Run
+from experiments.harness.progress import say
+from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.card_abstraction import BucketTables
 from solvers.blueprint import bucket_uct
@@ -49,6 +52,27 @@ class Settings:
     potential: float = 0.5  # k
     decay: float = 1 / 20_000  # d
     seed: int = 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    episodes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """How many episodes of each method, instead of the preset's number."""
+
+
+def configure(config: Settings, options: Options) -> Settings:
+    """The preset with what the options ask for.
+
+    Raises:
+      ValueError: an option is refused.
+    """
+    if options.episodes is None:
+        return config
+    if options.episodes < config.batch:
+        raise ValueError(f"episodes={options.episodes} must be at least {config.batch}, a batch")
+    return dataclasses.replace(config, episodes=options.episodes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +144,10 @@ def learn(
       ValueError: a learner's table takes too many bytes.
     """
     config, walk = run.config, next(iter(methods.values())).walk
+    say(
+        f"{config.abstraction}: {walk.num_states:,} information states, whose table takes"
+        f" {walk.table_bytes / 2**20:,.0f} MiB for each of {len(methods)} methods"
+    )
     keys = jax.random.split(jax.random.key(config.seed), len(methods))
     given = {
         name: jax.device_put((each.walk, tables, key), device)
@@ -167,7 +195,7 @@ def learn(
             done=done,
             at=[n // config.batch for n in points(config)],
             measure=measured,
-            title=f"{walk.num_states:,} states, {walk.table_bytes / 2**20:,.0f} MiB a table",
+            title="self-play",
             folder=run.checkpoint / "self-play",
             identity={"seed": config.seed, "methods": [*config.methods], "batch": config.batch},
             keep=run.keep_usage,

@@ -12,32 +12,38 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import os
 import pathlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated
 
 import jax
 import jax.numpy as jnp
-import tyro
 from jaxtyping import Array, Float
 from rich.table import Table
 
-from experiments.blueprints import cross_table, linear_cfr_training
+from experiments.blueprints import cross_table, linear_cfr_training, self_play
 from experiments.blueprints.blueprint_limit import PERCENTILES
 from experiments.blueprints.cross_table import Match
-from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness import plots, results
-from experiments.harness.experiment import Experiment, text_table
-from experiments.harness.progress import say, status
-from experiments.harness.runs import Run, RunArguments
-from experiments.tabular.learning_curves import log_spaced
+from experiments.blueprints.self_play import (
+    AVERAGE,
+    CALLER,
+    CONSTANT,
+    GREEDY,
+    READ_OUTS,
+    SMOOTH,
+    UCT,
+    UNIFORM,
+    Measurement,
+    Options,
+    Settings,
+)
+from experiments.harness import results
+from experiments.harness.experiment import Experiment
+from experiments.harness.progress import status
+from experiments.harness.runs import Run
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
-from solvers.blueprint import betting_walk, bucket_uct
-from solvers.blueprint.betting_walk import BettingWalk
+from solvers.blueprint import betting_walk
 from solvers.blueprint.blueprint import (
     bucket_game,
     fixed_blueprint,
@@ -47,14 +53,10 @@ from solvers.blueprint.blueprint import (
 )
 from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.duplicate_match import play_match
-from solvers.sampling.uct import Uct, smooth_uct, uct
 
-UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
-CALLER, UNIFORM, RAISER = "always call", "uniform", "always raise"
+RAISER = "always raise"
 _FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-6}}
-AVERAGE, GREEDY = "average", "greedy"
 BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last policies; files
-READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
@@ -62,22 +64,13 @@ _PER_ITERATION = 2  # boards of linear CFR
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """The game, its buckets, the learners and when they are measured; constants as published."""
+class Config(Settings):
+    """Self-play, and the cross table in the end."""
 
-    abstraction: str
-    episodes: int  # of each method
-    first: int  # episodes before the first measurement
-    hands: int  # deals of a match, each played in both seats; or a few more, to fill a last batch
+    game: str = "limit_holdem"
+    exploration: float = 24.0
     references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
     boards: int  # of the cross table
-    methods: tuple[str, ...] = (UCT, SMOOTH)
-    game: str = "limit_holdem"
-    batch: int = 1024
-    exploration: float = 24.0  # C, in big blinds
-    potential: float = 0.5  # k
-    decay: float = 1 / 20_000  # d
-    seed: int = 0
 
 
 PRESETS = {
@@ -119,46 +112,6 @@ PRESETS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Options(RunArguments):
-    """The options beside the preset."""
-
-    episodes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """How many episodes of each method, instead of the preset's number."""
-
-
-def configure(config: Config, options: Options) -> Config:
-    """The preset with what the options ask for.
-
-    Raises:
-      ValueError: an option is refused.
-    """
-    if options.episodes is None:
-        return config
-    if options.episodes < config.batch:
-        raise ValueError(f"episodes={options.episodes} must be at least {config.batch}, a batch")
-    return dataclasses.replace(config, episodes=options.episodes)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """A number after so many episodes of each method."""
-
-    episodes: int
-    name: str
-    unit: str
-    value: float
-    error: float  # standard error of a match; 0 of counts
-
-
-@dataclasses.dataclass(frozen=True)
-class Learning:
-    """How a method learns."""
-
-    walk: BettingWalk
-    settings: Uct
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
     """All measurements, and the cross table in the end."""
 
@@ -194,14 +147,6 @@ def compute(run: Run) -> Outcome:
     return Outcome(curve=curve, matches=matches)
 
 
-def points(config: Config) -> tuple[int, ...]:
-    """The numbers of episodes after which learners are measured, as whole batches: two per decade,
-    and the last."""
-    schedule = log_spaced(min(config.first, config.episodes), config.episodes)
-    kept = [n for n in schedule if n == config.episodes or schedule.index(n) % 5 == 0]
-    return tuple(dict.fromkeys(-(-n // config.batch) * config.batch for n in kept))
-
-
 def _learn(run: Run) -> list[Measurement]:
     """Learns from the checkpoint on, and measures on schedule."""
     config = run.config
@@ -209,106 +154,38 @@ def _learn(run: Run) -> list[Measurement]:
     with status(f"making the betting tree and the buckets {abstraction}"):
         game = bucket_game(poker, abstraction)
         tables = bucket_tables(abstraction, board=poker.board)
-    methods = {name: _learning(config, poker, game, name) for name in config.methods}
-    walk = next(iter(methods.values())).walk
-    keys = dict(
-        zip(methods, jax.random.split(jax.random.key(config.seed), len(methods)), strict=True)
+    blind = max(poker.blinds)
+    methods = self_play.methods(
+        config, blind, lambda k: betting_walk.betting_walk(game, potential=k)
     )
-
-    say(
-        f"{config.abstraction}: {walk.num_states:,} information states, whose table takes"
-        f" {walk.table_bytes / 2**20:,.0f} MiB for each of {len(methods)} methods"
-    )
-    given = {
-        name: jax.device_put((each.walk, tables, keys[name]), device)
-        for (name, each), device in zip(methods.items(), _devices(run.mesh), strict=False)
-    }
-
-    def advance(learners, count):
-        def advanced(name):
-            walk, tables, key = given[name]
-            learner = bucket_uct.run(
-                walk,
-                jax.device_put(learners[name], key.device),
-                tables,
-                key,
-                settings=methods[name].settings,
-                batch=config.batch,
-                num_batches=jnp.int32(count),
-            )
-            return name, jax.block_until_ready(learner)
-
-        return dict(threads.map(advanced, methods))
-
-    def measure(learners):
-        episodes = done(learners) * config.batch
-        learners = jax.device_put(learners, walk.uniform.device)
-        return _measured(config, game, walk, tables, max(poker.blinds), learners, episodes)
-
-    def done(learners):
-        return int(learners[config.methods[0]].batches)
-
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        learners, found = train_and_measure(
-            advance,
-            {name: bucket_uct.init(each.walk) for name, each in methods.items()},
-            done=done,
-            at=[n // config.batch for n in points(config)],
-            measure=measure,
-            title="self-play",
-            folder=run.checkpoint / "self-play",
-            identity={"seed": config.seed, "methods": [*config.methods], "batch": config.batch},
-            keep=run.keep_usage,
-            scale=config.batch,
-        )
+    walk = methods[config.methods[0]].walk
+    measure = functools.partial(_measured, config, game, walk, tables, blind)
+    learners, found = self_play.learn(run, methods, tables, measure)
     if run.writes:
         played = {"poker": poker, "abstraction": abstraction}
         _write_blueprints(run.checkpoint / BLUEPRINTS, game, methods, learners, **played)
-    return [Measurement(**fields) for fields in itertools.chain(*found)]
+    return found
 
 
-def _devices(mesh):
-    """A device for each method, of those of this process in turn."""
-    return itertools.cycle([None] if mesh is None else mesh.local_devices)
-
-
-def _learning(config, poker, game, name):
-    """The walk and the settings of a method."""
-    potential = None if name.endswith(CONSTANT) else config.potential
-    most = config.exploration * max(poker.blinds)
-    smooth = name.startswith(SMOOTH)
-    settings = smooth_uct(most, decay=config.decay) if smooth else uct(most)
-    return Learning(betting_walk.betting_walk(game, potential=potential), settings)
-
-
-def _measured(config, game, walk, tables, blind, learners, episodes):
-    """All matches, and what self-play with average policies is like; as JSON."""
-    found = []
-
-    def add(name, unit, value, error=0.0):
-        found.append(
-            dict(episodes=episodes, name=name, unit=unit, value=float(value), error=float(error))
-        )
-
+def _measured(config, game, walk, tables, blind, learners):
+    """All matches, and what self-play with average policies is like."""
     fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
-    deals = {"hands": config.hands, "seed": config.seed + 1}
+    match = functools.partial(
+        play_match, walk, tables=tables, hands=config.hands, seed=config.seed + 1
+    )
     for kind, read in READ_OUTS.items():
         policies = {name: read(walk, learners[name]) for name in config.methods}
-        versus = [(one, other) for one in policies for other in fixed]
+        versus = [*itertools.product(policies, fixed)]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
         for one, other in versus:
-            both = policies[one], (policies | fixed)[other]
-            match = play_match(walk, both, tables, players=(0, 1), **deals)
-            won, error = match.won[0] * 1000 / blind, match.error[0] * 1000 / blind
-            add(f"{one} against {other}, {kind}", "mb/h", won, error)
+            found = match([policies[one], (policies | fixed)[other]], players=(0, 1))
+            yield self_play.won(f"{one} against {other}, {kind}", found, blind)
         if kind == AVERAGE:
             for name, policy in policies.items():
-                match = play_match(walk, [policy], tables, players=(0, 0), **deals)
-                seen = jnp.mean(jnp.any(bucket_uct.visits(learners[name]) > 0, axis=1)[:-1])
-                add(f"{name} wins as the big blind", "mb/h", match.by_seat[0] * 1000 / blind)
-                add(f"decisions of {name}", "per hand", match.decisions)
-                add(f"states that {name} has visited", "share", seen)
-    return found
+                found = match([policy], players=(0, 0))
+                yield from self_play.of_self_play(
+                    name, found, "big blind", 0, learners[name], blind
+                )
 
 
 def _write_blueprints(folder, game, methods, learners, **played):
@@ -332,20 +209,7 @@ def caller(game: BucketGame) -> Float[Array, "rows A"]:
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for every measurement."""
-    for each in outcome.curve:
-        yield {
-            "episodes": each.episodes,
-            "name": each.name,
-            "unit": each.unit,
-            "value": f"{each.value:.6g}",
-            "standard_error": f"{each.error:.3g}",
-        }
-
-
-def _last(outcome):
-    """The measurements at the end."""
-    found = outcome.curve
-    return [each for each in found if each.episodes == found[-1].episodes]
+    return self_play.rows(outcome.curve)
 
 
 def _published(config):
@@ -355,53 +219,13 @@ def _published(config):
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """The measurements at the end, and the cross table."""
-    for each in _last(outcome):
-        match = each.error > 0
-        yield results.Number(
-            name=each.name,
-            value=each.value,
-            unit=each.unit,
-            low=each.value - 2 * each.error if match else None,
-            high=each.value + 2 * each.error if match else None,
-            paper=_published(config).get(each.name),
-        )
+    yield from self_play.numbers(outcome.curve, _published(config))
     yield from cross_table.numbers(outcome.matches)
 
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
-    """Matches against episodes, of average policies above and of greedy ones below: of methods
-    against each other on the left, and against fixed players on the right."""
-    matches = [each for each in outcome.curve if " against " in each.name]
-    with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
-        for panels, kind in zip(axes, READ_OUTS, strict=True):
-            ending = f", {kind}"
-            of_kind = [each for each in matches if each.name.endswith(ending)]
-            names = dict.fromkeys(each.name for each in of_kind)
-            fixed = [name for name in names if CALLER in name or UNIFORM in name]
-            shown = [name for name in names if name not in fixed], fixed
-            for panel, lines in zip(panels, shown, strict=True):
-                _draw_panel(panel, of_kind, lines, ending)
-            for name, won in _published(config).items():
-                if name in names:
-                    plots.level(panels[0], won, f"{name} (paper)")
-            panels[0].set_title(f"{kind} policies against each other")
-            panels[1].set_title("against fixed players")
-            panels[0].set_ylabel("mb/h (bars: two standard errors)")
-
-
-def _draw_panel(panel, matches, names, ending):
-    panel.set(xscale="log", xlabel="episodes of each method")
-    for number, name in enumerate(names):
-        line = [each for each in matches if each.name == name]
-        panel.errorbar(
-            [each.episodes for each in line],
-            [each.value for each in line],
-            [2 * each.error for each in line],
-            color=plots.colour(number),
-            marker=plots.marker(number),
-            markersize=3.5,
-            label=name.removesuffix(ending),
-        )
+    """Matches against episodes."""
+    self_play.draw(path, outcome.curve, _published(config))
 
 
 def write_more(run: Run, outcome: Outcome) -> None:
@@ -413,39 +237,18 @@ def write_more(run: Run, outcome: Outcome) -> None:
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
     """The measurements at the end, beside the paper's, and the cross table."""
-    paper = _published(config)
-    texts = [
-        (
-            each.name,
-            results.text(each.value),
-            f"{2 * each.error:.2g}" if each.error else "",
-            each.unit,
-            results.text(paper[each.name]) if each.name in paper else "",
-        )
-        for each in _last(outcome)
-    ]
-    headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
-    title = f"smooth_uct_limit: after {outcome.curve[-1].episodes:,} episodes of each method"
-    yield text_table(title, headings, texts)
+    yield self_play.table("smooth_uct_limit", outcome.curve, _published(config))
     yield cross_table.table(outcome.matches, title="The row wins of the column, mb/h")
 
 
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the paper, in words."""
-    texts = [
-        f"{config.batch:,} episodes of a batch see the same table; the paper's see each other",
+    return [
+        *self_play.deviations(config, PRESETS["paper"], "62.1 and 61.7 billion"),
         "opponents are linear CFR and players who do not look at their cards, not the agents of"
         " the 2014 Annual Computer Poker Competition, which are not to be had; CFR-BR is not among"
         " them, as one of its iterations in limit hold'em takes minutes",
     ]
-    paper = PRESETS["paper"]
-    if config.episodes < paper.episodes:
-        texts.append(f"{config.episodes:,} episodes instead of 62.1 and 61.7 billion")
-    if config.abstraction != paper.abstraction:
-        texts.append(f"buckets {config.abstraction} instead of {paper.abstraction}")
-    if config.game != paper.game:
-        texts.append(f"the game is {config.game}")
-    return texts
 
 
 COMMAND = Experiment(
@@ -459,7 +262,7 @@ COMMAND = Experiment(
         "paper": "two days or more",
     },
     options=Options,
-    configure=configure,
+    configure=self_play.configure,
     compute=compute,
     rows=rows,
     draw=draw,

@@ -26,6 +26,7 @@ from experiments.blueprints.self_play import (
     UCT,
     UNIFORM,
     Measurement,
+    Options,
     Settings,
 )
 from experiments.harness import results
@@ -105,7 +106,7 @@ def _measured(config, graph, walk, tables, blind, learners):
         play_match, walk, tables=tables, hands=config.hands, seed=config.seed + 1
     )
     for kind, read in READ_OUTS.items():
-        policies = {name: read(walk, learner) for name, learner in learners.items()}
+        policies = {name: read(walk, learners[name]) for name in config.methods}
         versus = [*itertools.permutations(policies, 2), *itertools.product(policies, fixed)]
         for one, other in versus:
             found = match([policies[one], (policies | fixed)[other]], players=(0, 1, 1))
@@ -161,6 +162,8 @@ COMMAND = Experiment(
         "cpu": "half an hour on two cores, and the making of buckets; 0.8 GB for each table",
         "paper": "days; 7.7 GB for each table",
     },
+    options=Options,
+    configure=self_play.configure,
     compute=compute,
     rows=rows,
     draw=draw,
