@@ -59,7 +59,7 @@ def play_match(
             f"players={players} must be {walk.num_players} with the numbers of all"
             f" {len(policies)} policies"
         )
-    orders = tuple(dict.fromkeys(itertools.permutations(players)))
+    orders = tuple(sorted(set(itertools.permutations(players))))
     key, rows = jax.random.key(seed), []
     for number in range(-(-hands // _CHUNK)):
         size = min(_CHUNK, hands)
