@@ -76,7 +76,8 @@ class Arguments(RunArguments):
     always_call, always_raise; in hold'em call_or_raise, or the folder of a blueprint, as
     blueprint_limit leaves it in blueprints/."""
     steps: int | None = None
-    """Steps of training (default 400; in hold'em 2,000). 0 against a blueprint: no ISMCTS-BR."""
+    """Steps of training (default 400; in hold'em 2,000); against a blueprint also 0, without
+    ISMCTS-BR."""
     simulations: int | None = None
     """Simulations of a search in training (default 32; in hold'em 16)."""
     measured_simulations: int | None = None
@@ -84,8 +85,8 @@ class Arguments(RunArguments):
     without_search: tuple[Literal["dqn", "a2c"], ...] = ()
     """Measure these learners without search, too, in enumerable games."""
     deals: int | None = None
-    """Deals that local best response plays against a blueprint in both seats (default 10,000). 0: no
-    local best response."""
+    """Deals that local best response plays against a blueprint, in both seats (default 10,000); or
+    0."""
     seed: int = 0
     """Seed of everything that is random."""
 

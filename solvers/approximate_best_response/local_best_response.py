@@ -47,7 +47,13 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.arrays import safe_divide
 from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
+from jaxgames.holdem.hand_evaluator import (
+    flush_strength,
+    rank_counts,
+    strength_by_ranks,
+    strength_of_sets,
+    suit_sets,
+)
 from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
 from solvers.approximate_best_response.hand_policies import (
     HandPolicy,
@@ -188,15 +194,14 @@ def showdown_chances(
     game = settings.game
     hands = jnp.asarray(all_hands(game))
     ends, keys = itertools.accumulate(game.board), jax.random.split(key, len(game.board))
-    rounds = []
+    boards, apart = [], []
     for end, drawn, noise in zip(ends, settings.drawn, keys, strict=True):
         seen = jnp.concatenate([hand, board[:end]])
-        boards = _boards(game, noise, board[:end], seen, drawn)
-        won, met = _won(game, hand, hands, boards)
-        apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
-        rounds.append((won, met, apart))
-    won, met, apart = (jnp.stack(rows) for rows in zip(*rounds, strict=True))
-    return ShowdownChances(won=won, met=met, apart=apart)
+        boards.append(_boards(game, noise, board[:end], seen, drawn))
+        apart.append(~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2)))
+    rounds = np.repeat(np.arange(len(boards)), [len(each) for each in boards])
+    won, met = _won(game, hand, hands, jnp.concatenate(boards), rounds)
+    return ShowdownChances(won=won, met=met, apart=jnp.stack(apart))
 
 
 def _boards(game, key, board, seen, drawn):
@@ -211,13 +216,24 @@ def _boards(game, key, board, seen, drawn):
     else:
         noise = jax.random.uniform(key, (drawn, len(cards)), jnp.float32)
         noise = jnp.where(is_seen[None], 2, noise)
-        more = jnp.argsort(noise, axis=1)[:, :missing].astype(jnp.int32)
+        more = _smallest(noise, missing)
     return jnp.concatenate([jnp.broadcast_to(board[None], (len(more), len(board))), more], axis=1)
 
 
-def _won(game, hand, hands, boards):
-    """The number of boards on which a hand wins against each other hand (ties count half), and the
-    number of boards that are possible with both hands.
+def _smallest(noise, count):
+    """The places `[X, count]` of the smallest numbers of each row, without sorting all of them."""
+    column = jnp.arange(noise.shape[1], dtype=jnp.int32)[None]
+    places = [jnp.zeros((len(noise), 0), jnp.int32)]
+    for _ in range(count):
+        place = jnp.argmin(noise, axis=1).astype(jnp.int32)[:, None]
+        noise = jnp.where(column == place, jnp.inf, noise)
+        places.append(place)
+    return jnp.concatenate(places, axis=1)
+
+
+def _won(game, hand, hands, boards, rounds):
+    """By round, the number of boards on which a hand wins against each other hand (ties count
+    half), and the number of boards that are possible with both hands; `rounds` are the boards'.
     """
     num_cards = game.hole + sum(game.board)
 
@@ -226,19 +242,33 @@ def _won(game, hand, hands, boards):
 
     held, mine = sets(hands), sets(hand)
 
-    def add(total, board):
+    def add(total, given):
+        board, round = given
         shared = sets(board) if len(board) else jnp.zeros(4, jnp.uint32)
-        others = strength_of_sets(held | shared[:, None], num_cards=num_cards)
+        others = _strengths(held, shared, num_cards)
         own = strength_of_sets(mine | shared, num_cards=num_cards)
-        seen = jnp.concatenate([hand, board])
-        apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
+        apart = ~jnp.any(held & (mine | shared)[:, None] != 0, axis=0)
         wins = (own > others).astype(jnp.float32) + (own == others).astype(jnp.float32) / 2
         won, met = total
-        return (won + jnp.where(apart, wins, 0), met + apart.astype(jnp.float32)), None
+        won = won.at[round].add(jnp.where(apart, wins, 0))
+        return (won, met.at[round].add(apart.astype(jnp.float32))), None
 
-    nothing = jnp.zeros(len(hands), jnp.float32)
-    total, _ = jax.lax.scan(add, (nothing, nothing), boards)
+    nothing = jnp.zeros((len(game.board), len(hands)), jnp.float32)
+    total, _ = jax.lax.scan(add, (nothing, nothing), (boards, jnp.asarray(rounds, jnp.int32)))
     return total
+
+
+def _strengths(held, shared, num_cards):
+    """Strengths of hands `[4, N]` of one or two cards with the cards that they share.
+
+    Only the suit of which most cards are shared can make a flush.
+    """
+    sets = held | shared[:, None]
+    by_ranks = strength_by_ranks(*rank_counts(sets), max(num_cards - 5, 0)).astype(jnp.int32)
+    if num_cards < 5:
+        return by_ranks
+    suit = jnp.argmax(jax.lax.population_count(shared))
+    return jnp.maximum(by_ranks, flush_strength(held[suit] | shared[suit]).astype(jnp.int32))
 
 
 def utilities(
@@ -354,6 +384,7 @@ def play(
 
     def act(carry):
         state, reach, key = carry
+        state = deal(state)
         key, draw_key = jax.random.split(key)
         acts = state.actor == seat
         chosen = jnp.argmax(utilities(settings, policy, state, reach, mine))
@@ -361,11 +392,11 @@ def play(
         drawn = jax.random.categorical(draw_key, jnp.log(theirs[held]))
         action = jnp.where(acts, chosen, drawn).astype(jnp.int32)
         reach = jnp.where(acts, reach, reach * theirs[:, action])
-        return deal(game.step(state, action)), reach / jnp.max(reach), key
+        return game.step(state, action), reach / jnp.max(reach), key
 
-    # Each step: the responder's best action by the rule, or the opponent's by its policy; then
-    # Bayes' rule for the range, and the cards of chance.
-    start = (deal(game.init()), jnp.ones(len(hands), jnp.float32), play_key)
+    # Each step: the cards of chance; the responder's best action by the rule, or the opponent's by
+    # its policy; then Bayes' rule for the range.
+    start = (game.init(), jnp.ones(len(hands), jnp.float32), play_key)
     state, *_ = jax.lax.while_loop(lambda carry: carry[0].actor != TERMINAL, act, start)
     return state.returns[seat]
 

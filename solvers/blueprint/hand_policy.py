@@ -56,7 +56,8 @@ class BlueprintByHand:
         def act(node, action):
             return self.after[node, action], None  # no action is -1: the last column
 
-        return jax.lax.scan(act, jnp.int32(0), state.history, unroll=True)[0]
+        # not unrolled: XLA would fuse the steps, and compile each several times for the next one
+        return jax.lax.scan(act, jnp.int32(0), state.history)[0]
 
 
 @record
