@@ -153,12 +153,13 @@ def _numbers(best: Cell | None, cell: Cell) -> Iterator[results.Number]:
 
 def table(heading: str, game: str, cells: Sequence[Cell]) -> Table:
     """What responders win in a game after training, for the terminal."""
-    lines = []
+    lines, headings = [], ["against", "responder", "player 0", "player 1", "mean", "+-"]
     for cell in last_cells(cells):
         if cell.game == game:
-            best = exact_cell(cells, cell)
-            share = "" if best is None else f"{100 * cell.value / best.value:.1f}"
             texts = (f"{x:,.2f}" for x in (*cell.seats, cell.value, 2 * cell.error))
-            lines.append((cell.chump, cell.responder, *texts, share))
-    headings = ("against", "responder", "player 0", "player 1", "mean", "+-", "% of exact")
+            lines.append([cell.chump, cell.responder, *texts])
+            if (best := exact_cell(cells, cell)) is not None:
+                lines[-1].append(f"{100 * cell.value / best.value:.1f}")
+    if any(cell.responder == EXACT for cell in cells):
+        headings.append("% of exact")
     return text_table(heading, headings, lines, labels=2)
