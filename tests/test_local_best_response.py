@@ -12,6 +12,7 @@ from holdem_reference import LEDUC, NO_LIMIT
 from jaxgames import enumerate_game
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import levels, states_at
+from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.named_games import limit_holdem
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
@@ -219,6 +220,26 @@ def test_drawn_boards_come_near_all_of_them():
     share = [np.asarray(x.won[2])[apart] / np.asarray(x.met[2])[apart] for x in (every, some)]
     np.testing.assert_allclose(share[0], share[1], atol=0.08)
     assert abs((share[0] - share[1]).mean()) < 0.02
+
+
+def test_hands_are_compared_as_by_the_evaluator():
+    """On the river, also with flushes and straight flushes in each suit."""
+    settings = LocalBestResponse(limit_holdem(), boards=(1, 1, 1, 1))
+    chances = jax.jit(lbr.showdown_chances, static_argnums=0)
+    generator = np.random.default_rng(0)
+    cases = [generator.permutation(52)[:7] for _ in range(4)]
+    # four adjacent ranks of one suit on the board, and an ace
+    cases += [[0, 7, *range(20 + suit, 36 + suit, 4), 51 - suit] for suit in range(4)]
+    for cards in cases:
+        hand, board = np.sort(cards[:2]).astype(np.int32), np.array(cards[2:], np.int32)
+        found = chances(settings, jax.random.key(1), jnp.asarray(hand), jnp.asarray(board))
+        strengths = np.asarray(hand_strengths(jnp.asarray(board)))
+        own = strengths[(hand == HANDS).all(axis=1)]
+        apart = ~np.isin(HANDS, cards).any(axis=1)
+        wins = (own > strengths) + (own == strengths) / 2
+        np.testing.assert_array_equal(found.won[3], np.where(apart, wins, 0))
+        np.testing.assert_array_equal(found.met[3], apart)
+        np.testing.assert_array_equal(found.apart[3], apart)
 
 
 def test_hands_are_in_the_order_of_ranges():
