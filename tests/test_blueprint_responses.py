@@ -173,7 +173,7 @@ def test_a_run_against_a_blueprint_that_plays_as_a_chump(folder, tmp_path, monke
     assert len(np.unique(expected)) > 3
 
 
-@pytest.mark.slow  # its parts are tested in `test_holdem_response`
+@pytest.mark.slow(minutes=3)  # its parts are tested in `test_holdem_response`
 def test_learning_against_a_blueprint(folder, tmp_path, monkeypatch):
     small = abr_chumps.PRESETS["smoke"].learning
     monkeypatch.setattr(holdem_responses, "LEARNING", small)
