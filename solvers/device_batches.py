@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import PyTree
 
@@ -60,3 +60,18 @@ def check_even(sizes: Mapping[str, int], mesh: Mesh | None) -> None:
     for name, size in sizes.items():
         if mesh is not None and (size < 1 or size % mesh.size):
             raise ValueError(f"{name}={size} must be a multiple of the {mesh.size} devices")
+
+
+def on_each_device(arrays: PyTree, mesh: Mesh | None) -> PyTree:
+    """Arrays that every device has whole, put there once instead of at each call of a function.
+
+    Args:
+      arrays: a pytree; an array that occurs in it several times is put there once.
+      mesh: the devices; None: the arrays are returned as they are.
+    """
+    if mesh is None:
+        return arrays
+    leaves, structure = jax.tree.flatten(arrays)
+    whole = NamedSharding(mesh, P())
+    placed = {id(leaf): jax.device_put(leaf, whole) for leaf in leaves}
+    return structure.unflatten([placed[id(leaf)] for leaf in leaves])

@@ -24,8 +24,8 @@ from jaxgames.holdem import acpc_protocol, hunl, limit_holdem
 from jaxgames.holdem.acpc_protocol import VERSION, MatchState
 from jaxgames.holdem.rules import CALL, Poker
 from solvers.approximate_best_response.exact_chump_responses import chumps
+from solvers.approximate_best_response.hand_policies import all_hands
 from solvers.approximate_best_response.holdem_opponents import by_chump
-from solvers.approximate_best_response.local_best_response import all_hands
 
 NO_LIMIT = Poker(
     players=3,

@@ -27,7 +27,7 @@ from solvers.blueprint.blueprint import (
 )
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
-from solvers.blueprint.hand_policy import hand_policy
+from solvers.blueprint.hand_policy import BlueprintByHand, hand_policy
 
 THREE_STREETS = Poker(
     raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
@@ -144,7 +144,8 @@ def test_policies_by_hand_are_those_of_the_tables():
     """Along random hands, at each decision with all hands that are possible there."""
     blueprint, by_node = blueprint_of(1)
     game, tree = TWO_STREETS, blueprint.game.rounds.tree
-    policy, step = jax.jit(hand_policy(blueprint, game)), jax.jit(game.step)
+    policy = functools.partial(jax.jit(BlueprintByHand.__call__), hand_policy(blueprint, game))
+    step = jax.jit(game.step)
     generator, seen = np.random.default_rng(0), set()
     for _ in range(20):
         state, node = game.init(), 0

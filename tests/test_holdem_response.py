@@ -52,7 +52,6 @@ def playouts():
 def test_the_belief_is_what_bayes_says():
     """The product of the policy's probabilities, of hands that share no card with what is seen."""
     policy = functools.partial(any_policy, POKER)
-    settings = lbr.LocalBestResponse(POKER)
     for responder in range(2):
         belief = holdem_opponents.RangeBelief(
             game=POKER, policy_of_hands=policy, responder=jnp.int32(responder)
@@ -69,7 +68,7 @@ def test_the_belief_is_what_bayes_says():
                 node = holdem_opponents.IndexedGame(
                     game=POKER, index=lambda s, p: p, num_states=9, max_decisions=9
                 ).at(jax.tree.map(jnp.asarray, state))
-                rows = np.asarray(lbr.probabilities(settings, policy, node.place))
+                rows = np.asarray(lbr.probabilities(POKER, policy, node.place))
                 memory = after(memory, node, jnp.int32(action))
                 if state.actor == 1 - responder:
                     expected = expected * rows[:, action]

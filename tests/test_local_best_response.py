@@ -12,11 +12,13 @@ from holdem_reference import LEDUC, NO_LIMIT
 from jaxgames import enumerate_game
 from jaxgames.core import TERMINAL
 from jaxgames.game_tree import levels, states_at
+from jaxgames.holdem.equity import hand_strengths
 from jaxgames.holdem.named_games import limit_holdem
 from jaxgames.holdem.ranges import HANDS
 from jaxgames.holdem.rules import CALL, FOLD, NOTHING
 from solvers.approximate_best_response import local_best_response as lbr
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
+from solvers.approximate_best_response.showdown_chances import showdown_chances
 from solvers.evaluation import aivat
 from solvers.sampling.episodes import mix_bits
 
@@ -25,6 +27,7 @@ POTS = dataclasses.replace(
     SMALL, limit=False, stack=4, raise_sizes=(), max_raises=(0, 0), bets=("1", "allin")
 )
 GAMES = {"limit": SMALL, "no limit": POTS}
+compiled_chances = jax.jit(showdown_chances, static_argnames=("game", "drawn"))
 
 
 def any_policy(game, state):
@@ -119,7 +122,8 @@ def by_the_rule(name, policy, player):
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def utilities(settings, policy, states, reaches, hands, boards):
     def one(state, reach, hand, board):
-        mine = lbr.showdown_chances(settings, jax.random.key(0), hand, board)
+        key = jax.random.key(0)
+        mine = showdown_chances(settings.game, key, hand, board, drawn=settings.drawn)
         return lbr.utilities(settings, policy, state, reach, mine)
 
     return jax.lax.map(lambda given: one(*given), (states, reaches, hands, boards), batch_size=64)
@@ -205,12 +209,7 @@ def test_drawn_boards_come_near_all_of_them():
     """On the turn of hold'em, 44 boards; those drawn hold no card that is seen."""
     hand, board = jnp.array([51, 50]), jnp.array([0, 5, 20, 33, 47])
     every, some = (
-        jax.jit(lbr.showdown_chances, static_argnums=0)(
-            LocalBestResponse(limit_holdem(), boards=(10, 10, drawn, 1)),
-            jax.random.key(0),
-            hand,
-            board,
-        )
+        compiled_chances(limit_holdem(), jax.random.key(0), hand, board, drawn=(10, 10, drawn, 1))
         for drawn in (0, 1000)
     )
     apart = np.asarray(every.apart[2])
@@ -219,6 +218,25 @@ def test_drawn_boards_come_near_all_of_them():
     share = [np.asarray(x.won[2])[apart] / np.asarray(x.met[2])[apart] for x in (every, some)]
     np.testing.assert_allclose(share[0], share[1], atol=0.08)
     assert abs((share[0] - share[1]).mean()) < 0.02
+
+
+def test_hands_are_compared_as_by_the_evaluator():
+    """On the river, also with flushes and straight flushes in each suit."""
+    chances = functools.partial(compiled_chances, drawn=(1, 1, 1, 1))
+    generator = np.random.default_rng(0)
+    cases = [generator.permutation(52)[:7] for _ in range(4)]
+    # four adjacent ranks of one suit on the board, and an ace
+    cases += [[0, 7, *range(20 + suit, 36 + suit, 4), 51 - suit] for suit in range(4)]
+    for cards in cases:
+        hand, board = np.sort(cards[:2]).astype(np.int32), np.array(cards[2:], np.int32)
+        found = chances(limit_holdem(), jax.random.key(1), jnp.asarray(hand), jnp.asarray(board))
+        strengths = np.asarray(hand_strengths(jnp.asarray(board)))
+        own = strengths[(hand == HANDS).all(axis=1)]
+        apart = ~np.isin(HANDS, cards).any(axis=1)
+        wins = (own > strengths) + (own == strengths) / 2
+        np.testing.assert_array_equal(found.won[3], np.where(apart, wins, 0))
+        np.testing.assert_array_equal(found.met[3], apart)
+        np.testing.assert_array_equal(found.apart[3], apart)
 
 
 def test_hands_are_in_the_order_of_ranges():

@@ -11,16 +11,14 @@ import pathlib
 from collections.abc import Callable, Mapping
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
 from jaxgames.holdem.acpc_protocol import MatchState, poker_state
-from jaxgames.holdem.rules import CALL, NOTHING, Poker, PokerState
+from jaxgames.holdem.rules import CALL, Poker, PokerState
 from jaxgames.registry import unknown
-from solvers.approximate_best_response.local_best_response import HandPolicy, all_hands
-from solvers.blueprint.blueprint import read_blueprint
-from solvers.blueprint.hand_policy import hand_policy
+from solvers.approximate_best_response.hand_policies import HandPolicy, as_argument, draw_action
+from solvers.blueprint.hand_policy import read_hand_policy
 
 Agent = Callable[[MatchState], int]
 
@@ -56,33 +54,28 @@ def by_hand_policy(game: Poker, policy: HandPolicy, *, seed: int = 0) -> Agent:
 
     Args:
       game: the rules.
-      policy: maps the public state to the probabilities `[N, A]` of the actions with each of the
-        hands of `all_hands`; it is compiled with what is around it.
+      policy: gives the probabilities of the actions by hand.
       seed: of the draws. A decision's draw depends on the number of the hand and of the decision.
 
     Returns:
       The agent, which raises a ValueError if the policy's array has another shape.
     """
-    hands, key = all_hands(game), jax.random.key(seed)
-    shape = (len(hands), game.num_actions)
+    policy, key = as_argument(policy), jax.random.key(seed)
 
     @jax.jit
     def draw(
-        state: PokerState, held: Int[Array, ""], hand: Int[Array, ""], key: Key[Array, ""]
+        policy: HandPolicy,
+        state: PokerState,
+        own: Int[Array, " k"],
+        hand: Int[Array, ""],
+        key: Key[Array, ""],
     ) -> Int[Array, ""]:
-        public = state.replace(hole=jnp.full_like(state.hole, NOTHING))
-        probabilities: Float[Array, "N A"] = policy(public)
-        if probabilities.shape != shape:
-            raise ValueError(
-                f"the policy gives an array of shape {probabilities.shape}, not {shape}"
-            )
         key = jax.random.fold_in(jax.random.fold_in(key, hand), state.num_taken)
-        return jax.random.categorical(key, jnp.log(probabilities[held]))
+        return draw_action(game, policy, state, own, key)
 
     def act(state: MatchState) -> int:
-        own = sorted(state.hole[state.seat])
-        held = np.flatnonzero((hands == own).all(axis=1))[0]
-        return int(draw(poker_state(game, state), np.int32(held), np.int32(state.hand), key))
+        own = np.array(state.hole[state.seat], np.int32)
+        return int(draw(policy, poker_state(game, state), own, np.int32(state.hand), key))
 
     return act
 
@@ -112,7 +105,4 @@ def make_agent(name: str, game: Poker, *, seed: int) -> Agent:
         return AGENTS[name](game, seed=seed)
     if not pathlib.Path(name).is_dir():
         raise ValueError(unknown("agent", name, [*AGENTS, "FOLDER"]))
-    blueprint, own = read_blueprint(pathlib.Path(name))
-    if own != game:
-        raise ValueError(f"the blueprint in {name} plays {own}, not {game}")
-    return by_hand_policy(game, hand_policy(blueprint, game), seed=seed)
+    return by_hand_policy(game, read_hand_policy(pathlib.Path(name), game), seed=seed)

@@ -92,13 +92,14 @@ def last_cells(cells: Sequence[Cell]) -> list[Cell]:
     return list(end.values())
 
 
-def exact_cell(cells: Sequence[Cell], cell: Cell) -> Cell:
-    """The cell of the exact best response to the same chump."""
-    return next(
+def exact_cell(cells: Sequence[Cell], cell: Cell) -> Cell | None:
+    """The cell of the exact best response to the same opponent, if it was computed."""
+    same = (
         other
         for other in cells
         if (other.game, other.chump, other.responder) == (cell.game, cell.chump, EXACT)
     )
+    return next(same, None)
 
 
 def title(game: str) -> str:
@@ -120,12 +121,12 @@ def _row(cell: Cell) -> dict[str, object]:
 
 
 def numbers(config: Any, cells: Sequence[Cell]) -> Iterator[results.Number]:
-    """What responders win after training, in mb/h and as a share of the exact value."""
+    """What responders win after training, in mb/h and as a share of the exact value, if known."""
     for cell in last_cells(cells):
         yield from _numbers(exact_cell(cells, cell), cell)
 
 
-def _numbers(best: Cell, cell: Cell) -> Iterator[results.Number]:
+def _numbers(best: Cell | None, cell: Cell) -> Iterator[results.Number]:
     kind = {LIMIT: "limit", NO_LIMIT: "no limit"}.get(cell.game, cell.game)
     row = f"{cell.responder}:{cell.chump}, {kind}"
     span = {}
@@ -138,7 +139,7 @@ def _numbers(best: Cell, cell: Cell) -> Iterator[results.Number]:
         paper=PUBLISHED.get((cell.game, cell.chump, cell.responder)),
         **span,
     )
-    if cell is not best:
+    if best not in (None, cell):
         scale = 100 / best.value
         span = {name: scale * value for name, value in span.items()}
         yield results.Number(name=row, value=scale * cell.value, unit="% of exact", **span)
@@ -152,11 +153,13 @@ def _numbers(best: Cell, cell: Cell) -> Iterator[results.Number]:
 
 def table(heading: str, game: str, cells: Sequence[Cell]) -> Table:
     """What responders win in a game after training, for the terminal."""
-    lines = []
+    lines, headings = [], ["against", "responder", "player 0", "player 1", "mean", "+-"]
     for cell in last_cells(cells):
         if cell.game == game:
-            share = 100 * cell.value / exact_cell(cells, cell).value
             texts = (f"{x:,.2f}" for x in (*cell.seats, cell.value, 2 * cell.error))
-            lines.append((cell.chump, cell.responder, *texts, f"{share:.1f}"))
-    headings = ("against", "responder", "player 0", "player 1", "mean", "+-", "% of exact")
+            lines.append([cell.chump, cell.responder, *texts])
+            if (best := exact_cell(cells, cell)) is not None:
+                lines[-1].append(f"{100 * cell.value / best.value:.1f}")
+    if any(cell.responder == EXACT for cell in cells):
+        headings.append("% of exact")
     return text_table(heading, headings, lines, labels=2)

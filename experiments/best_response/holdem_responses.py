@@ -10,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from experiments.best_response.response_learning import Learning, Responder
 from experiments.harness.progress import status
@@ -32,6 +34,7 @@ from solvers.approximate_best_response.exact_chump_responses import (
     chumps,
     local_value,
 )
+from solvers.approximate_best_response.hand_policies import HandPolicy
 from solvers.approximate_best_response.local_best_response import LocalBestResponse
 from train.best_response_training import ResponseSettings
 from train.rl.environment import Environment
@@ -152,9 +155,14 @@ def played_cells(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cel
         won = local_best_response.duplicate_deals(
             LocalBestResponse(rules), policy, key, num_deals=deals
         )
-    won = milli(rules) * np.asarray(won, np.float64)
+    yield played_cell(game, name, np.asarray(won, np.float64))
+
+
+def played_cell(game: str, name: str, chips: Float[np.ndarray, "D 2"]) -> Cell:
+    """What local best response wins, from its chips in both games of each deal."""
+    won = milli(make(game)) * chips
     both = won.mean(axis=1)
-    yield Cell(
+    return Cell(
         game=game,
         chump=name,
         responder=PLAYED,
@@ -165,17 +173,23 @@ def played_cells(game: str, name: str, *, deals: int, seed: int) -> Iterator[Cel
 
 
 def learned_cells(
-    run: Run, game: str, lessons: Mapping[str, Sequence[int]], learning: HoldemLearning
+    run: Run,
+    game: str,
+    lessons: Mapping[str, Sequence[int]],
+    learning: HoldemLearning,
+    policies: Mapping[str, HandPolicy] = types.MappingProxyType({}),
 ) -> Iterator[Cell]:
-    """What ISMCTS-BR wins as it learns against one chump after another.
+    """What ISMCTS-BR wins as it learns against one opponent after another.
 
-    Against each chump training continues with the network that was trained against the last one.
+    Against each of them training continues with the network that was trained against the last one.
 
     Args:
       run: where training keeps checkpoints and metrics.
       game: the name of a hold'em game.
-      lessons: by chump, the steps of training after which the responder is measured.
+      lessons: by opponent, the steps of training after which the responder is measured. Opponents
+        are chumps or keys of `policies`.
       learning: the settings; `measured_at` is not used.
+      policies: of opponents that look at their cards, by name.
 
     Raises:
       FloatingPointError: a number in training is not finite.
@@ -190,7 +204,7 @@ def learned_cells(
     for name, steps in lessons.items():
         for seat, responder in enumerate(responders):
             responder.face(
-                _chump_game(poker, name, seat),
+                _game(poker, name, seat, policies),
                 name=f"{label}-{name}-{seat}",
                 scale=learning.scale_against(poker, name),
             )
@@ -216,13 +230,15 @@ def learned_cells(
 
 def _new_responder(run, learning, poker, seat) -> Responder:
     """A responder in a seat of hold'em that has not learned anything yet."""
-    game = _chump_game(poker, EASIER[0], seat).game
+    game = _game(poker, EASIER[0], seat, {}).game
     return Responder(run, learning, Environment(game=game, features=None, legal=None), seat=seat)
 
 
-def _chump_game(poker, chump, seat):
-    """The game against a chump, for the responder in a seat."""
-    return holdem_opponents.build_chump_game(poker, chumps(poker)[chump], responder=seat)
+def _game(poker, name, seat, policies):
+    """The game against an opponent, for the responder in a seat."""
+    if name in policies:
+        return holdem_opponents.build_hand_game(poker, policies[name], responder=seat)
+    return holdem_opponents.build_chump_game(poker, chumps(poker)[name], responder=seat)
 
 
 def _winnings(responder: Responder, poker: Poker, step: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import Trainee
 from solvers.approximate_best_response.ismcts_br import IsmctsBr
 from solvers.approximate_best_response.response_game import ResponseGame
+from solvers.device_batches import on_each_device
 from train.best_response_training import (
     ResponseEvaluator,
     ResponseSettings,
@@ -127,10 +128,11 @@ class Responder:
         settings = self.learning.training_settings(ResponseEvaluator(self.graph), scale)
         key = jax.random.fold_in(jax.random.key(self.learning.seed), 1 + self.seat)
         common = dict(settings=settings, mesh=self.run.mesh)
-        state = init(self.environment, response, self._params, key, **common)
+        placed = on_each_device(response, self.run.mesh)
+        state = init(self.environment, placed, self._params, key, **common)
 
         def step(state):
-            return train_step(self.environment, response, self.graph, state, **common)
+            return train_step(self.environment, placed, self.graph, state, **common)
 
         self._trainee = Trainee(state, step, self.run, name=name)
         self.response = response

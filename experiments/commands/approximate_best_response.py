@@ -1,13 +1,15 @@
 """The command `approximate_best_response`: exact, local and learned best responses to an agent.
 
-In enumerable games, agents may be of any kind. In hold'em they are chumps, which do not look at
-their cards, so that the exact values of a best response and of local best response can be computed.
+In enumerable games, agents may be of any kind. In hold'em they are blueprints, or
+chumps, which do not look at their cards, so that the exact values of a best response and of local
+best response can be computed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 from typing import Annotated, Literal
 
 import tyro
@@ -15,6 +17,7 @@ from jax.sharding import Mesh
 from rich.console import Console
 
 from experiments.best_response import (
+    blueprint_responses,
     holdem_response_tables,
     holdem_responses,
     response_curves,
@@ -33,11 +36,13 @@ from experiments.best_response.named_agents import agent_policies
 from experiments.best_response.response_learning import Learning
 from experiments.harness import devices, results
 from experiments.harness.experiment import CURVE, PLOT, Command, text_table
+from experiments.harness.progress import status
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.cards import NUM_CARDS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make, unknown
 from solvers.approximate_best_response.exact_chump_responses import chumps
+from solvers.blueprint.hand_policy import read_hand_policy
 
 _DEFAULT = Learning(measured_at=(0, 400))
 
@@ -50,6 +55,7 @@ class Config:
     agent: str
     learning: Learning
     without_search: tuple[str, ...] = ()
+    deals: int | None = None  # that local best response plays
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,15 +73,20 @@ class Arguments(RunArguments):
     agent: str = "uniform"
     """uniform, SOLVER:ITERATIONS (such as cfr_plus:10), a file policy.npz of `solve`,
     FOLDER:SIMULATIONS of a trained search agent; in Leduc and hold'em also always_fold,
-    always_call, always_raise; in hold'em call_or_raise."""
+    always_call, always_raise; in hold'em call_or_raise, or the folder of a blueprint, as
+    blueprint_limit leaves it in blueprints/."""
     steps: int | None = None
-    """Steps of training (default 400; in hold'em 2,000)."""
+    """Steps of training (default 400; in hold'em 2,000); against a blueprint also 0, without
+    ISMCTS-BR."""
     simulations: int | None = None
     """Simulations of a search in training (default 32; in hold'em 16)."""
     measured_simulations: int | None = None
     """Simulations of a search when the responder is measured (default 1,000; in hold'em 1)."""
     without_search: tuple[Literal["dqn", "a2c"], ...] = ()
     """Measure these learners without search, too, in enumerable games."""
+    deals: int | None = None
+    """Deals that local best response plays against a blueprint, in both seats (default 10,000); or
+    0."""
     seed: int = 0
     """Seed of everything that is random."""
 
@@ -94,7 +105,10 @@ def main(arguments: Arguments, *, command: str) -> None:
       KeyboardInterrupt: stopped by Ctrl-C; what was finished has been kept.
     """
     config = _config(arguments)
-    mesh = devices.start(arguments, config.learning.shared_sizes())
+    sizes = config.learning.shared_sizes()
+    if config.deals is not None:
+        sizes["deals of a piece"] = blueprint_responses.PIECE
+    mesh = devices.start(arguments, sizes)
     if _in_holdem(config.game):
         _respond_in_holdem(arguments, config, command, mesh)
         return
@@ -131,8 +145,12 @@ def _config(arguments: Arguments) -> Config:
     """The config that the options ask for."""
     default = holdem_responses.LEARNING if _in_holdem(arguments.game) else _DEFAULT
     steps = default.measured_at[-1] if arguments.steps is None else arguments.steps
-    if steps < 1:
+    against_blueprint = _in_holdem(arguments.game) and pathlib.Path(arguments.agent).is_dir()
+    deals = _deals(arguments, steps) if against_blueprint else None
+    if steps < (0 if against_blueprint else 1):
         raise ValueError(f"steps={steps} must be at least 1")
+    if arguments.deals is not None and not against_blueprint:
+        raise ValueError(f"deals={arguments.deals} are for the folder of a blueprint of hold'em")
     given = {name: getattr(arguments, name) for name in ("simulations", "measured_simulations")}
     learning = dataclasses.replace(
         default,
@@ -145,7 +163,18 @@ def _config(arguments: Arguments) -> Config:
         agent=arguments.agent,
         learning=learning,
         without_search=arguments.without_search,
+        deals=deals,
     )
+
+
+def _deals(arguments: Arguments, steps: int) -> int:
+    """How many deals local best response plays against a blueprint."""
+    deals = blueprint_responses.DEALS if arguments.deals is None else arguments.deals
+    if deals < 0 or deals == 1:
+        raise ValueError(f"deals={deals} must be at least 2, or 0 for none")
+    if deals == steps == 0:
+        raise ValueError("deals=0 and steps=0: nothing is measured")
+    return deals
 
 
 def _in_holdem(name: str) -> bool:
@@ -163,15 +192,18 @@ def _run(arguments: Arguments, config: Config, command: str, mesh: Mesh | None) 
 def _respond_in_holdem(
     arguments: Arguments, config: Config, command: str, mesh: Mesh | None
 ) -> None:
-    """Runs the command for a chump of hold'em."""
-    agents = {name.replace(" ", "_").replace("-", "_"): name for name in chumps(make(config.game))}
-    if config.agent not in agents:
-        raise ValueError(unknown(f"agent of {config.game}", config.agent, agents))
+    """Runs the command for an agent of hold'em."""
     if config.without_search:
         raise ValueError(
             f"without_search={config.without_search} must be empty in {config.game}: only games"
             " that enumerate have learners without search"
         )
+    if config.deals is not None:
+        _respond_to_blueprint(arguments, config, command, mesh)
+        return
+    agents = {name.replace(" ", "_").replace("-", "_"): name for name in chumps(make(config.game))}
+    if config.agent not in agents:
+        raise ValueError(unknown(f"agent of {config.game}", config.agent, [*agents, "FOLDER"]))
     chump = agents[config.agent]
     run = _run(arguments, config, command, mesh)
     cells: list[Cell] = run.kept(
@@ -185,14 +217,53 @@ def _respond_in_holdem(
         return holdem_responses.learned_cells(run, config.game, lessons, config.learning)
 
     cells += [cell for cell in run.kept("learned", Cell, learn) if cell.chump == chump]
+    _finish_in_holdem(
+        run,
+        config,
+        cells,
+        measure=holdem_response_tables.MEASURE,
+        deviations=holdem_response_tables.DEVIATIONS,
+    )
+
+
+def _respond_to_blueprint(
+    arguments: Arguments, config: Config, command: str, mesh: Mesh | None
+) -> None:
+    """Runs the command for a blueprint of hold'em."""
+    folder = pathlib.Path(config.agent)
+    with status("reading the blueprint"):
+        policy = read_hand_policy(folder, make(config.game))
+    run = _run(arguments, config, command, mesh)
+    cells = blueprint_responses.responses(
+        run,
+        config.game,
+        folder.resolve().name,
+        policy,
+        deals=config.deals,
+        learning=config.learning if config.learning.measured_at[-1] else None,
+        seed=arguments.seed,
+    )
+    _finish_in_holdem(
+        run,
+        config,
+        cells,
+        measure=blueprint_responses.MEASURE,
+        deviations=blueprint_responses.DEVIATIONS,
+    )
+
+
+def _finish_in_holdem(
+    run: Run, config: Config, cells: list[Cell], *, measure: str, deviations: tuple[str, ...]
+) -> None:
+    """Writes what responders win in hold'em, and prints it."""
     if not run.writes:
         return
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
     run.finish(
         holdem_response_tables.numbers(config, cells),
         error_bars=results.TWO_STANDARD_ERRORS,
-        measure=holdem_response_tables.MEASURE,
-        deviations=holdem_response_tables.DEVIATIONS,
+        measure=measure,
+        deviations=deviations,
     )
     heading = f"best responses to {config.agent} in {config.game}: mb/h"
     Console().print(holdem_response_tables.table(heading, config.game, cells))

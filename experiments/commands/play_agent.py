@@ -1,13 +1,12 @@
-"""Lets a trained agent play against a person or another agent: `jaxgames play`."""
+"""Lets a trained agent play against a person or another agent, and a blueprint of hold'em against a
+person: `jaxgames play`."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import pathlib
 import re
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
@@ -19,6 +18,8 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
+from experiments.commands import play_blueprint
+from experiments.commands.play_terminal import ask, play_games, say
 from experiments.harness import published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress, status
@@ -26,6 +27,7 @@ from jaxgames.beliefs.places import table_places
 from jaxgames.beliefs.table import NOWHERE
 from jaxgames.core import CHANCE, TERMINAL, State
 from jaxgames.play import checked_step, sample_chance
+from solvers.blueprint.blueprint import DESCRIPTION_FILE
 from solvers.search import search_agent
 from train import agent_matches
 from train.agent import TrainedAgent, load_agent
@@ -45,7 +47,8 @@ class Arguments:
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
     """A name of `list`: the game that the agent was trained in."""
     agent: pathlib.Path
-    """Folder of a trained agent, as sog_leduc leaves it."""
+    """Folder of a trained agent, as sog_leduc leaves it; or of a blueprint of hold'em, as
+    blueprint_limit leaves it in blueprints/, against which you play."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
     """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
     with the network as it was before training."""
@@ -66,6 +69,9 @@ def main(arguments: Arguments, *, command: str) -> None:
       ValueError: a folder holds no agent, or an agent of another game; a number is out of range.
     """
     _check(arguments)
+    if (arguments.agent / DESCRIPTION_FILE).exists():
+        _play_blueprint(arguments)
+        return
     load = functools.partial(load_agent, game=arguments.game, simulations=arguments.simulations)
     agent = load(arguments.agent)
     if arguments.opponent is None:
@@ -94,10 +100,26 @@ def _check(arguments):
         raise ValueError("--seat is for people; with --opponent the seats are swapped")
 
 
+def _play_blueprint(arguments):
+    for name, advice in (
+        ("opponent", "blueprints play each other by the command match"),
+        ("simulations", "blueprints do not search"),
+    ):
+        if (value := getattr(arguments, name)) is not None:
+            raise ValueError(f"{name}={value} is for trained agents: {advice}")
+    play_blueprint.play_person(
+        arguments.agent,
+        arguments.game,
+        games=arguments.games,
+        seat=arguments.seat,
+        seed=arguments.seed,
+    )
+
+
 def _print_match(agent, payoffs, title):
     """Prints the agent's mean winnings by seat; `payoffs` are by deal and seat."""
     unit, scale = published.measured_in(str(agent.game))
-    _say(f"{title}, {2 * len(payoffs):,} games of {agent.game}", style="bold")
+    say(f"{title}, {2 * len(payoffs):,} games of {agent.game}", style="bold")
     table = Table("seat")
     table.add_column(f"won, {unit}", justify="right")
     table.add_column("95 %", justify="right")
@@ -120,17 +142,8 @@ def play_person(
       seat: the person's; None: both in turn.
       seed: of everything random; None: a new one.
     """
-    key = jax.random.key(secrets.randbits(31) if seed is None else seed)
-    view, won, played = _View(agent), 0.0, 0
-    try:
-        for number in itertools.count() if games is None else range(games):
-            person = number % 2 if seat is None else seat
-            _say(f"\nGame {number + 1} of {agent.game.name}: you are player {person}", style="bold")
-            won += _play_game(view, jax.random.fold_in(key, number), person)
-            played += 1
-    except (EOFError, KeyboardInterrupt):
-        _say("")
-    _say(f"{played} game{'' if played == 1 else 's'} played to the end, you won {won:+g}")
+    play_game = functools.partial(_play_game, _View(agent))
+    play_games(agent.game.name, play_game, games=games, seat=seat, seed=seed)
 
 
 class _View:
@@ -188,7 +201,8 @@ def _play_game(view: _View, key: Key[Array, ""], person: int) -> float:
         if actor == CHANCE:
             move = int(sample_chance(noise, view.state(history)))
         elif actor == person:
-            move = _ask(view, history, person)
+            say(view.seen(person, history, view.picture))
+            move = ask(view.game, view.state(history))
             with status("the agent thinks"):
                 memory, _ = jax.block_until_ready(think(noise, memory))
         else:
@@ -201,36 +215,10 @@ def _play_game(view: _View, key: Key[Array, ""], person: int) -> float:
             memory = search_agent.checked_observe(agent.table, memory, int(places.slot[history]))
         if actor != person:
             who = "chance" if actor == CHANCE else "agent"
-            _say(f"{who}: {view.seen(person, history, view.last_move)}")
+            say(f"{who}: {view.seen(person, history, view.last_move)}")
     won = float(view.tree.returns[history, person])
-    _say(f"{view.picture(history)}\nYou win {won:+g}", style="bold")
+    say(f"{view.picture(history)}\nYou win {won:+g}", style="bold")
     return won
-
-
-def _ask(view: _View, history: int, person: int) -> int:
-    """Asks the person for a move.
-
-    Raises:
-      EOFError: the person leaves.
-    """
-    _say(view.seen(person, history, view.picture))
-    state = view.state(history)
-    names = {int(a): view.game.action_name(state, int(a)) for a in np.flatnonzero(state.legal)}
-    choice = "  ".join(f"{action} {name}" for action, name in names.items())
-    while True:
-        text = input(f"your move ({choice}  q leaves): ").strip().lower()
-        if text == "q":
-            raise EOFError
-        same = [a for a, name in names.items() if text in (str(a), name.lower())]
-        begun = [a for a, name in names.items() if text and name.lower().startswith(text)]
-        for matching in (same, begun):
-            if len(matching) == 1:
-                return matching[0]
-        _say(f"{text!r} is not one of them")
-
-
-def _say(text: str, *, style: str = "") -> None:
-    Console(highlight=False).print(text, style=style, markup=False, soft_wrap=True)
 
 
 COMMAND = Command(Arguments, main)

@@ -12,6 +12,7 @@ With the opponent's policy fixed, a game is a game of chance for the player who 
 - `response_matches`: what a searching responder wins, by games or as a table that is evaluated
   exactly.
 - `local_best_response`: a lower bound on the exploitability of hold'em agents.
+- `hand_policies`: policies that are given for every hand; `showdown_chances` of a hand.
 - `holdem_opponents`, `exact_chump_responses`: hold'em against policies by hand, and exact
   responses to opponents who do not look at their cards.
 

@@ -1,7 +1,5 @@
-"""Hold'em for learned best responses: opponents and beliefs by hand, and games against chumps.
-
-Policies by hand are those of `local_best_response`: functions of the public state that give the
-probabilities of the actions with every hand.
+"""Hold'em for learned best responses: games against policies by hand (`hand_policies`), with exact
+beliefs over the opponent's hands, and games against chumps.
 
 Example:
 
@@ -38,10 +36,11 @@ from solvers.approximate_best_response.exact_chump_responses import (
     in_proportion,
     most_decisions,
 )
-from solvers.approximate_best_response.local_best_response import (
+from solvers.approximate_best_response.hand_policies import (
     HandPolicy,
-    LocalBestResponse,
     all_hands,
+    as_argument,
+    of_hand,
     probabilities,
 )
 from solvers.approximate_best_response.response_game import Belief, Opponent, ResponseGame
@@ -73,15 +72,14 @@ class ByHand(Opponent):
     """Plays by a policy that is given for every hand."""
 
     game: Poker = flax.struct.field(pytree_node=False)
-    policy_of_hands: HandPolicy = flax.struct.field(pytree_node=False)
+    policy_of_hands: HandPolicy  # a pytree
 
     def policy(self, node: Any) -> Float[Array, " A"]:
-        """Returns the row of the hand that the actor holds."""
+        """Returns what the policy does with the hand that the actor holds."""
         state = node.place
-        rows = probabilities(LocalBestResponse(self.game), self.policy_of_hands, state)
-        held = jnp.sort(state.hole[jnp.maximum(state.actor, 0)])
-        same = jnp.all(jnp.asarray(all_hands(self.game)) == held[None], axis=1)
-        return rows[jnp.argmax(same)]
+        return of_hand(
+            self.game, self.policy_of_hands, state, state.hole[jnp.maximum(state.actor, 0)]
+        )
 
 
 @record
@@ -89,7 +87,7 @@ class RangeBelief(Belief):
     """The belief over the opponent's hands by its known policy; without one, all hands alike."""
 
     game: Poker = flax.struct.field(pytree_node=False)
-    policy_of_hands: HandPolicy | None = flax.struct.field(pytree_node=False)
+    policy_of_hands: HandPolicy | None  # a pytree
     responder: Array  # [] int32
 
     def start(self) -> PyTree:
@@ -102,7 +100,7 @@ class RangeBelief(Belief):
         """Multiplies the reach by the probabilities of what the opponent did."""
         if self.policy_of_hands is None:
             return memory
-        rows = probabilities(LocalBestResponse(self.game), self.policy_of_hands, node.place)
+        rows = probabilities(self.game, self.policy_of_hands, node.place)
         theirs = node.place.actor == 1 - self.responder
         reach = jnp.where(theirs, memory * rows[:, action], memory)
         return reach / jnp.maximum(jnp.max(reach), 1e-30)
@@ -213,7 +211,15 @@ class StrengthPoker(Poker):
 
 
 @record
-class ChumpGame(IndexedGame):
+class HandGame(IndexedGame):
+    """A game that deals the cards of a round at once."""
+
+    def _deal(self, state, noise):
+        return self.game.deal_all(state, noise)
+
+
+@record
+class ChumpGame(HandGame):
     """A game against an opponent who may hold any hand at any time.
 
     At a showdown the responder gets its mean payoff over all hands of the opponent, instead of that
@@ -221,9 +227,6 @@ class ChumpGame(IndexedGame):
     """
 
     responder: Array  # [] int32
-
-    def _deal(self, state, noise):
-        return self.game.deal_all(state, noise)
 
     def payoffs_at(self, place: PokerState) -> Float[Array, " P"]:
         """Returns the mean over the opponent's hands if the hand is over, else 0."""
@@ -253,10 +256,7 @@ def build_chump_game(game: StrengthPoker, chump: Chump, *, responder: int) -> Re
       ValueError: the game is not for two players, or chance draws its bet sizes; the chump is for
         another game; or there is no such player.
     """
-    if game.players != 2 or not 0 <= responder < 2:
-        raise ValueError(f"responder={responder} must be 0 or 1, and {game} a game of two players")
-    if game.draws_size:
-        raise ValueError(f"bets={game.bets} of {game} must not be drawn by chance")
+    _check(game, responder)
     chump.probabilities(jnp.ones(game.num_actions, bool))
     seat = jnp.int32(responder)
     playable = ChumpGame(
@@ -272,6 +272,40 @@ def build_chump_game(game: StrengthPoker, chump: Chump, *, responder: int) -> Re
         belief=RangeBelief(game=game, policy_of_hands=None, responder=seat),
         responder=seat,
     )
+
+
+def build_hand_game(game: StrengthPoker, policy: HandPolicy, *, responder: int) -> ResponseGame:
+    """Builds a game against a policy by hand that is played by its rules, with exact beliefs.
+
+    Args:
+      game: the game.
+      policy: the opponent's; arrays that it holds are arguments of compiled functions.
+      responder: the responder's seat.
+
+    Returns:
+      The game for the responder.
+
+    Raises:
+      ValueError: the game is not for two players, or chance draws its bet sizes; or there is no
+        such player.
+    """
+    _check(game, responder)
+    policy, seat = as_argument(policy), jnp.int32(responder)
+    return ResponseGame(
+        game=HandGame(
+            game=game, index=_index(game), num_states=_ROWS, max_decisions=most_decisions(game)
+        ),
+        opponent=ByHand(game=game, policy_of_hands=policy),
+        belief=RangeBelief(game=game, policy_of_hands=policy, responder=seat),
+        responder=seat,
+    )
+
+
+def _check(game, responder):
+    if game.players != 2 or not 0 <= responder < 2:
+        raise ValueError(f"responder={responder} must be 0 or 1, and {game} a game of two players")
+    if game.draws_size:
+        raise ValueError(f"bets={game.bets} of {game} must not be drawn by chance")
 
 
 @functools.cache

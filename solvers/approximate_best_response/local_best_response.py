@@ -13,8 +13,7 @@ where `folds` is the probability that the range folds, and `win'` is that of win
 hands that do not. All functions are pure and play one hand; `duplicate_deals` plays many side by
 side.
 
-An opponent's policy is a function that maps the public state (the state without hole cards) to its
-probabilities `[N, A]` with each of the N hands of `all_hands`.
+An opponent's policy gives the probabilities of its actions with every hand (`hand_policies`).
 
 Example:
 
@@ -39,21 +38,31 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.arrays import safe_divide
-from jaxgames.core import CHANCE, TERMINAL, record
-from jaxgames.holdem.hand_evaluator import strength_of_sets, suit_sets
-from jaxgames.holdem.rules import CALL, FOLD, NOTHING, Poker, PokerState
+from jaxgames.core import CHANCE, TERMINAL
+from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
+from solvers.approximate_best_response.hand_policies import (
+    HandPolicy,
+    all_hands,
+    as_argument,
+    on_board,
+    probabilities,
+)
+from solvers.approximate_best_response.showdown_chances import (
+    ALL,
+    ShowdownChances,
+    showdown_chances,
+)
+from solvers.device_batches import split_calls
 
-HandPolicy = Callable[[PokerState], Float[Array, "N A"]]
 Allowed = tuple[tuple[int, ...], ...]  # actions by round
-ALL = 0  # boards
 _FEW_BOARDS, _MOST_BOARDS = 100, 20_000
 _BATCH = 16  # deals side by side
 
@@ -111,21 +120,6 @@ class LocalBestResponse:
         return tuple(ALL if n <= _FEW_BOARDS else self.sampled for n in self.num_boards)
 
 
-@record
-class ShowdownChances:
-    """How a hand fares at showdown against each of N hands, as seen in each of R rounds."""
-
-    won: Array  # [R, N] boards on which the hand wins; ties count half
-    met: Array  # [R, N] boards that are possible with both hands
-    apart: Array  # [R, N] bool: no card in common with the hand or with the board so far
-
-
-def all_hands(game: Poker) -> Int[np.ndarray, "N k"]:
-    """Returns the hands of the game's cards, in the order of `jaxgames.holdem.ranges.HANDS`."""
-    hands = itertools.combinations(range(game.ranks * game.suits), game.hole)
-    return np.array(sorted(hands, key=lambda hand: hand[::-1]), np.int32)
-
-
 def checked_allowed(game: Poker, allowed: Allowed | None) -> Bool[np.ndarray, "R A"]:
     """Reads and checks the actions that may be chosen in each round.
 
@@ -168,79 +162,6 @@ def bet_utility(win, folds, pot, asked, bet):
     return folds * pot + (1 - folds) * (win * (pot + bet) - (1 - win) * (asked + bet))
 
 
-def showdown_chances(
-    settings: LocalBestResponse,
-    key: Key[Array, ""],
-    hand: Int[Array, " k"],
-    board: Int[Array, " B"],
-) -> ShowdownChances:
-    """Counts on how many boards a hand wins against every other hand, as seen in each round.
-
-    Args:
-      settings: how boards are enumerated or sampled.
-      key: consumed.
-      hand: the hand.
-      board: all cards of the board; each round sees the first of them.
-
-    Returns:
-      The counts by round.
-    """
-    game = settings.game
-    hands = jnp.asarray(all_hands(game))
-    ends, keys = itertools.accumulate(game.board), jax.random.split(key, len(game.board))
-    rounds = []
-    for end, drawn, noise in zip(ends, settings.drawn, keys, strict=True):
-        seen = jnp.concatenate([hand, board[:end]])
-        boards = _boards(game, noise, board[:end], seen, drawn)
-        won, met = _won(game, hand, hands, boards)
-        apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
-        rounds.append((won, met, apart))
-    won, met, apart = (jnp.stack(rows) for rows in zip(*rounds, strict=True))
-    return ShowdownChances(won=won, met=met, apart=apart)
-
-
-def _boards(game, key, board, seen, drawn):
-    """Complete boards `[X, B]` that begin with the given cards: all, or `drawn` samples."""
-    cards = jnp.arange(game.ranks * game.suits, dtype=jnp.int32)
-    count, missing = len(cards) - len(seen), sum(game.board) - len(board)
-    is_seen = jnp.any(cards[:, None] == seen[None, :], axis=1)
-    if drawn == ALL:
-        left = jnp.argsort(is_seen, stable=True)[:count].astype(jnp.int32)
-        which = np.array(list(itertools.combinations(range(count), missing)), np.int32)
-        more = left[which.reshape(math.comb(count, missing), missing)]
-    else:
-        noise = jax.random.uniform(key, (drawn, len(cards)), jnp.float32)
-        noise = jnp.where(is_seen[None], 2, noise)
-        more = jnp.argsort(noise, axis=1)[:, :missing].astype(jnp.int32)
-    return jnp.concatenate([jnp.broadcast_to(board[None], (len(more), len(board))), more], axis=1)
-
-
-def _won(game, hand, hands, boards):
-    """The number of boards on which a hand wins against each other hand (ties count half), and the
-    number of boards that are possible with both hands.
-    """
-    num_cards = game.hole + sum(game.board)
-
-    def sets(cards):
-        return suit_sets(cards // game.suits * 4 + cards % game.suits)
-
-    held, mine = sets(hands), sets(hand)
-
-    def add(total, board):
-        shared = sets(board) if len(board) else jnp.zeros(4, jnp.uint32)
-        others = strength_of_sets(held | shared[:, None], num_cards=num_cards)
-        own = strength_of_sets(mine | shared, num_cards=num_cards)
-        seen = jnp.concatenate([hand, board])
-        apart = ~jnp.any(hands[:, :, None] == seen[None, None, :], axis=(1, 2))
-        wins = (own > others).astype(jnp.float32) + (own == others).astype(jnp.float32) / 2
-        won, met = total
-        return (won + jnp.where(apart, wins, 0), met + apart.astype(jnp.float32)), None
-
-    nothing = jnp.zeros(len(hands), jnp.float32)
-    total, _ = jax.lax.scan(add, (nothing, nothing), boards)
-    return total
-
-
 def utilities(
     settings: LocalBestResponse,
     policy: HandPolicy,
@@ -269,7 +190,7 @@ def utilities(
 
     def bets(action):
         after = game.step(state, action)
-        fold = probabilities(settings, policy, after)[:, FOLD]
+        fold = probabilities(game, policy, after)[:, FOLD]
         stays = weights * (1 - fold)
         folds = _ratio(jnp.sum(weights * fold), jnp.sum(weights))
         win = _ratio(jnp.sum(stays * won), jnp.sum(stays * met))
@@ -286,21 +207,6 @@ def utilities(
 def _ratio(part, whole):
     """`part / whole`, 0 where `whole` is 0."""
     return jnp.where(whole > 0, safe_divide(part, whole), 0)
-
-
-def probabilities(
-    settings: LocalBestResponse, policy: HandPolicy, state: PokerState
-) -> Float[Array, "N A"]:
-    """Returns the opponent's policy with every hand at a state, of which it sees the public part.
-
-    Raises:
-      ValueError: the policy has the wrong shape for this game's hands and actions.
-    """
-    rows = policy(state.replace(hole=jnp.full_like(state.hole, NOTHING)))
-    expected = (len(all_hands(settings.game)), settings.game.num_actions)
-    if rows.shape != expected:
-        raise ValueError(f"the policy gives an array of shape {rows.shape}, not {expected}")
-    return rows
 
 
 def checked_reach(
@@ -325,7 +231,7 @@ def checked_reach(
     Raises:
       ValueError: the policy gives the action probability 0 with every hand that has reach.
     """
-    after = reach * probabilities(settings, policy, state)[:, action]
+    after = reach * probabilities(settings.game, policy, state)[:, action]
     if not jnp.any(after > 0):
         raise ValueError(
             f"{settings.game}: the opponent gives probability 0 to action {action} with every hand"
@@ -358,7 +264,9 @@ def play(
     chances_key, play_key = jax.random.split(key)
     hole = cards[: 2 * game.hole].reshape(2, game.hole)
     own, other = hole[seat], jnp.sort(hole[1 - seat])
-    mine = showdown_chances(settings, chances_key, own, cards[2 * game.hole :])
+    board = cards[2 * game.hole :]
+    mine = showdown_chances(game, chances_key, own, board, drawn=settings.drawn)
+    policy = on_board(policy, board)
     held = jnp.argmax(jnp.all(hands == other[None], axis=1))
 
     def deal(state):
@@ -367,25 +275,30 @@ def play(
 
     def act(carry):
         state, reach, key = carry
+        state = deal(state)
         key, draw_key = jax.random.split(key)
         acts = state.actor == seat
         chosen = jnp.argmax(utilities(settings, policy, state, reach, mine))
-        theirs = probabilities(settings, policy, state)
+        theirs = probabilities(game, policy, state)
         drawn = jax.random.categorical(draw_key, jnp.log(theirs[held]))
         action = jnp.where(acts, chosen, drawn).astype(jnp.int32)
         reach = jnp.where(acts, reach, reach * theirs[:, action])
-        return deal(game.step(state, action)), reach / jnp.max(reach), key
+        return game.step(state, action), reach / jnp.max(reach), key
 
-    # Each step: the responder's best action by the rule, or the opponent's by its policy; then
-    # Bayes' rule for the range, and the cards of chance.
-    start = (deal(game.init()), jnp.ones(len(hands), jnp.float32), play_key)
+    # Each step: the cards of chance; the responder's best action by the rule, or the opponent's by
+    # its policy; then Bayes' rule for the range.
+    start = (game.init(), jnp.ones(len(hands), jnp.float32), play_key)
     state, *_ = jax.lax.while_loop(lambda carry: carry[0].actor != TERMINAL, act, start)
     return state.returns[seat]
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "policy", "num_deals"))
 def duplicate_deals(
-    settings: LocalBestResponse, policy: HandPolicy, key: Key[Array, ""], *, num_deals: int
+    settings: LocalBestResponse,
+    policy: HandPolicy,
+    key: Key[Array, ""],
+    *,
+    num_deals: int,
+    mesh: Mesh | None = None,
 ) -> Float[Array, "D 2"]:
     """Plays deals twice, once with local best response in each seat.
 
@@ -397,17 +310,27 @@ def duplicate_deals(
       policy: the opponent's policy.
       key: consumed.
       num_deals: D.
+      mesh: devices with one axis, `device_batches.DATA`, which share the deals evenly; None: one
+        device.
 
     Returns:
       The chips that local best response wins, by deal and seat.
     """
+    return _duplicate_deals(settings, as_argument(policy), key, num_deals=num_deals, mesh=mesh)
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "num_deals", "mesh"))
+def _duplicate_deals(settings, policy, key, *, num_deals, mesh):
     num_cards = settings.game.ranks * settings.game.suits
     dealt = 2 * settings.game.hole + sum(settings.game.board)
 
-    def play_deal(keys):
+    def play_deal(policy, keys):
         cards = jax.random.permutation(keys[0], num_cards)[:dealt].astype(jnp.int32)
         won = functools.partial(play, settings, policy)
         return jax.vmap(won, (0, None, 0))(keys[1:], cards, jnp.arange(2, dtype=jnp.int32))
 
-    # in batches, so that the tables of all hands stay in the caches
-    return jax.lax.map(play_deal, jax.random.split(key, (num_deals, 3)), batch_size=_BATCH)
+    def on_device(policy, keys):
+        # in batches, so that the tables of all hands stay in the caches
+        return jax.lax.map(functools.partial(play_deal, policy), keys, batch_size=_BATCH)
+
+    return split_calls(on_device, mesh)(policy, jax.random.split(key, (num_deals, 3)))

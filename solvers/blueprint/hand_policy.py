@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
-import itertools
+import pathlib
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxgames.core import CHANCE
+from jaxgames.core import CHANCE, record
 from jaxgames.holdem.betting_tree import NO_NODE, BettingTree
-from jaxgames.holdem.card_abstraction import buckets_of_deal
-from jaxgames.holdem.ranges import NUM_HANDS
-from jaxgames.holdem.rules import CALL, FOLD, NOTHING, Poker, PokerState
-from solvers.approximate_best_response.local_best_response import HandPolicy
-from solvers.blueprint.blueprint import Blueprint
+from jaxgames.holdem.card_abstraction import BucketTables, buckets_of_deal, buckets_of_hands
+from jaxgames.holdem.rules import CALL, FOLD, Poker, PokerState
+from solvers.blueprint.blueprint import Blueprint, read_blueprint
+from solvers.blueprint.bucket_game import BucketGame, Tables
+
+_NUMBERS = {"fold": FOLD, "call": CALL, "raise": CALL + 1}  # of the rules' actions
 
 
-def hand_policy(blueprint: Blueprint, poker: Poker) -> HandPolicy:
+@record
+class BlueprintByHand:
+    """What a blueprint does with every hand: a function of the public state, and a pytree.
+
+    Compiled functions take it as an argument. Each of the X decisions of the betting tree has a row
+    for each bucket of its street, R rows in all.
+    """
+
+    rows: Array  # [R, A] probabilities of the rules' actions
+    first_row: Array  # [X] int32 of each decision
+    after: Array  # [X, A + 1] int32 the next decision; the last column is the decision itself
+    buckets: BucketTables
+
+    def __call__(self, state: PokerState) -> Float[Array, "N A"]:
+        """The probabilities of the actions at a state where a player acts.
+
+        Those of hands that share a card with the board mean nothing.
+        """
+        return self.on_board(state.board)(state)
+
+    def on_board(self, board: Int[Array, " n"]) -> BlueprintOnBoard:
+        """The same for states of one board, whose cards may all be given before they are dealt."""
+        return BlueprintOnBoard(policy=self, bucket=buckets_of_deal(self.buckets, board))
+
+    def of_hand(self, state: PokerState, hand: Int[Array, "2"]) -> Float[Array, " A"]:
+        """The probabilities of the actions with one hand."""
+        low, high = jnp.min(hand), jnp.max(hand)
+        number = high * (high - 1) // 2 + low
+        bucket = buckets_of_hands(self.buckets, state.board, number[None])[state.round, 0]
+        return self.rows[self.first_row[self.decision(state)] + bucket]
+
+    def decision(self, state: PokerState) -> Int[Array, ""]:
+        """The node of the betting tree that a state's actions lead to."""
+
+        def act(node, action):
+            return self.after[node, action], None  # no action is -1: the last column
+
+        # not unrolled: XLA would fuse the steps, and compile each several times for the next one
+        return jax.lax.scan(act, jnp.int32(0), state.history)[0]
+
+
+@record
+class BlueprintOnBoard:
+    """A blueprint's policy by hand on one board."""
+
+    policy: BlueprintByHand
+    bucket: Array  # [S, 1326] int32 by street
+
+    def __call__(self, state: PokerState) -> Float[Array, "N A"]:
+        """The probabilities of the actions at a state of the board."""
+        first = self.policy.first_row[self.policy.decision(state)]
+        return self.policy.rows[first + self.bucket[state.round]]
+
+
+def hand_policy(blueprint: Blueprint, poker: Poker) -> BlueprintByHand:
     """What a blueprint does with every hand, as a function of the public state; pure JAX.
 
     Args:
@@ -35,64 +90,63 @@ def hand_policy(blueprint: Blueprint, poker: Poker) -> HandPolicy:
     """
     if not poker.limit:
         raise ValueError(f"game {poker} must have bets of fixed sizes (limit=true)")
-    tree = blueprint.game.rounds.tree
-    after = jnp.asarray(_decisions_after(tree, poker), jnp.int32)
-    places = _Places(blueprint)
-
-    def policy(state: PokerState) -> Float[Array, "N A"]:
-        def act(node, action):
-            return jnp.where(action == NOTHING, node, after[node, action]), None
-
-        node, _ = jax.lax.scan(act, jnp.int32(0), state.history)
-        found = jnp.zeros((NUM_HANDS, places.width))
-        for street, end in enumerate(itertools.accumulate(poker.board)):
-            bucket = buckets_of_deal(blueprint.buckets, state.board[:end])[street]
-            here = places.policy(street, node, bucket)
-            found = jnp.where(state.round == street, here, found)
-        # a blueprint's actions are the legal ones, in their order
-        order = jnp.cumsum(state.legal.astype(jnp.int32)) - 1
-        return jnp.where(state.legal[None], found[:, jnp.clip(order, 0, places.width - 1)], 0)
-
-    return policy
+    rows, first_row = _rows(blueprint.game, blueprint.policy, poker.num_actions)
+    return BlueprintByHand(
+        rows=jnp.asarray(rows),
+        first_row=jnp.asarray(first_row, jnp.int32),
+        after=jnp.asarray(_decisions_after(blueprint.game.rounds.tree, poker), jnp.int32),
+        buckets=blueprint.buckets,
+    )
 
 
-class _Places:
-    """Where in a blueprint's tables the policy of each decision is."""
+def read_hand_policy(folder: pathlib.Path, poker: Poker) -> BlueprintByHand:
+    """The policy by hand of the blueprint in a folder.
 
-    def __init__(self, blueprint):
-        tree, self.tables = blueprint.game.rounds.tree, blueprint.policy
-        # by node: the family on its street, the first column, and the round of the family
-        self.family, self.first, self.entry = np.zeros((3, len(tree.actor)), np.int32)
-        self.count = np.array([len(names) for names in tree.actions], np.int32)
-        self.width = max(self.count)
-        for families in blueprint.game.rounds.streets:
-            for number, family in enumerate(families):
-                self.family[family.nodes] = number
-                self.first[family.nodes] = np.array(family.template.first_column)[:, None]
-                self.entry[family.nodes] = np.arange(family.entries)
+    Args:
+      folder: as `write_blueprint` leaves it.
+      poker: the game, which must be the blueprint's.
 
-    def policy(self, street, node, bucket):
-        """The probabilities `[1326, A]` of a decision's actions, if it is on this street."""
-        first, entry, count = (jnp.asarray(x)[node] for x in (self.first, self.entry, self.count))
-        action = jnp.arange(self.width, dtype=jnp.int32)
-        found = jnp.zeros((NUM_HANDS, self.width))
-        for number, table in enumerate(self.tables[street]):
-            size, columns = table.shape[-1], table.shape[1]
-            column = jnp.minimum(first + action, columns - 1)
-            rows = table[entry // size, column[None], bucket[:, None], entry % size]
-            mine = jnp.asarray(self.family)[node] == number
-            found = jnp.where(mine, rows, found)
-        return jnp.where((action < count)[None], found, 0)
+    Raises:
+      ValueError: the folder holds no blueprint, or one of another game.
+      OSError: a file cannot be read.
+    """
+    blueprint, own = read_blueprint(folder)
+    if own != poker:
+        raise ValueError(f"the blueprint in {folder} plays {own}, not {poker}")
+    return hand_policy(blueprint, poker)
 
 
-def _decisions_after(tree: BettingTree, poker: Poker) -> Int[np.ndarray, "X A"]:
-    """The next decision after each action of the rules, NO_NODE where there is none."""
-    numbers = {"fold": FOLD, "call": CALL, "raise": CALL + 1}
-    after = np.full((len(tree.actor), poker.num_actions), NO_NODE)
+def _rows(
+    game: BucketGame, policy: Tables, num_actions: int
+) -> tuple[Float[np.ndarray, "R A"], Int[np.ndarray, " X"]]:
+    """The tables' probabilities decision by decision, and where each decision's rows begin."""
+    tree, blocks = game.rounds.tree, []
+    first, count = np.zeros(len(tree.actor), np.int64), 0
+    for street, buckets in enumerate(game.num_buckets):
+        for family, table in zip(game.rounds.streets[street], policy[street], strict=True):
+            # [N, C, B, E] -> [M, B, C] of the M rounds
+            of_rounds = np.moveaxis(np.asarray(table), 1, -1).swapaxes(1, 2)
+            of_rounds = of_rounds.reshape(-1, *of_rounds.shape[2:])[: family.entries]
+            for nodes, column in zip(family.nodes, family.template.first_column, strict=True):
+                names = tree.actions[nodes[0]]  # those of all decisions at this place of a round
+                block = np.zeros((*of_rounds.shape[:2], num_actions), np.float32)
+                actions = [_NUMBERS[name] for name in names]
+                block[..., actions] = of_rounds[..., column : column + len(names)]
+                blocks.append(block.reshape(-1, num_actions))
+                first[nodes] = count + buckets * np.arange(len(nodes))
+                count += len(blocks[-1])
+    return np.concatenate(blocks), first
+
+
+def _decisions_after(tree: BettingTree, poker: Poker) -> Int[np.ndarray, "X A1"]:
+    """The next decision after each action of the rules, NO_NODE where there is none; and after no
+    action the same one."""
+    after = np.full((len(tree.actor), poker.num_actions + 1), NO_NODE)
+    after[:, -1] = np.arange(len(tree.actor))
     for node in np.flatnonzero(tree.actor >= 0):
         for name, child in zip(tree.actions[node], tree.child[node], strict=False):
             while tree.actor[child] == CHANCE:
                 child = tree.child[child, 0]
             if tree.actor[child] >= 0:
-                after[node, numbers[name]] = child
+                after[node, _NUMBERS[name]] = child
     return after
