@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 from test_blueprint import random_tables
 
 from experiments import cli
@@ -12,6 +13,7 @@ from jaxgames.holdem import limit_holdem
 from jaxgames.registry import make
 
 
+@pytest.mark.slow
 def test_a_run(tmp_path, monkeypatch):
     """With random buckets, few of them, and few hands."""
     monkeypatch.setattr(
