@@ -37,6 +37,7 @@ def quick(monkeypatch):
     return smoke
 
 
+@pytest.mark.slow(minutes=2)
 def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     def run(name, *more):
         words = ["smooth_uct_limit", "--preset", "smoke", "--out", str(tmp_path / name), *more]
@@ -57,7 +58,8 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     won = result.number("cross table: Smooth UCT, greedy against always raise")
     assert won.low < won.value < won.high
     table = (tmp_path / "whole" / "cross_table.csv").read_text().splitlines()
-    assert len(table) == 1 + 4 + 1 + 3  # two methods, each in two ways, linear CFR and chumps
+    # two methods, each in two ways, linear CFR, chumps, and local best response
+    assert len(table) == 1 + 4 + 1 + 3 + 1
 
     folders = sorted(path.name for path in (tmp_path / "whole" / "blueprints").iterdir())
     assert folders == ["Smooth-UCT-average", "Smooth-UCT-greedy", "UCT-average", "UCT-greedy"]

@@ -7,10 +7,11 @@ Both win less than a best response does: they are lower bounds on how exploitabl
 from __future__ import annotations
 
 import functools
+import re
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float
 
 from experiments.best_response.holdem_responses import (
     EASIER,
@@ -21,6 +22,7 @@ from experiments.best_response.holdem_responses import (
 )
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
+from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.approximate_best_response.hand_policies import HandPolicy
 from solvers.approximate_best_response.local_best_response import LocalBestResponse, duplicate_deals
@@ -67,7 +69,7 @@ def responses(
     """
     cells: list[Cell] = []
     if deals:
-        chips = _chips(run, game, policy, jax.random.key(seed), deals)
+        chips = local_best_response(run, make(game), name, policy, deals=deals, seed=seed)
         cells.append(played_cell(game, name, chips))
     if learning is not None:
         steps = learning.measured_at
@@ -80,23 +82,34 @@ def responses(
     return cells
 
 
-def _chips(
-    run: Run, game: str, policy: HandPolicy, key: Key[Array, ""], deals: int
+def local_best_response(
+    run: Run, game: Poker, name: str, policy: HandPolicy, *, deals: int, seed: int
 ) -> Float[np.ndarray, "D 2"]:
-    """What local best response wins in both games of each deal."""
-    settings, won = LocalBestResponse(make(game)), []
+    """What local best response wins of a blueprint in both games of each deal, in chips.
+
+    Args:
+      run: keeps the pieces; its devices share the deals of each.
+      game: the blueprint's.
+      name: of the blueprint, another one for each in a run.
+      policy: of the blueprint, by hand.
+      deals: D.
+      seed: of the deals.
+    """
+    key, won = jax.random.key(seed), []
+    pieces = run.checkpoint / re.sub(r"[^\w.]+", "_", f"LBR against {name}")
+    settings, size = LocalBestResponse(game), min(PIECE, deals)
     play = functools.partial(
         duplicate_deals,
         settings,
         on_each_device(policy, run.mesh),
-        num_deals=PIECE,
+        num_deals=size,
         mesh=run.mesh,
     )
-    with progress("local best response", deals) as report:
+    with progress(f"LBR, {name}", deals) as report:
         count = counter(report)
-        for begin in range(0, deals, PIECE):
+        for begin in range(0, deals, size):
             piece_key = jax.random.fold_in(key, begin)
             compute = lambda key=piece_key: np.asarray(play(key), np.float64).tolist()  # noqa: E731
-            won += run.kept_json(run.checkpoint / f"deals-{begin}.json", compute)
-            count(min(PIECE, deals - begin))
+            won += run.kept_json(pieces / f"deals-{begin}.json", compute)
+            count(min(size, deals - begin))
     return np.array(won[:deals])

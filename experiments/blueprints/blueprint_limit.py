@@ -22,6 +22,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
+from experiments.best_response.blueprint_responses import PIECE, local_best_response
 from experiments.blueprints import linear_cfr_training
 from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Experiment, text_table
@@ -36,6 +37,7 @@ from solvers.blueprint import best_response
 from solvers.blueprint.blueprint import read_blueprint, write_blueprint
 from solvers.blueprint.deals import random_boards
 from solvers.blueprint.enumerated_match import winnings
+from solvers.blueprint.hand_policy import read_hand_policy
 
 GAME = limit_holdem()
 DEALER = 1  # posts the small blind and acts first before the flop
@@ -59,6 +61,7 @@ class Config:
     boards_per_iteration: int
     value_boards: int  # drawn, on which the value is measured
     flops: int  # drawn, on which best responses to the last policy are computed
+    deals: int  # that local best response plays against it
     game: Poker = GAME
     seed: int = 0
 
@@ -70,6 +73,7 @@ PRESETS = {
         boards_per_iteration=2,
         value_boards=4,
         flops=4,
+        deals=16,
         game=Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4)),
     ),
     "cpu": Config(
@@ -78,6 +82,7 @@ PRESETS = {
         boards_per_iteration=2,
         value_boards=500,
         flops=16,
+        deals=50_000,
     ),
     "paper": Config(
         abstractions=(PERCENTILES, K_MEANS),
@@ -85,6 +90,7 @@ PRESETS = {
         boards_per_iteration=64,
         value_boards=10_000,
         flops=1_000,
+        deals=50_000,
     ),
 }
 
@@ -125,6 +131,7 @@ class Line:
 
     values: list[tuple[float, float]]  # of the dealer, against itself, after `Config.at` boards
     exploitability: tuple[float, float]  # what best responses to the last win, mean of both seats
+    local: tuple[float, float]  # the same of local best response
 
 
 Lines = dict[str, Line]  # by abstraction
@@ -136,7 +143,11 @@ def compute(run: Run) -> Lines:
     for number, text in enumerate(run.config.abstractions):
         folder = run.checkpoint / f"{_name(text)}-blueprint"
         values = _trained(run, number, text, folder)
-        lines[text] = Line(values=values, exploitability=_exploitability(run, folder))
+        lines[text] = Line(
+            values=values,
+            exploitability=_exploitability(run, folder),
+            local=_local_best_response(run, text, folder),
+        )
         if run.writes:
             shutil.copytree(folder, run.out / "blueprints" / _name(text), dirs_exist_ok=True)
     return lines
@@ -216,6 +227,20 @@ def _exploitability(run, folder):
     return _mean_and_error(sum(won) / 2)
 
 
+def _local_best_response(run, text, folder):
+    """What local best response wins, as the mean of both seats, with its standard error."""
+    config = run.config
+    chips = local_best_response(
+        run,
+        config.game,
+        text,
+        read_hand_policy(folder, config.game),
+        deals=config.deals,
+        seed=config.seed + 2,
+    )
+    return _mean_and_error(chips.mean(axis=1))
+
+
 def _flop_values(blueprint, flops, player, mesh):
     """As lists, which a checkpoint keeps."""
     return best_response.flop_values(blueprint, flops, player=player, mesh=mesh).tolist()
@@ -225,8 +250,12 @@ def rows(config: Config, lines: Lines) -> Iterator[dict[str, object]]:
     """A row for every value, the last with the exploitability."""
     for text, line in lines.items():
         for boards, (value, error) in zip(config.at, line.values, strict=True):
-            lost = line.exploitability if boards == config.at[-1] else ("", "")
-            names = "value", "value_error", "exploitability", "exploitability_error"
+            lost = (*line.exploitability, *line.local) if boards == config.at[-1] else ("",) * 4
+            names = [
+                end
+                for name in ("value", "exploitability", "local")
+                for end in (name, f"{name}_error")
+            ]
             fields = zip(names, (value, error, *lost), strict=True)
             yield {"abstraction": text, "boards": boards} | {
                 name: each if each == "" else f"{each:.6g}" for name, each in fields
@@ -240,6 +269,7 @@ def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
         yield _number(f"{text}: value to the dealer", *line.values[-1], published)
         paper = PAPER_EXPLOITABILITY.get(text)
         yield _number(f"{text}: exploitability", *line.exploitability, paper)
+        yield _number(f"{text}: local best response wins", *line.local, None)
 
 
 def _number(name, value, error, paper):
@@ -258,6 +288,17 @@ def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
             value.errorbar(config.at, values, [2 * error for error in errors], label=short, **look)
             lost, error = line.exploitability
             exploitability.errorbar([number], [lost], [2 * error], linestyle="none", **look)
+            local, error = line.local
+            exploitability.errorbar(
+                [number + 0.15],
+                [local],
+                [2 * error],
+                color=plots.colour(number),
+                marker="x",
+                linestyle="none",
+                capsize=2,
+                label="local best response" if number == 0 else None,
+            )
             if text in PAPER_EXPLOITABILITY:
                 plots.points(exploitability, {number: PAPER_EXPLOITABILITY[text]}, number)
         value.set(xscale="log", xlabel="boards", ylabel="value to the dealer, mb/h")
@@ -266,7 +307,7 @@ def draw(path: pathlib.Path, config: Config, lines: Lines) -> None:
         exploitability.set_xticks(range(len(lines)), [_SHORT.get(text, text) for text in lines])
         exploitability.set_xlim(-0.5, len(lines) - 0.5)
         exploitability.set_ylim(bottom=0)
-        exploitability.set_ylabel("best response in the real game, mb/h")
+        exploitability.set_ylabel("won in the real game, mb/h (hollow: papers)")
 
 
 def write_more(run: Run, lines: Lines) -> None:
@@ -302,10 +343,11 @@ def tables(config: Config, lines: Lines) -> Iterator[Table]:
                     _with_error(*value),
                     results.text(PAPER_VALUE) if config.game == GAME else "",
                     _with_error(*line.exploitability) if last else "",
+                    _with_error(*line.local) if last else "",
                     results.text(paper) if last and paper else "",
                 )
             )
-    headings = ("abstraction", "boards", "value", "paper", "exploitability", "paper")
+    headings = ("abstraction", "boards", "value", "paper", "BR wins", "LBR wins", "paper")
     yield text_table("blueprint_limit: mb/h ± standard error", headings, texts, labels=1)
 
 
@@ -337,7 +379,10 @@ COMMAND = Experiment(
     },
     options=Options,
     configure=configure,
-    batches=lambda config: {"boards_per_iteration": config.boards_per_iteration},
+    batches=lambda config: {
+        "boards_per_iteration": config.boards_per_iteration,
+        "deals of a piece": min(PIECE, config.deals),
+    },
     compute=compute,
     rows=rows,
     draw=draw,

@@ -1,7 +1,8 @@
-"""Cross tables: every player of hold'em against every other, over all pairs of hands.
+"""Cross tables: every player of hold'em against every other, and local best response against all.
 
 The same boards are drawn for all matches. On each of them all pairs of hands are played in both
 seats (`solvers.blueprint.enumerated_match`), so that the errors are those of the boards alone.
+Local best response plays duplicate deals.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jax
 import numpy as np
 from rich.table import Table
 
+from experiments.best_response.blueprint_responses import local_best_response
 from experiments.harness import plots, results
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import progress
@@ -23,6 +25,9 @@ from jaxgames.holdem.rules import Poker
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.deals import random_boards
 from solvers.blueprint.enumerated_match import winnings
+from solvers.blueprint.hand_policy import hand_policy
+
+LBR = "local best response"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,15 +59,38 @@ def play_all(
 
             def play(one=one, other=other) -> list[Match]:
                 won = winnings(players[one], players[other], drawn, mesh=run.mesh)
-                chips = np.asarray(won, np.float64).mean(axis=1)
-                mean, error = chips.mean(), chips.std(ddof=1) / len(chips) ** 0.5
-                scale = 1000 / max(poker.blinds)
-                value, error = float(scale * mean), float(scale * error)
-                return [Match(one=one, other=other, value=value, error=error)]
+                return [_match(one, other, poker, np.asarray(won, np.float64))]
 
             matches += run.kept(f"{one} against {other}", Match, play)
             report(number + 1, None, 0.0)
     return matches
+
+
+def respond_to_all(
+    run: Run, poker: Poker, players: Mapping[str, Blueprint], *, deals: int, seed: int
+) -> list[Match]:
+    """What local best response wins of each player in duplicate deals, piece by piece.
+
+    Args:
+      run: whose devices share the deals.
+      poker: the game that all players play.
+      players: by name.
+      deals: each played in both seats, at least two.
+      seed: of the deals.
+    """
+    matches = []
+    for name, player in players.items():
+        policy = hand_policy(player, poker)
+        chips = local_best_response(run, poker, name, policy, deals=deals, seed=seed)
+        matches.append(_match(LBR, name, poker, chips))
+    return matches
+
+
+def _match(one, other, poker, chips):
+    """A match from chips `[n, 2]` of boards or deals that are played in both seats."""
+    won = 1000 / max(poker.blinds) * chips.mean(axis=1)
+    error = float(won.std(ddof=1) / len(won) ** 0.5)
+    return Match(one=one, other=other, value=float(won.mean()), error=error)
 
 
 def numbers(matches: Sequence[Match]) -> Iterator[results.Number]:

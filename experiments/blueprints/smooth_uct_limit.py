@@ -4,7 +4,7 @@ and Table 2).
 All methods learn by self-play in the same buckets. Along the way their policies, the average and
 the greedy ones, play each other, a player who always calls and one who plays uniformly. In each
 match the same deals are played twice with the seats exchanged, as in the paper. In the end they
-meet linear CFR in a cross table.
+meet linear CFR in a cross table, and local best response.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from rich.table import Table
 
+from experiments.best_response.blueprint_responses import PIECE
 from experiments.blueprints import cross_table, linear_cfr_training, self_play
 from experiments.blueprints.blueprint_limit import PERCENTILES
 from experiments.blueprints.cross_table import Match
@@ -71,6 +72,7 @@ class Config(Settings):
     exploration: float = 24.0
     references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
     boards: int  # of the cross table
+    deals: int  # that local best response plays against each player
 
 
 PRESETS = {
@@ -82,6 +84,7 @@ PRESETS = {
         hands=2_000,
         references={"169/percentile:20": 4},
         boards=4,
+        deals=16,
     ),
     "cpu": Config(
         abstraction="169/ehs2:100/ehs2:50/ehs2:20",
@@ -91,6 +94,7 @@ PRESETS = {
         hands=1_000_000,
         references={"169/ehs2:100/ehs2:50/ehs2:20": 4_000, PERCENTILES: 4_000},
         boards=300,
+        deals=50_000,
     ),
     "large": Config(
         abstraction=PAPER_GRID,
@@ -99,6 +103,7 @@ PRESETS = {
         hands=1_000_000,
         references={PAPER_GRID: 10_000},
         boards=300,
+        deals=50_000,
     ),
     "paper": Config(
         abstraction=PAPER_GRID,
@@ -107,6 +112,7 @@ PRESETS = {
         hands=5_000_000,
         references={PAPER_GRID: 640_000, PERCENTILES: 640_000},
         boards=10_000,
+        deals=50_000,
     ),
 }
 
@@ -144,6 +150,7 @@ def compute(run: Run) -> Outcome:
     players |= {name: fixed_blueprint(poker, weights) for name, weights in _FIXED.items()}
     seed = run.config.seed + 2
     matches = cross_table.play_all(run, poker, players, boards=run.config.boards, seed=seed)
+    matches += cross_table.respond_to_all(run, poker, players, deals=run.config.deals, seed=seed)
     return Outcome(curve=curve, matches=matches)
 
 
@@ -272,7 +279,11 @@ COMMAND = Experiment(
         "winnings in thousandths of a big blind per hand, of deals that are drawn in the buckets of"
         " the abstraction and played in both seats; self-play is that of average policies"
     ),
-    batches=lambda config: {"boards of an iteration": _PER_ITERATION, "boards": config.boards},
+    batches=lambda config: {
+        "boards of an iteration": _PER_ITERATION,
+        "boards": config.boards,
+        "deals of a piece": min(PIECE, config.deals),
+    },
     more_files=(BLUEPRINTS, f"{CROSS_TABLE}.csv", f"{CROSS_TABLE}.png"),
     write_more=write_more,
     error_bars="two standard errors of the deals to either side",
