@@ -212,6 +212,7 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             plots.bands(panel, lines, published=known, x_label="episodes")
             panel.set_ylabel("NashConv (chips)")
             panel.set_title(title)
+            panel.legend(loc="lower left", frameon=False, fontsize=6.5, labelspacing=0.25)
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
