@@ -177,9 +177,9 @@ def deviations(config: Config) -> list[str]:
     texts = [
         "the constants are the best of the paper's calibration; ours was not calibrated",
         "in the paper outcome sampling is behind Smooth UCT at first and passes it after 85 and 170"
-        " million episodes; ours is ahead from the start. Our players see the suits of cards: without"
-        " them our Smooth UCT is as fast as the paper's, but our outcome sampling is faster than the"
-        " paper's (smooth_uct_leduc_readings)",
+        " million episodes; ours is ahead from the start. Our players see the suits of cards;"
+        " without them our Smooth UCT is as fast as the paper's, but our outcome sampling is faster"
+        " than the paper's (smooth_uct_leduc_readings)",
     ]
     if config.episodes < PRESETS["paper"].episodes:
         texts.insert(0, f"{config.episodes:,} episodes instead of {PRESETS['paper'].episodes:,}")

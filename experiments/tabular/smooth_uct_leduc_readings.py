@@ -100,7 +100,7 @@ class Config:
 PRESETS = {
     "smoke": Config(
         methods=smooth_uct_leduc.Config(episodes=2000, first=1000, seeds=2),
-        variants=(SMOOTH, ALTERNATING, "eta by episodes", f"{SMOOTH}, suits unseen"),
+        variants=(SMOOTH, ALTERNATING, f"{SMOOTH}, suits unseen"),
         longer=smooth_uct_leduc.Config(episodes=4000, first=1000, seeds=2),
     ),
     "cpu": Config(
@@ -329,7 +329,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "some variants, seconds",
-        "cpu": "twenty minutes on one core",
+        "cpu": "an hour on one core, which others used too",
         "paper": "until the paper's curves have crossed",
     },
     compute=compute,
