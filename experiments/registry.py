@@ -68,6 +68,10 @@ EXPERIMENTS = {
         "tabular.smooth_uct_leduc",
         "Compare UCT, Smooth UCT and outcome sampling by self-play in Leduc.",
     ),
+    "smooth_uct_leduc_readings": Entry(
+        "tabular.smooth_uct_leduc_readings",
+        "Measure what other readings of the paper do to these learning curves in Leduc.",
+    ),
     "rl_baselines": Entry(
         "tabular.rl_baselines",
         "Measure how exploitable reinforcement learning by self-play is, in Kuhn and Leduc.",

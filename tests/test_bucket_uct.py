@@ -1,5 +1,6 @@
 """UCT and Smooth UCT in hold'em with buckets."""
 
+import dataclasses
 import functools
 
 import jax
@@ -21,7 +22,7 @@ from solvers.blueprint import betting_walk, bucket_game, bucket_uct, enumerated_
 from solvers.blueprint.blueprint import Blueprint
 from solvers.blueprint.dealt_hands import DealtHands, deal_hands, draw_cards
 from solvers.sampling.episodes import uniform_numbers
-from solvers.sampling.uct import smooth_uct, uct, upper_bounds
+from solvers.sampling.uct import Reading, smooth_uct, uct, upper_bounds
 from solvers.sequence_form import build_sequence_form
 
 LEDUC_BUCKETS = (3, 9)
@@ -334,3 +335,6 @@ def test_what_is_refused():
         bucket_uct.init(walk, max_bytes=1000)
     with pytest.raises(ValueError, match="batch=0 must be from 1 to"):
         learned(walk, leduc_deals, None, settings=SETTINGS["UCT"], batch=0, episodes=0)
+    other = dataclasses.replace(SETTINGS["UCT"], reading=Reading(ties="first"))
+    with pytest.raises(ValueError, match=r"ties='first'.* must be Reading\(.*the only one"):
+        learned(walk, leduc_deals, None, settings=other, batch=1, episodes=0)

@@ -74,6 +74,8 @@ def learned(name, settings, episodes, *, learners=4):
     [
         OutcomeSampling(),
         OutcomeSampling(alternating=True),
+        OutcomeSampling(averaging="optimistic"),
+        OutcomeSampling(averaging="optimistic", alternating=True),
         OutcomeSampling(alternating=True, minimizer=RegretMatchingPlus(), baseline_rate=0.5),
         OutcomeSampling(minimizer=RegretMatching(power=1.0), averaging_power=1.0),
     ],
@@ -81,6 +83,22 @@ def learned(name, settings, episodes, *, learners=4):
 def test_averages_come_near_equilibrium(settings):
     exploitabilities = learned("kuhn_poker", settings, 20_000)
     assert exploitabilities.mean() < 0.05  # uniform play: 0.458
+
+
+def test_optimistic_averages_count_every_episode_once():
+    """At a player's first decisions its own reach is 1, so that the weights add up to the number of
+    the last episode in which the state was averaged."""
+    _, _, tree = compiled("kuhn_poker")
+    settings = OutcomeSampling(averaging="optimistic")
+    start = outcome_sampling.init(tree, settings)
+    after = outcome_sampling.run(
+        tree, start, jax.random.key(4), settings=settings, num_episodes=200
+    )
+    first = np.unique(np.asarray(tree.state[: tree.num_starts]))
+    totals = np.asarray(after.average).sum(axis=1)[first]
+    np.testing.assert_allclose(totals, after.averaged[first], rtol=1e-6)
+    assert (totals > 150).all()
+    assert int(after.averaged.max()) == 200
 
 
 def test_learners_side_by_side_are_learners_one_by_one():
@@ -121,6 +139,7 @@ def test_a_run_in_pieces_is_a_run():
         ({"exploration": 0.0}, r"exploration=0.0 must be above 0 and at most 1"),
         ({"averaging_power": -1.0}, r"averaging_power=-1.0 must be at least 0"),
         ({"baseline_rate": 2.0}, r"baseline_rate=2.0 must be above 0 and at most 1"),
+        ({"averaging": "lazy"}, r"averaging='lazy' must be one of weighted, optimistic"),
     ],
 )
 def test_bad_settings(options, message):

@@ -1,5 +1,6 @@
 """UCT and Smooth UCT: counts by hand, and what the paper says of both."""
 
+import dataclasses
 import functools
 
 import jax
@@ -12,6 +13,7 @@ from jaxgames.core import TERMINAL
 from solvers import evaluation
 from solvers.sampling import uct
 from solvers.sampling.episodes import Trajectory
+from solvers.sampling.uct import Reading, Uct
 
 
 def by_hand(payoffs, choices, count):
@@ -117,6 +119,118 @@ def test_smooth_uct_comes_nearer_to_equilibrium_than_uct():
     assert smooth.mean() < 0.1
     assert smooth.mean() < 0.8 * plain.mean()
     assert value.mean() == pytest.approx(-1 / 18, abs=0.02)
+
+
+def test_the_constant_is_in_the_unit_of_payoffs():
+    """With payoffs and constant twice as large, all visits are the same: c = 9 is half the unit."""
+    _, _, tree = compiled("kuhn_poker")
+    doubled = tree.replace(payoffs=2 * tree.payoffs)
+    here, there = (
+        uct.run(
+            each,
+            uct.init(each),
+            jax.random.key(3),
+            settings=uct.smooth_uct(constant, decay=0.01),
+            num_episodes=500,
+        )
+        for each, constant in ((tree, 1.5), (doubled, 3.0))
+    )
+    np.testing.assert_array_equal(here.visits, there.visits)
+    np.testing.assert_allclose(2 * here.values, there.values, rtol=1e-6)
+
+
+def after(name, settings, *, episodes=300, count_ucb=True, seed=1):
+    _, _, tree = compiled(name)
+    start = uct.init(tree, count_ucb=count_ucb)
+    run = functools.partial(uct.run, tree, start, settings=settings, num_episodes=episodes)
+    return tree, run(jax.random.key(seed))
+
+
+def read(**reading):
+    return dataclasses.replace(uct.smooth_uct(1.75, decay=0.1), reading=Reading(**reading))
+
+
+def test_choices_of_ucb_are_counted():
+    """All of UCT's; without UCB only those by which states were added; never more than visits."""
+    _, learner = after("kuhn_poker", uct.uct(2.0))
+    np.testing.assert_array_equal(learner.by_ucb, learner.visits)
+    _, learner = after("kuhn_poker", Uct(exploration=2.0, start=0.0))
+    np.testing.assert_array_equal(learner.by_ucb.sum(axis=1), learner.visits.sum(axis=1) > 0)
+    _, learner = after("kuhn_poker", read())
+    assert (learner.by_ucb <= learner.visits).all()
+    share = int(learner.by_ucb.sum()) / int(learner.visits.sum())
+    assert 0.3 < share < 0.9
+    _, without = after("kuhn_poker", read(), count_ucb=False)
+    np.testing.assert_array_equal(without.visits, learner.visits)
+
+
+def test_policies_of_ucb_are_in_proportion_to_its_choices():
+    tree, learner = after("kuhn_poker", read(average="ucb"))
+    counts = np.asarray(learner.by_ucb[:-1], float)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    np.testing.assert_allclose(np.concatenate(uct.ucb_policy(tree, learner)), shares, rtol=1e-6)
+
+
+def test_whole_trees_count_every_decision():
+    """Kuhn has two or three decisions in an episode; growing trees count two at first."""
+    _, whole = after("kuhn_poker", read(whole_trees=True), episodes=1, seed=0)
+    _, growing = after("kuhn_poker", read(), episodes=1, seed=0)
+    many = [
+        int(after("kuhn_poker", read(whole_trees=True), episodes=1, seed=n)[1].visits.sum())
+        for n in range(12)
+    ]
+    assert {*many} == {2, 3}
+    assert int(growing.visits.sum()) == 2
+    assert (whole.visits[:-1] >= growing.visits[:-1]).all()
+
+
+def test_alternating_learners_learn_in_turn():
+    tree, first = after("kuhn_poker", read(alternating=True), episodes=1)
+    _, both = after("kuhn_poker", read(alternating=True), episodes=2)
+    split = tree.num_decisions[0]
+    assert first.visits[:split].sum() > 0
+    assert first.visits[split:-1].sum() == 0
+    np.testing.assert_array_equal(both.visits[:split], first.visits[:split])
+    assert both.visits[split:-1].sum() > 0
+
+
+def test_the_first_of_untried_actions_is_tried_second_at_the_latest():
+    """The roll-out that adds the state tries one of three actions, UCB another one."""
+    for ties, left_out in (("first", False), ("random", True)):
+        settings = dataclasses.replace(uct.uct(1.0), reading=Reading(ties=ties))
+        tables = [after("matrix_rps", settings, episodes=2, seed=n)[1] for n in range(20)]
+        assert any(int(table.visits[0, 0]) == 0 for table in tables) == left_out
+
+
+def test_eta_falls_by_visits_or_by_episodes():
+    """A learner that has seen many episodes, but no state: by episodes, eta is almost 0."""
+    _, _, tree = compiled("kuhn_poker")
+    start = uct.init(tree, count_ucb=True).replace(step=jnp.int32(10**9))
+    shares = {}
+    for schedule in uct.SCHEDULES:
+        reading = Reading(schedule=schedule)
+        settings = dataclasses.replace(uct.smooth_uct(1.75, least=0.0, decay=1.0), reading=reading)
+        learner = uct.run(tree, start, jax.random.key(0), settings=settings, num_episodes=300)
+        added = int((learner.visits.sum(axis=1) > 0).sum())  # states, whose first visit is uniform
+        visits, by_ucb = (int(table.sum()) - added for table in (learner.visits, learner.by_ucb))
+        shares[schedule] = by_ucb / visits
+    assert shares["state"] > 0.05
+    assert shares["episodes"] < 0.005
+
+
+@pytest.mark.parametrize("reading", [{"average": "all"}, {"schedule": "episode"}, {"ties": "last"}])
+def test_bad_readings(reading):
+    ((name, value),) = reading.items()
+    with pytest.raises(ValueError, match=rf"{name}='{value}' must be one of"):
+        Reading(**reading)
+
+
+def test_ucbs_choices_must_be_counted_to_be_read():
+    tree, learner = after("kuhn_poker", read(), episodes=1, count_ucb=False)
+    with pytest.raises(ValueError, match="does not count UCB's choices"):
+        uct.ucb_policy(tree, learner)
+    with pytest.raises(ValueError, match="does not count UCB's choices"):
+        after("kuhn_poker", read(average="ucb"), episodes=1, count_ucb=False)
 
 
 def test_three_players():

@@ -47,6 +47,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "ismcts_leduc",
     "sog_search",
     "smooth_uct_leduc",
+    "smooth_uct_leduc_readings",
     "blueprint_two_rounds",
     "blueprint_limit",
     "smooth_uct_limit",

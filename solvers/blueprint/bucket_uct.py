@@ -27,7 +27,7 @@ from jaxgames.core import record
 from solvers.blueprint.betting_walk import BettingWalk, picked, selected, walk_down
 from solvers.blueprint.dealt_hands import DealtHands, deal_hands
 from solvers.regret import match
-from solvers.sampling.uct import Uct
+from solvers.sampling.uct import Reading, Uct
 
 MAX_BYTES = 2**33
 _LOW_BITS = 16
@@ -129,11 +129,14 @@ def run(
       The learner after these episodes.
 
     Raises:
-      ValueError: `batch` is not positive, or so large that sums may overflow.
+      ValueError: `batch` is not positive, or so large that sums may overflow; the settings ask for
+        a reading of the paper that is not the default.
     """
     most = (2**31 - 2 ** (_LOW_BITS + 1)) // max(walk.max_chips, 1)
     if not 1 <= batch <= most:
         raise ValueError(f"batch={batch} must be from 1 to {most:,}")
+    if settings.reading != Reading():
+        raise ValueError(f"reading={settings.reading} must be {Reading()}, here the only one")
 
     def body(_, learner):
         deal_key, play_key = jax.random.split(jax.random.fold_in(key, learner.batches))

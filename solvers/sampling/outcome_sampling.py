@@ -42,6 +42,8 @@ from solvers.sampling.episodes import Trajectory
 from solvers.sampling.mccfr_settings import Mccfr
 from solvers.sequence_form import Policy
 
+AVERAGINGS = "weighted", "optimistic"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OutcomeSampling(Mccfr):
@@ -50,6 +52,11 @@ class OutcomeSampling(Mccfr):
     exploration: float = 0.6  # epsilon: the share of the uniform policy in what is sampled
     alternating: bool = False  # whether only one player, in turn, learns and explores
     baseline_rate: float | None = None  # step size of learned baselines; None: no baselines
+    averaging: str = "weighted"
+    """How policies of sampled states enter the average: by their player's own reach, divided by the
+    probability of sampling the state ("weighted": unbiased); or times the number of episodes since
+    the state was last averaged ("optimistic", as if its policy had stood for them all; Lanctot et
+    al. 2009)."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -57,6 +64,8 @@ class OutcomeSampling(Mccfr):
             raise ValueError(f"exploration={self.exploration} must be above 0 and at most 1")
         if self.baseline_rate is not None and not 0 < self.baseline_rate <= 1:
             raise ValueError(f"baseline_rate={self.baseline_rate} must be above 0 and at most 1")
+        if self.averaging not in AVERAGINGS:
+            raise ValueError(f"averaging={self.averaging!r} must be one of {', '.join(AVERAGINGS)}")
 
 
 @record
@@ -68,6 +77,7 @@ class OutcomeSamplingLearner:
     average: Array  # [N + 1, A] weighted sums of policies
     lost: Array  # [N + 1, A] rounding errors of these sums, to be added later (Kahan 1965)
     baseline: Array | None  # [N + 1, A, P] estimated value of each action to each player
+    averaged: Array | None  # [N + 1] int32 episode of the last update, if optimistic
 
 
 def init(tree: DecisionTree, settings: OutcomeSampling) -> OutcomeSamplingLearner:
@@ -79,6 +89,9 @@ def init(tree: DecisionTree, settings: OutcomeSampling) -> OutcomeSamplingLearne
         average=jnp.zeros_like(tree.uniform),
         lost=jnp.zeros_like(tree.uniform),
         baseline=None if settings.baseline_rate is None else baseline,
+        averaged=jnp.zeros(tree.num_states + 1, jnp.int32)
+        if settings.averaging == "optimistic"
+        else None,
     )
 
 
@@ -142,9 +155,16 @@ def episode(
     before = RegretState(regret=learner.regret[line.state].T, policy=tree.uniform[line.state].T)
     instant = jnp.where((learns & acts)[:, None], instant, 0).T
     after = settings.minimizer.update(before, instant, before.policy, step)
-    # Average: add the policy, weighted by its player's own reach over the sampling probability.
-    weight = chances.own / chances.line * step**settings.averaging_power
-    weight = jnp.where(averages & acts, weight, 0)
+    # Average: add the policy, weighted by its player's own reach.
+    averages, averaged = averages & acts, learner.averaged
+    if averaged is None:
+        weight = chances.own / chances.line
+    else:
+        last = averaged[line.state]
+        weight = chances.own * (learner.step + 1 - last).astype(instant.dtype)
+        now = jnp.where(averages, learner.step + 1, last)
+        averaged = episodes.put_rows(averaged, line.state, now)
+    weight = jnp.where(averages, weight * step**settings.averaging_power, 0)
     total, lost = learner.average[line.state], learner.lost[line.state]
     change = weight[:, None] * line.recorded + lost
     average = total + change
@@ -154,6 +174,7 @@ def episode(
         average=episodes.put_rows(learner.average, line.state, average),
         lost=episodes.put_rows(learner.lost, line.state, change - (average - total)),
         baseline=baseline,
+        averaged=averaged,
     )
 
 

@@ -40,6 +40,36 @@ from solvers.sampling.decision_tree import DecisionTree, proportional_policy, sp
 from solvers.sampling.episodes import Playable
 from solvers.sequence_form import Policy
 
+AVERAGES, SCHEDULES, TIES = ("visits", "ucb"), ("state", "episodes"), ("random", "first")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How the paper is read where it might be read in two ways. Static under `jit`.
+
+    The defaults are its algorithms 1 and 2 as they are written. What the others do is measured by
+    the experiment `smooth_uct_leduc_readings`.
+    """
+
+    average: str = "visits"
+    """What the average policy that players mix in counts: "visits", or only those of them in which
+    the action was chosen by "ucb"."""
+    schedule: str = "state"
+    """By what eta falls: the visits of the "state", or the number of "episodes"."""
+    ties: str = "random"
+    """Which action is taken of those with the highest bound: a "random" one, or the "first"."""
+    whole_trees: bool = False
+    """Whether all states are in the trees from the start, so that all visits count."""
+    alternating: bool = False
+    """Whether only one player, in turn, learns from an episode."""
+
+    def __post_init__(self):
+        for name, all_of in (("average", AVERAGES), ("schedule", SCHEDULES), ("ties", TIES)):
+            if getattr(self, name) not in all_of:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} must be one of {', '.join(all_of)}"
+                )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Uct:
@@ -52,6 +82,7 @@ class Uct:
     exploration: float  # c of UCB
     start: float = 1.0  # eta: the probability of UCB at states without visits
     least: float = 0.0  # gamma: the least probability of UCB
+    reading: Reading = Reading()
     decay: float = 0.0  # d: how fast the probability falls with the visits
 
     def __post_init__(self):
@@ -90,22 +121,46 @@ class UctLearner:
     visits: Array  # [N + 1, A] int32
     values: Array  # [N + 1, A] mean payoff of the actor
     lost: Array  # [N + 1, A] rounding errors of these means, to be added later (Kahan 1965)
+    by_ucb: Array | None  # [N + 1, A] int32 visits without those by the average policy
 
 
-def init(game: Playable) -> UctLearner:
-    """Returns a learner before its first episode."""
+def init(game: Playable, *, count_ucb: bool = False) -> UctLearner:
+    """Returns a learner before its first episode.
+
+    Args:
+      game: a `DecisionTree` or `IndexedGame`.
+      count_ucb: whether UCB's choices are also counted by themselves, as `ucb_policy` and the
+        reading `average="ucb"` need them.
+    """
     shape = game.num_states + 1, game.num_actions
     return UctLearner(
         step=jnp.int32(0),
         visits=jnp.zeros(shape, jnp.int32),
         values=jnp.zeros(shape),
         lost=jnp.zeros(shape),
+        by_ucb=jnp.zeros(shape, jnp.int32) if count_ucb else None,
     )
 
 
 def average_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
     """Returns the frequencies of the actions by player `[D_p, A]`, uniform outside of the trees."""
     return proportional_policy(tree, learner.visits.astype(tree.uniform.dtype))
+
+
+def ucb_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
+    """Returns the frequencies of the actions that UCB chose, and not the average policy, by player
+    `[D_p, A]`; uniform outside of the trees.
+
+    Raises:
+      ValueError: the learner does not count them.
+    """
+    return proportional_policy(tree, _choices_of_ucb(learner).astype(tree.uniform.dtype))
+
+
+def _choices_of_ucb(learner):
+    if learner.by_ucb is None:
+        raise ValueError("the learner does not count UCB's choices, as with init(count_ucb=True)")
+    return learner.by_ucb
 
 
 def greedy_policy(tree: DecisionTree, learner: UctLearner) -> Policy:
@@ -148,27 +203,37 @@ def episode(
     game: Playable, learner: UctLearner, key: Key[Array, ""], *, settings: Uct
 ) -> UctLearner:
     """Plays one episode and returns the learner after it; `key` is consumed."""
-    players = jnp.arange(game.num_players, dtype=jnp.int32)
+    players, reading = jnp.arange(game.num_players, dtype=jnp.int32), settings.reading
+    average = learner.visits if reading.average == "visits" else _choices_of_ucb(learner)
+    learns = players == learner.step % game.num_players if reading.alternating else True
 
     def choose(inside, node, noise):
         visits, uniform = learner.visits[node.state], node.uniform
         acts = players == node.actor
-        counted = jnp.any(inside & acts)
-        rolls_out = ~counted | (sum_actions(visits) == 0)
-        weights = _weights(visits, learner.values[node.state], uniform, noise[0], settings)
+        rolls_out = ~jnp.any(inside & acts) | (sum_actions(visits) == 0)
+        by_average = ~rolls_out & (noise[0] >= _share_of_ucb(learner, visits, settings))
+        chances = average[node.state].astype(learner.values.dtype)
+        ucb = _best(visits, learner.values[node.state], uniform > 0, settings)
+        weights = jnp.where(by_average, chances, ucb)
         action = episodes.pick_action(jnp.where(rolls_out, uniform, weights), noise[1])
-        return inside & ~(acts & rolls_out), action, counted  # only states in the tree are updated
+        counted = jnp.any(inside & acts & learns)  # only states in the tree are updated
+        after = inside if reading.whole_trees else inside & ~(acts & rolls_out)
+        return after, action, (counted, None if learner.by_ucb is None else counted & ~by_average)
 
     line = episodes.play(game, key, choose, jnp.ones(game.num_players, bool), width=2)
-    return back_up(learner, line)
+    counted, by_ucb = line.recorded
+    return back_up(learner, line.replace(recorded=counted), by_ucb=by_ucb)
 
 
-def back_up(learner: UctLearner, line: episodes.Trajectory) -> UctLearner:
+def back_up(
+    learner: UctLearner, line: episodes.Trajectory, *, by_ucb: Bool[Array, " T"] | None = None
+) -> UctLearner:
     """Updates visits and mean payoffs with an episode.
 
     Args:
       learner: the learner so far.
       line: the episode; `line.recorded` `[T]` is True where a decision counts.
+      by_ucb: where it also counts as UCB's choice; for learners that count these.
 
     Returns:
       The learner after the episode.
@@ -176,29 +241,40 @@ def back_up(learner: UctLearner, line: episodes.Trajectory) -> UctLearner:
     visits, values, lost = (
         table[line.state] for table in (learner.visits, learner.values, learner.lost)
     )
-    taken = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool) & line.recorded[:, None]
+    action = jax.nn.one_hot(line.action, visits.shape[1], dtype=bool)
+    taken = action & line.recorded[:, None]
     visits = visits + taken.astype(jnp.int32)
     payoff = line.payoffs[jnp.maximum(line.actor, 0)].astype(values.dtype)[:, None]
     share = jnp.where(taken, 1 / jnp.maximum(visits, 1).astype(values.dtype), 0)
     change = share * (payoff - values) + lost
     after = values + change
+    choices = learner.by_ucb
+    if choices is not None:
+        more = (action & by_ucb[:, None]).astype(jnp.int32)
+        choices = episodes.put_rows(choices, line.state, choices[line.state] + more)
     return UctLearner(
         step=learner.step + 1,
         visits=episodes.put_rows(learner.visits, line.state, visits),
         values=episodes.put_rows(learner.values, line.state, after),
         lost=episodes.put_rows(learner.lost, line.state, change - (after - values)),
+        by_ucb=choices,
     )
 
 
-def _weights(visits, values, uniform, noise, settings):
-    """The weights by which an action of a state in the tree is drawn: those of UCB or of the
-    average policy, as `noise` decides.
-    """
-    count = visits.astype(values.dtype)
-    total = sum_actions(count)
-    ucb = upper_bounds(visits, values, uniform > 0, exploration=settings.exploration)
-    share = settings.start / (1 + settings.decay * jnp.sqrt(total))
-    return jnp.where(noise < jnp.maximum(settings.least, share), ucb, count)
+def _share_of_ucb(learner, visits, settings):
+    """The probability eta that UCB chooses at a state with these visits."""
+    number = sum_actions(visits) if settings.reading.schedule == "state" else learner.step
+    number = jnp.sqrt(number.astype(learner.values.dtype))
+    share = settings.start / (1 + settings.decay * number)
+    return jnp.maximum(settings.least, share)
+
+
+def _best(visits, values, legal, settings):
+    """The weights by which UCB draws an action of a state."""
+    best = upper_bounds(visits, values, legal, exploration=settings.exploration)
+    if settings.reading.ties == "first":
+        return jax.nn.one_hot(jnp.argmax(best), len(best), dtype=best.dtype)
+    return best
 
 
 def upper_bounds(
