@@ -87,7 +87,8 @@ def test_matches_are_between_the_same_bets():
         check_same_betting(*games)
 
 
-@pytest.mark.parametrize("player", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("player", range(2))
 def test_best_responses_go_through_all_turns(player):
     """At each round on a flop: hand by hand, summed over the 49 cards that may come."""
     blueprint, by_node = blueprint_of(1, THREE_STREETS, (20, 30, 10))

@@ -135,6 +135,7 @@ def respond(game, *words):
     return cli.main(["approximate_best_response", game, *map(str, words)])
 
 
+@pytest.mark.slow
 def test_a_run_against_a_blueprint_that_plays_as_a_chump(folder, tmp_path, monkeypatch, capsys):
     """It wins what it wins of the chump on the same deals; also when it is interrupted between."""
     monkeypatch.setattr(blueprint_responses, "PIECE", 16)

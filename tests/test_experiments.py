@@ -267,6 +267,7 @@ def test_the_console_command_is_the_command_line(monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("usage: jaxgames solve ")
 
 
+@pytest.mark.slow
 def test_commands_keep_compiled_programs_in_the_users_cache_folder(tmp_path):
     """The second of two equal runs reads all programs, writes none, and gives the same numbers."""
     environment = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}

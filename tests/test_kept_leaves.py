@@ -71,7 +71,7 @@ def searched(name, tolerance, searches=SEARCHES):
         return found, jax.vmap(readouts.average_policy)(found)
 
 
-@pytest.mark.parametrize("name", ["leduc_poker", GLASSES])
+@pytest.mark.parametrize("name", [pytest.param("leduc_poker", marks=pytest.mark.slow), GLASSES])
 def test_a_tiny_tolerance_changes_nothing(name):
     exact, kept = (searched(name, tolerance) for tolerance in (0.0, 1e-9))
     chex.assert_trees_all_close(kept[1], exact[1], atol=1e-5)

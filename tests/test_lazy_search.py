@@ -86,7 +86,11 @@ def searched(name, settings, *, batch=3):
     [
         ("connect_four", dict(expand=1)),
         ("connect_four", dict(expand=2, exploration=3.0)),
-        ("connect_four", dict(expand=1, pace=5.0, virtual_loss=0.5)),
+        pytest.param(
+            "connect_four",
+            dict(expand=1, pace=5.0, virtual_loss=0.5),
+            marks=pytest.mark.slow,
+        ),
         ("tic_tac_toe", dict(expand=1)),
         ("gardner_chess", dict(expand=1, simulations=20)),
     ],

@@ -44,7 +44,8 @@ def compiled(name, dtype="float32"):
     [
         "kuhn_poker",
         "leduc_poker",
-        "goofspiel(cards=3,points=descending)",  # rows change their numbers
+        # rows change their numbers
+        pytest.param("goofspiel(cards=3,points=descending)", marks=pytest.mark.slow),
         "uneven",  # one player has more rows and actions
         "scotland_yard(map=glasses,rounds=2)",  # and rows change their numbers
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),

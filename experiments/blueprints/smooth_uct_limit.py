@@ -61,7 +61,6 @@ BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last 
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
 PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
-_PER_ITERATION = 2  # boards of linear CFR
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,6 +70,7 @@ class Config(Settings):
     game: str = "limit_holdem"
     exploration: float = 24.0
     references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
+    boards_per_iteration: int = 2  # of linear CFR
     boards: int  # of the cross table
     deals: int  # that local best response plays against each player
 
@@ -111,6 +111,7 @@ PRESETS = {
         first=1_000_000,
         hands=5_000_000,
         references={PAPER_GRID: 640_000, PERCENTILES: 640_000},
+        boards_per_iteration=64,
         boards=10_000,
         deals=50_000,
     ),
@@ -143,7 +144,7 @@ def compute(run: Run) -> Outcome:
             abstraction,
             jax.random.fold_in(jax.random.key(run.config.seed), number),
             at=[boards],
-            boards_per_iteration=_PER_ITERATION,
+            boards_per_iteration=run.config.boards_per_iteration,
             folder=folder,
             title=name,
         )
@@ -280,7 +281,7 @@ COMMAND = Experiment(
         " the abstraction and played in both seats; self-play is that of average policies"
     ),
     batches=lambda config: {
-        "boards of an iteration": _PER_ITERATION,
+        "boards_per_iteration": config.boards_per_iteration,
         "boards": config.boards,
         "deals of a piece": min(PIECE, config.deals),
     },
