@@ -82,6 +82,12 @@ def responses(
     return cells
 
 
+def piece_size(deals: int) -> int:
+    """How many deals are played at once, the last ones of which may be more than asked for: a
+    number that two, four and eight devices can share."""
+    return min(PIECE, -(-deals // 8) * 8)
+
+
 def local_best_response(
     run: Run, game: Poker, name: str, policy: HandPolicy, *, deals: int, seed: int
 ) -> Float[np.ndarray, "D 2"]:
@@ -97,7 +103,7 @@ def local_best_response(
     """
     key, won = jax.random.key(seed), []
     pieces = run.checkpoint / re.sub(r"[^\w.]+", "_", f"LBR against {name}")
-    settings, size = LocalBestResponse(game), min(PIECE, deals)
+    settings, size = LocalBestResponse(game), piece_size(deals)
     play = functools.partial(
         duplicate_deals,
         settings,

@@ -22,7 +22,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
-from experiments.best_response.blueprint_responses import PIECE, local_best_response
+from experiments.best_response.blueprint_responses import local_best_response, piece_size
 from experiments.blueprints import linear_cfr_training
 from experiments.harness import hand_grid, plots, results
 from experiments.harness.experiment import Experiment, text_table
@@ -381,7 +381,7 @@ COMMAND = Experiment(
     configure=configure,
     batches=lambda config: {
         "boards_per_iteration": config.boards_per_iteration,
-        "deals of a piece": min(PIECE, config.deals),
+        "deals of a piece": piece_size(config.deals),
     },
     compute=compute,
     rows=rows,

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from rich.table import Table
 
-from experiments.best_response.blueprint_responses import PIECE
+from experiments.best_response.blueprint_responses import piece_size
 from experiments.blueprints import cross_table, linear_cfr_training, self_play
 from experiments.blueprints.blueprint_limit import PERCENTILES
 from experiments.blueprints.cross_table import Match
@@ -283,7 +283,7 @@ COMMAND = Experiment(
     batches=lambda config: {
         "boards_per_iteration": config.boards_per_iteration,
         "boards": config.boards,
-        "deals of a piece": min(PIECE, config.deals),
+        "deals of a piece": piece_size(config.deals),
     },
     more_files=(BLUEPRINTS, f"{CROSS_TABLE}.csv", f"{CROSS_TABLE}.png"),
     write_more=write_more,

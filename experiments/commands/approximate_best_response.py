@@ -1,8 +1,8 @@
 """The command `approximate_best_response`: exact, local and learned best responses to an agent.
 
-In enumerable games, agents may be of any kind. In hold'em they are blueprints, or
-chumps, which do not look at their cards, so that the exact values of a best response and of local
-best response can be computed.
+In enumerable games, agents may be of any kind. In hold'em they are blueprints, or chumps, which do
+not look at their cards, so that the exact values of a best response and of local best response can
+be computed.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     config = _config(arguments)
     sizes = config.learning.shared_sizes()
-    if config.deals is not None:
-        sizes["deals of a piece"] = blueprint_responses.PIECE
+    if config.deals:
+        sizes["deals of a piece"] = blueprint_responses.piece_size(config.deals)
     mesh = devices.start(arguments, sizes)
     if _in_holdem(config.game):
         _respond_in_holdem(arguments, config, command, mesh)

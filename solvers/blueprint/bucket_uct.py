@@ -92,10 +92,10 @@ def greedy_policy(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, 
     """Policies `[N + 1, A]` that take the action of the highest mean among those that were tried;
     uniform outside of the trees.
     """
-    tried = visits(learner) > 0
+    tried, uniform = visits(learner) > 0, walk.uniform
     best = jnp.argmax(jnp.where(tried, mean_winnings(walk, learner), -jnp.inf), axis=1)
-    chosen = jax.nn.one_hot(best, walk.num_actions, dtype=walk.uniform.dtype)
-    return jnp.where(jnp.any(tried, axis=1, keepdims=True), chosen, walk.uniform)
+    chosen = jax.nn.one_hot(best, walk.num_actions, dtype=uniform.dtype)
+    return jnp.where(jnp.any(tried, axis=1, keepdims=True), chosen, uniform)
 
 
 @functools.partial(
