@@ -135,6 +135,13 @@ def respond(game, *words):
     return cli.main(["approximate_best_response", game, *map(str, words)])
 
 
+@pytest.mark.parametrize(
+    ("deals", "size"), [(2, 8), (16, 16), (101, 104), (250, 256), (9_999, 256)]
+)
+def test_devices_can_share_any_number_of_deals(deals, size):
+    assert blueprint_responses.piece_size(deals) == size
+
+
 @pytest.mark.slow
 def test_a_run_against_a_blueprint_that_plays_as_a_chump(folder, tmp_path, monkeypatch, capsys):
     """It wins what it wins of the chump on the same deals; also when it is interrupted between."""
