@@ -17,9 +17,10 @@ def test_blueprint_two_rounds_smoke(tmp_path):
 @pytest.mark.slow
 def test_blueprint_limit_smoke(tmp_path):
     result = smoke_run("blueprint_limit", tmp_path / "one")
-    value, exploitability = result.numbers
+    value, exploitability, local = result.numbers
     assert value.low < value.value < value.high
     assert exploitability.value > 0
+    assert local.low < exploitability.value, "the local best response wins more than the best one"
     name = "169-percentile-20"
     blueprint, poker = read_blueprint(tmp_path / "one" / "blueprints" / name)
     assert poker == blueprint_limit.PRESETS["smoke"].game
