@@ -178,12 +178,13 @@ def test_districts_are_worth_what_an_independent_solver_found(edition, nodes, va
 
 
 @pytest.mark.slow(minutes=2)
-def test_district_with_reveals():
-    game = make("scotland_yard(map=district,edition=district_reveals)").belief_game()
+@pytest.mark.parametrize(("reveals", "nodes", "value"), [(2, 10_226, 0.75), (0, 2_293, 19 / 22)])
+def test_what_a_reveal_costs_mr_x(reveals, nodes, value):
+    name = f"scotland_yard(map=district,edition=district_reveals,reveals={reveals})"
+    game = make(name).belief_game()
     listing = list_public_states(game)
-    assert listing.num_inner == 5_061
-    value = row_program.game_value(game, listing)
-    assert value == pytest.approx(-0.60, abs=1e-5)
+    assert listing.num_inner == nodes
+    assert row_program.game_value(game, listing) == pytest.approx(value, abs=1e-5)
     assert solved(game, listing) == pytest.approx(value, abs=0.005)
 
 

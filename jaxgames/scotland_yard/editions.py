@@ -72,7 +72,9 @@ EDITIONS = {
     "district_two_detectives": _district(
         detectives=2, rounds=4, detective_starts=(4, 12), mr_x_starts=(37,)
     ),
-    "district_reveals": _district(reveals=(1,)),
+    "district_reveals": _district(
+        rounds=4, reveals=(2,), detective_starts=(34,), mr_x_starts=(3, 11, 23, 24)
+    ),
     "milton_bradley_1985": Edition(black=5),
     "ravensburger_2000": Edition(reveals=(3, 8, 13, 18)),
     "ravensburger_29_cards": Edition(  # newer prints; 22 turns, 24 moves with both double cards
