@@ -6,12 +6,12 @@ move at once.
 
 from __future__ import annotations
 
+import abc
 import functools
-from typing import Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from jaxgames.core import record
 from jaxgames.play import sample_chance
@@ -22,7 +22,7 @@ from solvers.scotland_yard.position import from_state
 from solvers.scotland_yard.tables import YardTables, yard_tables
 
 MR_X, DETECTIVES = 0, 1
-Memory = TypeVar("Memory")  # what an agent keeps of a game, a pytree of arrays [B, ...]
+Memory = PyTree  # what an agent keeps of B games: arrays [B, ...]
 
 
 @record
@@ -33,16 +33,18 @@ class MatchStates:
     possible: Array  # [B, N] bool where Mr X may be for all that the detectives know
 
 
-class MatchAgent(Protocol[Memory]):
-    """A player of one side. Agents are pytrees, so that one compiled match serves all of a kind.
+class MatchAgent(abc.ABC):
+    """A player of one side. Agents are records (`jaxgames.core.record`), so that one compiled match
+    serves all agents of a kind.
 
-    An agent must not look at what its side cannot see.
+    An agent must not look at what its side cannot see: detectives not at Mr X's station.
     """
 
     def begin(self, states: MatchStates) -> Memory:
-        """What the agent knows of games after the deal."""
-        ...
+        """What the agent keeps of games after the deal; by default nothing."""
+        return ()
 
+    @abc.abstractmethod
     def act(
         self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
     ) -> Int[Array, " B"]:
@@ -54,7 +56,6 @@ class MatchAgent(Protocol[Memory]):
           states: of the games.
           side: MR_X or DETECTIVES.
         """
-        ...
 
     def observe(
         self,
@@ -65,21 +66,18 @@ class MatchAgent(Protocol[Memory]):
         acted: Bool[Array, " B"],
     ) -> Memory:
         """The memory after an action of either side, in the games where `acted` holds."""
-        ...
+        return memory
 
 
 @record
-class PimBotAgent:
+class PimBotAgent(MatchAgent):
     """PimBot on either side; it keeps nothing between its searches."""
 
     tables: YardTables
     settings: pimbot.PimBot
 
-    def begin(self, states: MatchStates) -> tuple[()]:
-        return ()
-
     def act(
-        self, keys: Key[Array, " B"], memory: tuple[()], states: MatchStates, *, side: int
+        self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
     ) -> Int[Array, " B"]:
         root = from_state(states.state)
         found = pimbot.search(
@@ -92,39 +90,16 @@ class PimBotAgent:
         )
         return found.action
 
-    def observe(
-        self,
-        memory: tuple[()],
-        states: MatchStates,
-        actions: Int[Array, " B"],
-        after: MatchStates,
-        acted: Bool[Array, " B"],
-    ) -> tuple[()]:
-        return ()
-
 
 @record
-class UniformAgent:
+class UniformAgent(MatchAgent):
     """Plays legal actions at random."""
 
-    def begin(self, states: MatchStates) -> tuple[()]:
-        return ()
-
     def act(
-        self, keys: Key[Array, " B"], memory: tuple[()], states: MatchStates, *, side: int
+        self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
     ) -> Int[Array, " B"]:
         logits = jnp.where(states.state.legal, 0.0, -jnp.inf)
         return jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
-
-    def observe(
-        self,
-        memory: tuple[()],
-        states: MatchStates,
-        actions: Int[Array, " B"],
-        after: MatchStates,
-        acted: Bool[Array, " B"],
-    ) -> tuple[()]:
-        return ()
 
 
 @record
@@ -153,7 +128,7 @@ def play(
       mr_x: the agent who plays Mr X.
       detectives: the agent who plays all detectives.
     """
-    deal_keys, move_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    deal_keys, move_keys = jax.vmap(lambda key: tuple(jax.random.split(key)))(keys)
     states = jax.vmap(functools.partial(_deal, game))(deal_keys)
     agents = mr_x, detectives
     memories = tuple(agent.begin(states) for agent in agents)

@@ -38,8 +38,8 @@ class Playout:
 
 
 def move_number(
-    tables: YardTables, player: Int[Array, "*b"] | int, line: Int[Array, "*b"]
-) -> Int[Array, "*b"]:
+    tables: YardTables, player: Int[Array, "..."] | int, line: Int[Array, "..."]
+) -> Int[Array, "..."]:
     """A number for a move: who moves, by which ticket, to where."""
     place = ticket(line) * tables.num_stations + target(line)
     return player * ((BLACK + 1) * tables.num_stations) + place
@@ -68,7 +68,7 @@ def without_black(
 def play(
     tables: YardTables,
     position: Position,
-    seed: UInt[Array, "*b"],
+    seed: UInt[Array, "..."],
     epsilon: Float[Array, ""],
 ) -> Playout:
     """Plays games to their ends.
@@ -124,7 +124,7 @@ def _mr_x(tables, position, word, epsilon):
     line, can = _choose(lines, kept, FAR - closest.astype(jnp.uint32), word, epsilon)
     position = position.replace(result=jnp.where(acts & ~can, LOST, position.result))
     acts &= can
-    after, made = _moved(tables, position, line, acts, 0)
+    after, made = _moved(tables, position, line, acts, acts, 0)
     if position.possible is None:
         return after, made
     hidden = station_sets.after_mr_x(tables, position.possible, after, ticket(line))
@@ -144,7 +144,7 @@ def _detective(tables, position, d, totals, word, epsilon):
         games = jnp.arange(to.shape[-1], dtype=jnp.int32)
         rank = totals[to, games[None]]
     line, can = _choose(lines, moves, rank, word, epsilon)
-    after, made = _moved(tables, position, line, acts, d, passes=~can)
+    after, made = _moved(tables, position, line, acts, acts & can, d)
     if position.possible is None:
         return after, made
     seen = station_sets.without(position.possible, target(line))
@@ -152,8 +152,8 @@ def _detective(tables, position, d, totals, word, epsilon):
     return after.replace(possible=possible), made
 
 
-def _moved(tables, position, line, acts, player, passes=False):
-    moves_on = acts & ~passes
+def _moved(tables, position, line, acts, moves_on, player):
+    """The position after a player's move or pass where it acts, and the number of the move."""
     after = after_move(tables, position, line, moves_on, jnp.zeros_like(acts))
     after = jax.tree.map(lambda new, old: jnp.where(acts, new, old), after, position)
     return after, jnp.where(moves_on, move_number(tables, player, line), NO_MOVE)

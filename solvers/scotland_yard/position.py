@@ -58,18 +58,18 @@ def from_state(state: ScotlandYardState, possible: Bool[Array, "*b N"] | None = 
     )
 
 
-def owned(tickets: UInt[Array, "*b"], kind: Int[Array, "*n"]) -> UInt[Array, "*n"]:
+def owned(tickets: UInt[Array, "..."], kind: Int[Array, "..."]) -> UInt[Array, "..."]:
     """How many tickets of a kind a player has; `kind` `[..., *b]` may have more axes."""
     return (tickets >> (TICKET_BITS * kind).astype(jnp.uint32)) & jnp.uint32(_TICKETS)
 
 
-def one_ticket(kind: Int[Array, "*b"]) -> UInt[Array, "*b"]:
+def one_ticket(kind: Int[Array, "..."]) -> UInt[Array, "..."]:
     """One ticket of a kind."""
     return jnp.uint32(1) << (TICKET_BITS * kind).astype(jnp.uint32)
 
 
 def movable(
-    line: Int[Array, "M ..."], detectives: Int[Array, "D ..."], tickets: UInt[Array, "*b"]
+    line: Int[Array, "M ..."], detectives: Int[Array, "D ..."], tickets: UInt[Array, "..."]
 ) -> Bool[Array, "M ..."]:
     """Which lines a player can take: there is a ticket, and no detective where it leads."""
     to = target(line)
@@ -79,7 +79,7 @@ def movable(
     return free
 
 
-def own_station(position: Position) -> Int[Array, "*b"]:
+def own_station(position: Position) -> Int[Array, "..."]:
     """The station of the player whose turn it is."""
     station = position.mr_x
     for number, detective in enumerate(position.detectives, start=1):
@@ -87,7 +87,7 @@ def own_station(position: Position) -> Int[Array, "*b"]:
     return station
 
 
-def own_tickets(position: Position) -> UInt[Array, "*b"]:
+def own_tickets(position: Position) -> UInt[Array, "..."]:
     """The tickets of the player whose turn it is."""
     own = position.tickets[0]
     for number in range(1, len(position.tickets)):
@@ -134,7 +134,7 @@ def _goes_on(tables, position, line):
     return can
 
 
-def advance(tables: YardTables, position: Position, action: Int[Array, "*b"]) -> Position:
+def advance(tables: YardTables, position: Position, action: Int[Array, "..."]) -> Position:
     """The position after an action of the player whose turn it is.
 
     Nothing changes where the game is over.
@@ -156,9 +156,9 @@ def advance(tables: YardTables, position: Position, action: Int[Array, "*b"]) ->
 def after_move(
     tables: YardTables,
     position: Position,
-    line: Int[Array, "*b"],
-    moves_on: Bool[Array, "*b"],
-    double: Bool[Array, "*b"],
+    line: Int[Array, "..."],
+    moves_on: Bool[Array, "..."],
+    double: Bool[Array, "..."],
 ) -> Position:
     """The position after the player whose turn it is took a line, played a double card or passed;
     with the same set of possible stations, which the caller changes.

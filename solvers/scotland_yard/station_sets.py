@@ -36,7 +36,7 @@ def unpack(stations: UInt[Array, "W ..."], num_stations: int) -> Bool[Array, "N 
     return bits.reshape(-1, *stations.shape[1:])[:num_stations] > 0
 
 
-def single(station: Int[Array, "*b"], num_words: int) -> UInt[Array, "W ..."]:
+def single(station: Int[Array, "..."], num_words: int) -> UInt[Array, "W ..."]:
     """The set of one station."""
     word = jnp.arange(num_words, dtype=jnp.int32).reshape(-1, *[1] * station.ndim)
     bit = jnp.uint32(1) << (station % WORD).astype(jnp.uint32)
@@ -44,7 +44,7 @@ def single(station: Int[Array, "*b"], num_words: int) -> UInt[Array, "W ..."]:
 
 
 def spread(
-    tables: YardTables, stations: UInt[Array, "W ..."], kind: Int[Array, "*b"]
+    tables: YardTables, stations: UInt[Array, "W ..."], kind: Int[Array, "..."]
 ) -> UInt[Array, "W ..."]:
     """All stations one line of a kind of ticket away from a set."""
     chunks = [
@@ -61,7 +61,7 @@ def spread(
 
 
 def after_mr_x(
-    tables: YardTables, possible: UInt[Array, "W ..."], after: Any, kind: Int[Array, "*b"]
+    tables: YardTables, possible: UInt[Array, "W ..."], after: Any, kind: Int[Array, "..."]
 ) -> UInt[Array, "W ..."]:
     """The set after a move of Mr X, which he may have to show.
 
@@ -78,6 +78,6 @@ def after_mr_x(
     return jnp.where(tables.reveals[after.moves][None], shown, spreads)
 
 
-def without(stations: UInt[Array, "W ..."], station: Int[Array, "*b"]) -> UInt[Array, "W ..."]:
+def without(stations: UInt[Array, "W ..."], station: Int[Array, "..."]) -> UInt[Array, "W ..."]:
     """The set without a station."""
     return stations & ~single(station, len(stations))

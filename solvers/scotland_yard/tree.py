@@ -110,6 +110,7 @@ def remember(tree: Tree, moves: Int[Array, "T B"], rewards: Float[Array, "T B"])
     """
     made = moves != playouts.NO_MOVE
     games = jnp.broadcast_to(jnp.arange(moves.shape[1], dtype=jnp.int32)[None], moves.shape)
-    change = jnp.stack([jnp.ones_like(rewards), rewards], axis=-1) * made[..., None]
+    change = jnp.stack([jnp.ones_like(rewards), rewards], axis=-1)
+    change = jnp.where(made[..., None], change, 0.0)
     number = jnp.where(made, moves, 0)
     return tree.replace(history=tree.history.at[games, number].add(change))
