@@ -1,0 +1,317 @@
+"""PimBot's parts by hand, its searches, and matches of it."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_scotland_yard import LONDON
+
+from jaxgames import make
+from jaxgames.scotland_yard import maps
+from jaxgames.scotland_yard.board import LOST, RUNNING, WON
+from solvers.scotland_yard import location_categories, matches, pimbot, playouts
+from solvers.scotland_yard.position import Position, advance, legal
+from solvers.scotland_yard.tables import TICKET_BITS, yard_tables
+
+TICKETS = "detective_tickets=3/3/0,mr_x_tickets=3/3/0,detective_starts=1/6,mr_x_starts=3/4"
+TOY = f"scotland_yard(map=toy,detectives=2,rounds=4,reveals=2,black=2,doubles=1,{TICKETS})"
+BATCH = 8
+
+
+@functools.cache
+def toy():
+    game = make(TOY)
+    return game, yard_tables(game)
+
+
+def cards(*numbers):
+    """Tickets by taxi, bus, underground and black ticket as one number."""
+    return sum(number << TICKET_BITS * kind for kind, number in enumerate(numbers))
+
+
+def position(mr_x, detectives, *, turn, moves=0, doubles=0, his=(3, 3, 0, 2), theirs=(3, 3, 0, 0)):
+    """B equal positions of the toy map or of London, by the numbers printed at stations."""
+    tickets = [cards(*his)] + [cards(*theirs)] * len(detectives)
+    one = Position(
+        mr_x=jnp.int32(mr_x - 1),
+        detectives=jnp.asarray(detectives, jnp.int32) - 1,
+        tickets=jnp.asarray(tickets, jnp.uint32),
+        doubles=jnp.int32(doubles),
+        moves=jnp.int32(moves),
+        turn=jnp.int32(turn),
+        doubling=jnp.int32(0),
+        result=jnp.int32(RUNNING),
+        possible=None,
+    )
+    return jax.tree.map(lambda x: jnp.repeat(x[..., None], BATCH, axis=-1), one)
+
+
+def possible(*numbers, stations=6):
+    """The same possible stations of B positions."""
+    mask = np.isin(np.arange(1, stations + 1), numbers)
+    return jnp.asarray(np.repeat(mask[:, None], BATCH, axis=1))
+
+
+def keys(seed, number=BATCH):
+    return jax.random.split(jax.random.key(seed), number)
+
+
+def names(spec, root, actions, player):
+    """Where actions lead, and by which tickets."""
+    table = maps.moves(make(spec).map, black=True)
+    station = root.mr_x if player == 0 else root.detectives[player - 1]
+    return {
+        (int(table.to[s, a]) + 1, maps.TICKETS[table.ticket[s, a]])
+        for s, a in zip(np.asarray(station), np.asarray(actions), strict=True)
+    }
+
+
+# Parts
+
+
+def test_uct_with_progressive_history():
+    visits, means, history = np.array([3.0, 1.0, 6.0]), np.array([0.5, 0.0, 1.0]), [0.2, 0.9, 0.4]
+    bounds = pimbot.upper_bounds(
+        *(jnp.asarray(x, jnp.float32) for x in (visits, means, history)),
+        exploration=0.5,
+        history_weight=5.0,
+    )
+    expected = [
+        0.5 + 0.5 * math.sqrt(math.log(10) / 3) + 0.2 * 5 / (3 * 0.5 + 1),
+        0.0 + 0.5 * math.sqrt(math.log(10) / 1) + 0.9 * 5 / (1 * 1.0 + 1),
+        1.0 + 0.5 * math.sqrt(math.log(10) / 6) + 0.4 * 5 / (6 * 0.0 + 1),
+    ]
+    np.testing.assert_allclose(bounds, expected, rtol=1e-6)
+
+
+def test_roulette_of_location_categories():
+    """Detectives at 1 and 6 of a line 1 ... 10: weights of distances, then uniform stations."""
+    edges = [(n, n + 1, "taxi") for n in range(1, 16)]
+    maps.add_map("line", edges)
+    game = make(
+        "scotland_yard(map=line,detectives=2,rounds=2,reveals=0,detective_starts=1/2,mr_x_starts=9)"
+    )
+    tables = yard_tables(game)
+    detectives = jnp.array([0, 1], jnp.int32)
+    may = np.isin(np.arange(1, 17), [3, 4, 6, 7, 9, 16])  # distances 1, 2, 4, 5, 7, 14 from 2
+    shares = location_categories.location_probabilities(
+        tables, jnp.asarray(may), detectives, jnp.asarray(location_categories.WEIGHTS)
+    )
+    one, two, _, four, far = 2454 / 12523, 9735 / 14502, 4047 / 7491, 1109 / 2890, 344 / 1756
+    total = one + two + four + far
+    expected = np.zeros(16)
+    expected[[2, 3, 5]] = np.array([one, two, four]) / total
+    expected[[6, 8, 15]] = far / total / 3
+    np.testing.assert_allclose(shares, expected, rtol=1e-6)
+
+    number = jax.random.uniform(jax.random.key(0), (20_000,))
+    columns = jnp.repeat(jnp.cumsum(shares)[:, None], len(number), axis=1)
+    drawn = np.bincount(location_categories.draw(columns, number), minlength=16)
+    chi_square = ((drawn - len(number) * expected)[may] ** 2 / (len(number) * expected)[may]).sum()
+    assert drawn[~may].sum() == 0
+    assert chi_square < 20.5  # 5 degrees of freedom, 0.1 %
+
+
+def test_coalition_reduction():
+    """Rewards of Mr X and of the detectives, by who searches, from who stands on Mr X's station."""
+    end = position(3, (3, 5), turn=0)
+    searcher = jnp.array([0, 1, 2, 1, 1, 2, 0, 0], jnp.int32)
+    end = end.replace(
+        result=jnp.array([LOST, LOST, LOST, WON, LOST, LOST, WON, LOST], jnp.int32),
+        mr_x=jnp.array([2, 2, 2, 3, 4, 4, 3, 3], jnp.int32),  # stuck in the last game
+    )
+    his, theirs = pimbot.side_rewards(end, searcher, jnp.float32(0.25))
+    assert his.tolist() == [0, 0, 0, 1, 0, 0, 1, 0]
+    assert theirs.tolist() == [0.75, 1.0, 0.75, 0.0, 0.75, 1.0, 0.0, 0.75]
+    # nobody else's share is reduced when Mr X searches
+    assert pimbot.side_rewards(end, searcher, jnp.float32(0.0))[1].tolist() == [
+        *(1, 1, 1, 0, 1, 1, 0, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("station", "moves", "his", "black"),
+    [
+        (1, 0, (3, 3, 3, 2), False),  # round 1
+        (1, 1, (3, 3, 3, 2), False),  # round 2
+        (1, 2, (3, 3, 3, 2), False),  # he shows himself after his third move
+        (1, 3, (3, 3, 3, 2), True),
+        (5, 3, (3, 3, 3, 2), False),  # only taxis
+        (5, 3, (0, 3, 3, 2), True),  # nothing else is left
+    ],
+)
+def test_filter_of_black_tickets(station, moves, his, black):
+    tables = yard_tables(make(LONDON))
+    place = position(station, (100, 101, 102, 103, 104), turn=0, moves=moves, his=his)
+    allowed, kept = _kept(tables, place)
+    table = make(LONDON).moves
+    tickets = table.ticket[station - 1]
+    assert bool(kept[:, 0][tickets == maps.BLACK].any()) == black
+    other = tickets != maps.BLACK
+    np.testing.assert_array_equal(kept[:, 0][other], allowed[:, 0][other])
+
+
+@jax.jit
+def _kept(tables, place):
+    """Mr X's legal moves, and those that the filter keeps."""
+    lines, allowed = tables.lines[:, place.mr_x], legal(tables, place)[:-1]
+    return allowed, playouts.without_black(tables, place, lines, allowed)
+
+
+def test_playouts_play_by_the_rules():
+    """Every move of a playout is legal where it is made, until the end of the game."""
+    game, tables = toy()
+    begin = position(3, (1, 6), turn=0, moves=2)
+    seed = jnp.arange(BATCH, dtype=jnp.uint32)
+    played = jax.jit(playouts.play)(tables, begin, seed, jnp.float32(1.0))
+    place, options_of, go = begin, jax.jit(legal), jax.jit(advance)
+    players = 1 + game.detectives
+    for number, made in enumerate(np.asarray(played.played[: played.length])):
+        options = options_of(tables, place)
+        stuck = ~options.any(axis=0)
+        place = place.replace(result=jnp.where(stuck, LOST, place.result))
+        running = place.result == RUNNING
+        turn = number % players
+        assert (place.turn[running] == turn).all()
+        station = place.mr_x if turn == 0 else place.detectives[turn - 1]
+        lines = playouts.move_number(tables, turn, tables.lines[:, station])
+        found = (lines == made[None]) & options[:-1]
+        assert (found.any(axis=0) | ~running | (options[tables.num_open] & (turn > 0))).all()
+        assert (made[~running] == playouts.NO_MOVE).all()
+        action = jnp.where(found.any(axis=0), found.argmax(axis=0), tables.num_open)
+        place = go(tables, place, action.astype(jnp.int32))
+    for name in ("mr_x", "detectives", "result", "moves"):
+        np.testing.assert_array_equal(getattr(place, name), getattr(played.position, name))
+    assert {*place.result.tolist()} == {LOST, WON}
+
+
+def test_greedy_playouts_chase_and_flee():
+    """On a line without random moves, a detective goes towards Mr X, who goes away from it."""
+    maps.add_map("row", [(n, n + 1, "taxi") for n in range(1, 12)])
+    game = make(
+        "scotland_yard(map=row,detectives=1,rounds=3,reveals=0,black=0,doubles=0,"
+        "detective_starts=1,mr_x_starts=7)"
+    )
+    tables = yard_tables(game)
+    begin = position(7, (1,), turn=0, his=(9, 0, 0, 0), theirs=(9, 0, 0, 0))
+    play = jax.jit(playouts.play)
+    seed = jnp.arange(BATCH, dtype=jnp.uint32)
+    end = play(tables, begin, seed, jnp.float32(0.0)).position
+    assert set(end.mr_x.tolist()) == {9}
+    assert set(end.detectives[0].tolist()) == {3}
+    # a detective that does not know better goes to where Mr X may be: three stations at the left
+    one_step = begin.replace(
+        turn=jnp.ones(BATCH, jnp.int32),
+        moves=jnp.full(BATCH, 3, jnp.int32),
+        detectives=jnp.full((1, BATCH), 5, jnp.int32),
+    )
+    sets = jnp.full((1, BATCH), 0b111 | (1 << 9), jnp.uint32)
+    end = play(tables, one_step.replace(possible=sets), seed, jnp.float32(0.0)).position
+    assert set(end.detectives[0].tolist()) == {4}
+
+
+# Searches
+
+
+@functools.cache
+def settings(simulations=40, **changes):
+    return pimbot.PimBot(simulations=simulations, **changes)
+
+
+def find(root, may, seed=0, *, mr_x, **changes):
+    return pimbot.search(
+        toy()[1], root, may, keys(seed), settings=settings(**changes), mr_x_searches=mr_x
+    )
+
+
+def test_detectives_catch_at_once():
+    """Mr X is at 3; detective 2, at 5 and next to move, can reach 6, 4 and by no other way 2."""
+    root = position(4, (1, 5), turn=2, moves=1)
+    found = find(root, possible(4), mr_x=False)
+    assert names(TOY, root, found.action, 2) == {(4, "taxi")}
+    np.testing.assert_allclose(found.rewards[found.action[0], 0], 1.0)
+    assert (np.asarray(found.visits.sum(axis=0)) == 40).all()
+    # where Mr X is not looked at: the same search with another station of his
+    other = find(root.replace(mr_x=jnp.zeros(BATCH, jnp.int32)), possible(4), mr_x=False)
+    jax.tree.map(np.testing.assert_array_equal, found, other)
+
+
+def test_mr_x_does_not_walk_into_detectives():
+    """From 2, with detectives at 4 and 6 and his station known, 5 is next to both."""
+    root = position(2, (4, 6), turn=0, moves=3, his=(1, 0, 0, 1))
+    found = find(root, possible(2), mr_x=True)
+    assert {to for to, _ in names(TOY, root, found.action, 0)} == {1}
+    best = found.rewards[found.action, jnp.arange(BATCH)]
+    assert (best > 0.9).all()
+
+
+@pytest.mark.parametrize("mr_x", [True, False])
+def test_trees_count_simulations(mr_x):
+    root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1, doubles=1)
+    found = find(root, possible(3, 4), mr_x=mr_x)
+    assert (np.asarray(found.visits.sum(axis=0)) == 40).all()
+    assert (found.size <= 41).all()
+    assert (found.size > 10).all()
+    assert ((found.rewards >= 0) & (found.rewards <= 1)).all()
+    options = legal(toy()[1], root)
+    assert (found.visits[~options] == 0).all()
+    assert (found.visits[options] > 0).any()
+
+
+@pytest.mark.parametrize("mr_x", [True, False])
+def test_a_search_has_the_result_that_it_has_alone(mr_x):
+    root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1, doubles=1)
+    root = root.replace(mr_x=jnp.asarray([2, 3] * (BATCH // 2), jnp.int32))
+    may = possible(3, 4)
+    together = find(root, may, mr_x=mr_x)
+    last = jax.tree.map(lambda x: jnp.repeat(x[..., -1:], BATCH, axis=-1), root)
+    alone = pimbot.search(
+        toy()[1],
+        last,
+        may,
+        jnp.repeat(keys(0)[-1:], BATCH),
+        settings=settings(),
+        mr_x_searches=mr_x,
+    )
+    for one, other in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
+        np.testing.assert_array_equal(one[..., 0], other[..., -1])
+
+
+def test_settings_do_not_compile_again():
+    root, may = position(3, (1, 6), turn=1, moves=1), possible(3, 4)
+    find(root, may, mr_x=False)
+    compiled = pimbot.search._cache_size()
+    found = [
+        find(root, may, mr_x=False, exploration=c, reduction=r) for c, r in ((2.0, 0.5), (0.2, 0.1))
+    ]
+    assert pimbot.search._cache_size() == compiled
+    assert (found[0].visits != found[1].visits).any()
+
+
+# Matches
+
+
+def test_matches():
+    """Every game is legal, ends by the rules, and is the same alone as beside others."""
+    game, tables = toy()
+    agent = matches.PimBotAgent(tables=tables, settings=settings(20))
+    played = matches.play(game, keys(3), agent, matches.UniformAgent())
+    assert played.legal.all()
+    assert (played.mr_x_won <= (played.moves == game.rounds)).all()
+    turned = jax.random.wrap_key_data(jnp.flip(jax.random.key_data(keys(3)), axis=0))
+    again = matches.play(game, turned, agent, matches.UniformAgent())
+    for one, other in zip(jax.tree.leaves(played), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(one, jnp.flip(other))
+
+
+def test_search_beats_random_play():
+    game, tables = toy()
+    agent = matches.PimBotAgent(tables=tables, settings=settings(20))
+    wins = [
+        float(matches.play(game, keys(4), *agents).mr_x_won.mean())
+        for agents in ((agent, matches.UniformAgent()), (matches.UniformAgent(), agent))
+    ]
+    assert wins[0] > wins[1]
