@@ -40,15 +40,24 @@ class MatchAgent(abc.ABC):
     An agent must not look at what its side cannot see: detectives not at Mr X's station.
     """
 
-    def begin(self, states: MatchStates) -> Memory:
-        """What the agent keeps of games after the deal; by default nothing."""
+    def begin(self, keys: Key[Array, " B"], states: MatchStates, *, side: int) -> Memory:
+        """What the agent keeps of games after the deal; by default nothing.
+
+        Args:
+          keys: consumed, one for each game.
+          states: of the games.
+          side: MR_X or DETECTIVES.
+        """
         return ()
 
     @abc.abstractmethod
     def act(
         self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
-    ) -> Int[Array, " B"]:
-        """Actions in all games; in games where it is another player's turn they are ignored.
+    ) -> tuple[Memory, Int[Array, " B"]]:
+        """The memory after thinking, and actions in all games.
+
+        Games where it is another player's turn keep their memory, and the actions there are
+        ignored.
 
         Args:
           keys: consumed, one for each game.
@@ -78,7 +87,7 @@ class PimBotAgent(MatchAgent):
 
     def act(
         self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
-    ) -> Int[Array, " B"]:
+    ) -> tuple[Memory, Int[Array, " B"]]:
         root = from_state(states.state)
         found = pimbot.search(
             self.tables,
@@ -88,7 +97,7 @@ class PimBotAgent(MatchAgent):
             settings=self.settings,
             mr_x_searches=side == MR_X,
         )
-        return found.action
+        return memory, found.action
 
 
 @record
@@ -97,9 +106,9 @@ class UniformAgent(MatchAgent):
 
     def act(
         self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
-    ) -> Int[Array, " B"]:
+    ) -> tuple[Memory, Int[Array, " B"]]:
         logits = jnp.where(states.state.legal, 0.0, -jnp.inf)
-        return jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
+        return memory, jax.vmap(jax.random.categorical)(keys, logits).astype(jnp.int32)
 
 
 @record
@@ -128,10 +137,12 @@ def play(
       mr_x: the agent who plays Mr X.
       detectives: the agent who plays all detectives.
     """
-    deal_keys, move_keys = jax.vmap(lambda key: tuple(jax.random.split(key)))(keys)
+    deal_keys, move_keys, *begin_keys = jax.vmap(lambda key: tuple(jax.random.split(key, 4)))(keys)
     states = jax.vmap(functools.partial(_deal, game))(deal_keys)
     agents = mr_x, detectives
-    memories = tuple(agent.begin(states) for agent in agents)
+    memories = tuple(
+        agent.begin(begin_keys[side], states, side=side) for side, agent in enumerate(agents)
+    )
 
     def turn(player, side, carry):
         return jax.lax.cond(
@@ -167,7 +178,7 @@ def _turn(game, agents, player, side, carry):
     keys, states, memories, legal = carry
     acts = _acts(states, player)
     drawn = jax.vmap(jax.random.fold_in)(keys, states.state.num_steps)
-    actions = agents[side].act(drawn, memories[side], states, side=side)
+    thought, actions = agents[side].act(drawn, memories[side], states, side=side)
     allowed = jnp.take_along_axis(states.state.legal, actions[:, None], axis=1)[:, 0]
     legal &= allowed | ~acts
     after = jax.vmap(game.step)(states.state, actions)
@@ -175,16 +186,20 @@ def _turn(game, agents, player, side, carry):
         states.possible, states.state, actions, after
     )
     after = MatchStates(state=after, possible=possible)
-    after = jax.tree.map(
-        lambda new, old: jnp.where(acts.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-        after,
-        states,
-    )
+    after = _where(acts, after, states)
+    memories = list(memories)
+    memories[side] = _where(acts, thought, memories[side])
     memories = tuple(
         agent.observe(memory, states, actions, after, acts)
         for agent, memory in zip(agents, memories, strict=True)
     )
     return keys, after, memories, legal
+
+
+def _where(mask, new, old):
+    """Records `[B, ...]` with the games of the mask from the first."""
+    pick = lambda x, y: jnp.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, y)  # noqa: E731
+    return jax.tree.map(pick, new, old)
 
 
 def _deal(game, key):
