@@ -129,7 +129,7 @@ def play(
       detectives: the agent who plays all detectives.
     """
     deal_keys, move_keys = jax.vmap(lambda key: tuple(jax.random.split(key)))(keys)
-    states = jax.vmap(functools.partial(_deal, game))(deal_keys)
+    states = jax.vmap(functools.partial(deal, game))(deal_keys)
     agents = mr_x, detectives
     memories = tuple(agent.begin(states) for agent in agents)
 
@@ -187,8 +187,8 @@ def _turn(game, agents, player, side, carry):
     return keys, after, memories, legal
 
 
-def _deal(game, key):
-    """A game after the deal."""
+def deal(game: ScotlandYard, key: Key[Array, ""]) -> MatchStates:
+    """A game after the deal; `key` is consumed."""
     state = game.init()
     for number in range(game.num_deals):
         card = sample_chance(jax.random.fold_in(key, number), state)
