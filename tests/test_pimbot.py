@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from test_scotland_yard import LONDON
 
+from experiments.harness.win_shares import wilson_interval
 from jaxgames import make
 from jaxgames.scotland_yard import maps
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
@@ -315,3 +316,27 @@ def test_search_beats_random_play():
         for agents in ((agent, matches.UniformAgent()), (matches.UniformAgent(), agent))
     ]
     assert wins[0] > wins[1]
+
+
+@pytest.mark.slow(minutes=5)
+def test_strength_rises_with_simulations():
+    """On London, against 100 simulations: the intervals of 10, 100 and 1,000 do not touch."""
+    game = make(LONDON)
+    tables = yard_tables(game)
+
+    def agent(simulations):
+        return matches.PimBotAgent(tables=tables, settings=pimbot.PimBot(simulations=simulations))
+
+    def interval(simulations, batch):
+        """Of the share won by so many simulations in both roles, `batch` games each."""
+        pair = agent(simulations), agent(100)
+        as_mr_x = matches.play(game, keys(1, batch), *pair)
+        as_detectives = matches.play(game, keys(2, batch), *reversed(pair))
+        assert as_mr_x.legal.all()
+        assert as_detectives.legal.all()
+        wins = int(as_mr_x.mr_x_won.sum() + (~as_detectives.mr_x_won).sum())
+        return wilson_interval(wins, 2 * batch)
+
+    weak, middle, strong = interval(10, 32), interval(100, 32), interval(1000, 24)
+    assert weak[1] < middle[0]
+    assert middle[1] < strong[0]
