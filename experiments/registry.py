@@ -106,6 +106,10 @@ EXPERIMENTS = {
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",
     ),
+    "pimbot_settings": Entry(
+        "scotland_yard.pimbot_settings",
+        "Find the strongest settings of PimBot, a Monte Carlo tree search, in Scotland Yard.",
+    ),
     "blueprint_limit": Entry(
         "blueprints.blueprint_limit",
         "Solve limit hold'em with card abstractions, and measure the result in the real game.",

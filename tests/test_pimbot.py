@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from test_scotland_yard import LONDON
 
+from experiments.harness.win_shares import wilson_interval
 from jaxgames import make
 from jaxgames.scotland_yard import maps
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers.scotland_yard import location_categories, matches, pimbot, playouts
-from solvers.scotland_yard.position import Position, advance, legal
+from solvers.scotland_yard.location_categories import WEIGHTS
+from solvers.scotland_yard.position import Position, advance, legal, own_station
 from solvers.scotland_yard.tables import TICKET_BITS, yard_tables
 
 TICKETS = "detective_tickets=3/3/0,mr_x_tickets=3/3/0,detective_starts=1/6,mr_x_starts=3/4"
@@ -98,7 +100,7 @@ def test_roulette_of_location_categories():
     detectives = jnp.array([0, 1], jnp.int32)
     may = np.isin(np.arange(1, 17), [3, 4, 6, 7, 9, 16])  # distances 1, 2, 4, 5, 7, 14 from 2
     shares = location_categories.location_probabilities(
-        tables, jnp.asarray(may), detectives, jnp.asarray(location_categories.WEIGHTS)
+        tables, jnp.asarray(may), detectives, jnp.asarray(WEIGHTS)
     )
     one, two, _, four, far = 2454 / 12523, 9735 / 14502, 4047 / 7491, 1109 / 2890, 344 / 1756
     total = one + two + four + far
@@ -248,6 +250,98 @@ def test_mr_x_does_not_walk_into_detectives():
     assert (best > 0.9).all()
 
 
+PAGE = 2048  # positions that are looked at together
+
+
+@jax.jit
+def _options(tables, place):
+    """Actions that Mr X's filter leaves, and the positions after all actions `[A, P]`."""
+    lines, allowed = tables.lines[:, own_station(place)], legal(tables, place)
+    kept = playouts.without_black(tables, place, lines, allowed[:-1])
+    kept = jnp.where((place.turn == 0)[None], kept, allowed[:-1])
+    actions = jnp.arange(len(allowed), dtype=jnp.int32)
+    after = jax.vmap(lambda a: advance(tables, place, jnp.full_like(place.turn, a)))(actions)
+    return jnp.concatenate([kept, allowed[-1:]]), after
+
+
+def perfect_play(tables, place):
+    """Whether Mr X gets away `[P]` if both sides see everything and play perfectly."""
+    return _perfect_play(tables, jax.tree.map(np.asarray, place))
+
+
+def _perfect_play(tables, place):
+    size = len(place.turn)
+    won = (place.result == WON).astype(float)
+    for begin in range(0, size, PAGE):
+        part = np.arange(begin, min(begin + PAGE, size))
+        values = action_values(tables, jax.tree.map(lambda x: x[..., part], place))  # noqa: B023
+        goes_on = (place.result[part] == RUNNING) & ~np.isnan(values).all(axis=0)
+        his = place.turn[part] == 0
+        best = np.where(his, np.nanmax(values, axis=0), np.nanmin(values, axis=0))
+        won[part] = np.where(goes_on, best, won[part])
+    return won
+
+
+def action_values(tables, place):
+    """The same after every action `[A, P]`; NaN where it is not legal."""
+    size = len(place.turn)
+    padded = jax.tree.map(lambda x: np.resize(x, (*x.shape[:-1], PAGE)), place)
+    if size < PAGE:
+        fill = np.minimum(np.arange(PAGE), size - 1)
+        padded = jax.tree.map(lambda x: x[..., fill], place)
+    options, after = _options(tables, padded)
+    options = np.asarray(options)[:, :size] & (place.result == RUNNING)[None]
+    values = np.full(options.shape, np.nan)
+    if options.any():
+        action, number = np.nonzero(options)
+        below = jax.tree.map(
+            lambda x: np.moveaxis(np.asarray(x), 0, -2)[..., action, number], after
+        )
+        values[options] = _perfect_play(tables, below)
+    return values
+
+
+def _decisive_roots(tables, turn, seed, assumed=1):
+    """B positions with two rounds to go in which the next move decides.
+
+    Returns:
+      The positions, where Mr X may be `[N, B]`, and mean values of actions over that `[A, B]`.
+    """
+    number = 600
+    rng = np.random.default_rng(seed)
+    stations = np.array([rng.permutation(6) for _ in range(number)], np.int32).T
+    one = jax.tree.map(lambda x: x[..., :1], position(1, (1, 2), turn=turn, moves=2, doubles=1))
+    roots = jax.tree.map(lambda x: np.repeat(np.asarray(x), number, axis=-1), one)
+    roots = roots.replace(mr_x=stations[0], detectives=stations[-2:])
+    may = np.zeros((6, number), bool)
+    np.put_along_axis(may, stations[:assumed], True, axis=0)
+    shares = location_categories.location_probabilities(
+        tables, jnp.asarray(may), jnp.asarray(stations[-2:]), jnp.asarray(WEIGHTS)
+    )
+    values = sum(
+        np.asarray(shares)[station, np.arange(number)]
+        * action_values(tables, roots.replace(mr_x=station))
+        for station in stations[:assumed]
+    )
+    spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+    decisive = np.flatnonzero(spread > 0.2)[:BATCH]
+    assert len(decisive) == BATCH
+    roots = jax.tree.map(lambda x: jnp.asarray(x[..., decisive]), roots)
+    return roots, jnp.asarray(may[:, decisive]), values[:, decisive]
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize(("turn", "assumed"), [(0, 1), (1, 1), (2, 1), (2, 2), (2, 3)])
+def test_searches_find_perfect_play(turn, assumed):
+    """Where Mr X's station is known, UCT converges to perfect play of both sides; where the last
+    detective assumes it, to the best action on average over determinisations."""
+    root, may, values = _decisive_roots(toy()[1], turn, seed=turn, assumed=assumed)
+    found = find(root, may, mr_x=turn == 0, simulations=1500, reduction=0.0)
+    best = np.nanmax(values, axis=0) if turn == 0 else np.nanmin(values, axis=0)
+    chosen = values[np.asarray(found.action), np.arange(BATCH)]
+    np.testing.assert_allclose(chosen, best, atol=0.02)
+
+
 @pytest.mark.parametrize("mr_x", [True, False])
 def test_trees_count_simulations(mr_x):
     root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1, doubles=1)
@@ -315,3 +409,27 @@ def test_search_beats_random_play():
         for agents in ((agent, matches.UniformAgent()), (matches.UniformAgent(), agent))
     ]
     assert wins[0] > wins[1]
+
+
+@pytest.mark.slow(minutes=5)
+def test_strength_rises_with_simulations():
+    """On London, against 100 simulations: the intervals of 10, 100 and 1,000 do not touch."""
+    game = make(LONDON)
+    tables = yard_tables(game)
+
+    def agent(simulations):
+        return matches.PimBotAgent(tables=tables, settings=pimbot.PimBot(simulations=simulations))
+
+    def interval(simulations, batch):
+        """Of the share won by so many simulations in both roles, `batch` games each."""
+        pair = agent(simulations), agent(100)
+        as_mr_x = matches.play(game, keys(1, batch), *pair)
+        as_detectives = matches.play(game, keys(2, batch), *reversed(pair))
+        assert as_mr_x.legal.all()
+        assert as_detectives.legal.all()
+        wins = int(as_mr_x.mr_x_won.sum() + (~as_detectives.mr_x_won).sum())
+        return wilson_interval(wins, 2 * batch)
+
+    weak, middle, strong = interval(10, 32), interval(100, 32), interval(1000, 24)
+    assert weak[1] < middle[0]
+    assert middle[1] < strong[0]

@@ -138,7 +138,7 @@ def play(
       detectives: the agent who plays all detectives.
     """
     deal_keys, move_keys, *begin_keys = jax.vmap(lambda key: tuple(jax.random.split(key, 4)))(keys)
-    states = jax.vmap(functools.partial(_deal, game))(deal_keys)
+    states = jax.vmap(functools.partial(deal, game))(deal_keys)
     agents = mr_x, detectives
     memories = tuple(
         agent.begin(begin_keys[side], states, side=side) for side, agent in enumerate(agents)
@@ -202,8 +202,8 @@ def _where(mask, new, old):
     return jax.tree.map(pick, new, old)
 
 
-def _deal(game, key):
-    """A game after the deal."""
+def deal(game: ScotlandYard, key: Key[Array, ""]) -> MatchStates:
+    """A game after the deal; `key` is consumed."""
     state = game.init()
     for number in range(game.num_deals):
         card = sample_chance(jax.random.fold_in(key, number), state)

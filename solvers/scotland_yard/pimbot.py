@@ -106,8 +106,9 @@ def search(
 
     Args:
       tables: of the game.
-      root: positions in which Mr X moves, or in which detectives move, not all of them the same
-        one; others are searched in vain. Mr X's station is not looked at when detectives search.
+      root: positions in which Mr X moves, or in which a detective does, not the same one in all.
+        Other positions are searched in vain. Mr X's station is not looked at when detectives
+        search.
       possible: where Mr X may be for all that the detectives know.
       keys: consumed, one for each search.
       settings: of the searches.

@@ -84,7 +84,7 @@ def play(
       The playouts.
     """
     players = 1 + tables.game.detectives
-    rounds = tables.game.rounds + 2 * tables.game.doubles + 1
+    rounds = tables.game.rounds + 1  # the first may begin with a detective
     shape = (rounds * players, *position.mr_x.shape)
 
     def goes_on(carry):
