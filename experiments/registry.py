@@ -110,6 +110,11 @@ EXPERIMENTS = {
         "scotland_yard.pimbot_settings",
         "Find the strongest settings of PimBot, a Monte Carlo tree search, in Scotland Yard.",
     ),
+    "sog_london": Entry(
+        "scotland_yard.sog_london",
+        "Train a Student of Games agent for Scotland Yard on London's map; it meets PimBot on the"
+        " way.",
+    ),
     "blueprint_limit": Entry(
         "blueprints.blueprint_limit",
         "Solve limit hold'em with card abstractions, and measure the result in the real game.",

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from experiments import cli
+from experiments.harness import results
 from jaxgames.core import record
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
@@ -79,3 +81,17 @@ def test_search_wins_more_than_chance(side):
         assert played.legal.all()
         wins.append(float((played.mr_x_won == (side == 0)).mean()))
     assert wins[1] > wins[0] + 0.2
+
+
+@pytest.mark.slow
+def test_training_for_matches(tmp_path):
+    assert cli.main(["sog_london", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    assert [number.name for number in result.numbers] == [
+        "step 0, Mr X",
+        "step 0, detectives",
+        "step 6, Mr X",
+        "step 6, detectives",
+    ]
+    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in result.numbers)
+    assert {path.name for path in (tmp_path / "networks").iterdir()} == {"0.npz", "6.npz"}

@@ -60,6 +60,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "abr_chumps",
     "rl_baselines",
     "pimbot_settings",
+    "sog_london",
     "sog_glasses",
     "sog_district",
     "sog_leduc",
