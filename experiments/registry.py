@@ -115,6 +115,10 @@ EXPERIMENTS = {
         "Train a Student of Games agent for Scotland Yard on London's map; it meets PimBot on the"
         " way.",
     ),
+    "sog_pimbot": Entry(
+        "scotland_yard.sog_pimbot",
+        "Let a trained Student of Games agent play PimBot on London's map, by PimBot's simulations.",
+    ),
     "blueprint_limit": Entry(
         "blueprints.blueprint_limit",
         "Solve limit hold'em with card abstractions, and measure the result in the real game.",

@@ -84,9 +84,10 @@ def test_search_wins_more_than_chance(side):
 
 
 @pytest.mark.slow
-def test_training_for_matches(tmp_path):
-    assert cli.main(["sog_london", "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    result = results.read_result(tmp_path / "result.json")
+def test_training_and_matches(tmp_path):
+    trained = tmp_path / "trained"
+    assert cli.main(["sog_london", "--preset", "smoke", "--out", str(trained)]) == 0
+    result = results.read_result(trained / "result.json")
     assert [number.name for number in result.numbers] == [
         "step 0, Mr X",
         "step 0, detectives",
@@ -94,4 +95,18 @@ def test_training_for_matches(tmp_path):
         "step 6, detectives",
     ]
     assert all(0 <= number.low <= number.value <= number.high <= 1 for number in result.numbers)
-    assert {path.name for path in (tmp_path / "networks").iterdir()} == {"0.npz", "6.npz"}
+    assert {path.name for path in (trained / "networks").iterdir()} == {"0.npz", "6.npz"}
+    played = tmp_path / "played"
+    command = ["sog_pimbot", "--preset", "smoke", "--agent", str(trained), "--out", str(played)]
+    assert cli.main(command) == 0
+    numbers = results.read_result(played / "result.json").numbers
+    assert [number.name for number in numbers[:2]] == [
+        "SoG(4,1):PimBot(4)",
+        "SoG(4,1), untrained:PimBot(4)",
+    ]
+
+
+def test_agents_must_have_been_trained(tmp_path, capsys):
+    command = ["sog_pimbot", "--agent", str(tmp_path), "--out", str(tmp_path / "played")]
+    assert cli.main(command) == 2
+    assert "must be the folder of a run of sog_london" in capsys.readouterr().err
