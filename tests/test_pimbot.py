@@ -10,7 +10,7 @@ import pytest
 from test_scotland_yard import LONDON
 
 from experiments.harness.win_shares import wilson_interval
-from jaxgames import make
+from jaxgames import make, random_playouts
 from jaxgames.scotland_yard import maps
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers.scotland_yard import location_categories, matches, pimbot, playouts
@@ -355,6 +355,42 @@ def test_trees_count_simulations(mr_x):
     assert (found.visits[options] > 0).any()
 
 
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_trees_are_trees(turn):
+    """Every node has one way that leads to it, which was taken as often as its own moves and once
+    more; where Mr X's station is assumed, only the nodes of the stations have moves."""
+    tables = toy()[1]
+    root = position(3, (1, 6), turn=turn, moves=1, doubles=1)
+    grow = jax.jit(pimbot.grow, static_argnames="mr_x_searches")
+    tree = grow(
+        tables, root, possible(3, 4), keys(0), settings=settings(100), mr_x_searches=turn == 0
+    )
+    for game in range(BATCH):
+        size, child = int(tree.size[game]), np.asarray(tree.child[game])
+        taken = np.asarray(tree.visits[game])
+        ways = [*zip(*np.nonzero(child), strict=True)]
+        children = [child[way] for way in ways]
+        splits = set()
+        if turn != 0:
+            stations = np.asarray(tree.by_station[game])
+            children += stations[stations > 0].tolist()
+            splits = {*np.nonzero(stations)[0].tolist()}
+            assert splits
+            assert (stations.sum(axis=0)[[0, 1, 4, 5]] == 0).all()
+        assert sorted(children) == [*range(1, size)]
+        through = taken.sum(axis=1)
+        for node in splits:
+            below = stations[node][stations[node] > 0]
+            assert through[node] == 0
+            through[node] = (through[below] + 1).sum()
+        ends = np.array([taken[way] - through[child[way]] - 1 for way in ways])
+        if turn == 0:  # else a detective may catch him at one of the stations
+            # where Mr X cannot move simulations end, and make no move
+            ends = ends[[through[child[way]] > 0 for way in ways]]
+            assert (ends == 0).all()
+        assert (ends >= 0).all()
+
+
 @pytest.mark.parametrize("mr_x", [True, False])
 def test_a_search_has_the_result_that_it_has_alone(mr_x):
     root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1, doubles=1)
@@ -399,6 +435,25 @@ def test_matches():
     again = matches.play(game, turned, agent, matches.UniformAgent())
     for one, other in zip(jax.tree.leaves(played), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(one, jnp.flip(other))
+
+
+def test_agents_search_where_mr_x_may_be():
+    """Wherever a detective can catch him, and his station is known, PimBot does."""
+    game, tables = toy()
+    played = random_playouts(game, jax.random.key(0), num_playouts=100)
+    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), played.states)
+    to = jnp.asarray(game.moves.to)[states.board.detectives[:, 0]]
+    catches = (
+        (to == states.mr_x[:, None]) & states.legal[:, :-1] & (states.board.turn == 1)[:, None]
+    )
+    chosen = np.flatnonzero(catches.any(axis=1))[:BATCH]
+    assert len(chosen) == BATCH
+    states = jax.tree.map(lambda x: x[chosen], states)
+    known = states.mr_x[:, None] == jnp.arange(6, dtype=jnp.int32)[None]
+    agent = matches.PimBotAgent(tables=tables, settings=settings(40))
+    games = matches.MatchStates(state=states, possible=known)
+    actions = agent.act(keys(5), (), games, side=matches.DETECTIVES)
+    assert catches[chosen][np.arange(BATCH), actions].all()
 
 
 def test_search_beats_random_play():
