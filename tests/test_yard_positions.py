@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_scotland_yard import FULL, LONDON
+from test_scotland_yard import FULL, GLASSES, LONDON
 
 from jaxgames import CHANCE, TERMINAL, make, random_playouts
 from jaxgames.scotland_yard import add_map, maps, scotland_yard_beliefs
@@ -56,6 +56,10 @@ def rules_agree(spec, number):
 def test_rules_are_those_of_the_game():
     """Where Mr X cannot move the game ends, and after its end nothing changes."""
     assert rules_agree(DOUBLES, 1000).any()
+
+
+def test_rules_without_black_and_double_cards_are_those_of_the_game():
+    rules_agree(GLASSES, 100)
 
 
 @pytest.mark.slow(minutes=2)
