@@ -10,7 +10,7 @@ import pytest
 from test_scotland_yard import LONDON
 
 from experiments.harness.win_shares import wilson_interval
-from jaxgames import make
+from jaxgames import make, random_playouts
 from jaxgames.scotland_yard import maps
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers.scotland_yard import location_categories, matches, pimbot, playouts
@@ -20,7 +20,7 @@ from solvers.scotland_yard.tables import TICKET_BITS, yard_tables
 
 TICKETS = "detective_tickets=3/3/0,mr_x_tickets=3/3/0,detective_starts=1/6,mr_x_starts=3/4"
 TOY = f"scotland_yard(map=toy,detectives=2,rounds=4,reveals=2,black=2,doubles=1,{TICKETS})"
-BATCH = 8
+BATCH, SIMULATIONS = 8, 400
 
 
 @functools.cache
@@ -219,7 +219,7 @@ def test_greedy_playouts_chase_and_flee():
 
 
 @functools.cache
-def settings(simulations=40, **changes):
+def settings(simulations=SIMULATIONS, **changes):
     return pimbot.PimBot(simulations=simulations, **changes)
 
 
@@ -235,7 +235,7 @@ def test_detectives_catch_at_once():
     found = find(root, possible(4), mr_x=False)
     assert names(TOY, root, found.action, 2) == {(4, "taxi")}
     np.testing.assert_allclose(found.rewards[found.action[0], 0], 1.0)
-    assert (np.asarray(found.visits.sum(axis=0)) == 40).all()
+    assert (np.asarray(found.visits.sum(axis=0)) == SIMULATIONS).all()
     # where Mr X is not looked at: the same search with another station of his
     other = find(root.replace(mr_x=jnp.zeros(BATCH, jnp.int32)), possible(4), mr_x=False)
     jax.tree.map(np.testing.assert_array_equal, found, other)
@@ -336,7 +336,7 @@ def test_searches_find_perfect_play(turn, assumed):
     """Where Mr X's station is known, UCT converges to perfect play of both sides; where the last
     detective assumes it, to the best action on average over determinisations."""
     root, may, values = _decisive_roots(toy()[1], turn, seed=turn, assumed=assumed)
-    found = find(root, may, mr_x=turn == 0, simulations=1500, reduction=0.0)
+    found = find(root, may, mr_x=turn == 0, reduction=0.0)
     best = np.nanmax(values, axis=0) if turn == 0 else np.nanmin(values, axis=0)
     chosen = values[np.asarray(found.action), np.arange(BATCH)]
     np.testing.assert_allclose(chosen, best, atol=0.02)
@@ -346,13 +346,47 @@ def test_searches_find_perfect_play(turn, assumed):
 def test_trees_count_simulations(mr_x):
     root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1, doubles=1)
     found = find(root, possible(3, 4), mr_x=mr_x)
-    assert (np.asarray(found.visits.sum(axis=0)) == 40).all()
-    assert (found.size <= 41).all()
+    assert (np.asarray(found.visits.sum(axis=0)) == SIMULATIONS).all()
+    assert (found.size <= SIMULATIONS + 1).all()
     assert (found.size > 10).all()
     assert ((found.rewards >= 0) & (found.rewards <= 1)).all()
     options = legal(toy()[1], root)
     assert (found.visits[~options] == 0).all()
     assert (found.visits[options] > 0).any()
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_trees_are_trees(turn):
+    """Every node has one way that leads to it, which was taken as often as its own moves and once
+    more; where Mr X's station is assumed, only the nodes of the stations have moves."""
+    tables = toy()[1]
+    root = position(3, (1, 6), turn=turn, moves=1, doubles=1)
+    grow = jax.jit(pimbot.grow, static_argnames="mr_x_searches")
+    tree = grow(tables, root, possible(3, 4), keys(0), settings=settings(), mr_x_searches=turn == 0)
+    for game in range(BATCH):
+        size, child = int(tree.size[game]), np.asarray(tree.child[game])
+        taken = np.asarray(tree.visits[game])
+        ways = [*zip(*np.nonzero(child), strict=True)]
+        children = [child[way] for way in ways]
+        splits = set()
+        if turn != 0:
+            stations = np.asarray(tree.by_station[game])
+            children += stations[stations > 0].tolist()
+            splits = {*np.nonzero(stations)[0].tolist()}
+            assert splits
+            assert (stations.sum(axis=0)[[0, 1, 4, 5]] == 0).all()
+        assert sorted(children) == [*range(1, size)]
+        through = taken.sum(axis=1)
+        for node in splits:
+            below = stations[node][stations[node] > 0]
+            assert through[node] == 0
+            through[node] = (through[below] + 1).sum()
+        ends = np.array([taken[way] - through[child[way]] - 1 for way in ways])
+        if turn == 0:  # else a detective may catch him at one of the stations
+            # where Mr X cannot move simulations end, and make no move
+            ends = ends[[through[child[way]] > 0 for way in ways]]
+            assert (ends == 0).all()
+        assert (ends >= 0).all()
 
 
 @pytest.mark.parametrize("mr_x", [True, False])
@@ -401,6 +435,26 @@ def test_matches():
         np.testing.assert_array_equal(one, jnp.flip(other))
 
 
+def test_agents_search_where_mr_x_may_be():
+    """Wherever a detective can catch him, and his station is known, PimBot does."""
+    game, tables = toy()
+    played = random_playouts(game, jax.random.key(0), num_playouts=100)
+    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), played.states)
+    to = jnp.asarray(game.moves.to)[states.board.detectives[:, 0]]
+    catches = (
+        (to == states.mr_x[:, None]) & states.legal[:, :-1] & (states.board.turn == 1)[:, None]
+    )
+    chosen = np.flatnonzero(catches.any(axis=1))[:BATCH]
+    assert len(chosen) == BATCH
+    states = jax.tree.map(lambda x: x[chosen], states)
+    known = states.mr_x[:, None] == jnp.arange(6, dtype=jnp.int32)[None]
+    agent = matches.PimBotAgent(tables=tables, settings=settings())
+    games = matches.MatchStates(state=states, possible=known)
+    actions = agent.act(keys(5), (), games, side=matches.DETECTIVES)
+    assert catches[chosen][np.arange(BATCH), actions].all()
+
+
+@pytest.mark.slow
 def test_search_beats_random_play():
     game, tables = toy()
     agent = matches.PimBotAgent(tables=tables, settings=settings(20))

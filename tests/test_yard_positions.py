@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_scotland_yard import FULL, LONDON
+from test_scotland_yard import FULL, GLASSES, LONDON
 
 from jaxgames import CHANCE, TERMINAL, make, random_playouts
 from jaxgames.scotland_yard import add_map, maps, scotland_yard_beliefs
@@ -33,25 +33,33 @@ def games(spec, number):
     return game, before, played.moves.reshape(-1)[keep], after
 
 
+GO, LEGAL = jax.jit(advance), jax.jit(legal)
+
+
 def rules_agree(spec, number):
     game, before, actions, after = games(spec, number)
     tables = yard_tables(game)
-    positions = from_state(before)
-    np.testing.assert_array_equal(jax.jit(legal)(tables, positions).T, before.legal)
-    made, expected = jax.jit(advance)(tables, positions, actions), from_state(after)
+    np.testing.assert_array_equal(LEGAL(tables, from_state(before)).T, before.legal)
+    made, expected = GO(tables, from_state(before), actions), from_state(after)
     stuck = (expected.result == LOST) & (made.result == RUNNING)
-    assert not legal(tables, made)[:, stuck].any()
-    goes_on = after.actor >= 0
-    assert legal(tables, made)[:, goes_on].any(axis=0).all()
-    expected = expected.replace(result=jnp.where(stuck, RUNNING, expected.result))
-    jax.tree.map(np.testing.assert_array_equal, made, expected)
+    options = np.asarray(LEGAL(tables, made))
+    assert not options[:, stuck].any()
+    assert options[:, after.actor >= 0].any(axis=0).all()
+    running = expected.replace(result=jnp.where(stuck, RUNNING, expected.result))
+    jax.tree.map(np.testing.assert_array_equal, made, running)
+    over, later = np.asarray(after.actor == TERMINAL), GO(tables, expected, actions)
+    for one, other in zip(jax.tree.leaves(later), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_array_equal(one[..., over], other[..., over])
     return stuck
 
 
-@pytest.mark.parametrize(("spec", "number"), [(LONDON, 50), (DOUBLES, 1000)])
-def test_rules_are_those_of_the_game(spec, number):
-    stuck = rules_agree(spec, number)
-    assert spec == LONDON or stuck.any()
+def test_rules_are_those_of_the_game():
+    """Where Mr X cannot move the game ends, and after its end nothing changes."""
+    assert rules_agree(DOUBLES, 1000).any()
+
+
+def test_rules_without_black_and_double_cards_are_those_of_the_game():
+    rules_agree(GLASSES, 100)
 
 
 @pytest.mark.slow(minutes=2)
@@ -62,16 +70,8 @@ def test_rules_are_those_of_the_game_along_thousands_of_games():
     rules_agree(DOUBLES, 20_000)
 
 
-def test_nothing_changes_after_the_end():
-    game, _, _, after = games(DOUBLES, 1000)
-    over = jax.tree.map(lambda x: x[after.actor == TERMINAL], after)
-    tables, positions = yard_tables(game), from_state(over)
-    made = advance(tables, positions, jnp.zeros_like(positions.turn))
-    jax.tree.map(np.testing.assert_array_equal, made, positions)
-
-
 def test_possible_stations_are_those_of_the_game_of_beliefs():
-    cheap_sets_are_larger = beliefs_agree(DOUBLES, 400)
+    cheap_sets_are_larger = beliefs_agree(DOUBLES, 200)
     assert 0 < cheap_sets_are_larger < 0.3
 
 
@@ -135,7 +135,7 @@ def test_sets_spread_along_the_lines_of_a_ticket():
     kinds = jnp.arange(8, dtype=jnp.int32) % 4
     sets = station_sets.pack(mask)
     np.testing.assert_array_equal(station_sets.unpack(sets, 199), mask)
-    spread = station_sets.unpack(station_sets.spread(tables, sets, kinds), 199)
+    spread = station_sets.unpack(jax.jit(station_sets.spread)(tables, sets, kinds), 199)
     for game in range(8):
         expected = np.zeros(199, bool)
         for station in np.flatnonzero(mask[:, game]):

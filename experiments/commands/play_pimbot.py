@@ -41,8 +41,6 @@ def play_person(
     simulations = _SIMULATIONS if simulations is None else simulations
     if not isinstance(yard, ScotlandYard):
         raise ValueError(f"agent {AGENT} plays scotland_yard, not {game}")
-    if simulations < 1:
-        raise ValueError(f"simulations={simulations} must be at least 1")
     agent = matches.make_pimbot(yard, PimBot(simulations=simulations))
     play_game = functools.partial(_play_game, yard, agent)
     play_games(game, play_game, games=games, seat=seat, seed=seed)

@@ -121,7 +121,13 @@ class MatchResult:
 
 
 def make_pimbot(game: ScotlandYard, settings: pimbot.PimBot) -> PimBotAgent:
-    """PimBot as an agent of matches."""
+    """PimBot as an agent of matches.
+
+    Raises:
+      ValueError: there are no simulations, or the game does not fit `yard_tables`.
+    """
+    if settings.simulations < 1:
+        raise ValueError(f"simulations={settings.simulations} must be at least 1")
     return PimBotAgent(tables=yard_tables(game), settings=settings)
 
 

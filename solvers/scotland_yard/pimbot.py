@@ -46,7 +46,7 @@ from solvers.scotland_yard import location_categories, noise, playouts, station_
 from solvers.scotland_yard import tree as trees
 from solvers.scotland_yard.position import Position, advance, legal, own_station
 from solvers.scotland_yard.tables import YardTables
-from solvers.scotland_yard.tree import NO_NODE
+from solvers.scotland_yard.tree import NO_NODE, Tree
 
 _FIRST = 1e6  # the value of moves without visits, above that of all others
 
@@ -117,6 +117,27 @@ def search(
     Returns:
       Actions and statistics of the roots.
     """
+    tree = grow(tables, root, possible, keys, settings=settings, mr_x_searches=mr_x_searches)
+    visits, rewards = tree.visits[:, 0].T, tree.rewards[:, 0].T
+    means = rewards / jnp.maximum(visits, 1.0)
+    return Found(
+        action=jnp.argmax(visits + 0.5 * means, axis=0).astype(jnp.int32),
+        visits=visits,
+        rewards=means,
+        size=tree.size,
+    )
+
+
+def grow(
+    tables: YardTables,
+    root: Position,
+    possible: Bool[Array, "N B"],
+    keys: Key[Array, " B"],
+    *,
+    settings: PimBot,
+    mr_x_searches: bool,
+) -> Tree:
+    """The trees of B searches; takes the arguments of `search`."""
     batch = len(keys)
     seeds = jax.vmap(jax.random.bits)(keys)
     tree = trees.init(
@@ -149,15 +170,7 @@ def search(
         rewards = side_rewards(playout.position, root.turn, reduction)
         return _learn(tables, tree, descent, playout, rewards)
 
-    tree = jax.lax.fori_loop(0, settings.simulations, simulate, tree)
-    visits, rewards = tree.visits[:, 0].T, tree.rewards[:, 0].T
-    means = rewards / jnp.maximum(visits, 1.0)
-    return Found(
-        action=jnp.argmax(visits + 0.5 * means, axis=0).astype(jnp.int32),
-        visits=visits,
-        rewards=means,
-        size=tree.size,
-    )
+    return jax.lax.fori_loop(0, settings.simulations, simulate, tree)
 
 
 def side_rewards(
