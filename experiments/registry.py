@@ -117,7 +117,7 @@ EXPERIMENTS = {
     ),
     "sog_pimbot": Entry(
         "scotland_yard.sog_pimbot",
-        "Let a trained Student of Games agent play PimBot on London's map, by PimBot's simulations.",
+        "Let a trained Student of Games agent play PimBot in Scotland Yard, by PimBot's searches.",
     ),
     "blueprint_limit": Entry(
         "blueprints.blueprint_limit",
