@@ -93,6 +93,11 @@ EXPERIMENTS = {
         "Train a Student of Games agent in Scotland Yard on a small map; measure its"
         " exploitability.",
     ),
+    "sog_district": Entry(
+        "student_of_games.sog_district",
+        "Train a Student of Games agent in Scotland Yard on a part of London; measure its"
+        " exploitability.",
+    ),
     "sog_tictactoe": Entry(
         "student_of_games.sog_tictactoe",
         "Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.",

@@ -166,8 +166,13 @@ def test_guide_to_devices():
 
 
 def test_program_of_student_of_games():
-    (program,) = blocks("docs/student_of_games.md")
+    program, _ = blocks("docs/student_of_games.md")
     assert printed(program).count("[") == 4  # three actions
+
+
+def test_program_of_the_districts():
+    _, program = blocks("docs/student_of_games.md")
+    assert 0 <= last_number(printed(program)) < 0.005
 
 
 def test_program_of_sampling():

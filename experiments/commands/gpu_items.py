@@ -61,6 +61,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "rl_baselines",
     "pimbot_settings",
     "sog_glasses",
+    "sog_district",
     "sog_leduc",
     "abr_alphazero",
 )

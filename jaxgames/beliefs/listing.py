@@ -92,6 +92,7 @@ def in_blocks(
     Returns:
       What the function returns, as NumPy arrays with one entry for each of the states.
     """
+    states = jax.tree.map(np.asarray, states)  # JAX would dispatch a gather for each block
     count = len(jax.tree.leaves(states)[0])
     parts = []
     for begin in range(0, count, size):

@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.beliefs.listing import NO_STATE, in_blocks, list_public_states
+from jaxgames.beliefs.row_moves import WATCHING, row_moves
 from jaxgames.beliefs.table import (
     NOWHERE,
     BeliefTable,
@@ -34,7 +35,7 @@ def tabulate(
     Args:
       game: any implementation of the contract.
       dtype: of weights, payoffs and features; None: the game's own.
-      max_entries: the most numbers that the maps may need while they are built.
+      max_entries: the most numbers, block by block of public states, that the maps may be read off.
 
     Returns:
       A table that agrees with the game in all methods; a `SteadyTable` where the game allows it.
@@ -44,12 +45,12 @@ def tabulate(
         becomes neither 0 nor 1 in some child.
     """
     listing = list_public_states(game)
-    count, width = len(listing.parent), game.num_children
+    count, width, inner = len(listing.parent), game.num_children, listing.num_inner
     sizes = [*zip(game.num_actions, game.num_rows, strict=True)]
-    entries = count * sum(rows * rows * (actions * width + 1) for actions, rows in sizes)
+    entries = inner * sum(rows * rows * (actions * width + 1) for actions, rows in sizes)
     if entries > max_entries:
         raise ValueError(
-            f"{game.name}: {count:,} public states need {entries:,} numbers, more than"
+            f"{game.name}: {inner:,} public states need {entries:,} numbers, more than"
             f" max_entries={max_entries:,}"
         )
     view = jax.jit(jax.vmap(lambda state: _view(game, state)))
@@ -60,7 +61,7 @@ def tabulate(
     for state in range(1, count):  # parents come first
         depth[state] = depth[parent[state]] + 1
     dtype = dtype or tables["weights"].dtype
-    maps = _maps(game, listing, tables["acted"], tables["seen"])
+    maps = _maps(game, listing)
     steady = _is_steady(listing, tables["rows"], maps["from_see"])
     return (SteadyTable if steady else BeliefTable)(
         name=game.name,
@@ -104,76 +105,41 @@ def _view(game, state):
     worth = lambda reach: game.terminal_values(state, 0, reach)  # noqa: E731
     payoffs = jax.vmap(worth, out_axes=1)(jnp.eye(len(second)))
     exists = game.rows(state)
-    acted, seen = _unit_reaches(game, state)
     return {
         "rows": exists,
         "legal": game.legal(state),
-        "acted": acted,
-        "seen": seen,
         "weights": jnp.where(exists[0][:, None] & exists[1][None, :], weights, 0),
         "payoffs": jnp.where(game.actor(state) == TERMINAL, payoffs, 0),
         "features": game.encode(state),
     }
 
 
-def _unit_reaches(game, state):
-    """`down` of a reach of 1 in a single row, into all children.
-
-    Returns both players' reaches `[N * A, K, N]` by row and action here, as they are where the
-    player acts, and `[N, K, N]` by row here, as they are where the player does not act.
-    """
-    children = jnp.arange(game.num_children, dtype=jnp.int32)
-    every = tuple(jnp.ones(n) for n in game.num_rows)
-    sizes = [*zip(game.num_actions, game.num_rows, strict=True)]
-    none = tuple(jnp.zeros(size) for size in sizes)
-
-    def below(player, reach, policy):
-        """The player's reaches `[K, N]` in the children, from its reach and policy."""
-        given = (
-            tuple(new if p == player else old for p, old in enumerate(pair))
-            for new, pair in ((reach, every), (policy, none))
-        )
-        reaches, policies = given
-        down = lambda child: game.down(state, child, reaches, policies)[player]  # noqa: E731
-        return jax.vmap(down)(children)
-
-    acted, seen = [], []
-    for p, (actions, rows) in enumerate(sizes):
-        policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
-        acted.append(jax.vmap(lambda policy, p=p: below(p, every[p], policy))(policies))
-        seen.append(jax.vmap(lambda reach, p=p: below(p, reach, none[p]))(jnp.eye(rows)))
-    return tuple(acted), tuple(seen)
-
-
-def _maps(game, listing, acted, seen):
-    """The maps of rows as lists, from `_unit_reaches` in all public states."""
+def _maps(game, listing):
+    """The maps of rows as lists."""
     tables = dict(from_act=[], from_see=[], to_act=[], to_see=[])
-    for player, (actions, rows) in enumerate(zip(game.num_actions, game.num_rows, strict=True)):
-        given = _maps_of(game, listing, player, actions, rows, acted[player], seen[player])
+    sizes = zip(game.num_actions, game.num_rows, row_moves(game, listing), strict=True)
+    for actions, rows, moves in sizes:
+        given = _maps_of(len(listing.parent), actions, rows, moves)
         for name, table in given.items():
             tables[name].append(jnp.asarray(table, jnp.int32))
     return {name: tuple(each) for name, each in tables.items()}
 
 
-def _maps_of(game, listing, player, actions, rows, acted, seen):
-    """One player's maps of rows."""
-    actor, child = np.asarray(listing.actor), np.asarray(listing.child)
-    exists, acts = child != NO_STATE, (actor == player)[:, None]
-    count = len(actor)
-    acted = np.where((exists & acts)[:, None, :, None], acted, 0)
-    seen = np.where((exists & ~acts)[:, None, :, None], seen, 0)
-    for reach in (acted, seen):
-        if not np.isin(reach, (0, 1)).all():
-            raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
-    state, origin, k, row = np.nonzero(acted)
-    before, action = origin // actions, origin % actions
-    watching, watcher, slot, place = np.nonzero(seen)
-    below, below_watching = child[state, k], child[watching, slot]
+def _maps_of(count, actions, rows, moves):
+    """One player's maps of rows, in a game of `count` public states."""
+    acts = moves.action != WATCHING
+    acted, seen = (jax.tree.map(lambda x, m=mask: x[m], moves) for mask in (acts, ~acts))
     return {
-        "from_act": _lists((count, rows), (below, row), action * rows + before),
-        "from_see": _lists((count, rows), (below_watching, place), watcher),
-        "to_act": _lists((count, actions, rows), (state, action, before), k * rows + row),
-        "to_see": _lists((count, rows), (watching, watcher), slot * rows + place),
+        "from_act": _lists(
+            (count, rows), (acted.child, acted.row_below), acted.action * rows + acted.row
+        ),
+        "from_see": _lists((count, rows), (seen.child, seen.row_below), seen.row),
+        "to_act": _lists(
+            (count, actions, rows),
+            (acted.state, acted.action, acted.row),
+            acted.slot * rows + acted.row_below,
+        ),
+        "to_see": _lists((count, rows), (seen.state, seen.row), seen.slot * rows + seen.row_below),
     }
 
 

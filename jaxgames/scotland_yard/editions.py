@@ -17,7 +17,7 @@ _LIMIT = 1000
 _CARDS_18 = (13, 26, 29, 34, 50, 53, 91, 94, 103, 112, 117, 132, 138, 141, 155, 174, 197, 198)
 _CARDS_16 = (13, 26, 29, 34, 50, 53, 91, 94, 103, 112, 117, 123, 138, 141, 155, 174)
 _CARDS_13 = (35, 45, 51, 71, 78, 104, 106, 127, 132, 146, 166, 170, 172)
-_SHARED_PILE = (24, 24, 24)  # Mr X pays from the bank: more than he can spend
+_AMPLE = (24, 24, 24)  # more than anyone can spend, as where Mr X pays from the bank
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +38,22 @@ class Edition:
     mr_x_starts: tuple[int, ...] = _CARDS_18
 
 
+def _district(**differences) -> Edition:
+    """A short game on the map `district`, in which no ticket is scarce."""
+    usual = dict(
+        detectives=1,
+        rounds=6,
+        reveals=(NEVER,),
+        detective_tickets=_AMPLE,
+        mr_x_tickets=_AMPLE,
+        black=0,
+        doubles=0,
+        detective_starts=(36,),
+        mr_x_starts=(51,),
+    )
+    return Edition(**(usual | differences))
+
+
 EDITIONS = {
     # 24 rounds and 18 cards (Schmid et al. 2023, who leave the tickets open: the usual ones).
     "student_of_games": Edition(),
@@ -52,11 +68,18 @@ EDITIONS = {
         detective_starts=(1, 11),
         mr_x_starts=(6,),
     ),
+    "district": _district(),
+    "district_two_detectives": _district(
+        detectives=2, rounds=4, detective_starts=(4, 12), mr_x_starts=(37,)
+    ),
+    "district_reveals": _district(
+        rounds=4, reveals=(2,), detective_starts=(34,), mr_x_starts=(3, 11, 23, 24)
+    ),
     "milton_bradley_1985": Edition(black=5),
     "ravensburger_2000": Edition(reveals=(3, 8, 13, 18)),
     "ravensburger_29_cards": Edition(  # newer prints; 22 turns, 24 moves with both double cards
         detective_tickets=(11, 8, 4),
-        mr_x_tickets=_SHARED_PILE,
+        mr_x_tickets=_AMPLE,
         black=5,
         detective_starts=_CARDS_16,
         mr_x_starts=_CARDS_13,
@@ -73,7 +96,7 @@ PARAMETERS = tuple(field.name for field in dataclasses.fields(Edition))
 
 def edition_of(map_name: str) -> str:
     """The edition that is played on a map unless another is named."""
-    return "glasses" if map_name == "glasses" else "student_of_games"
+    return map_name if map_name in ("district", "glasses") else "student_of_games"
 
 
 def complete_parameters(edition: str, given: dict[str, object]) -> dict[str, object]:

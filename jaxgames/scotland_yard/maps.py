@@ -1,7 +1,9 @@
 """Maps of Scotland Yard: stations, the lines between them, and the moves that these allow.
 
-The package has `london`, the board of Ravensburger (1996 and later, 199 stations), and `glasses`,
-the small map of Schmid et al. 2023 (Fig. S3). `add_map` adds others.
+The package has `london`, the board of Ravensburger (1996 and later, 199 stations), `glasses`, the
+small map of Schmid et al. 2023 (Fig. S3), and `district`, twenty stations of London: those that are
+nearest to station 13 by taxi, with the lines between them, none of which is of the underground.
+They are found breadth first, neighbours in ascending order. `add_map` adds others.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ KINDS = ("taxi", "bus", "underground", "ferry")
 TICKETS = ("taxi", "bus", "underground", "black")
 BLACK = 3  # pays for any line; ferries take nothing else
 NOWHERE = -1
-_PACKAGED = ("glasses", "london")
+_PACKAGED = ("district", "glasses", "london")
 
 
 @record

@@ -59,11 +59,12 @@ class ScotlandYardState(State):
 @register("scotland_yard")
 @dataclasses.dataclass(frozen=True)
 class ScotlandYard(Game):
-    """Parameters: `map` (london, glasses or an added one) and `edition`, which sets the others.
+    """Parameters: `map` (london, glasses, district or an added one) and `edition`, which sets the
+    others.
 
-    The default edition is glasses on that map and student_of_games on all others; see
-    `editions.Edition` for the other parameters. Start cards are station numbers. With `reveals=0`
-    Mr X never shows himself.
+    The default edition is that of the map's name on glasses and district, and student_of_games on
+    all others; see `editions.Edition` for the other parameters. Start cards are station numbers.
+    With `reveals=0` Mr X never shows himself.
     """
 
     map: str = "london"

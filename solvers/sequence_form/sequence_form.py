@@ -128,7 +128,7 @@ def build_sequence_form(
       ValueError: there is no public state `root`, `dtype` is neither float32 nor float64, or it is
         float64 without JAX's x64 mode.
     """
-    dtype = _checked_dtype(dtype)
+    dtype = checked_dtype(dtype)
     tree = game if isinstance(game, GameTree) else enumerate_game(game, max_histories=max_histories)
     if not 0 <= root <= tree.public_state.max():
         raise ValueError(f"root={root} must be a public state, 0 to {tree.public_state.max()}")
@@ -197,7 +197,7 @@ def checked_histories(form: SequenceForm, purpose: str) -> Histories:
     return form.histories
 
 
-def _checked_dtype(dtype):
+def checked_dtype(dtype):
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r} must be 'float32' or 'float64'")
     if dtype == "float64" and not jax.config.jax_enable_x64:

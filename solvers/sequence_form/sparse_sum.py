@@ -109,6 +109,7 @@ def build(
     num_columns: int,
     weight: Float[np.ndarray, " E"] | None = None,
     longest_piece: int = _LONGEST,
+    tiles: bool = True,
 ) -> SparseSum:
     """Plans sums, on the host.
 
@@ -120,9 +121,10 @@ def build(
       weight: of each entry; None: all are 1.
       longest_piece: rows of more entries are cut and summed in several stages. A small number keeps
         the kernels short, a large one the stages few.
+      tiles: whether to look for dense tiles. Each shape of tile is a kernel to compile.
     """
     opaque_one = on_device(1, np.int32)
-    tiles, tile_rows, loose = _cut_tiles(row, columns, weight)
+    tiles, tile_rows, loose = _cut_tiles(row, columns, weight if tiles else None)
     entry = loose[np.argsort(row[loose], kind="stable")]
     lengths = np.bincount(row[entry], minlength=num_rows)
     first = np.cumsum(lengths) - lengths

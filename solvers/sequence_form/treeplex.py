@@ -170,7 +170,7 @@ class Layout:
         above = (0, self.num_roots)
         for d in range(depth.max(initial=-1) + 1):
             at_depth = np.flatnonzero(depth == d)
-            members = _group_by_num_actions(at_depth, legal[at_depth].sum(axis=1))
+            members = group_by_num_actions(at_depth, legal[at_depth].sum(axis=1))
             groups, end = [], begin
             for decisions in members:
                 groups.append(self._group(decisions, legal, parent, above[0], end, dtype))
@@ -229,7 +229,7 @@ class Layout:
         )
 
 
-def _group_by_num_actions(decisions, num_actions):
+def group_by_num_actions(decisions, num_actions):
     """Splits decisions by their numbers of actions into few groups with little padding.
 
     A group costs its slots, padding included, plus `_GROUP_COST`. The cheapest split is found by

@@ -1,4 +1,4 @@
-"""The experiment `sog_glasses`."""
+"""The experiments `sog_glasses` and `sog_district`."""
 
 import types
 from unittest import mock
@@ -41,4 +41,12 @@ def test_training_on_a_small_map(tmp_path):
         "ours: SoG(4,1), half-uniform ranges, exploration 3, own decisions only",
     ]
     assert any("with results in sight" in text for text in result.deviations)
+    assert all(number.unit == "utility" and 0 <= number.value <= 2 for number in result.numbers)
+
+
+@pytest.mark.slow
+def test_training_on_a_small_district(tmp_path):
+    assert cli.main(["sog_district", "--preset", "smoke", "--out", str(tmp_path)]) == 0
+    result = results.read_result(tmp_path / "result.json")
+    assert [number.name for number in result.numbers] == ["untrained SoG(4,1)", "SoG(4,1)"]
     assert all(number.unit == "utility" and 0 <= number.value <= 2 for number in result.numbers)
