@@ -109,7 +109,7 @@ def test_roulette_of_location_categories():
     expected[[6, 8, 15]] = far / total / 3
     np.testing.assert_allclose(shares, expected, rtol=1e-6)
 
-    number = jax.random.uniform(jax.random.key(0), (20_000,))
+    number = jax.random.uniform(jax.random.key(0), (20_000,), jnp.float32)
     columns = jnp.repeat(jnp.cumsum(shares)[:, None], len(number), axis=1)
     drawn = np.bincount(location_categories.draw(columns, number), minlength=16)
     chi_square = ((drawn - len(number) * expected)[may] ** 2 / (len(number) * expected)[may]).sum()
