@@ -109,7 +109,7 @@ def test_roulette_of_location_categories():
     expected[[6, 8, 15]] = far / total / 3
     np.testing.assert_allclose(shares, expected, rtol=1e-6)
 
-    number = jax.random.uniform(jax.random.key(0), (20_000,))
+    number = jax.random.uniform(jax.random.key(0), (20_000,), jnp.float32)
     columns = jnp.repeat(jnp.cumsum(shares)[:, None], len(number), axis=1)
     drawn = np.bincount(location_categories.draw(columns, number), minlength=16)
     chi_square = ((drawn - len(number) * expected)[may] ** 2 / (len(number) * expected)[may]).sum()
@@ -450,7 +450,7 @@ def test_agents_search_where_mr_x_may_be():
     known = states.mr_x[:, None] == jnp.arange(6, dtype=jnp.int32)[None]
     agent = matches.PimBotAgent(tables=tables, settings=settings())
     games = matches.MatchStates(state=states, possible=known)
-    actions = agent.act(keys(5), (), games, side=matches.DETECTIVES)
+    _, actions = agent.act(keys(5), (), games, side=matches.DETECTIVES)
     assert catches[chosen][np.arange(BATCH), actions].all()
 
 

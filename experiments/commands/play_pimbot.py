@@ -77,7 +77,8 @@ def _search(agent, key, state, possible) -> int:
     """PimBot's move."""
     one = jax.tree.map(lambda x: x[None], matches.MatchStates(state=state, possible=possible))
     side = matches.MR_X if int(state.actor) == 0 else matches.DETECTIVES
-    return int(agent.act(key[None], (), one, side=side)[0])
+    _, actions = agent.act(key[None], (), one, side=side)
+    return int(actions[0])
 
 
 _after_action = jax.jit(possible_stations.after_action, static_argnames="game")

@@ -177,7 +177,7 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             bars = np.abs(ends - values)
             axes[0, 0].errorbar(config.reductions, values, yerr=bars, marker="o", label=label)
             line = [both[exploration, reduction] for reduction in config.reductions]
-            axes[0, 1].plot(config.reductions, line, marker="o", label=label)
+            axes[0, 1].errorbar(config.reductions, line, marker="o", label=label)
         for panel, title in zip(axes[0], ("as detectives", "in both roles"), strict=True):
             panel.set(title=title, xlabel="r of coalition reduction", ylabel="share of games won")
 
@@ -241,7 +241,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "about two hours on two cores",
+        "cpu": "an hour and a half on two cores",
         "paper": "more games, for an accelerator",
     },
     batches=lambda config: {"batch": config.batch},

@@ -39,7 +39,7 @@ def location_probabilities(
       detectives: their stations.
       weights: of the categories, not all 0.
     """
-    category = categories(tables, detectives)
+    category, weights = categories(tables, detectives), weights.astype(jnp.float32)
     share = jnp.zeros(possible.shape, jnp.float32)
     total = jnp.zeros(possible.shape[1:], jnp.float32)
     for number in range(len(WEIGHTS)):

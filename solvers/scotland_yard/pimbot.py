@@ -139,7 +139,7 @@ def grow(
 ) -> Tree:
     """The trees of B searches; takes the arguments of `search`."""
     batch = len(keys)
-    seeds = jax.vmap(jax.random.bits)(keys)
+    seeds = jax.vmap(lambda key: jax.random.bits(key, dtype=jnp.uint32))(keys)
     tree = trees.init(
         tables, batch=batch, simulations=settings.simulations, assumed=not mr_x_searches
     )

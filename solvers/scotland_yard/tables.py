@@ -105,11 +105,11 @@ def exists(line: Array) -> Array:
 
 
 def _check(game):
-    most = [sum(game.mr_x_tickets), sum(game.detective_tickets)]
-    tickets = most[0] + game.detectives * most[1] + game.black
+    own, theirs = (*game.mr_x_tickets, game.black), (*game.detective_tickets, 0)
+    tickets = max(mine + game.detectives * each for mine, each in zip(own, theirs, strict=True))
     for name, value, limit in (
         ("stations", game.num_stations, _MOST_STATIONS),
-        ("tickets of all players", tickets, _MOST_TICKETS),
+        ("tickets of a kind for all players", tickets, _MOST_TICKETS),
     ):
         if value > limit:
             raise ValueError(f"{game} has {value} {name}, which must be at most {limit}")
