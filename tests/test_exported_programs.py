@@ -138,10 +138,15 @@ PROGRAMS = {
 }
 
 
+def as_on_accelerator():
+    """A context in which programs are traced with the layouts for accelerators."""
+    return mock.patch.object(jax, "default_backend", return_value="gpu")
+
+
 @functools.cache
 def program(name, size):
     """The jitted function and its arguments, with the layouts for accelerators."""
-    with mock.patch.object(jax, "default_backend", return_value="gpu"):
+    with as_on_accelerator():
         function, arguments = PROGRAMS[name](size)
         function = jax.jit(function)
         function.trace(*arguments)  # is kept, and every platform lowers it
@@ -153,7 +158,8 @@ def operations(name, platform, size=1):
     """How often each operation stands in the program, with functions written out in their callers:
     which of them are shared differs between versions of JAX."""
     function, arguments = program(name, size)
-    text = export.export(function, platforms=[platform])(*arguments).mlir_module()
+    with as_on_accelerator():  # JAX may have dropped the trace, and then traces again
+        text = export.export(function, platforms=[platform])(*arguments).mlir_module()
     _, *parts = _FUNCTION.split(text)
     functions = dict(zip(parts[::2], parts[1::2], strict=True))
 
