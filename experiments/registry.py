@@ -118,6 +118,19 @@ EXPERIMENTS = {
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",
     ),
+    "pimbot_settings": Entry(
+        "scotland_yard.pimbot_settings",
+        "Find the strongest settings of PimBot, a Monte Carlo tree search, in Scotland Yard.",
+    ),
+    "sog_london": Entry(
+        "scotland_yard.sog_london",
+        "Train a Student of Games agent for Scotland Yard on London's map; it meets PimBot on the"
+        " way.",
+    ),
+    "sog_pimbot": Entry(
+        "scotland_yard.sog_pimbot",
+        "Let a trained Student of Games agent play PimBot in Scotland Yard, by PimBot's searches.",
+    ),
     "blueprint_limit": Entry(
         "blueprints.blueprint_limit",
         "Solve limit hold'em with card abstractions, and measure the result in the real game.",

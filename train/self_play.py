@@ -74,7 +74,7 @@ class Episode:
 def new_episode(
     game: BeliefGame, key: Key[Array, ""], *, max_path: int, settings: SelfPlaySettings
 ) -> Episode:
-    """A game at its root, with a random world state and a random re-solver.
+    """A game at a root (`BeliefGame.random_root`), with a random world state and re-solver.
 
     Args:
       game: any belief-level game.
@@ -85,8 +85,9 @@ def new_episode(
     Returns:
       The episode; its problem is the first to be searched.
     """
-    agent_key, rows_key, resign_key = jax.random.split(key, 3)
-    problem = continual_resolving.first_problem(game, max_path=max_path)
+    agent_key, rows_key, resign_key, root_key = jax.random.split(key, 4)
+    root = game.random_root(root_key)
+    problem = continual_resolving.first_problem(game, max_path=max_path, root=root)
     return Episode(
         problem=problem,
         played=problem.reach,

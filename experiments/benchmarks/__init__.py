@@ -60,6 +60,13 @@ def _scaling(out: pathlib.Path, **options: Any) -> None:
     scaling.benchmark(out, **options)
 
 
+def _pimbot(out: pathlib.Path, **options: Any) -> None:
+    """Simulations and bare playouts per second of PimBot in Scotland Yard, on one core."""
+    from experiments.benchmarks import pimbot  # imports JAX
+
+    pimbot.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -68,6 +75,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "startup": _startup,
     "expected": _expected,
     "scaling": _scaling,
+    "pimbot": _pimbot,
 }
 
 

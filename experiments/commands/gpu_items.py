@@ -59,6 +59,8 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "abr_search_agents",
     "abr_chumps",
     "rl_baselines",
+    "pimbot_settings",
+    "sog_london",
     "sog_glasses",
     "sog_district",
     "sog_leduc",
@@ -132,6 +134,7 @@ def _items() -> Iterator[Item]:
     yield _benchmark("search", 12.0)
     yield _benchmark("holdem", 10.0)
     yield _benchmark("sampling", 8.0)
+    yield _benchmark("pimbot", 3.0)
     yield _profile("profile_leduc", "Leduc (100,1), 3x128", 3.0)
     yield _profile("profile_connect_four", "Connect Four (800,1), 6x512", 4.0)
     rivers = "spots=('river',), batch=1024, rounds=1"

@@ -1,5 +1,5 @@
-"""Lets a trained agent play against a person or another agent, and a blueprint of hold'em against a
-person: `jaxgames play`."""
+"""Lets a trained agent play against a person or another agent, and a blueprint of hold'em or PimBot
+against a person: `jaxgames play`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
-from experiments.commands import play_blueprint
+from experiments.commands import play_blueprint, play_pimbot
 from experiments.commands.play_terminal import ask, play_games, say
 from experiments.harness import published, results
 from experiments.harness.experiment import Command
@@ -48,7 +48,8 @@ class Arguments:
     """A name of `list`: the game that the agent was trained in."""
     agent: pathlib.Path
     """Folder of a trained agent, as sog_leduc leaves it; or of a blueprint of hold'em, as
-    blueprint_limit leaves it in blueprints/, against which you play."""
+    blueprint_limit leaves it in blueprints/, against which you play; or pimbot, against which you
+    play scotland_yard."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
     """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
     with the network as it was before training."""
@@ -57,7 +58,8 @@ class Arguments:
     seat: Annotated[Literal[0, 1] | None, tyro.conf.arg(metavar="0|1")] = None
     """The seat in which you play. None: both in turn."""
     simulations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Simulations of every search. None: the most that the agent was measured with."""
+    """Simulations of every search. None: the most that the agent was measured with; 1,000 of
+    pimbot."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Seed of everything random. None: 0 with --opponent, else a new one each time."""
 
@@ -69,6 +71,9 @@ def main(arguments: Arguments, *, command: str) -> None:
       ValueError: a folder holds no agent, or an agent of another game; a number is out of range.
     """
     _check(arguments)
+    if str(arguments.agent) == play_pimbot.AGENT:
+        _play_pimbot(arguments)
+        return
     if (arguments.agent / DESCRIPTION_FILE).exists():
         _play_blueprint(arguments)
         return
@@ -98,6 +103,20 @@ def _check(arguments):
         raise ValueError(f"games={games} must be even, as seats are swapped, and at least 4")
     if match and arguments.seat is not None:
         raise ValueError("--seat is for people; with --opponent the seats are swapped")
+
+
+def _play_pimbot(arguments):
+    if arguments.opponent is not None:
+        raise ValueError(
+            f"opponent={arguments.opponent} is for trained agents: pimbot plays against people here"
+        )
+    play_pimbot.play_person(
+        arguments.game,
+        simulations=arguments.simulations,
+        games=arguments.games,
+        seat=arguments.seat,
+        seed=arguments.seed,
+    )
 
 
 def _play_blueprint(arguments):

@@ -21,7 +21,7 @@ import abc
 
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxgames.game_tree import GameTree
 
@@ -53,6 +53,14 @@ class BeliefGame(abc.ABC):
     @abc.abstractmethod
     def root(self) -> PublicState:
         """The first public state after what chance deals in secret at the start."""
+
+    def random_root(self, key: Key[Array, ""]) -> PublicState:
+        """The root of a new game, where chance deals openly before it; else always `root()`.
+
+        Args:
+          key: consumed.
+        """
+        return self.root()
 
     @abc.abstractmethod
     def actor(self, state: PublicState) -> Int[Array, ""]:

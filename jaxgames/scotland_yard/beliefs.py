@@ -23,7 +23,7 @@ import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import CHANCE, TERMINAL, record
@@ -86,6 +86,33 @@ class ScotlandYardBeliefs(BeliefGame):
 
     def root(self) -> YardPublicState:
         return self.start
+
+    def random_root(self, key: Key[Array, ""]) -> YardPublicState:
+        """The root after a deal.
+
+        Args:
+          key: consumed.
+
+        Raises:
+          ValueError: Mr X has more possible starts after some deals than after others.
+        """
+        theirs, his = {*self.game.detective_starts}, {*self.game.mr_x_starts}
+        if len(theirs) == self.game.detectives:
+            return self.start
+        if theirs & his not in (theirs, set()):
+            raise ValueError(
+                f"{self.name}: mr_x_starts={self.game.mr_x_starts} must contain all or none of"
+                f" detective_starts={self.game.detective_starts}, for deals to weigh the same"
+            )
+        cards = jnp.asarray(_numbers_of(self.game, self.game.detective_starts), jnp.int32)
+        return self.root_of(jax.random.permutation(key, cards)[: self.game.detectives])
+
+    def root_of(self, detectives: Int[Array, " D"]) -> YardPublicState:
+        """The root after a deal, by the numbers (from 0 on) of the detectives' stations."""
+        his = _numbers_of(self.game, self.game.mr_x_starts)
+        possible = jnp.zeros(self.num_rows[0], bool).at[his].set(True).at[detectives].set(False)
+        board = self.start.board.replace(detectives=detectives)
+        return self.start.replace(board=board, possible=possible)
 
     def actor(self, state: YardPublicState) -> Int[Array, ""]:
         player = jnp.where(state.board.turn == 0, 0, 1)
@@ -341,8 +368,8 @@ def scotland_yard_beliefs(
 
     Args:
       game: the rules.
-      detective_starts: the detectives' stations; needed if the game deals them. Games that differ
-        in nothing else differ in their arrays alone, so `jax.vmap` batches them.
+      detective_starts: the detectives' stations in `root()`; needed if the game deals them. Games
+        that differ in nothing else differ in their arrays alone, so `jax.vmap` batches them.
 
     Returns:
       The game; its root is where Mr X makes his first move.
@@ -352,12 +379,13 @@ def scotland_yard_beliefs(
     """
     starts = tuple(detective_starts) or game.detective_starts
     _check_deal(game, starts)
-    table, numbers = game.moves, game.layout.numbers
+    table = game.moves
     num_stations, width = table.to.shape
     lines = [np.sum((table.to != NOWHERE) & (table.ticket == t), axis=1) for t in range(BLACK + 1)]
     num_blocks = int(np.ceil(np.sqrt(num_stations))) if game.reveal_mask.any() else 1
-    possible = np.isin(numbers, [start for start in game.mr_x_starts if start not in starts])
-    detectives = jnp.asarray(np.searchsorted(numbers, starts), jnp.int32)
+    free = [start for start in game.mr_x_starts if start not in starts]
+    possible = np.isin(game.layout.numbers, free)
+    detectives = jnp.asarray(_numbers_of(game, starts), jnp.int32)
     nothing = jnp.int32(0)
     shown = 2 * int(game.reveal_mask.sum())  # two states each
     return ScotlandYardBeliefs(
@@ -379,6 +407,10 @@ def scotland_yard_beliefs(
         game=game,
         num_blocks=num_blocks,
     )
+
+
+def _numbers_of(game, stations):
+    return np.searchsorted(game.layout.numbers, stations)
 
 
 def _check_deal(game, starts):

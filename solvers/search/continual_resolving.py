@@ -25,18 +25,25 @@ from solvers.search.search_state import NO_RESOLVER, NO_STEP, Problem, Search
 from solvers.search.search_tree import LEAF, LazyTree, SearchTree, choose
 
 
-def first_problem(game: BeliefGame, *, max_path: int, dtype: str = "float32") -> Problem:
+def first_problem(
+    game: BeliefGame,
+    *,
+    max_path: int,
+    dtype: str = "float32",
+    root: PublicState | None = None,
+) -> Problem:
     """The problem at the root of the game, where every row has reach 1 and there is no gadget.
 
     Args:
       game: any belief-level game.
       max_path: L, the room for paths in later problems: that of `GrowingTreeCfr`.
       dtype: of reaches.
+      root: a root of the game; None: `game.root()`.
 
     Returns:
       The problem.
     """
-    state = game.root()
+    state = game.root() if root is None else root
     first, second = (jnp.asarray(rows, dtype) for rows in game.rows(state))
     return fixed_problem(state, (first, second), max_path=max_path)
 

@@ -52,6 +52,7 @@ def init(
     *,
     settings: GrowingTreeCfr,
     dtype: str = "float32",
+    root: PublicState | None = None,
 ) -> SearchAgentState:
     """An agent at the root of the game.
 
@@ -60,11 +61,13 @@ def init(
       player: the agent's seat, 0 or 1.
       settings: of its searches. Static.
       dtype: of the game's reaches and values. Static.
+      root: a root of the game; None: `game.root()`.
 
     Returns:
       The agent, which has to `think` first.
     """
-    problem = continual_resolving.first_problem(game, max_path=settings.max_path, dtype=dtype)
+    sizes = dict(max_path=settings.max_path, dtype=dtype)
+    problem = continual_resolving.first_problem(game, root=root, **sizes)
     unlearnt = dataclasses.replace(settings, evaluate=leaf_evaluators.zero)
     return SearchAgentState(
         player=jnp.asarray(player, jnp.int32),
@@ -145,7 +148,7 @@ def think(
     """
     again = state.searched & (_steps(state) == 0)
     first = continual_resolving.first_problem(
-        game, max_path=len(state.path), dtype=state.played[0].dtype.name
+        game, max_path=len(state.path), dtype=state.played[0].dtype.name, root=state.public
     )
     later = continual_resolving.next_problem(
         game,

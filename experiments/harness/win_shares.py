@@ -1,0 +1,29 @@
+"""Shares of games won, with intervals of confidence."""
+
+from __future__ import annotations
+
+import math
+
+WILSON = "Wilson's interval of 95 % confidence"
+_SCORE = 1.959964  # of 95 %
+
+
+def wilson_interval(wins: int, games: int) -> tuple[float, float]:
+    """Wilson's score interval (1927) of the probability of winning a game.
+
+    Args:
+      wins: games that were won.
+      games: all games.
+
+    Returns:
+      The ends of the interval of 95 % confidence.
+
+    Raises:
+      ValueError: there are no games, or more were won.
+    """
+    if not 0 <= wins <= games or games < 1:
+        raise ValueError(f"wins={wins} must be from 0 to games={games}, which must be at least 1")
+    share, square = wins / games, _SCORE**2 / games
+    middle = (share + square / 2) / (1 + square)
+    half = math.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
+    return max(middle - half, 0.0), min(middle + half, 1.0)

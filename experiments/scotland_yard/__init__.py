@@ -1,0 +1,1 @@
+"""Experiments in Scotland Yard on the board of London."""

@@ -1,0 +1,262 @@
+"""The strongest settings of PimBot in self-play: C of UCT and r of coalition reduction.
+
+Nijssen and Winands 2012 publish their settings for their own program. Here each setting plays Mr X
+and the detectives against every other one, at the same number of simulations. Mr X's searches have
+no coalition reduction, so there are fewer kinds of Mr X than of detectives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+
+import jax
+import numpy as np
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run
+from experiments.harness.win_shares import WILSON, wilson_interval
+from jaxgames.registry import make
+from solvers.device_batches import split_calls
+from solvers.scotland_yard import matches
+from solvers.scotland_yard.pimbot import PimBot
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """The settings and their games."""
+
+    game: str = "scotland_yard(map=london)"
+    simulations: int = 1000
+    explorations: tuple[float, ...] = (0.2, 0.5, 2.0)  # C
+    reductions: tuple[float, ...] = (0.1, 0.25, 0.375, 0.5)  # r
+    games: int  # of each pair of Mr X and detectives; all pairs have the same deals
+    batch: int  # games side by side
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.games < 1 or self.games % self.batch:
+            raise ValueError(f"games={self.games} must be a multiple of batch={self.batch}")
+
+
+PRESETS = {
+    "smoke": Config(
+        game="scotland_yard(map=london,rounds=2,detectives=2)",
+        simulations=4,
+        explorations=(0.5, 2.0),
+        reductions=(0.1, 0.5),
+        games=4,
+        batch=2,
+    ),
+    "cpu": Config(games=64, batch=64),
+    "paper": Config(games=4096, batch=1024),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """Games of one kind of Mr X against one kind of detectives."""
+
+    mr_x_exploration: float
+    exploration: float
+    reduction: float
+    games: int
+    mr_x_wins: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Share:
+    """The games that a setting has won in one role."""
+
+    wins: int
+    games: int
+
+    @property
+    def value(self) -> float:
+        """The share of the games."""
+        return self.wins / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of 95 % confidence."""
+        return wilson_interval(self.wins, self.games)
+
+
+def compute(run: Run) -> list[Cell]:
+    """All pairs of Mr X and detectives."""
+    config = run.config
+    game = make(config.game)
+    agent = matches.make_pimbot(game, PimBot(simulations=config.simulations))
+    play = jax.jit(split_calls(lambda agents, keys: matches.play(game, keys, *agents), run.mesh))
+    pairs = [*itertools.product(config.explorations, config.explorations, config.reductions)]
+    cells = []
+    with progress("pimbot_settings, games", len(pairs) * config.games) as report:
+        count = counter(report)
+        for pair in pairs:
+            name = "-".join(map(str, pair))
+            cells += run.kept(name, Cell, functools.partial(_play, play, agent, config, pair))
+            count(config.games)
+    return cells
+
+
+def _play(play: Callable, agent: matches.PimBotAgent, config: Config, pair) -> Iterator[Cell]:
+    """The games of one pair."""
+    mr_x_exploration, exploration, reduction = pair
+    agents = tuple(
+        agent.replace(settings=agent.settings.replace(**changes))
+        for changes in (
+            dict(exploration=mr_x_exploration, reduction=0.0),
+            dict(exploration=exploration, reduction=reduction),
+        )
+    )
+    keys = jax.random.split(jax.random.key(config.seed), config.games)
+    wins = 0
+    for begin in range(0, config.games, config.batch):
+        played = play(agents, keys[begin : begin + config.batch])
+        wins += int(np.asarray(played.mr_x_won).sum())
+    yield Cell(
+        mr_x_exploration=mr_x_exploration,
+        exploration=exploration,
+        reduction=reduction,
+        games=config.games,
+        mr_x_wins=wins,
+    )
+
+
+def mr_x_shares(config: Config, cells: Sequence[Cell]) -> dict[float, Share]:
+    """What Mr X wins by C, against all detectives together."""
+    return {
+        exploration: _share([cell for cell in cells if cell.mr_x_exploration == exploration], True)
+        for exploration in config.explorations
+    }
+
+
+def detectives_shares(config: Config, cells: Sequence[Cell]) -> dict[tuple[float, float], Share]:
+    """What detectives win by C and r, against every Mr X together."""
+    return {
+        pair: _share([cell for cell in cells if (cell.exploration, cell.reduction) == pair], False)
+        for pair in itertools.product(config.explorations, config.reductions)
+    }
+
+
+def both_roles(config: Config, cells: Sequence[Cell]) -> dict[tuple[float, float], float]:
+    """Mean of both roles by C and r: the share of games won in a round robin of all settings."""
+    mr_x = mr_x_shares(config, cells)
+    return {
+        (exploration, reduction): (mr_x[exploration].value + share.value) / 2
+        for (exploration, reduction), share in detectives_shares(config, cells).items()
+    }
+
+
+def strongest(config: Config, cells: Sequence[Cell]) -> tuple[float, float]:
+    """C and r of the setting that wins most in both roles together."""
+    shares = both_roles(config, cells)
+    return max(shares, key=lambda pair: shares[pair])
+
+
+def _share(cells, mr_x):
+    games, his = sum(cell.games for cell in cells), sum(cell.mr_x_wins for cell in cells)
+    return Share(wins=his if mr_x else games - his, games=games)
+
+
+def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """What detectives and what both roles win by r, a line for each C."""
+    theirs, both = detectives_shares(config, cells), both_roles(config, cells)
+    with plots.figure(path, rows=1, columns=2, size=(8.4, 3.6)) as axes:
+        for exploration in config.explorations:
+            shares = [theirs[exploration, reduction] for reduction in config.reductions]
+            values = np.array([share.value for share in shares])
+            ends = np.array([share.interval for share in shares]).T
+            label = f"C = {exploration:g}"
+            bars = np.abs(ends - values)
+            axes[0, 0].errorbar(config.reductions, values, yerr=bars, marker="o", label=label)
+            line = [both[exploration, reduction] for reduction in config.reductions]
+            axes[0, 1].errorbar(config.reductions, line, marker="o", label=label)
+        for panel, title in zip(axes[0], ("as detectives", "in both roles"), strict=True):
+            panel.set(title=title, xlabel="r of coalition reduction", ylabel="share of games won")
+
+
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every pair."""
+    for cell in cells:
+        yield {
+            "Mr X: C": cell.mr_x_exploration,
+            "detectives: C": cell.exploration,
+            "detectives: r": cell.reduction,
+            "games": cell.games,
+            "won by Mr X": cell.mr_x_wins,
+        }
+
+
+def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """Shares by role and setting, and the strongest setting."""
+    for exploration, share in mr_x_shares(config, cells).items():
+        yield _number(f"Mr X:C={exploration:g}", share)
+    for (exploration, reduction), share in detectives_shares(config, cells).items():
+        yield _number(f"detectives:C={exploration:g}, r={reduction:g}", share)
+    for (exploration, reduction), share in both_roles(config, cells).items():
+        name = f"both roles:C={exploration:g}, r={reduction:g}"
+        yield results.Number(name=name, value=share, unit="share of games won")
+    exploration, reduction = strongest(config, cells)
+    yield results.Number(name="strongest:C", value=exploration, unit="C", paper=0.5)
+    yield results.Number(name="strongest:r", value=reduction, unit="r")
+
+
+def _number(name, share):
+    low, high = share.interval
+    return results.Number(
+        name=name, value=share.value, unit="share of games won", low=low, high=high
+    )
+
+
+def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table | str]:
+    """Shares of games won by setting."""
+    mr_x, theirs = mr_x_shares(config, cells), detectives_shares(config, cells)
+    lines = [
+        [
+            f"{exploration:g}",
+            f"{reduction:g}",
+            f"{mr_x[exploration].value:.3f}",
+            f"{theirs[exploration, reduction].value:.3f}",
+            f"{share:.3f}",
+        ]
+        for (exploration, reduction), share in both_roles(config, cells).items()
+    ]
+    headings = ("C", "r", "as Mr X", "as detectives", "in both roles")
+    title = f"pimbot_settings, {config.simulations:,} simulations: share of games won"
+    yield text_table(title, headings, lines, labels=0)
+    exploration, reduction = strongest(config, cells)
+    yield f"The strongest setting: C={exploration:g}, r={reduction:g}."
+
+
+COMMAND = Experiment(
+    name="pimbot_settings",
+    shown="what every setting wins in both roles",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "a minute",
+        "cpu": "an hour and a half on two cores",
+        "paper": "more games, for an accelerator",
+    },
+    batches=lambda config: {"batch": config.batch},
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    error_bars=WILSON,
+    measure=lambda config: (
+        f"share of games won in {config.game} by PimBot with {config.simulations:,} simulations,"
+        " in one role against all settings in the other"
+    ),
+    deviations=(
+        "PimBot is a re-implementation: its binary cannot be had",
+        "the published sweeps were of other programs and opponents: nothing stands beside",
+    ),
+)

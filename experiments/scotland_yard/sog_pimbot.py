@@ -1,0 +1,315 @@
+"""Student of Games against PimBot in Scotland Yard, by PimBot's simulations (Schmid et al. 2023,
+Fig. 5).
+
+The agent was trained by `sog_london`. It searches at its own decisions. Beside the trained network
+stand the untrained one and one of a tenth of the training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+
+import jax
+from flax import nnx
+from jaxtyping import PyTree
+from rich.table import Table
+
+from experiments.harness import plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run, RunArguments
+from experiments.harness.win_shares import WILSON, wilson_interval
+from experiments.scotland_yard.agent_games import ROLES, Games, play_games, student_player
+from experiments.scotland_yard.sog_london import NETWORKS
+from jaxgames.registry import make
+from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
+from nets import cvpn
+from solvers.scotland_yard.matches import make_pimbot
+from solvers.scotland_yard.pimbot import PimBot
+from solvers.search.search_state import GrowingTreeCfr
+
+# Win rates of SoG(400,1) by PimBot's simulations, read off Figure 5; 2,000 games each.
+PAPER = {
+    10: 0.99,
+    100: 0.972,
+    1_000: 0.837,
+    10_000: 0.657,
+    100_000: 0.57,
+    1_000_000: 0.548,
+    10_000_000: 0.55,
+}
+_PAPER_SIMULATIONS = 400
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """The agents and their games."""
+
+    agent: str = "experiments/results/sog_london/cpu"  # folder of a run of `sog_london`
+    simulations: tuple[int, ...] = (100, 400)  # of the trained agent's searches
+    opponents: tuple[int, ...]  # simulations of PimBot
+    games: int  # of each point, half of them in each role
+    batch: int  # games side by side
+    # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
+    # and detectives act
+    children: float = 12.0
+    decision_shares: tuple[float, float] = (0.3, 1.0)
+    seed: int = 0
+
+
+PRESETS = {
+    "smoke": Config(simulations=(4,), opponents=(4,), games=4, batch=2),
+    "cpu": Config(opponents=(10, 100, 1_000, 10_000), games=200, batch=50),
+    "large": Config(opponents=(10, 100, 1_000, 10_000, 100_000), games=2_000, batch=200),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    agent: pathlib.Path = pathlib.Path(Config.agent)
+    """Folder of a run of sog_london."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Point:
+    """Games of one agent against PimBot in one role."""
+
+    step: int  # of training, after which the network was kept
+    simulations: int
+    opponent: int  # simulations of PimBot
+    role: str
+    games: int
+    won: int
+
+
+@dataclasses.dataclass(frozen=True)
+class _Trained:
+    """What a run of `sog_london` has left."""
+
+    folder: pathlib.Path
+    config: dict
+    steps: tuple[int, ...]  # after which networks were kept
+
+    def params(self, step: int, network: nnx.Module) -> PyTree:
+        """The network after so many steps."""
+        _, blank = nnx.split(network)
+        return cvpn.from_bytes((self.folder / NETWORKS / f"{step}.npz").read_bytes(), blank)
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """The first network, the one nearest to a tenth of the training, and the last."""
+        last = self.steps[-1]
+        tenth = min(self.steps, key=lambda step: abs(step - last / 10))
+        return tuple(dict.fromkeys((self.steps[0], tenth, last)))
+
+
+def _read(folder: pathlib.Path) -> _Trained:
+    """What a run of `sog_london` has left.
+
+    Raises:
+      ValueError: the folder has no such run, or not its networks.
+    """
+    try:
+        result = json.loads((folder / results.RESULT_FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"agent={folder} must be the folder of a run of sog_london") from error
+    steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
+    if result.get("experiment") != "sog_london" or not steps:
+        raise ValueError(f"agent={folder} must be the folder of a run of sog_london with networks")
+    return _Trained(folder, result["config"], tuple(steps))
+
+
+def compute(run: Run) -> list[Point]:
+    """All games."""
+    config, trained = run.config, _read(pathlib.Path(run.config.agent))
+    rules = make(trained.config["game"])
+    starts = rules.detective_starts[: rules.detectives]
+    beliefs = scotland_yard_beliefs(rules, detective_starts=starts)
+    sizes = {name: trained.config[name] for name in ("width", "depth")}
+    network = cvpn.new_cvpn(beliefs, seed=0, **sizes)
+
+    def play(step: int, simulations: int, opponent: int, role: str) -> Iterator[Point]:
+        search = GrowingTreeCfr(
+            cvpn.CvpnEvaluator(nnx.graphdef(network)),
+            simulations=simulations,
+            children=config.children,
+            decision_shares=config.decision_shares,
+        )
+        games = Games(
+            title=f"SoG({simulations},1) as {role}, PimBot({opponent:,})",
+            number=config.games // 2,
+            batch=min(config.batch, config.games // 2),
+            key=jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role)),
+        )
+        player = student_player(beliefs, trained.params(step, network), search)
+        pimbot = make_pimbot(rules, PimBot(simulations=opponent))
+        won = play_games(rules, player, pimbot, role=role, games=games, mesh=run.mesh)
+        yield Point(
+            step=step,
+            simulations=simulations,
+            opponent=opponent,
+            role=role,
+            games=games.number,
+            won=won,
+        )
+
+    points = []
+    for opponent in config.opponents:
+        for step, simulations in agents(config, trained.compared):
+            for role in ROLES:
+                how = step, simulations, opponent, role
+                name = "-".join(map(str, how))
+                points += run.kept(name, Point, functools.partial(play, *how))
+    return points
+
+
+def agents(config: Config, steps: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Steps of training and simulations: the trained agent with all numbers of simulations, the
+    others with the fewest."""
+    for simulations in config.simulations:
+        yield steps[-1], simulations
+    for step in steps[:-1]:
+        yield step, min(config.simulations)
+
+
+def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]:
+    """A row for each agent, opponent and role."""
+    for point in points:
+        low, high = wilson_interval(point.won, point.games)
+        yield dataclasses.asdict(point) | {"low": low, "high": high}
+
+
+def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], tuple[int, int]]:
+    """Games won and played, in both roles together, by step, simulations and opponent."""
+    found: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for point in points:
+        which = point.step, point.simulations, point.opponent
+        won, games = found.get(which, (0, 0))
+        found[which] = won + point.won, games + point.games
+    return found
+
+
+def _name(step, simulations, last):
+    agent = f"SoG({simulations},1)"
+    return agent if step == last else f"{agent}, {f'{step:,} steps' if step else 'untrained'}"
+
+
+def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]:
+    """Shares of games won in both roles together, and in each."""
+    last = max(point.step for point in points)
+    for (step, simulations, opponent), (won, games) in both_roles(points).items():
+        low, high = wilson_interval(won, games)
+        known = PAPER if (step, simulations) == (last, _PAPER_SIMULATIONS) else {}
+        yield results.Number(
+            name=f"{_name(step, simulations, last)}:PimBot({opponent})",
+            value=won / games,
+            unit="share of games",
+            low=low,
+            high=high,
+            paper=known.get(opponent),
+        )
+    for point in points:
+        low, high = wilson_interval(point.won, point.games)
+        name = f"{_name(point.step, point.simulations, last)}:PimBot({point.opponent})"
+        yield results.Number(
+            name=f"{name}:as {point.role}",
+            value=point.won / point.games,
+            unit="share of games",
+            low=low,
+            high=high,
+        )
+
+
+def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
+    """Shares of games by PimBot's simulations, as in Figure 5."""
+    last = max(point.step for point in points)
+    shares = both_roles(points)
+    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
+        panel = axes[0, 0]
+        for number, agent in enumerate(dict.fromkeys(which[:2] for which in shares)):
+            mine = {which[2]: share for which, share in shares.items() if which[:2] == agent}
+            values = [won / games for won, games in mine.values()]
+            ends = [wilson_interval(*share) for share in mine.values()]
+            below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
+            above = [high - value for value, (_, high) in zip(values, ends, strict=True)]
+            panel.errorbar(
+                [*mine],
+                values,
+                [below, above],
+                label=_name(*agent, last),
+                color=plots.colour(number),
+                marker=plots.marker(number),
+                capsize=2,
+            )
+        paper = f"SoG({_PAPER_SIMULATIONS},1) of the paper, after 17 million steps"
+        panel.plot(
+            [*PAPER], [*PAPER.values()], markeredgecolor="black", label=paper, **plots.HOLLOW
+        )
+        panel.set(
+            xscale="log",
+            xlabel="PimBot's simulations",
+            ylabel="share of games won by Student of Games",
+            ylim=(0, 1),
+        )
+
+
+def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
+    """Shares of games by agent and opponent."""
+    last, shares = max(point.step for point in points), both_roles(points)
+    lines = [
+        (
+            _name(step, simulations, last),
+            f"{opponent:,}",
+            f"{won} of {games}",
+            results.text(won / games),
+            results.text(PAPER.get(opponent)) if simulations == _PAPER_SIMULATIONS else "",
+        )
+        for (step, simulations, opponent), (won, games) in shares.items()
+    ]
+    headings = ("agent", "PimBot's simulations", "won", "share", "paper")
+    yield text_table("sog_pimbot: games won in both roles", headings, lines, labels=1)
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with another agent.
+
+    Raises:
+      ValueError: the folder has no trained agent.
+    """
+    _read(options.agent)
+    return dataclasses.replace(config, agent=str(options.agent))
+
+
+COMMAND = Experiment(
+    name="sog_pimbot",
+    shown="games won against PimBot by its simulations",
+    options=Options,
+    configure=configure,
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "minutes",
+        "cpu": "half a day on two cores",
+        "large": "2,000 games a point, for accelerators",
+    },
+    batches=lambda config: {"batch": min(config.batch, config.games // 2)},
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    error_bars=WILSON,
+    measure=(
+        "share of games that Student of Games wins, half of them in each role; it searches at its"
+        " own decisions"
+    ),
+    deviations=(
+        "PimBot is a re-implementation: its binary cannot be had",
+        "the agent was trained by `sog_london`, whose result says how",
+        "the paper's numbers are read off Figure 5",
+    ),
+)

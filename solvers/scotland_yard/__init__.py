@@ -1,0 +1,56 @@
+"""Search for Scotland Yard: PimBot, a Monte Carlo tree search, and matches.
+
+- `search` of the module `pimbot` makes PimBot's searches, with the settings `PimBot`;
+  `yard_tables` and `from_state` give it the game and its positions.
+- The modules `playouts`, `tree`, `location_categories`, `station_sets` and `noise` are its parts.
+- `play` plays many games between two agents (`MatchAgent`), such as those of `make_pimbot`.
+- The module `possible_stations` says where Mr X may be for all that the detectives know.
+"""
+
+from solvers.scotland_yard import (
+    location_categories,
+    matches,
+    noise,
+    pimbot,
+    playouts,
+    possible_stations,
+    station_sets,
+    tree,
+)
+from solvers.scotland_yard.matches import (
+    MatchAgent,
+    MatchResult,
+    MatchStates,
+    PimBotAgent,
+    UniformAgent,
+    make_pimbot,
+    play,
+)
+from solvers.scotland_yard.pimbot import Found, PimBot, search
+from solvers.scotland_yard.position import Position, from_state
+from solvers.scotland_yard.tables import YardTables, yard_tables
+
+__all__ = [
+    "Found",
+    "MatchAgent",
+    "MatchResult",
+    "MatchStates",
+    "PimBot",
+    "PimBotAgent",
+    "Position",
+    "UniformAgent",
+    "YardTables",
+    "from_state",
+    "location_categories",
+    "make_pimbot",
+    "matches",
+    "noise",
+    "pimbot",
+    "play",
+    "playouts",
+    "possible_stations",
+    "search",
+    "station_sets",
+    "tree",
+    "yard_tables",
+]

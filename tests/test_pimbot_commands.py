@@ -1,0 +1,114 @@
+"""Commands with PimBot: the sweep of its settings, its speed, games against a person."""
+
+import io
+import itertools
+import re
+import shlex
+
+import pytest
+import scipy.stats
+import tyro
+from experiment_cases import smoke_run
+
+from experiments import benchmarks
+from experiments.benchmarks import pimbot as benchmark
+from experiments.commands import play_agent
+from experiments.harness import results
+from experiments.harness.win_shares import wilson_interval
+from experiments.scotland_yard import pimbot_settings
+from experiments.scotland_yard.pimbot_settings import Cell, Config
+
+
+@pytest.mark.parametrize(("wins", "games"), [(8, 10), (0, 10), (500, 1000), (3, 3)])
+def test_wilson_intervals_are_those_of_scipy(wins, games):
+    expected = scipy.stats.binomtest(wins, games).proportion_ci(method="wilson")
+    assert wilson_interval(wins, games) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_wilson_intervals_need_games():
+    with pytest.raises(ValueError, match="wins=3 must be from 0 to games=2"):
+        wilson_interval(3, 2)
+
+
+def test_the_strongest_setting_wins_a_round_robin():
+    """Detectives win by r alone, Mr X by C alone; the round robin adds both."""
+    config = Config(games=10, batch=10, explorations=(0.5, 2.0), reductions=(0.1, 0.5))
+    cells = [
+        Cell(
+            mr_x_exploration=his,
+            exploration=theirs,
+            reduction=reduction,
+            games=10,
+            mr_x_wins=(6 if his == 2.0 else 2) + (2 if reduction == 0.1 else 0),
+        )
+        for his, theirs, reduction in itertools.product((0.5, 2.0), (0.5, 2.0), (0.1, 0.5))
+    ]
+    mr_x = pimbot_settings.mr_x_shares(config, cells)
+    assert {c: share.value for c, share in mr_x.items()} == {0.5: 0.3, 2.0: 0.7}
+    theirs = pimbot_settings.detectives_shares(config, cells)
+    assert theirs[0.5, 0.1].value == theirs[2.0, 0.1].value == 0.4
+    assert theirs[0.5, 0.5].value == theirs[2.0, 0.5].value == 0.6
+    assert pimbot_settings.both_roles(config, cells)[2.0, 0.5] == pytest.approx(0.65)
+    assert pimbot_settings.strongest(config, cells) == (2.0, 0.5)
+    # over all settings a round robin is won by half
+    shares = pimbot_settings.both_roles(config, cells).values()
+    assert sum(shares) / len(shares) == pytest.approx(0.5)
+
+
+def test_batches_must_divide_games():
+    with pytest.raises(ValueError, match="games=10 must be a multiple of batch=4"):
+        Config(games=10, batch=4)
+
+
+@pytest.mark.slow
+def test_the_sweep_runs(tmp_path):
+    result = smoke_run("pimbot_settings", tmp_path)
+    assert result.number("Mr X:C=0.5").value >= 0.5  # of two rounds on London
+    assert {number.unit for number in result.numbers} == {"share of games won", "C", "r"}
+
+
+@pytest.mark.slow(minutes=2)
+def test_speed_is_measured(tmp_path):
+    benchmarks.run("pimbot", tmp_path, preset="smoke")
+    result = results.read_result(tmp_path / "result.json")
+    for task in benchmark.TASKS:
+        speed = result.number(f"PimBot:{task}")
+        assert 0 < speed.low <= speed.value <= speed.high
+
+
+def test_unknown_tasks_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="unknown task 'simulations'"):
+        benchmarks.run("pimbot", tmp_path / "out", preset="smoke", tasks=("simulations",))
+    assert not (tmp_path / "out").exists()
+
+
+def play(options):
+    arguments = tyro.cli(play_agent.Arguments, args=shlex.split(options), use_underscores=True)
+    play_agent.main(arguments, command="")
+
+
+def test_a_person_plays_against_pimbot(monkeypatch, capsys):
+    """As detectives the person sees of Mr X's moves the tickets alone."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))
+    play("'scotland_yard(map=glasses)' --agent pimbot --seat 1 --simulations 5 --games 1 --seed 1")
+    hidden, end = capsys.readouterr().out.split("Mr X has")
+    assert "Mr X at ?" in hidden
+    assert not re.search(r"Mr X at \d", hidden)
+    assert re.search(r"PimBot: taxi\n", hidden)
+    assert re.search(r"Mr X at \d", end)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("kuhn_poker --agent pimbot", "agent pimbot plays scotland_yard, not kuhn_poker"),
+        ("scotland_yard --agent pimbot --simulations 0", "simulations=0 must be at least 1"),
+        (
+            "scotland_yard --agent pimbot --opponent uniform",
+            "opponent=uniform is for trained agents",
+        ),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        play(options)

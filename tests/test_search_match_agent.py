@@ -1,0 +1,112 @@
+"""Search agents of beliefs in matches of Scotland Yard."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from experiments import cli
+from experiments.harness import results
+from jaxgames.core import record
+from jaxgames.registry import make
+from solvers.scotland_yard import matches
+from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
+from solvers.search import leaf_evaluators
+from solvers.search.search_state import GrowingTreeCfr
+
+# Mr X shows himself twice, also within a double move, and the detectives' starts are dealt.
+DEALT = (
+    "scotland_yard(map=glasses,rounds=4,reveals=1/3,mr_x_tickets=8/0/0,black=1,doubles=1,"
+    "detective_starts=1/3/9/11,mr_x_starts=6/7)"
+)
+
+
+@functools.cache
+def agent(name, simulations=4):
+    game = make(name)
+    beliefs = game.belief_game() if not game.num_deals else _dealt_beliefs(game)
+    settings = GrowingTreeCfr(
+        leaf_evaluators.zero, simulations=simulations, max_path=room_for_paths(beliefs)
+    )
+    return SearchMatchAgent(beliefs=beliefs, params=None, settings=settings)
+
+
+def _dealt_beliefs(game):
+    from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
+
+    return scotland_yard_beliefs(game, detective_starts=game.detective_starts[: game.detectives])
+
+
+@record
+class Watcher(SearchMatchAgent):
+    """Plays at random, and illegally if what it has observed is not the state of the game."""
+
+    def act(self, keys, memory, states, *, side):
+        random = matches.UniformAgent().act(keys, (), states, side=side)[1]
+        same = jax.vmap(_same)(memory.public, states)
+        mine = jnp.where(side == 0, states.state.board.turn == 0, states.state.board.turn > 0)
+        forget, searched = jnp.full_like(memory.path, -1), jnp.ones_like(memory.searched)
+        memory = memory.replace(path=forget, searched=searched)
+        return memory, jnp.where(same | ~mine, random, -1)
+
+
+def _same(public, states):
+    boards = jax.tree.map(lambda a, b: jnp.all(a == b), public.board, states.state.board)
+    return jnp.all(jnp.stack(jax.tree.leaves(boards))) & jnp.all(public.possible == states.possible)
+
+
+@pytest.mark.parametrize("side", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_agents_observe_what_everybody_sees(side):
+    game, one = make(DEALT), agent(DEALT, 1)
+    watcher = Watcher(**{f.name: getattr(one, f.name) for f in dataclasses.fields(one)})
+    players = [matches.UniformAgent(), matches.UniformAgent()]
+    players[side] = watcher
+    played = matches.play(game, jax.random.split(jax.random.key(0), 64), *players)
+    assert played.legal.all()
+    assert 0 < played.mr_x_won.mean() < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_search_wins_more_than_chance(side):
+    """On the glasses map random detectives seldom catch Mr X, and searching ones mostly do."""
+    name = "scotland_yard(map=glasses)"
+    game, wins = make(name), []
+    for player in (matches.UniformAgent(), agent(name, 20)):
+        players = [matches.UniformAgent(), matches.UniformAgent()]
+        players[side] = player
+        played = matches.play(game, jax.random.split(jax.random.key(1), 64), *players)
+        assert played.legal.all()
+        wins.append(float((played.mr_x_won == (side == 0)).mean()))
+    assert wins[1] > wins[0] + 0.2
+
+
+@pytest.mark.slow
+def test_training_and_matches(tmp_path):
+    trained = tmp_path / "trained"
+    assert cli.main(["sog_london", "--preset", "smoke", "--out", str(trained)]) == 0
+    result = results.read_result(trained / "result.json")
+    assert [number.name for number in result.numbers] == [
+        "step 0, Mr X",
+        "step 0, detectives",
+        "step 6, Mr X",
+        "step 6, detectives",
+    ]
+    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in result.numbers)
+    assert {path.name for path in (trained / "networks").iterdir()} == {"0.npz", "6.npz"}
+    played = tmp_path / "played"
+    command = ["sog_pimbot", "--preset", "smoke", "--agent", str(trained), "--out", str(played)]
+    assert cli.main(command) == 0
+    numbers = results.read_result(played / "result.json").numbers
+    assert [number.name for number in numbers[:2]] == [
+        "SoG(4,1):PimBot(4)",
+        "SoG(4,1), untrained:PimBot(4)",
+    ]
+
+
+def test_agents_must_have_been_trained(tmp_path, capsys):
+    command = ["sog_pimbot", "--agent", str(tmp_path), "--out", str(tmp_path / "played")]
+    assert cli.main(command) == 2
+    assert "must be the folder of a run of sog_london" in capsys.readouterr().err
