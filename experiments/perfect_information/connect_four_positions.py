@@ -1,9 +1,9 @@
 """Positions of Connect Four with the scores of all moves, by a perfect player.
 
 The command `connect_four_positions` makes the file that is packaged here, by the solver `bitbully`,
-which a user of the positions does not need. The score of a move is 0 if both players can hold the
-draw after it. It is positive if the player to move wins, the higher the sooner: 22 - n, with n stones
-of the winner on the board at the end. It is negative likewise if the other player wins.
+which a user of the positions does not need. A move's score is 0 if both players can hold the
+draw after it. It is positive if the player to move wins, the higher the sooner: 22 - n, where the
+winner has n stones on the board at the end. It is negative likewise if the other player wins.
 """
 
 from __future__ import annotations
