@@ -79,10 +79,10 @@ def read_positions(path: pathlib.Path = PACKAGED) -> Positions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """Write positions of Connect Four with the scores of all moves, by the solver bitbully.
+    """Write positions of Connect Four with the scores of all moves, by a solver.
 
-    Positions are met by games in which every other move, at random, is a best one. They are
-    different, up to reflection, and have a move that the player can still get wrong or right.
+    The solver is bitbully. Positions are met by games in which every other move, at random, is a
+    best one. They are different, up to reflection, and have two legal moves or more.
     """
 
     out: pathlib.Path

@@ -69,7 +69,7 @@ class Student:
     trainee: Trainee
     # choose(params, keys [B], states [B, ...]) -> actions [B], by simulations
     chooses: Callable[[int], Callable[..., Any]]
-    evaluations: float  # of the network in a step of training
+    evaluations: int  # of the network in a step of training
     to_bytes: Callable[[PyTree], bytes]  # of parameters
 
 
@@ -81,7 +81,7 @@ class Cell:
     step: int
     simulations: int
     seconds: float  # of training, as a step took after its compilation
-    evaluations: float  # of the network in training
+    evaluations: int  # of the network in training
     positions: int
     keeps: float  # share of positions in which its move keeps the result
     decides: float  # the same among the positions in which some moves do not
