@@ -50,6 +50,10 @@ TOOLS = {
         "commands.gpu_check",
         "Run the checks and published settings that wait for a GPU, for some minutes.",
     ),
+    "connect_four_positions": Entry(
+        "perfect_information.connect_four_positions",
+        "Write positions of Connect Four with the scores of all moves, by a solver.",
+    ),
     "tables": Entry(
         "commands.results_tables",
         "Write the tables of docs/results.md from all experiments/results/**/result.json.",
@@ -101,6 +105,14 @@ EXPERIMENTS = {
     "sog_tictactoe": Entry(
         "student_of_games.sog_tictactoe",
         "Train a Student of Games agent in tic-tac-toe, and see whether it ever loses.",
+    ),
+    "alphazero_connect_four": Entry(
+        "perfect_information.alphazero_connect_four",
+        "Train AlphaZero in Connect Four, and score its moves by a perfect player.",
+    ),
+    "sog_connect_four": Entry(
+        "perfect_information.sog_connect_four",
+        "Train a Student of Games agent in Connect Four, and score its moves by a perfect player.",
     ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",

@@ -42,6 +42,8 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "resolving_leduc",
     "sog_soundness",
     "sog_tictactoe",
+    "alphazero_connect_four",
+    "sog_connect_four",
     "sog_variants",
     "smooth_uct_kuhn",
     "ismcts_leduc",

@@ -37,8 +37,10 @@ def student(
     run: Run,
     *,
     seed: int = 0,
+    name: str = "",
 ) -> Trainee:
-    """The training of a network by sound self-play, for the searches in `settings`."""
+    """The training of a network by sound self-play, for the searches in `settings`; `name` tells
+    the networks of a run apart."""
     graph, params = nnx.split(network)
     common = dict(settings=settings, mesh=run.mesh)
     state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
@@ -46,6 +48,7 @@ def student(
         state,
         lambda s: student_of_games_training.train_step(game, graph, s, **common),
         run,
+        name=name,
     )
 
 
@@ -130,6 +133,19 @@ class Trainee:
                     self._save()
                     saved = now
                 report(done, None, (done - first) / (now - begin))
+
+    def timed_steps(self, number: int) -> list[float]:
+        """How many seconds steps of training take after the first, which compiles.
+
+        They are made with a copy of the state and change nothing.
+        """
+        state, seconds = jax.tree.map(jnp.copy, self.state), []
+        for _ in range(1 + number):
+            begin = time.perf_counter()
+            state, metrics = self._step(state)
+            jax.block_until_ready((state, metrics))
+            seconds.append(time.perf_counter() - begin)
+        return seconds[1:]
 
     def _save(self):
         from solvers import checkpoint  # imports Orbax

@@ -1,0 +1,274 @@
+"""Learning Connect Four, with a perfect player's scores as truth.
+
+`alphazero_connect_four` and `sog_connect_four` share this: the same convolutional network, measured
+along the training by the moves that it chooses alone and with search, in positions whose moves are
+all scored. Costs of training are given in seconds and in evaluations of the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+from rich.table import Table
+
+from experiments.harness import devices, plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.progress import counter, progress
+from experiments.harness.runs import Run
+from experiments.perfect_information import move_quality
+from experiments.perfect_information.connect_four_positions import read_positions
+from experiments.student_of_games.training_run import LOG, Trainee
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from jaxgames.beliefs.contract import BeliefGame
+from solvers.device_batches import split_calls
+
+GAME = "connect_four"
+ALONE = 0  # simulations of the network alone
+NETWORKS = "networks"  # folder of the trained networks, one for each seed
+_TIMED_STEPS = 5
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """The training and its measurements."""
+
+    measured_at: tuple[int, ...]  # steps of training, which ends at the last
+    simulations: tuple[int, ...]  # of searches that are measured; ALONE: the network alone
+    seeds: int = 3  # networks that are trained
+    every: int = 1  # of the positions, one in so many is measured
+    batch: int = 32  # positions side by side when measured
+    training_simulations: int = 32
+    torso: str = "convolutional"
+    width: int = 64
+    depth: int = 5
+    episodes: int = (
+        64  # games side by side: a step of AlphaZero plays them to their ends, one of SoG a
+    )
+    # move of each
+    solves: int = 0  # queries that a step of SoG solves at most
+    updates: int = 16  # gradient updates in a step
+    learning_rate: float = 2e-3
+    decay: float = 0.05  # of the learning rate, from the first update to the last
+    l2: float = 1e-4
+    batch_size: int = 256
+    capacity: int = 100_000  # of the replay buffer
+
+
+@dataclasses.dataclass(frozen=True)
+class Student:
+    """An agent in training, as an experiment defines it."""
+
+    trainee: Trainee
+    # choose(params, keys [B], states [B, ...]) -> actions [B], by simulations
+    chooses: Callable[[int], Callable[..., Any]]
+    evaluations: int  # of the network in a step of training
+    to_bytes: Callable[[PyTree], bytes]  # of parameters
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """The moves of an agent after some training."""
+
+    seed: int
+    step: int
+    simulations: int
+    seconds: float  # of training, as a step took after its compilation
+    evaluations: int  # of the network in training
+    positions: int
+    keeps: float  # share of positions in which its move keeps the result
+    decides: float  # the same among the positions in which some moves do not
+    best: float  # share of positions in which its move has the best score
+    first: int  # column of its first move of the game
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How long a step of training takes."""
+
+    seconds: float
+
+
+def training_experiment(
+    name: str,
+    new_student: Callable[[BeliefGame, Run, int], Student],
+    *,
+    label: Callable[[int], str],
+    shared: Callable[[Config], Mapping[str, int]],
+    **fields: Any,
+) -> Experiment:
+    """The experiment that trains one kind of agent.
+
+    Args:
+      name: of the experiment.
+      new_student: the agent in training of a game, a run and a seed.
+      label: the name of the agent with so many simulations.
+      shared: the sizes that devices share in training.
+      fields: further fields of the record.
+    """
+    return Experiment(
+        name=name,
+        shown="shares of good moves against training steps",
+        compute=functools.partial(compute, new_student),
+        batches=lambda config: {"batch": config.batch} | dict(shared(config)),
+        rows=rows,
+        draw=functools.partial(draw, label),
+        numbers=functools.partial(numbers, label),
+        tables=functools.partial(tables, name, label),
+        error_bars=results.LEAST_AND_MOST,
+        measure=measure,
+        more_files=(LOG, NETWORKS),
+        **fields,
+    )
+
+
+def compute(new_student: Callable[[BeliefGame, Run, int], Student], run: Run) -> list[Cell]:
+    """Trains and measures one network after the other."""
+    config, game = run.config, pgx_beliefs(GAME)
+    every = read_positions().every(config.every)
+    states = move_quality.states_of(game, every)
+    cells = []
+    for seed in range(config.seeds):
+        student = new_student(game, run, seed)
+        (speed,) = run.kept(f"speed-{seed}", Speed, functools.partial(_speed, student.trainee))
+        for step in config.measured_at:
+            measured = functools.partial(
+                _measure, run, student, every, states, seed=seed, step=step, speed=speed
+            )
+            cells += run.kept(f"{seed}-{step}", Cell, measured)
+        student.trainee.train(config.measured_at[-1])
+        if run.writes:
+            folder = run.out / NETWORKS
+            folder.mkdir(parents=True, exist_ok=True)
+            params = student.to_bytes(student.trainee.params)
+            results.write_file(folder / f"{seed}.npz", params)
+    return cells
+
+
+def _speed(trainee: Trainee) -> Iterator[Speed]:
+    """The time of a step: the median of a few, after one that compiles. They are undone."""
+    yield Speed(seconds=float(np.median(trainee.timed_steps(_TIMED_STEPS))))
+
+
+def _measure(run, student, positions, states, *, seed, step, speed) -> Iterator[Cell]:
+    """The quality of moves after some training, alone and with search."""
+    config, trainee = run.config, student.trainee
+    trainee.train(step)
+    number = len(positions.moves)
+    with progress(f"step {step:,}, positions", number * len(config.simulations)) as report:
+        count = counter(report)
+        for simulations in config.simulations:
+            choose = _on_devices(student.chooses(simulations), devices.local(run.mesh))
+            moves = move_quality.chosen_moves(
+                functools.partial(choose, trainee.params, jax.random.key(seed)),
+                states,
+                number,
+                batch=config.batch,
+            )
+            count(number)
+            yield Cell(
+                seed=seed,
+                step=step,
+                simulations=simulations,
+                seconds=step * speed.seconds,
+                evaluations=step * student.evaluations,
+                positions=number,
+                keeps=float(positions.keeps_result(moves).mean()),
+                decides=float(positions.keeps_result(moves)[positions.matters].mean()),
+                best=float(positions.is_best(moves).mean()),
+                first=int(moves[0]),
+            )
+
+
+def _on_devices(choose, mesh):
+    """A function of parameters, a key, numbers and states, whose batch devices share."""
+
+    def actions(shared, batch):
+        params, key = shared
+        numbers, states = batch
+        keys = jax.vmap(functools.partial(jax.random.fold_in, key))(numbers)
+        return choose(params, keys, states)
+
+    split = jax.jit(split_calls(actions, mesh))
+    return lambda params, key, numbers, states: split((params, key), (jnp.asarray(numbers), states))
+
+
+def _of(cells: Sequence[Cell], step: int, simulations: int) -> list[Cell]:
+    return [cell for cell in cells if (cell.step, cell.simulations) == (step, simulations)]
+
+
+def draw(label, path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
+    """Shares of moves that keep the result, and of best ones, by steps of training."""
+    shares = {
+        "moves that keep the result": lambda cell: cell.keeps,
+        "such moves where others do not": lambda cell: cell.decides,
+        "best-scored moves": lambda cell: cell.best,
+    }
+    with plots.figure(path, rows=1, columns=3, size=(9.6, 3.0)) as axes:
+        for panel, (name, share) in zip(axes[0], shares.items(), strict=True):
+            lines = [
+                plots.Band(
+                    name=label(simulations),
+                    x=config.measured_at,
+                    samples=[
+                        [*map(share, _of(cells, step, simulations))] for step in config.measured_at
+                    ],
+                )
+                for simulations in config.simulations
+            ]
+            plots.bands(panel, lines, published={}, x_label="training steps", log_x=False)
+            panel.set(yscale="linear", ylabel=f"share of {name}")
+
+
+def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
+    """A row for every cell."""
+    return map(dataclasses.asdict, cells)
+
+
+def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
+    """The shares before and after training."""
+    for step in dict.fromkeys((config.measured_at[0], config.measured_at[-1])):
+        for simulations in config.simulations:
+            own = _of(cells, step, simulations)
+            agent = f"{'' if step else 'untrained '}{label(simulations)}"
+            for name, values in (
+                ("keeps the result", [cell.keeps for cell in own]),
+                ("keeps it where that matters", [cell.decides for cell in own]),
+                ("best move", [cell.best for cell in own]),
+            ):
+                yield results.Number(
+                    name=f"{agent}: {name}",
+                    value=float(np.mean(values)),
+                    unit="share of positions",
+                    low=min(values),
+                    high=max(values),
+                    seeds=config.seeds,
+                )
+
+
+def tables(name: str, label, config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
+    """Shares of moves that keep the result by training and simulations."""
+    lines = []
+    for step in config.measured_at:
+        first = _of(cells, step, config.simulations[0])[0]
+        shares = [_of(cells, step, simulations) for simulations in config.simulations]
+        texts = (results.text(float(np.mean([cell.keeps for cell in own]))) for own in shares)
+        lines.append((f"{step:,}", f"{first.seconds:,.0f}", f"{first.evaluations:,.0f}", *texts))
+    headings = ("step", "seconds", "evaluations", *map(label, config.simulations))
+    title = f"{name}: share of positions in which a move keeps the result"
+    yield text_table(title, headings, lines, labels=0)
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    return (
+        "share of scored positions of Connect Four in which the agent's move keeps the result, or"
+        f" has the best score; mean of {config.seeds} networks"
+    )

@@ -1,0 +1,49 @@
+"""How good the moves of agents are in Connect Four, by the scores of a perfect player."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Int
+
+from experiments.perfect_information.connect_four_positions import NO_MOVE, Positions
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+
+# choose(numbers [B], states [B, ...]) -> actions [B]
+Choose = Callable[[Int[np.ndarray, " B"], PublicState], Any]
+
+
+def states_of(game: BeliefGame, positions: Positions) -> PublicState:
+    """The positions as public states `[n, ...]` of `pgx:connect_four`."""
+
+    def after(moves):
+        def step(state, move):
+            below = game.child(state, jnp.maximum(move, 0))
+            return jax.tree.map(lambda x, y: jnp.where(move != NO_MOVE, x, y), below, state), None
+
+        return jax.lax.scan(step, game.root(), moves)[0]
+
+    return jax.jit(jax.vmap(after))(jnp.asarray(positions.moves))
+
+
+def chosen_moves(
+    choose: Choose, states: PublicState, number: int, *, batch: int
+) -> Int[np.ndarray, " n"]:
+    """The moves of an agent in n positions, so many at a time.
+
+    Args:
+      choose: of `batch` positions with these numbers the agent's actions.
+      states: the positions `[n, ...]`.
+      number: n.
+      batch: how many positions are asked for at a time.
+    """
+    moves = np.zeros(number, np.int32)
+    for begin in range(0, number, batch):
+        part = np.minimum(np.arange(begin, begin + batch), number - 1)  # padded with the last
+        asked = jax.tree.map(lambda x, part=part: x[part], states)
+        moves[part] = np.asarray(choose(part.astype(np.int32), asked))
+    return moves
