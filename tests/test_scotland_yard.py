@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
+import itertools
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from jaxgames import CHANCE, TERMINAL, check_game, enumerate_game, make, random_playouts
 from jaxgames.game_tree import levels
@@ -15,6 +17,7 @@ from jaxgames.scotland_yard import add_map, load_map, maps, scotland_yard_belief
 from jaxgames.scotland_yard.board import LOST, RUNNING, WON
 from solvers import cfr, evaluation
 from solvers.sequence_form import build_sequence_form
+from train.self_play import SelfPlaySettings, new_episode
 
 GLASSES = "scotland_yard(map=glasses)"
 LONDON = "scotland_yard(map=london)"
@@ -647,6 +650,22 @@ def _features(game, state):
     return game.features(state, 0)
 
 
+def test_roots_are_dealt_evenly_in_self_play():
+    """All ordered pairs of the detectives' cards are as frequent, and Mr X has the others."""
+    name = "scotland_yard(map=glasses,detective_starts=1/3/9/11,mr_x_starts=6/7)"
+    game = scotland_yard_beliefs(make(name), detective_starts=(1, 3))
+    begin = functools.partial(new_episode, game, max_path=1, settings=SelfPlaySettings())
+    states = jax.jit(jax.vmap(begin))(jax.random.split(jax.random.key(0), 2400)).problem.state
+    dealt = game.game.layout.numbers[np.asarray(states.board.detectives)]
+    pairs, counts = np.unique(dealt, axis=0, return_counts=True)
+    assert {*map(tuple, pairs.tolist())} == {*itertools.permutations((1, 3, 9, 11), 2)}
+    assert scipy.stats.chisquare(counts).pvalue > 0.001
+    stations = game.game.layout.numbers[np.flatnonzero(states.possible[0])]
+    assert stations.tolist() == [6, 7]
+    fixed = make(GLASSES).belief_game()
+    chex.assert_trees_all_equal(fixed.random_root(jax.random.key(1)), fixed.root())
+
+
 def test_deals_are_checked_and_batched():
     game = make(LONDON)
     for starts in ((), (13, 26, 29, 34), (13, 26, 29, 34, 34), (13, 26, 29, 34, 51)):
@@ -654,6 +673,9 @@ def test_deals_are_checked_and_batched():
             scotland_yard_beliefs(game, detective_starts=starts)
     with pytest.raises(ValueError, match=r"detective_starts=\(11, 1\) must be 2 exactly \(1, 11\)"):
         scotland_yard_beliefs(make(GLASSES), detective_starts=(11, 1))
+    uneven = make("scotland_yard(map=glasses,detective_starts=1/3/9/11,mr_x_starts=3/6/7)")
+    with pytest.raises(ValueError, match="must contain all or none of"):
+        scotland_yard_beliefs(uneven, detective_starts=(1, 3)).random_root(jax.random.key(0))
     publics = [
         scotland_yard_beliefs(game, detective_starts=s)
         for s in ((13, 26, 29, 34, 50), (198, 197, 174, 155, 141))

@@ -9,6 +9,7 @@ import pytest
 
 from experiments import cli
 from experiments.harness import results
+from experiments.scotland_yard import agent_games
 from jaxgames.core import record
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
@@ -66,6 +67,26 @@ def test_agents_observe_what_everybody_sees(side):
     played = matches.play(game, jax.random.split(jax.random.key(0), 64), *players)
     assert played.legal.all()
     assert 0 < played.mr_x_won.mean() < 1
+
+
+@record
+class Cheat(matches.MatchAgent):
+    """Plays an action that does not exist."""
+
+    action: int
+
+    def act(self, keys, memory, states, *, side):
+        return memory, jnp.full(len(keys), self.action, jnp.int32)
+
+
+@pytest.mark.parametrize("action", [-1, 1000])
+def test_actions_that_do_not_exist_are_illegal(action):
+    game = make("scotland_yard(map=glasses,rounds=1,doubles=1,mr_x_tickets=8/0/0)")
+    keys = jax.random.split(jax.random.key(0), 2)
+    agents = Cheat(action=action), matches.UniformAgent()
+    assert not matches.play(game, jax.random.clone(keys), *agents).legal.any()
+    with pytest.raises(ValueError, match="illegal action was played in a game between Cheat and"):
+        agent_games.won_by_mr_x(agent_games.compiled_play(game, None), agents, keys, batch=2)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 
 WILSON = "Wilson's interval of 95 % confidence"
 _SCORE = 1.959964  # of 95 %
@@ -27,3 +29,27 @@ def wilson_interval(wins: int, games: int) -> tuple[float, float]:
     middle = (share + square / 2) / (1 + square)
     half = math.sqrt(square * share * (1 - share) + square**2 / 4) / (1 + square)
     return max(middle - half, 0.0), min(middle + half, 1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Share:
+    """The games that a player has won."""
+
+    wins: int
+    games: int
+
+    @property
+    def value(self) -> float:
+        """The share of the games."""
+        return self.wins / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of 95 % confidence."""
+        return wilson_interval(self.wins, self.games)
+
+
+def error_bars(shares: Sequence[Share]) -> tuple[list[float], list[float]]:
+    """How far the intervals go below and above the shares, as `errorbar` of Matplotlib takes it."""
+    below = [share.value - share.interval[0] for share in shares]
+    return below, [share.interval[1] - share.value for share in shares]

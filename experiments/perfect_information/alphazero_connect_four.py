@@ -14,6 +14,7 @@ from flax import nnx
 from experiments.harness.runs import Run
 from experiments.perfect_information.connect_four_training import (
     ALONE,
+    SMOKE,
     Config,
     Student,
     training_experiment,
@@ -31,22 +32,8 @@ from train.learner import LearnerSettings
 
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
 _NOISE = 0.25  # of Dirichlet in the prior of the root, in training
-_MOVES = 36  # of a game of training, about
 PRESETS = {
-    "smoke": Config(
-        measured_at=(0, 2),
-        simulations=(ALONE, 4),
-        seeds=1,
-        every=16,
-        batch=8,
-        training_simulations=4,
-        width=4,
-        depth=1,
-        episodes=4,
-        updates=1,
-        batch_size=16,
-        capacity=512,
-    ),
+    "smoke": SMOKE,
     "cpu": Config(
         measured_at=(0, 25, 50, 100, 200, 400),
         simulations=(ALONE, 32, 100, 800),
@@ -100,7 +87,7 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     return Student(
         trainee=Trainee(state, step, run, name=str(seed)),
         chooses=functools.partial(_chooses, game, evaluate),
-        evaluations=config.episodes * _MOVES * (1 + config.training_simulations),
+        evaluations=config.episodes * game.max_depth * (1 + config.training_simulations),
         to_bytes=cvpn.to_bytes,
     )
 
@@ -133,5 +120,7 @@ COMMAND = training_experiment(
         "cpu": "two hours on two cores",
         "paper": "larger batches and more games, for an accelerator",
     },
-    deviations=("evaluations of the network in training are counted as 36 moves a game",),
+    deviations=(
+        "evaluations of the network in training are counted as if each game filled the board",
+    ),
 )

@@ -62,6 +62,23 @@ class Config:
     capacity: int = 100_000  # of the replay buffer
 
 
+SMOKE = Config(
+    measured_at=(0, 2),
+    simulations=(ALONE, 4),
+    seeds=1,
+    every=16,
+    batch=8,
+    training_simulations=4,
+    width=4,
+    depth=1,
+    episodes=4,
+    solves=4,
+    updates=1,
+    batch_size=16,
+    capacity=512,
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Student:
     """An agent in training, as an experiment defines it."""

@@ -14,6 +14,7 @@ from flax import nnx
 from experiments.harness.runs import Run
 from experiments.perfect_information.connect_four_training import (
     ALONE,
+    SMOKE,
     Config,
     Student,
     training_experiment,
@@ -30,21 +31,7 @@ from train.self_play import SelfPlaySettings
 _FAST_FROM = 320  # simulations, from which an iteration of CFR has ten of them (Fig. 4)
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
-    "smoke": Config(
-        measured_at=(0, 3),
-        simulations=(ALONE, 4),
-        seeds=1,
-        every=16,
-        batch=8,
-        training_simulations=4,
-        width=4,
-        depth=1,
-        episodes=4,
-        solves=4,
-        updates=1,
-        batch_size=16,
-        capacity=512,
-    ),
+    "smoke": SMOKE,
     "cpu": Config(
         measured_at=(0, 250, 500, 1_000, 2_000, 4_000),
         simulations=(ALONE, 32, 100, 800),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from experiments.harness.progress import counter, progress
+from experiments.harness.win_shares import Share
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
 from jaxgames.scotland_yard.rules import ScotlandYard
 from solvers.device_batches import split_calls
@@ -18,6 +21,7 @@ from solvers.scotland_yard.matches import MatchAgent
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
 from solvers.search.search_state import GrowingTreeCfr
 
+Play = Callable[..., Any]  # play(agents, keys [B]) -> `matches.MatchResult`
 MR_X, DETECTIVES = ROLES = ("Mr X", "detectives")
 
 
@@ -43,35 +47,67 @@ def student_player(
     return SearchMatchAgent(beliefs=beliefs, params=params, settings=settings)
 
 
-def play_games(
-    rules: ScotlandYard,
-    player: MatchAgent,
-    opponent: MatchAgent,
-    *,
-    role: str,
-    games: Games,
-    mesh: Mesh | None,
-) -> int:
-    """Plays games, and shows a progress bar.
+def compiled_play(rules: ScotlandYard, mesh: Mesh | None) -> Play:
+    """Games between two agents, compiled once for all agents of the same kinds.
 
     Args:
       rules: of the games.
+      mesh: the devices that share batches; None: one.
+    """
+    return jax.jit(split_calls(lambda agents, keys: matches.play(rules, keys, *agents), mesh))
+
+
+def won_by_mr_x(
+    play: Play,
+    agents: tuple[MatchAgent, MatchAgent],
+    keys: Key[Array, " G"],
+    *,
+    batch: int,
+    report: Callable[[int], None] = lambda games: None,
+) -> int:
+    """Plays G games, so many at a time, and counts those that Mr X wins.
+
+    Args:
+      play: of `compiled_play`.
+      agents: who plays Mr X, and who plays the detectives.
+      keys: consumed, one for each game.
+      batch: games side by side.
+      report: is called with the number of games after each batch.
+
+    Raises:
+      ValueError: an agent has played an illegal action.
+    """
+    won = 0
+    for begin in range(0, len(keys), batch):
+        played = play(agents, keys[begin : begin + batch])
+        if not np.asarray(played.legal).all():
+            names = " and ".join(type(agent).__name__ for agent in agents)
+            raise ValueError(f"an illegal action was played in a game between {names}")
+        won += int(np.sum(np.asarray(played.mr_x_won)))
+        report(batch)
+    return won
+
+
+def play_games(
+    play: Play, player: MatchAgent, opponent: MatchAgent, *, role: str, games: Games
+) -> Share:
+    """Plays games, and shows a progress bar.
+
+    Args:
+      play: of `compiled_play`.
       player: whose wins are counted.
       opponent: plays the other side.
       role: of the player, one of `ROLES`.
       games: how many, and from which random numbers.
-      mesh: the devices that share batches; None: one.
 
     Returns:
-      The number of games that `player` has won.
+      The games that `player` has won.
+
+    Raises:
+      ValueError: an agent has played an illegal action.
     """
     agents = (player, opponent) if role == MR_X else (opponent, player)
-    play = jax.jit(split_calls(lambda agents, keys: matches.play(rules, keys, *agents), mesh))
-    keys, won = jax.random.split(games.key, games.number), 0
+    keys = jax.random.split(games.key, games.number)
     with progress(games.title, games.number) as report:
-        count = counter(report)
-        for begin in range(0, games.number, games.batch):
-            played = play(agents, keys[begin : begin + games.batch])
-            won += int(np.sum(np.asarray(played.mr_x_won) == (role == MR_X)))
-            count(games.batch)
-    return won
+        won = won_by_mr_x(play, agents, keys, batch=games.batch, report=counter(report))
+    return Share(wins=won if role == MR_X else games.number - won, games=games.number)

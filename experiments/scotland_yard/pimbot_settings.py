@@ -14,16 +14,15 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
-import numpy as np
 from rich.table import Table
 
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, wilson_interval
+from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.scotland_yard.agent_games import compiled_play, won_by_mr_x
 from jaxgames.registry import make
-from solvers.device_batches import split_calls
 from solvers.scotland_yard import matches
 from solvers.scotland_yard.pimbot import PimBot
 
@@ -70,30 +69,12 @@ class Cell:
     mr_x_wins: int
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Share:
-    """The games that a setting has won in one role."""
-
-    wins: int
-    games: int
-
-    @property
-    def value(self) -> float:
-        """The share of the games."""
-        return self.wins / self.games
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Of 95 % confidence."""
-        return wilson_interval(self.wins, self.games)
-
-
 def compute(run: Run) -> list[Cell]:
     """All pairs of Mr X and detectives."""
     config = run.config
     game = make(config.game)
     agent = matches.make_pimbot(game, PimBot(simulations=config.simulations))
-    play = jax.jit(split_calls(lambda agents, keys: matches.play(game, keys, *agents), run.mesh))
+    play = compiled_play(game, run.mesh)
     pairs = [*itertools.product(config.explorations, config.explorations, config.reductions)]
     cells = []
     with progress("pimbot_settings, games", len(pairs) * config.games) as report:
@@ -116,10 +97,7 @@ def _play(play: Callable, agent: matches.PimBotAgent, config: Config, pair) -> I
         )
     )
     keys = jax.random.split(jax.random.key(config.seed), config.games)
-    wins = 0
-    for begin in range(0, config.games, config.batch):
-        played = play(agents, keys[begin : begin + config.batch])
-        wins += int(np.asarray(played.mr_x_won).sum())
+    wins = won_by_mr_x(play, agents, keys, batch=config.batch)
     yield Cell(
         mr_x_exploration=mr_x_exploration,
         exploration=exploration,
@@ -171,10 +149,8 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.6)) as axes:
         for exploration in config.explorations:
             shares = [theirs[exploration, reduction] for reduction in config.reductions]
-            values = np.array([share.value for share in shares])
-            ends = np.array([share.interval for share in shares]).T
+            values, bars = [share.value for share in shares], error_bars(shares)
             label = f"C = {exploration:g}"
-            bars = np.abs(ends - values)
             axes[0, 0].errorbar(config.reductions, values, yerr=bars, marker="o", label=label)
             line = [both[exploration, reduction] for reduction in config.reductions]
             axes[0, 1].errorbar(config.reductions, line, marker="o", label=label)

@@ -20,8 +20,14 @@ from rich.table import Table
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.harness.win_shares import WILSON, wilson_interval
-from experiments.scotland_yard.agent_games import ROLES, Games, play_games, student_player
+from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.scotland_yard.agent_games import (
+    ROLES,
+    Games,
+    compiled_play,
+    play_games,
+    student_player,
+)
 from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
@@ -125,6 +131,11 @@ class Measured:
     games: int
     won: int
 
+    @property
+    def share(self) -> Share:
+        """The games that were won."""
+        return Share(wins=self.won, games=self.games)
+
 
 def search_settings(config: Config, graph: nnx.GraphDef) -> GrowingTreeCfr:
     """The searches of training."""
@@ -154,6 +165,7 @@ def compute(run: Run) -> list[Measured]:
     settings = training_settings(config, graph)
     trainee = student(beliefs, network, settings, run, seed=config.seed)
     pimbot = make_pimbot(rules, PimBot(simulations=config.opponent))
+    play = compiled_play(rules, run.mesh)
 
     def measure(step: int) -> Iterator[Measured]:
         trainee.train(step)
@@ -165,8 +177,8 @@ def compute(run: Run) -> list[Measured]:
                 batch=config.batch,
                 key=jax.random.fold_in(jax.random.key(config.seed + 1), number),
             )
-            won = play_games(rules, player, pimbot, role=role, games=games, mesh=run.mesh)
-            yield Measured(step=step, role=role, games=config.games, won=won)
+            won = play_games(play, player, pimbot, role=role, games=games)
+            yield Measured(step=step, role=role, games=won.games, won=won.wins)
         if run.writes:
             _write_network(run.out / NETWORKS / f"{step}.npz", trainee.params)
 
@@ -184,17 +196,16 @@ def _write_network(path: pathlib.Path, params: PyTree) -> None:
 def rows(config: Config, found: Sequence[Measured]) -> Iterator[dict[str, object]]:
     """A row for each measurement."""
     for each in found:
-        low, high = wilson_interval(each.won, each.games)
+        low, high = each.share.interval
         yield dataclasses.asdict(each) | {"low": low, "high": high}
 
 
 def numbers(config: Config, found: Sequence[Measured]) -> Iterator[results.Number]:
     """The share of games that were won, by step and role."""
     for each in found:
-        low, high = wilson_interval(each.won, each.games)
+        (low, high), value = each.share.interval, each.share.value
         name = f"step {each.step}, {each.role}"
-        share = each.won / each.games
-        yield results.Number(name=name, value=share, unit="share of games", low=low, high=high)
+        yield results.Number(name=name, value=value, unit="share of games", low=low, high=high)
 
 
 def draw(path: pathlib.Path, config: Config, found: Sequence[Measured]) -> None:
@@ -202,15 +213,11 @@ def draw(path: pathlib.Path, config: Config, found: Sequence[Measured]) -> None:
     with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
         for number, role in enumerate(ROLES):
             mine = [each for each in found if each.role == role]
-            shares = [each.won / each.games for each in mine]
-            ends = [wilson_interval(each.won, each.games) for each in mine]
+            shares = [each.share for each in mine]
             axes[0, 0].errorbar(
                 [each.step for each in mine],
-                shares,
-                [
-                    [share - low for share, (low, _) in zip(shares, ends, strict=True)],
-                    [high - share for share, (_, high) in zip(shares, ends, strict=True)],
-                ],
+                [share.value for share in shares],
+                error_bars(shares),
                 label=f"as {role}",
                 color=plots.colour(number),
                 marker=plots.marker(number),

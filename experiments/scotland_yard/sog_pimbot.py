@@ -21,8 +21,14 @@ from rich.table import Table
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.harness.win_shares import WILSON, wilson_interval
-from experiments.scotland_yard.agent_games import ROLES, Games, play_games, student_player
+from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.scotland_yard.agent_games import (
+    ROLES,
+    Games,
+    compiled_play,
+    play_games,
+    student_player,
+)
 from experiments.scotland_yard.sog_london import NETWORKS
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
@@ -86,6 +92,11 @@ class Point:
     games: int
     won: int
 
+    @property
+    def share(self) -> Share:
+        """The games that were won."""
+        return Share(wins=self.won, games=self.games)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Trained:
@@ -132,6 +143,7 @@ def compute(run: Run) -> list[Point]:
     beliefs = scotland_yard_beliefs(rules, detective_starts=starts)
     sizes = {name: trained.config[name] for name in ("width", "depth")}
     network = cvpn.new_cvpn(beliefs, seed=0, **sizes)
+    against = compiled_play(rules, run.mesh)
 
     def play(step: int, simulations: int, opponent: int, role: str) -> Iterator[Point]:
         search = GrowingTreeCfr(
@@ -148,14 +160,14 @@ def compute(run: Run) -> list[Point]:
         )
         player = student_player(beliefs, trained.params(step, network), search)
         pimbot = make_pimbot(rules, PimBot(simulations=opponent))
-        won = play_games(rules, player, pimbot, role=role, games=games, mesh=run.mesh)
+        won = play_games(against, player, pimbot, role=role, games=games)
         yield Point(
             step=step,
             simulations=simulations,
             opponent=opponent,
             role=role,
-            games=games.number,
-            won=won,
+            games=won.games,
+            won=won.wins,
         )
 
     points = []
@@ -180,18 +192,19 @@ def agents(config: Config, steps: Sequence[int]) -> Iterator[tuple[int, int]]:
 def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]:
     """A row for each agent, opponent and role."""
     for point in points:
-        low, high = wilson_interval(point.won, point.games)
+        low, high = point.share.interval
         yield dataclasses.asdict(point) | {"low": low, "high": high}
 
 
-def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Games won and played, in both roles together, by step, simulations and opponent."""
-    found: dict[tuple[int, int, int], tuple[int, int]] = {}
+def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], Share]:
+    """Games won in both roles together, by step, simulations and opponent."""
+    found: dict[tuple[int, int, int], list[Point]] = {}
     for point in points:
-        which = point.step, point.simulations, point.opponent
-        won, games = found.get(which, (0, 0))
-        found[which] = won + point.won, games + point.games
-    return found
+        found.setdefault((point.step, point.simulations, point.opponent), []).append(point)
+    return {
+        which: Share(wins=sum(p.won for p in own), games=sum(p.games for p in own))
+        for which, own in found.items()
+    }
 
 
 def _name(step, simulations, last):
@@ -202,23 +215,23 @@ def _name(step, simulations, last):
 def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]:
     """Shares of games won in both roles together, and in each."""
     last = max(point.step for point in points)
-    for (step, simulations, opponent), (won, games) in both_roles(points).items():
-        low, high = wilson_interval(won, games)
+    for (step, simulations, opponent), share in both_roles(points).items():
+        low, high = share.interval
         known = PAPER if (step, simulations) == (last, _PAPER_SIMULATIONS) else {}
         yield results.Number(
             name=f"{_name(step, simulations, last)}:PimBot({opponent})",
-            value=won / games,
+            value=share.value,
             unit="share of games",
             low=low,
             high=high,
             paper=known.get(opponent),
         )
     for point in points:
-        low, high = wilson_interval(point.won, point.games)
+        low, high = point.share.interval
         name = f"{_name(point.step, point.simulations, last)}:PimBot({point.opponent})"
         yield results.Number(
             name=f"{name}:as {point.role}",
-            value=point.won / point.games,
+            value=point.share.value,
             unit="share of games",
             low=low,
             high=high,
@@ -233,14 +246,10 @@ def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
         panel = axes[0, 0]
         for number, agent in enumerate(dict.fromkeys(which[:2] for which in shares)):
             mine = {which[2]: share for which, share in shares.items() if which[:2] == agent}
-            values = [won / games for won, games in mine.values()]
-            ends = [wilson_interval(*share) for share in mine.values()]
-            below = [value - low for value, (low, _) in zip(values, ends, strict=True)]
-            above = [high - value for value, (_, high) in zip(values, ends, strict=True)]
             panel.errorbar(
                 [*mine],
-                values,
-                [below, above],
+                [share.value for share in mine.values()],
+                error_bars([*mine.values()]),
                 label=_name(*agent, last),
                 color=plots.colour(number),
                 marker=plots.marker(number),
@@ -265,11 +274,11 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
         (
             _name(step, simulations, last),
             f"{opponent:,}",
-            f"{won} of {games}",
-            results.text(won / games),
+            f"{share.wins} of {share.games}",
+            results.text(share.value),
             results.text(PAPER.get(opponent)) if simulations == _PAPER_SIMULATIONS else "",
         )
-        for (step, simulations, opponent), (won, games) in shares.items()
+        for (step, simulations, opponent), share in shares.items()
     ]
     headings = ("agent", "PimBot's simulations", "won", "share", "paper")
     yield text_table("sog_pimbot: games won in both roles", headings, lines, labels=1)

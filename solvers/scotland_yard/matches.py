@@ -185,7 +185,9 @@ def _turn(game, agents, player, side, carry):
     acts = _acts(states, player)
     drawn = jax.vmap(jax.random.fold_in)(keys, states.state.num_steps)
     thought, actions = agents[side].act(drawn, memories[side], states, side=side)
-    allowed = jnp.take_along_axis(states.state.legal, actions[:, None], axis=1)[:, 0]
+    exists = (actions >= 0) & (actions < game.num_actions)
+    chosen = jnp.where(exists, actions, 0)[:, None]
+    allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
     legal &= allowed | ~acts
     after = jax.vmap(game.step)(states.state, actions)
     possible = jax.vmap(functools.partial(possible_stations.after_action, game))(

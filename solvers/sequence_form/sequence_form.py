@@ -197,7 +197,12 @@ def checked_histories(form: SequenceForm, purpose: str) -> Histories:
     return form.histories
 
 
-def checked_dtype(dtype):
+def checked_dtype(dtype: str) -> str:
+    """The precision of a sequence form, if it is one.
+
+    Raises:
+      ValueError: it is neither float32 nor float64, or it is float64 without JAX's x64 mode.
+    """
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r} must be 'float32' or 'float64'")
     if dtype == "float64" and not jax.config.jax_enable_x64:
