@@ -197,7 +197,7 @@ def checked_histories(form: SequenceForm, purpose: str) -> Histories:
     return form.histories
 
 
-def checked_dtype(dtype: str) -> str:
+def checked_dtype(dtype: str) -> np.dtype:
     """The precision of a sequence form, if it is one.
 
     Raises:
