@@ -259,6 +259,7 @@ def test_cfr_br_answers_with_the_best_response():
             assert set(np.unique(columns[c])) <= {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_cfr_br_is_less_exploitable_than_cfr():
     """In the real game, with five buckets, on the five flops that both learn from."""
     buckets, flops = (5, 5), np.flatnonzero(num_deals(3) == 24)[::60][:5]

@@ -84,6 +84,7 @@ def test_more_search_is_less_exploitable():
     assert measured("kuhn_poker", 4).mean() > 2 * measured("kuhn_poker", 200).mean()
 
 
+@pytest.mark.slow
 def test_every_policy_is_a_distribution():
     _, table, listing = compiled("kuhn_poker")
     policy = agent_exploitability.composed_policy(

@@ -87,6 +87,7 @@ def test_calls_fall_with_the_tolerance():
     assert len(set(calls)) == len(calls)
 
 
+@pytest.mark.slow
 def test_a_batch_makes_the_calls_of_single_searches():
     batch, single = (searched("leduc_poker", 0.3, searches=n) for n in (SEARCHES, 1))
     assert batch[0].log.calls[0] == single[0].log.calls[0]
@@ -128,6 +129,7 @@ def recorded(tolerance):
     return game, found, [call for call in calls if call[0] >= int(game.root())]  # no padding
 
 
+@pytest.mark.slow
 def test_beyond_the_largest_distance_a_leaf_is_valued_once():
     """As soon as it is there: all but those of the last simulation, also where other leaves were
     before."""

@@ -92,7 +92,7 @@ def searched(name, settings, *, batch=3):
             marks=pytest.mark.slow,
         ),
         ("tic_tac_toe", dict(expand=1)),
-        ("gardner_chess", dict(expand=1, simulations=20)),
+        pytest.param("gardner_chess", dict(expand=1, simulations=20), marks=pytest.mark.slow),
     ],
 )
 def test_searches_are_those_of_the_plain_algorithm(name, changes):

@@ -291,6 +291,7 @@ def completing(board, color):
     return np.isin(np.arange(9), cells)
 
 
+@pytest.mark.slow
 def test_search_wins_at_once_and_blocks():
     """200 simulations without any knowledge, on a sample of positions where one of both is due."""
     positions, values, kept = solved()

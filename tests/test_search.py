@@ -42,11 +42,12 @@ def compiled(name, dtype="float32"):
 @pytest.mark.parametrize(
     "name",
     [
-        "kuhn_poker",
+        pytest.param("kuhn_poker", marks=pytest.mark.slow),
         "leduc_poker",
         # rows change their numbers
         pytest.param("goofspiel(cards=3,points=descending)", marks=pytest.mark.slow),
-        "uneven",  # one player has more rows and actions
+        # one player has more rows and actions
+        pytest.param("uneven", marks=pytest.mark.slow),
         "scotland_yard(map=glasses,rounds=2)",  # and rows change their numbers
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
     ],

@@ -73,6 +73,7 @@ def test_details_and_figure(folder):
     assert TASK in (folder / "table.md").read_text()
 
 
+@pytest.mark.slow
 def test_leaves_are_counted_in_every_iteration():
     """Against a search that is made one iteration at a time."""
     setting = build(TASKS[TASK])
