@@ -23,15 +23,8 @@ VARIANTS = [
 ]
 
 
-LONG = {
-    "goofspiel",
-    "poker",
-    "scotland_yard",
-    "hunl",
-    "limit_holdem",
-    "nlfh",
-    *VARIANTS[1:],
-}  # others are like them
+# Others are like these.
+LONG = {"goofspiel", "poker", "scotland_yard", "hunl", "limit_holdem", "nlfh", *VARIANTS[1:]}
 NAMES = [
     pytest.param(name, marks=pytest.mark.slow) if name in LONG else name
     for name in (*jaxgames.registered(), *VARIANTS)
