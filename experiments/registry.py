@@ -54,6 +54,10 @@ TOOLS = {
         "perfect_information.connect_four_positions",
         "Write positions of Connect Four with the scores of all moves, by a solver.",
     ),
+    "scotland_yard_picture": Entry(
+        "scotland_yard.scotland_yard_picture",
+        "Play a game of Scotland Yard between two agents, and draw it.",
+    ),
     "tables": Entry(
         "commands.results_tables",
         "Write the tables of docs/results.md from all experiments/results/**/result.json.",

@@ -92,6 +92,9 @@ def test_a_person_plays_against_pimbot(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))
     play("'scotland_yard(map=glasses)' --agent pimbot --seat 1 --simulations 5 --games 1 --seed 1")
     hidden, end = capsys.readouterr().out.split("Mr X has")
+    assert "You are the detectives. Mr X never shows himself." in hidden
+    assert "Mr X may be at 2 of 11 stations: 5 7\ndetective 1 moves now" in hidden
+    assert "detective 2 at 11: taxi 5 (moves now)" in hidden
     assert "Mr X at ?" in hidden
     assert not re.search(r"Mr X at \d", hidden)
     assert re.search(r"PimBot: taxi\n", hidden)

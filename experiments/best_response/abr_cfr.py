@@ -34,11 +34,18 @@ class Config:
 
 PRESETS = {
     "smoke": Config(
-        games=("kuhn_poker",),
+        games=("kuhn_poker", "scotland_yard(map=district,rounds=3)"),
         learning=SMOKE_LEARNING,
         curve=SMOKE_LEARNING,
         curve_game="leduc_poker(ranks=2,max_raises=1,suit_isomorphism=true)",
         curve_agents=("always_fold", "cfr_plus:4"),
+    ),
+    "districts": Config(
+        games=abr_uniform.DISTRICTS,
+        learning=Learning(measured_at=(400,), measured_simulations=20_000),
+        curve=Learning(measured_at=(0, 20, 50, 100, 200, 400), measured_simulations=500),
+        curve_game=abr_uniform.DISTRICTS[0],
+        curve_agents=("cfr_plus:7", "cfr_plus:50"),
     ),
     "cpu": Config(
         games=(
@@ -148,6 +155,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds",
+        "districts": "minutes, on stations of London in place of the paper's smaller maps",
         "cpu": "minutes",
         "paper": "larger searches and networks, for an accelerator",
     },

@@ -21,6 +21,14 @@ GAMES = (
     "scotland_yard(map=glasses)",
     "tic_tac_toe",
 )
+# The paper's other maps (War Museum, Queen Mary's Garden, Kennington Double) are published as
+# drawings only. In their place stand stations of London, with games that are short enough for all
+# histories to be enumerated.
+DISTRICTS = (
+    "scotland_yard(map=district,rounds=4)",
+    "scotland_yard(map=district,edition=district_two_detectives,rounds=2)",
+    "scotland_yard(map=district,edition=district_reveals,rounds=3)",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,8 +42,14 @@ class Config:
 
 PRESETS = {
     "smoke": Config(
-        games=("kuhn_poker", "goofspiel(cards=3,points=descending)"), learning=SMOKE_LEARNING
+        games=(
+            "kuhn_poker",
+            "goofspiel(cards=3,points=descending)",
+            "scotland_yard(map=district,rounds=3)",
+        ),
+        learning=SMOKE_LEARNING,
     ),
+    "districts": Config(games=DISTRICTS, learning=Learning(measured_at=(0, 100, 400))),
     "cpu": Config(learning=Learning(measured_at=(0, 100, 400))),
     "paper": Config(learning=PAPER_LEARNING),
 }
@@ -53,6 +67,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds",
+        "districts": "minutes, on stations of London in place of the paper's smaller maps",
         "cpu": "minutes",
         "paper": "larger searches and networks, for an accelerator",
     },

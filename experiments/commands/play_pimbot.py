@@ -6,6 +6,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from experiments.commands.play_terminal import ask, play_games, say
@@ -20,6 +21,7 @@ from solvers.scotland_yard.pimbot import PimBot
 
 AGENT = "pimbot"  # its name on the command line
 _SIMULATIONS = 1000
+_MOST_LISTED = 60  # possible stations that are named
 
 
 def play_person(
@@ -52,18 +54,21 @@ def _play_game(
     """Plays a game with the person, whose payoff is returned."""
     state = game.init()
     possible = possible_stations.first_stations(game, state)
+    say(f"You are {('Mr X', 'the detectives')[person]}. {_reveals(game)}")
     while (actor := int(state.actor)) != TERMINAL:
         noise = jax.random.fold_in(key, state.num_steps)
         if actor == CHANCE:
             move = int(sample_chance(noise, state))
         elif actor == person:
-            say(game.render(state if person == 0 else _hidden(state)))
+            say(_view(game, state, possible, person))
             move = ask(game, state)
         else:
             with status("PimBot thinks"):
                 move = _search(agent, noise, state, possible)
             say(f"PimBot: {_seen(game, state, move, person)}")
         before, state = state, checked_step(game, state, move)
+        if actor == 0 and person == 1 and _shows(game, before, state):
+            say(f"Mr X shows himself at {game.layout.numbers[int(state.mr_x)]}")
         if actor == CHANCE:
             possible = possible_stations.first_stations(game, state)
         else:
@@ -82,6 +87,38 @@ def _search(agent, key, state, possible) -> int:
 
 
 _after_action = jax.jit(possible_stations.after_action, static_argnames="game")
+
+
+def _reveals(game: ScotlandYard) -> str:
+    """When Mr X shows himself."""
+    after = np.flatnonzero(game.reveal_mask).tolist()
+    if not after:
+        return "Mr X never shows himself."
+    plural = "s" if len(after) > 1 else ""
+    return f"Mr X shows himself after his move{plural} {' '.join(map(str, after))}."
+
+
+def _shows(game: ScotlandYard, before: ScotlandYardState, state: ScotlandYardState) -> bool:
+    """Whether Mr X has shown himself in the move between two states."""
+    moves = int(state.board.moves)
+    return moves > int(before.board.moves) and bool(game.reveal_mask[moves])
+
+
+def _view(game, state, possible, person) -> str:
+    """What the person sees before a move: the whole table at the first move of a turn, else the
+    detective who moves next."""
+    turn = int(state.board.turn)
+    rows = game.render(state if person == 0 else _hidden(state)).splitlines()
+    if turn > 1:
+        return f"{rows[1 + turn]} (moves now)"
+    if turn == 1:
+        stations = game.layout.numbers[np.flatnonzero(possible)].tolist()
+        listed = f": {' '.join(map(str, stations))}" if len(stations) <= _MOST_LISTED else ""
+        rows.append(f"Mr X may be at {len(stations)} of {game.num_stations} stations{listed}")
+        rows.append("detective 1 moves now")
+    elif game.reveal_mask[min(int(state.board.moves) + 1, game.rounds)]:
+        rows.append("After your next move you show yourself")
+    return "\n".join(rows)
 
 
 def _hidden(state: ScotlandYardState) -> ScotlandYardState:

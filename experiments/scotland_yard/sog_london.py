@@ -28,6 +28,7 @@ from experiments.scotland_yard.agent_games import (
     play_games,
     student_player,
 )
+from experiments.scotland_yard.trained_students import NETWORKS
 from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
@@ -39,7 +40,6 @@ from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.paper_settings import paper_settings
 from train.student_of_games_training import StudentOfGamesSettings
 
-NETWORKS = "networks"  # folder of the networks after each of `measured_at`
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
 
 

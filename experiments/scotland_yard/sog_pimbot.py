@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
 import jax
-from flax import nnx
-from jaxtyping import PyTree
 from rich.table import Table
 
 from experiments.harness import plots, results
@@ -27,15 +24,10 @@ from experiments.scotland_yard.agent_games import (
     Games,
     compiled_play,
     play_games,
-    student_player,
 )
-from experiments.scotland_yard.sog_london import NETWORKS
-from jaxgames.registry import make
-from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
-from nets import cvpn
+from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
-from solvers.search.search_state import GrowingTreeCfr
 
 # Win rates of SoG(400,1) by PimBot's simulations, read off Figure 5; 2,000 games each.
 PAPER = {
@@ -61,8 +53,8 @@ class Config:
     batch: int  # games side by side
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
-    children: float = 12.0
-    decision_shares: tuple[float, float] = (0.3, 1.0)
+    children: float = CHILDREN
+    decision_shares: tuple[float, float] = DECISION_SHARES
     seed: int = 0
 
 
@@ -98,68 +90,25 @@ class Point:
         return Share(wins=self.won, games=self.games)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Trained:
-    """What a run of `sog_london` has left."""
-
-    folder: pathlib.Path
-    config: dict
-    steps: tuple[int, ...]  # after which networks were kept
-
-    def params(self, step: int, network: nnx.Module) -> PyTree:
-        """The network after so many steps."""
-        _, blank = nnx.split(network)
-        return cvpn.from_bytes((self.folder / NETWORKS / f"{step}.npz").read_bytes(), blank)
-
-    @property
-    def compared(self) -> tuple[int, ...]:
-        """The first network, the one nearest to a tenth of the training, and the last."""
-        last = self.steps[-1]
-        tenth = min(self.steps, key=lambda step: abs(step - last / 10))
-        return tuple(dict.fromkeys((self.steps[0], tenth, last)))
-
-
-def _read(folder: pathlib.Path) -> _Trained:
-    """What a run of `sog_london` has left.
-
-    Raises:
-      ValueError: the folder has no such run, or not its networks.
-    """
-    try:
-        result = json.loads((folder / results.RESULT_FILE).read_text())
-    except (OSError, ValueError) as error:
-        raise ValueError(f"agent={folder} must be the folder of a run of sog_london") from error
-    steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
-    if result.get("experiment") != "sog_london" or not steps:
-        raise ValueError(f"agent={folder} must be the folder of a run of sog_london with networks")
-    return _Trained(folder, result["config"], tuple(steps))
-
-
 def compute(run: Run) -> list[Point]:
     """All games."""
-    config, trained = run.config, _read(pathlib.Path(run.config.agent))
-    rules = make(trained.config["game"])
-    starts = rules.detective_starts[: rules.detectives]
-    beliefs = scotland_yard_beliefs(rules, detective_starts=starts)
-    sizes = {name: trained.config[name] for name in ("width", "depth")}
-    network = cvpn.new_cvpn(beliefs, seed=0, **sizes)
-    against = compiled_play(rules, run.mesh)
+    config, trained = run.config, read_student(pathlib.Path(run.config.agent))
+    against = compiled_play(trained.rules, run.mesh)
 
     def play(step: int, simulations: int, opponent: int, role: str) -> Iterator[Point]:
-        search = GrowingTreeCfr(
-            cvpn.CvpnEvaluator(nnx.graphdef(network)),
-            simulations=simulations,
-            children=config.children,
-            decision_shares=config.decision_shares,
-        )
         games = Games(
             title=f"SoG({simulations},1) as {role}, PimBot({opponent:,})",
             number=config.games // 2,
             batch=min(config.batch, config.games // 2),
             key=jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role)),
         )
-        player = student_player(beliefs, trained.params(step, network), search)
-        pimbot = make_pimbot(rules, PimBot(simulations=opponent))
+        player = trained.player(
+            step,
+            simulations,
+            children=config.children,
+            decision_shares=config.decision_shares,
+        )
+        pimbot = make_pimbot(trained.rules, PimBot(simulations=opponent))
         won = play_games(against, player, pimbot, role=role, games=games)
         yield Point(
             step=step,
@@ -290,7 +239,7 @@ def configure(config: Config, options: Options) -> Config:
     Raises:
       ValueError: the folder has no trained agent.
     """
-    _read(options.agent)
+    read_student(options.agent)
     return dataclasses.replace(config, agent=str(options.agent))
 
 

@@ -88,16 +88,18 @@ class PimBotAgent(MatchAgent):
     def act(
         self, keys: Key[Array, " B"], memory: Memory, states: MatchStates, *, side: int
     ) -> tuple[Memory, Int[Array, " B"]]:
-        root = from_state(states.state)
-        found = pimbot.search(
+        return memory, self.search(keys, states, side=side).action
+
+    def search(self, keys: Key[Array, " B"], states: MatchStates, *, side: int) -> pimbot.Found:
+        """The searches in which it finds its moves; takes the arguments of `act`."""
+        return pimbot.search(
             self.tables,
-            root,
+            from_state(states.state),
             states.possible.T,
             keys,
             settings=self.settings,
             mr_x_searches=side == MR_X,
         )
-        return memory, found.action
 
 
 @record

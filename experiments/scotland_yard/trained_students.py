@@ -1,0 +1,102 @@
+"""Agents of Student of Games that `sog_london` has trained, read from its folders."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+
+from flax import nnx
+
+from experiments.harness import results
+from experiments.scotland_yard.agent_games import student_player
+from jaxgames.registry import make
+from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
+from jaxgames.scotland_yard.rules import ScotlandYard
+from nets import cvpn
+from solvers.scotland_yard.search_match_agent import SearchMatchAgent
+from solvers.search.search_state import GrowingTreeCfr
+
+NETWORKS = "networks"  # folder of the networks, in that of a run
+# Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
+# detectives act.
+CHILDREN, DECISION_SHARES = 12.0, (0.3, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedStudent:
+    """What a run of `sog_london` has left."""
+
+    folder: pathlib.Path
+    config: dict
+    steps: tuple[int, ...]  # after which networks were kept
+
+    @functools.cached_property
+    def rules(self) -> ScotlandYard:
+        """The game that the agent was trained in."""
+        return make(self.config["game"])
+
+    @functools.cached_property
+    def beliefs(self) -> ScotlandYardBeliefs:
+        """The same game by beliefs, after one of its deals."""
+        starts = self.rules.detective_starts[: self.rules.detectives]
+        return scotland_yard_beliefs(self.rules, detective_starts=starts)
+
+    @functools.cached_property
+    def _network(self):
+        """The graph of its networks, and parameters that are not trained."""
+        sizes = {name: self.config[name] for name in ("width", "depth")}
+        return nnx.split(cvpn.new_cvpn(self.beliefs, seed=0, **sizes))
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """The first network, the one nearest to a tenth of the training, and the last."""
+        last = self.steps[-1]
+        tenth = min(self.steps, key=lambda step: abs(step - last / 10))
+        return tuple(dict.fromkeys((self.steps[0], tenth, last)))
+
+    def player(
+        self,
+        step: int,
+        simulations: int,
+        *,
+        children: float = CHILDREN,
+        decision_shares: tuple[float, float] = DECISION_SHARES,
+    ) -> SearchMatchAgent:
+        """The agent with the network that was kept after so many steps.
+
+        Args:
+          step: of training, one of `steps`.
+          simulations: of its searches.
+          children: of a node on average, for which the searches' trees have room.
+          decision_shares: of the nodes at which Mr X and detectives act, likewise.
+
+        Raises:
+          ValueError: the network is not one of this game, or there are no simulations.
+        """
+        graph, blank = self._network
+        params = cvpn.from_bytes((self.folder / NETWORKS / f"{step}.npz").read_bytes(), blank)
+        search = GrowingTreeCfr(
+            cvpn.CvpnEvaluator(graph),
+            simulations=simulations,
+            children=children,
+            decision_shares=decision_shares,
+        )
+        return student_player(self.beliefs, params, search)
+
+
+def read_student(folder: pathlib.Path) -> TrainedStudent:
+    """What a run of `sog_london` has left.
+
+    Raises:
+      ValueError: the folder has no such run, or not its networks.
+    """
+    try:
+        result = json.loads((folder / results.RESULT_FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"agent={folder} must be the folder of a run of sog_london") from error
+    steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
+    if result.get("experiment") != "sog_london" or not steps:
+        raise ValueError(f"agent={folder} must be the folder of a run of sog_london with networks")
+    return TrainedStudent(folder, result["config"], tuple(steps))
