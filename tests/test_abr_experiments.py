@@ -13,7 +13,11 @@ from experiments.student_of_games import training_run
 def test_a_run_against_uniform_play(tmp_path, capsys):
     result = smoke_run("abr_uniform", tmp_path)
     numbers = {(number.name, number.unit): number for number in result.numbers}
-    exact = {"kuhn_poker": 11 / 12, "goofspiel(cards=3,points=descending)": 4 / 3}
+    exact = {
+        "kuhn_poker": 11 / 12,
+        "goofspiel(cards=3,points=descending)": 4 / 3,
+        "scotland_yard(map=district,rounds=3)": 19 / 24 + 18 / 24,
+    }
     for game in abr_uniform.PRESETS["smoke"].games:
         assert numbers[f"exact:{game}", "NashConv"].value == pytest.approx(exact[game], abs=1e-5)
         share = numbers[f"ISMCTS-BR:{game}", "% of exact"]

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import json
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from experiments import cli
-from experiments.scotland_yard import pictures
+from experiments.scotland_yard import pictures, scotland_yard_picture
 from experiments.scotland_yard.recorded_games import record_game
 from jaxgames import CHANCE, TERMINAL, enumerate_game, make
 from jaxgames.scotland_yard import add_map, load_map
@@ -165,3 +166,14 @@ def test_bad_input_is_one_line(tmp_path, capsys, arguments, message):
     assert message in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_agents_of_another_map_are_refused(tmp_path):
+    (tmp_path / "networks").mkdir()
+    (tmp_path / "networks" / "6.npz").touch()
+    config = {"game": "scotland_yard(map=glasses)"}
+    result = {"experiment": "sog_london", "config": config}
+    (tmp_path / "result.json").write_text(json.dumps(result))
+    message = r"was trained in scotland_yard\(map=glasses\), and cannot play scotland_yard"
+    with pytest.raises(ValueError, match=message):
+        scotland_yard_picture.named_agent(f"{tmp_path}:4", make("scotland_yard(map=district)"))
