@@ -1,6 +1,7 @@
 """Engines as players, our agents as engines, and matches in which programs fail."""
 
 import csv
+import io
 import shlex
 import sys
 import time
@@ -354,6 +355,18 @@ def test_gtp_follows_a_game():
 )
 def test_gtp_refuses_in_words(line, answer):
     assert gtp([line]) == [answer]
+
+
+def test_a_person_plays_against_an_engine(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("?\nI5\nd4\npass\n"))
+    words = ["play", "go_9x9", "--agent", f"gtp:{FAKE} gtp answers pass", "--games", "1"]
+    assert cli.main([*words, "--seat", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "'i5' is no legal move" in said
+    assert "answers pass: pass" in said.replace("\n", " ")
+    assert "two passes\nYou win +1" in said
+    assert cli.main([*words, "--opponent", "uniform", "--games", "4"]) == 2
+    assert "see the command engine_match" in capsys.readouterr().err
 
 
 REAL = [

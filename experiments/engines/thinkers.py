@@ -91,10 +91,11 @@ class AlphaZeroThinker:
         settings = AlphaZero(self._evaluate, simulations=_capacity(simulations))
         agent = AlphaZeroAgent(params=self._params, settings=settings)
         key = jax.random.key(seed)
-        tree = _plant(self._game, agent, key, position)
+        tree = _plant(self._game, agent, jax.random.fold_in(key, 0), position)
         for count in _pieces(simulations):
             agent = agent.replace(simulations=jnp.int32(count))
-            tree, action, value, line = _grow(self._game, agent, key, tree)
+            own = jax.random.fold_in(key, count)
+            tree, action, value, line = _grow(self._game, agent, own, tree)
             yield Thought(
                 simulations=count,
                 action=int(action),
