@@ -68,9 +68,9 @@ def test_many_gardner_chess_positions():
     pyffish = pytest.importorskip("pyffish")
     referee = load("gardner_chess")
     legal = functools.partial(pyffish.legal_moves, "gardner")
-    wrong, number = disagreements(referee, 60, lambda fen: legal(fen, []))
-    assert (wrong, number > 2000) == ([], True)
-    for position in random_positions(referee, 1, seed=1):
+    wrong, number = disagreements(referee, 20, lambda fen: legal(fen, []))
+    assert (wrong, number > 500) == ([], True)
+    for position in itertools.islice(random_positions(referee, 1, seed=1), 20):
         again = uci_moves.from_fen(referee.game, uci_moves.fen(referee.game, position))
         assert referee.moves(again) == referee.moves(position)
         assert referee.seat(again) == referee.seat(position)
@@ -96,7 +96,7 @@ def test_chess_moves_are_those_of_another_program():
         legal, games = (lambda fen: {m.uci() for m in chess.Board(fen).legal_moves}), 20
     except ImportError:
         legal, games = stockfish_moves, 2
-    wrong, number = disagreements(referee, games, legal, most=2000)
+    wrong, number = disagreements(referee, games, legal, most=800)
     assert (wrong, number > 200) == ([], True)
 
 
