@@ -37,6 +37,18 @@ TOOLS = {
         "commands.acpc",
         "Play matches of poker with other programs by the ACPC's protocol, as dealer or as client.",
     ),
+    "engine_match": Entry(
+        "commands.engine_match",
+        "Let two players of chess, Gardner chess or Go meet in pairs of games with swapped"
+        " colours.",
+    ),
+    "uci": Entry(
+        "commands.uci",
+        "Let an agent of ours play chess in a graphical interface that speaks UCI.",
+    ),
+    "gtp": Entry(
+        "commands.gtp", "Let an agent of ours play Go in a graphical interface that speaks GTP."
+    ),
     "approximate_best_response": Entry(
         "commands.approximate_best_response",
         "Learn best responses to an agent of an enumerable two-player zero-sum game, or of"

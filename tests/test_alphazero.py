@@ -369,3 +369,25 @@ def test_bad_input():
     for name, value in (("games", 0), ("updates", 0), ("td_steps", 0)):
         with pytest.raises(ValueError, match=f"{name}=0 must be"):
             AlphaZeroSettings(**fine | {name: value})
+
+
+def test_a_search_in_pieces_is_the_whole_search():
+    settings = AlphaZero(alphazero_search.zero, simulations=32, noise=0.25)
+    agent, root = AlphaZeroAgent(settings=settings), GAME.root()
+    whole = jax.jit(functools.partial(alphazero_search.search, GAME))(
+        agent, jax.random.key(3), root
+    )
+    grow = jax.jit(functools.partial(alphazero_search.grow, GAME))
+    tree = jax.jit(functools.partial(alphazero_search.plant, GAME))(agent, jax.random.key(3), root)
+    for count in (1, 5, 20, 32):
+        other = jax.random.key(count)  # nothing is drawn any more
+        tree = grow(agent.replace(simulations=jnp.int32(count)), other, tree)
+        assert alphazero_search.statistics(tree).visits.sum() == count
+    found = alphazero_search.statistics(tree)
+    np.testing.assert_array_equal(found.visits, whole.visits)
+    assert found.value == whole.value
+    line = alphazero_search.most_visited_line(tree, 32)
+    assert line[0] == jnp.argmax(whole.visits)
+    known = np.asarray(line)[line >= 0]
+    assert 1 < len(known) == len({*known.tolist()}) <= 9  # legal moves, then nothing
+    assert (line[len(known) :] == -1).all()

@@ -157,6 +157,26 @@ def test_a_search_starts_where_its_path_ends():
     )
 
 
+def test_a_search_in_pieces_is_the_whole_search():
+    game, params, _ = subject("tic_tac_toe")
+    settings = GrowingTreeCfr(evaluate, simulations=40, expand=1, max_path=1, pace=2.0)
+    problem, key = continual_resolving.first_problem(game, max_path=1), jax.random.key(5)
+    search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
+    whole = jax.jit(lambda key: search(key, problem=problem))(key)
+    problems = jax.tree.map(lambda x: jnp.asarray(x)[None], problem)
+    keys = jax.random.fold_in(key, 0)[None]  # as `search` has it
+    state = growing_tree_cfr.start(game, params, problems=problems, settings=settings)
+
+    @jax.jit
+    def run(state, begin, end):
+        phases = functools.partial(growing_tree_cfr.run_phases, game, params, keys)
+        return phases(state, settings=settings, begin=begin, end=end)
+
+    for begin, end in ((0, 1), (1, 12), (12, 20)):
+        state = run(state, begin, end)
+    chex.assert_trees_all_close(at(growing_tree_cfr.finish(state), 0), whole, rtol=1e-5)
+
+
 def test_the_next_search_starts_where_it_acts():
     """Also after a move that this search did not look at."""
     game, params, _ = subject("tic_tac_toe")

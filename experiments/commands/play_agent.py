@@ -18,8 +18,9 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
-from experiments.commands import play_blueprint, play_pimbot
+from experiments.commands import play_blueprint, play_engine, play_pimbot
 from experiments.commands.play_terminal import ask, play_games, say
+from experiments.engines.referee import GAMES
 from experiments.harness import published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress, status
@@ -49,7 +50,8 @@ class Arguments:
     agent: pathlib.Path
     """Folder of a trained agent, as sog_leduc leaves it; or of a blueprint of hold'em, as
     blueprint_limit leaves it in blueprints/, against which you play; or pimbot, against which you
-    play scotland_yard."""
+    play scotland_yard; or a player of engine_match, such as "stockfish(nodes=100)", against which
+    you play chess, gardner_chess, go_9x9 or go_19x19."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
     """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
     with the network as it was before training."""
@@ -73,6 +75,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     _check(arguments)
     if str(arguments.agent) == play_pimbot.AGENT:
         _play_pimbot(arguments)
+        return
+    if arguments.game in GAMES:
+        _play_engine(arguments)
         return
     if (arguments.agent / DESCRIPTION_FILE).exists():
         _play_blueprint(arguments)
@@ -113,6 +118,19 @@ def _play_pimbot(arguments):
     play_pimbot.play_person(
         arguments.game,
         simulations=arguments.simulations,
+        games=arguments.games,
+        seat=arguments.seat,
+        seed=arguments.seed,
+    )
+
+
+def _play_engine(arguments):
+    for name in ("opponent", "simulations"):
+        if (value := getattr(arguments, name)) is not None:
+            raise ValueError(f"{name}={value} is for trained agents; see the command engine_match")
+    play_engine.play_person(
+        str(arguments.agent),
+        arguments.game,
         games=arguments.games,
         seat=arguments.seat,
         seed=arguments.seed,

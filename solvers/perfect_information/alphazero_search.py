@@ -123,6 +123,59 @@ def search(
     Raises:
       ValueError: the game has several rows.
     """
+    return statistics(_searched(game, agent, key, state, functools.partial(_to_end, agent)))
+
+
+def plant(
+    game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], state: PublicState
+) -> mctx.Tree:
+    """Begins a search that `grow` continues, piece by piece.
+
+    Args:
+      game: a game of perfect information.
+      agent: who searches; the tree has room for all simulations of its `settings`.
+      key: consumed.
+      state: a position that is not terminal.
+
+    Returns:
+      A tree of the position alone, a batch of one.
+
+    Raises:
+      ValueError: the game has several rows.
+    """
+    return _searched(game, agent, key, state, lambda begin, end, step, start: start)
+
+
+def grow(
+    game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: mctx.Tree
+) -> mctx.Tree:
+    """Continues a search until `agent.simulations` are made in all.
+
+    Without an opponent, the tree is the same in whatever pieces it grew.
+
+    Args:
+      game: a game of perfect information.
+      agent: who searches, with the settings that `plant` had.
+      key: consumed.
+      tree: of `plant`, or of this function.
+
+    Returns:
+      The tree.
+
+    Raises:
+      ValueError: the game has several rows.
+    """
+    made = tree.node_visits[0, 0] - 1  # the root is visited before all simulations
+
+    def continued(begin, end, step, start):
+        return _to_end(agent, made, end, step, (start[0], tree))
+
+    state = jax.tree.map(lambda x: x[0, 0], tree.embeddings.state)
+    return _searched(game, agent, key, state, continued)
+
+
+def _searched(game, agent, key, state, loop):
+    """The tree that a loop over simulations makes."""
     require_perfect_information(game)
     settings, opponent = agent.settings, agent.opponent
     seat = game.actor(state)
@@ -161,7 +214,7 @@ def search(
         node, value, logits = evaluated(state)
         if settings.noise:
             logits = _noisy(noise_key, logits, settings)
-        tree = mctx.search(
+        return mctx.search(
             None,
             jax.random.key_data(search_key),  # mctx's loops select among keys that were used
             root=mctx.RootFnOutput(
@@ -171,10 +224,36 @@ def search(
             root_action_selection_fn=lambda key, tree, node: select(key, tree, node, 0),
             interior_action_selection_fn=select,
             num_simulations=settings.simulations,
-            loop_fn=functools.partial(_limited_loop, agent.simulations),
+            loop_fn=loop,
         )
+
+
+def statistics(tree: mctx.Tree) -> SearchStatistics:
+    """What a tree says of its root."""
+    with lenient():
         summary = tree.summary()
     return SearchStatistics(visits=summary.visit_counts[0], value=summary.value[0])
+
+
+def most_visited_line(tree: mctx.Tree, length: int) -> Int[Array, " L"]:
+    """The most visited actions from the root of a tree on.
+
+    Args:
+      tree: of the search.
+      length: L, of the line at most. Static under `jit`.
+
+    Returns:
+      The actions, and -1 where the tree ends.
+    """
+
+    def step(node, _):
+        visits = tree.children_visits[0, node]
+        action = jnp.argmax(visits).astype(jnp.int32)
+        known = (node >= 0) & (visits[action] > 0)
+        child = jnp.where(known, tree.children_index[0, node, action], -1)
+        return child, jnp.where(known, action, -1)
+
+    return jax.lax.scan(step, jnp.int32(0), length=length)[1]
 
 
 def act(
@@ -212,11 +291,12 @@ def act(
     return jnp.where(early, _drawn(choice_key, jnp.log(result.visits)), most_visited), result
 
 
-def _limited_loop(count, begin, end, step, start):
-    """A loop of mctx that ends after `count` simulations, if that is given.
+def _to_end(agent, begin, end, step, start):
+    """A loop of mctx that ends after `agent.simulations`, if that is given.
 
     The same compiled program then makes any number of simulations.
     """
+    count = agent.simulations
     end = end if count is None else jnp.minimum(count, end)
     return jax.lax.fori_loop(begin, end, step, start)
 

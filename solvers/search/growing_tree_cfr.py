@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, ArrayLike, Float, Int, Key, PyTree
 
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame
@@ -119,11 +119,36 @@ def _search_batch(game, params, keys, problems, settings):
     if settings.logged_queries:
         others = jax.vmap(lambda key: jax.random.fold_in(key, 1))(keys)
         state = start_log(game, state, others, num_queries=settings.logged_queries)
+    phases = settings.simulations // settings.expansions_per_phase
+    return finish(run_phases(game, params, keys, state, settings=settings, begin=0, end=phases))
+
+
+def run_phases(
+    game: BeliefGame,
+    params: PyTree,
+    keys: Key[Array, " B"],
+    state: Searches,
+    *,
+    settings: GrowingTreeCfr,
+    begin: Int[ArrayLike, ""],
+    end: Int[ArrayLike, ""],
+) -> Searches:
+    """Continues searches by some of their phases; the pieces do not change the searches.
+
+    Args:
+      game: of the searches.
+      params: of the evaluator.
+      keys: of the searches, the same for all their phases.
+      state: of `start`, or of this function.
+      settings: of the searches, which have `simulations // expansions_per_phase` phases. Static
+        under `jit`.
+      begin: the number of phases so far.
+      end: the number of phases afterwards.
+    """
     lazy, together = settings.expand is not None, settings.expansions_per_phase
     # All random numbers are drawn at once, since on a CPU a draw costs as much as several steps;
     # but where trees may be deep, those of a phase.
     drawn = None if lazy else _forest_noise(keys, state, settings)
-    phases = settings.simulations // together
 
     def phase(i, state):
         # Regret phase: iterations of CFR on the trees as they are.
@@ -151,7 +176,7 @@ def _search_batch(game, params, keys, problems, settings):
 
         return jax.lax.fori_loop(0, count, simulation, state)
 
-    return finish(jax.lax.fori_loop(0, phases, phase, state))
+    return jax.lax.fori_loop(begin, end, phase, state)
 
 
 def noise_of_walks(

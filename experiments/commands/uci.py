@@ -1,0 +1,50 @@
+"""Our agents of chess and Gardner chess as an engine: `jaxgames uci`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Literal
+
+from experiments.engines.uci_server import UciServer
+from experiments.harness.experiment import Command
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Let an agent of ours play chess in a graphical interface that speaks UCI.
+
+    The interface starts this command and talks to it. Options are also options of UCI, by the names
+    Agent, Network, Simulations and Seed.
+    """
+
+    game: Literal["chess", "gardner_chess"] = "chess"
+    """What is played; Gardner chess is the variant gardner of Fairy-Stockfish."""
+    agent: Literal["alphazero", "student_of_games", "uniform"] = "alphazero"
+    """Who plays: a search, or uniformly random moves."""
+    network: str = ""
+    """File of the network, in the folder networks of a training run. Empty: none; then all values
+    are 0 and all priors uniform."""
+    simulations: int = 800
+    """Simulations of a search, unless `go nodes` asks for another number."""
+    seed: int = 0
+    """Seed of everything random."""
+
+
+def main(arguments: Arguments, *, command: str) -> None:
+    """Runs the command, until `quit` or the end of the input.
+
+    Raises:
+      ValueError: a number is out of range.
+    """
+    server = UciServer(
+        arguments.game,
+        agent=arguments.agent,
+        network=arguments.network,
+        simulations=arguments.simulations,
+        seed=arguments.seed,
+    )
+    server.run(line.decode(errors="replace") for line in sys.stdin.buffer)
+
+
+COMMAND = Command(Arguments, main)

@@ -1,0 +1,69 @@
+"""One game of two players, which ends whatever they do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from experiments.engines.player import Loss, Player, Turn
+from experiments.engines.program import short
+from experiments.engines.referee import Referee
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GameRecord:
+    """A game that was played to its end."""
+
+    first: str
+    """The name of the player who began: white in chess, black in Go."""
+    second: str
+    opening: int
+    """How many of the moves were given."""
+    moves: str
+    """In the words of UCI or GTP, separated by spaces."""
+    payoff: float
+    """What the first player won: 1, 0 or -1."""
+    reason: str
+    fault: str | None = None
+    """The player who lost because something went wrong with it; None: nothing did."""
+
+
+def play_game(
+    referee: Referee, players: Sequence[Player], *, opening: Sequence[str], seed: int
+) -> GameRecord:
+    """Plays a game. A player who gives no legal move loses it.
+
+    Args:
+      referee: of the game.
+      players: who begins, and the other.
+      opening: moves that are given.
+      seed: of the players.
+    """
+    moves, position = [*opening], referee.played(opening, referee.start)
+
+    def record(payoff, reason, fault=None):
+        return GameRecord(
+            first=players[0].name,
+            second=players[1].name,
+            opening=len(opening),
+            moves=" ".join(moves),
+            payoff=payoff,
+            reason=reason,
+            fault=fault,
+        )
+
+    for player in players:
+        player.begin(seed)
+    while not referee.is_over(position):
+        seat = referee.seat(position)
+        player, legal = players[seat], referee.moves(position)
+        move = player.choose(Turn(moves=tuple(moves), position=position))
+        if not isinstance(move, Loss) and move not in legal:
+            move = Loss(reason=f"played {short(move)}, which is illegal")
+        if isinstance(move, Loss):
+            payoff = -1.0 if seat == 0 else 1.0
+            fault = player.name if move.fault else None
+            return record(payoff, f"{player.name} {move.reason}", fault)
+        moves.append(move)
+        position = referee.after(position, legal[move])
+    return record(referee.payoff(position), referee.ending(position))

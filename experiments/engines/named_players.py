@@ -1,0 +1,170 @@
+"""Players by name: `stockfish(nodes=1000,skill=5)`, `alphazero(simulations=100)`, `uci:COMMAND`."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import shlex
+from collections.abc import Callable
+
+from experiments.engines.gtp_engine import GtpEngine
+from experiments.engines.player import OwnAgent, Player
+from experiments.engines.program import find
+from experiments.engines.referee import Referee
+from experiments.engines.thinkers import make_thinker
+from experiments.engines.uci_engine import UciEngine
+from jaxgames.adapters import gtp_moves, uci_moves
+from jaxgames.registry import call
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What all players of a match share."""
+
+    referee: Referee
+    nodes: int = 1000
+    """Of the searches of programs `uci:COMMAND`."""
+    move_seconds: float = 60.0
+    start_seconds: float = 180.0
+    errors: pathlib.Path | None = None
+    """A folder for what programs print on stderr; None: nowhere."""
+
+
+Build = Callable[[str, Settings], Player]
+
+
+def make_player(spec: str, settings: Settings, *, name: str = "") -> Player:
+    """A player by its name.
+
+    Args:
+      spec: one of
+        `alphazero(simulations=100,network=FILE)`, `student_of_games(...)`, `uniform`: our agents,
+        without a network if none is given;
+        `stockfish(nodes=1000,skill=20)`, `fairy_stockfish(nodes=1000,skill=20)`,
+        `gnugo(level=10)`: installed programs with fixed effort;
+        `uci:COMMAND`, `gtp:COMMAND`: any other program.
+      settings: of the match.
+      name: of the player in the match; by default the spec.
+
+    Returns:
+      The player. Programs start with their first game.
+
+    Raises:
+      ValueError: unknown name or parameter, a program that is not installed, or another game.
+      OSError: a network cannot be read.
+    """
+    prefix, colon, command = spec.partition(":")
+    if colon and prefix in ("uci", "gtp"):
+        words = shlex.split(command)
+        if not words:
+            raise ValueError(f"player {spec!r} must be {prefix}:COMMAND")
+        command = [find(words[0]), *words[1:]]
+        build = _uci(command, None, {}) if prefix == "uci" else _gtp(command)
+    else:
+        build = call(spec, "player", BUILDERS)
+    return build(name or spec, settings)
+
+
+def alphazero(simulations: int = 100, network: str = "") -> Build:
+    """AlphaZero's search."""
+    return _own("alphazero", simulations, network)
+
+
+def student_of_games(simulations: int = 100, network: str = "") -> Build:
+    """Search of Student of Games."""
+    return _own("student_of_games", simulations, network)
+
+
+def uniform() -> Build:
+    """Uniformly random moves."""
+    return _own("uniform", 1, "")
+
+
+def stockfish(nodes: int = 1000, skill: int = 20) -> Build:
+    """Stockfish, one thread; below skill 20 it errs at random, in other ways in each game."""
+    options = {"Threads": 1, "Hash": 16, "Skill Level": _checked("skill", skill, 0, 20)}
+    return _uci([find("stockfish", package="stockfish")], nodes, options, games=("chess",))
+
+
+def fairy_stockfish(nodes: int = 1000, skill: int = 20) -> Build:
+    """Fairy-Stockfish, one thread, also for Gardner chess."""
+    options = {"Threads": 1, "Hash": 16, "Skill Level": _checked("skill", skill, -20, 20)}
+    command = [find("fairy-stockfish", package="fairy-stockfish")]
+    return _uci(command, nodes, options, variants={"chess": "chess", "gardner_chess": "gardner"})
+
+
+def gnugo(level: int = 10) -> Build:
+    """GNU Go by area scoring with positional superko; it takes dead stones before it passes."""
+    rules = "--mode gtp --chinese-rules --positional-superko --capture-all-dead"
+    command = [find("gnugo", package="gnugo"), *rules.split()]
+    return _gtp([*command, "--level", str(_checked("level", level, 0, 10))])
+
+
+BUILDERS: dict[str, Callable[..., Build]] = {
+    "alphazero": alphazero,
+    "student_of_games": student_of_games,
+    "uniform": uniform,
+    "stockfish": stockfish,
+    "fairy_stockfish": fairy_stockfish,
+    "gnugo": gnugo,
+}
+
+
+def _own(agent, simulations, network):
+    def build(name: str, settings: Settings) -> Player:
+        referee = settings.referee
+        thinker = make_thinker(agent, referee.game, network)
+        return OwnAgent(name, referee, thinker, simulations=simulations)
+
+    return build
+
+
+def _uci(command, nodes, options, *, games=uci_moves.GAMES, variants=None):
+    def build(name: str, settings: Settings) -> Player:
+        game = settings.referee.name
+        _check_game(name, game, games)
+        variant = {"UCI_Variant": variants[game]} if variants else {}
+        return UciEngine(
+            name,
+            command,
+            nodes=settings.nodes if nodes is None else nodes,
+            options=variant | options,
+            **_common(name, settings),
+        )
+
+    return build
+
+
+def _gtp(command):
+    def build(name: str, settings: Settings) -> Player:
+        game = settings.referee.game
+        _check_game(name, settings.referee.name, gtp_moves.GAMES)
+        return GtpEngine(
+            name,
+            command,
+            size=gtp_moves.size(game),
+            komi=gtp_moves.komi(game),
+            **_common(name, settings),
+        )
+
+    return build
+
+
+def _common(name, settings):
+    kept = "".join(c if c.isalnum() or c in "_.-" else "_" for c in name)
+    return dict(
+        move_seconds=settings.move_seconds,
+        start_seconds=settings.start_seconds,
+        errors=settings.errors and settings.errors / f"{kept}.txt",
+    )
+
+
+def _check_game(name, game, games):
+    if game not in games:
+        raise ValueError(f"{name} does not play {game}; allowed: {', '.join(games)}")
+
+
+def _checked(name, value, least, most):
+    if not least <= value <= most:
+        raise ValueError(f"{name}={value} must be from {least} to {most}")
+    return value

@@ -1,0 +1,55 @@
+"""Networks of trained agents of perfect-information games, as the experiments leave them."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from flax import nnx
+from jaxtyping import PyTree
+
+from experiments.harness import results
+from jaxgames.beliefs.contract import BeliefGame
+from nets import cvpn, value_prior
+
+
+def load_value_prior(
+    path: pathlib.Path, game: BeliefGame
+) -> tuple[value_prior.ValuePriorEvaluator, PyTree]:
+    """The evaluator and the parameters of AlphaZero's network; see `load_cvpn`."""
+    graph, params = nnx.split(value_prior.new_value_prior(game, seed=0, **_sizes(path)))
+    return value_prior.ValuePriorEvaluator(graph), _params(path, params, game)
+
+
+def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator, PyTree]:
+    """The evaluator and the parameters of the network of Student of Games.
+
+    Args:
+      path: a file of the folder `networks` of a run, beside which result.json has the sizes.
+      game: the game that it was trained in.
+
+    Returns:
+      The evaluator and its parameters.
+
+    Raises:
+      ValueError: the network is of another kind, or of another game.
+      OSError: a file cannot be read.
+    """
+    graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, **_sizes(path)))
+    return cvpn.CvpnEvaluator(graph), _params(path, params, game)
+
+
+def _sizes(path: pathlib.Path) -> dict[str, Any]:
+    file = path.parent.parent / results.RESULT_FILE
+    config = results.read_result(file).config
+    names = ("width", "depth", "torso")
+    if missing := [name for name in names if name not in config]:
+        raise ValueError(f"{file} says nothing of {missing} of its networks")
+    return {name: config[name] for name in names}
+
+
+def _params(path, like, game):
+    try:
+        return cvpn.from_bytes(path.read_bytes(), like)
+    except ValueError as error:
+        raise ValueError(f"{path} is no network for {game.name}: {error}") from None

@@ -1,0 +1,84 @@
+"""Players of matches: other programs, and our own agents in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol, runtime_checkable
+
+from experiments.engines import thinkers
+from experiments.engines.referee import Referee
+from experiments.engines.thinkers import Thinker
+from jaxgames.adapters.pgx_beliefs import PgxPosition
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Turn:
+    """What a player who has to move is told."""
+
+    moves: tuple[str, ...]
+    """Of both players since the start of the game, in the words of UCI or GTP."""
+    position: PgxPosition
+    """After them."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Given in place of a move: the player loses, for what its name and `reason` say."""
+
+    reason: str
+    fault: bool = True
+    """Whether something went wrong; resigning is no fault."""
+
+
+@runtime_checkable
+class Player(Protocol):
+    """Somebody who plays games, one after the other."""
+
+    name: str
+
+    def begin(self, seed: int) -> None:
+        """Begins a game, with a seed for everything random."""
+        ...
+
+    def choose(self, turn: Turn) -> str | Loss:
+        """A move, or why the player loses."""
+        ...
+
+    def close(self) -> None:
+        """Ends what was started. The player may begin another game all the same."""
+        ...
+
+
+class OwnAgent:
+    """An agent of ours as a player.
+
+    Args:
+      name: of the player.
+      referee: of the game.
+      thinker: the agent.
+      simulations: of each of its searches.
+    """
+
+    def __init__(self, name: str, referee: Referee, thinker: Thinker, *, simulations: int):
+        self.name, self._referee = name, referee
+        self._thinker, self._simulations, self._seed = thinker, simulations, 0
+
+    def begin(self, seed: int) -> None:
+        self._seed = seed
+
+    def choose(self, turn: Turn) -> str | Loss:
+        thoughts = self._thinker.think(
+            turn.position,
+            simulations=self._simulations,
+            seed=move_seed(self._seed, len(turn.moves)),
+        )
+        action = thinkers.best(thoughts).action
+        return next(m for m, a in self._referee.moves(turn.position).items() if a == action)
+
+    def close(self) -> None:
+        pass
+
+
+def move_seed(seed: int, num_moves: int) -> int:
+    """A seed for each move of a game, by the number of moves before it."""
+    return (seed * 1_000_003 + num_moves) % 2**31

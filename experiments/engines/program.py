@@ -1,0 +1,129 @@
+"""Other programs: where they are, and a running one as lines in and out, with time limits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+
+MAX_LINE = 65_536  # bytes
+PLACES = "/usr/games"  # beside PATH: where Debian puts games
+_GRACE_SECONDS = 2.0  # for a program that was told to quit
+
+
+class ProgramError(Exception):
+    """What a program did wrong, in words that a sentence with its name goes on with."""
+
+
+def find(program: str, *, package: str | None = None) -> str:
+    """The path of a program.
+
+    Args:
+      program: its name, or a path.
+      package: of Debian that has it.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    path = shutil.which(program) or shutil.which(program, path=PLACES)
+    if path is None:
+        hint = f": apt install {package}" if package else ""
+        raise ValueError(f"the program {program!r} is not installed{hint}")
+    return path
+
+
+class Program:
+    """A running program that reads and writes lines.
+
+    Args:
+      command: the program and its arguments.
+      errors: the file that its stderr is appended to; None: nowhere.
+
+    Raises:
+      ProgramError: it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], errors: pathlib.Path | None = None):
+        try:
+            with (errors or pathlib.Path(os.devnull)).open("ab") as stderr:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=stderr,
+                    start_new_session=True,  # Ctrl-C in the terminal is not for it
+                )
+        except OSError as error:
+            why = error.strerror or error
+            raise ProgramError(f"cannot be started ({shlex.join(command)}): {why}") from None
+        self._received = b""
+
+    def send(self, line: str) -> None:
+        """Sends a line, given without its end.
+
+        Raises:
+          ProgramError: the program does not read it.
+        """
+        try:
+            if not select.select([], [self._process.stdin], [], _GRACE_SECONDS)[1]:
+                raise ProgramError("does not read what it is sent")
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._died() from None
+
+    def receive(self, end: float, asked: str) -> str:
+        """Waits for a line.
+
+        Args:
+          end: until when, by `time.monotonic`.
+          asked: what was asked, for the words of the error.
+
+        Returns:
+          The line without its end.
+
+        Raises:
+          ProgramError: the program died, hangs, or sends a line that is too long.
+        """
+        while b"\n" not in self._received:
+            if len(self._received) > MAX_LINE:
+                raise ProgramError(f"sent a line of more than {MAX_LINE} bytes")
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._process.stdout], [], [], left)[0]:
+                raise ProgramError(f"did not answer {asked!r} in time")
+            if not (more := os.read(self._process.stdout.fileno(), MAX_LINE)):
+                raise self._died()
+            self._received += more
+        if time.monotonic() > end:  # it writes without end
+            raise ProgramError(f"did not answer {asked!r} in time")
+        line, _, self._received = self._received.partition(b"\n")
+        return line.decode(errors="replace").strip()
+
+    def close(self) -> None:
+        """Ends the program, and whatever it has started, after a while of grace."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_SECONDS)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _died(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE_SECONDS)
+        code = self._process.returncode
+        return ProgramError("closed its output" if code is None else f"died with exit code {code}")
+
+
+def short(line: str, length: int = 60) -> str:
+    """A line as an error message has it."""
+    return repr(line if len(line) <= length else line[:length] + "...")

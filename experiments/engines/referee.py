@@ -1,0 +1,104 @@
+"""The rules of chess, Gardner chess and Go, one position at a time, with moves as text.
+
+pgx is the referee: what it calls illegal is illegal, and the game is over when it says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from jaxgames.adapters import gtp_moves, uci_moves
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, pgx_beliefs
+from jaxgames.registry import unknown
+
+GAMES = (*uci_moves.GAMES, *gtp_moves.GAMES)
+
+
+class Referee:
+    """The rules of a game. Positions are pgx's, as NumPy arrays.
+
+    Args:
+      name: one of `GAMES`.
+
+    Raises:
+      ValueError: an unknown name.
+    """
+
+    def __init__(self, name: str):
+        if name not in GAMES:
+            raise ValueError(unknown("game of engines", name, GAMES))
+        self.name, self.game = name, pgx_beliefs(name)
+        self._words = uci_moves if name in uci_moves.GAMES else gtp_moves
+
+    @functools.cached_property
+    def start(self) -> PgxPosition:
+        """The first position."""
+        return jax.device_get(self.game.root())
+
+    def seat(self, position: PgxPosition) -> int:
+        """Who moves, 0 (who begins: white in chess, black in Go) or 1."""
+        return (int(position.pgx.current_player) - int(self.game.first)) % 2
+
+    def is_over(self, position: PgxPosition) -> bool:
+        """Whether the game is over."""
+        pgx = position.pgx
+        return bool(pgx.terminated | pgx.truncated) or self._is_long(position)
+
+    def payoff(self, position: PgxPosition) -> float:
+        """What player 0 has won in a game that is over: 1, 0 or -1."""
+        return float(position.score)
+
+    def moves(self, position: PgxPosition) -> dict[str, int]:
+        """The action of each legal move, none if the game is over."""
+        return {} if self.is_over(position) else self._words.moves(self.game, position)
+
+    def after(self, position: PgxPosition, action: int) -> PgxPosition:
+        """The position after a legal action."""
+        return jax.device_get(_child(self.game, position, np.int32(action)))
+
+    def played(self, moves: Sequence[str], start: PgxPosition) -> PgxPosition:
+        """The position after some moves.
+
+        Raises:
+          ValueError: one of them is illegal.
+        """
+        position = start
+        for move in moves:
+            legal = self.moves(position)
+            if move not in legal:
+                raise ValueError(f"move {move!r} is illegal")
+            position = self.after(position, legal[move])
+        return position
+
+    def ending(self, position: PgxPosition) -> str:
+        """Why a game is over, in words."""
+        if self._words is gtp_moves:
+            x = position.pgx._x
+            if bool(x.is_psk):
+                return "repeated board"
+            return "two passes" if int(x.consecutive_pass_count) >= 2 else "length of the game"
+        if self.payoff(position):
+            return "checkmate"
+        if self._is_long(position):
+            return "length of the game"
+        if uci_moves.still_moves(self.game, position) >= 100:
+            return "fifty moves"
+        return "stalemate, repetition or too few pieces"
+
+    def _is_long(self, position):
+        return int(position.num_steps) >= self.game.max_depth
+
+
+@functools.cache
+def load(name: str) -> Referee:
+    """The rules of a game, one of `GAMES`, made once; a ValueError if the name is unknown."""
+    return Referee(name)
+
+
+@jax.jit
+def _child(game: PgxBeliefs, position: PgxPosition, action):
+    return game.child(position, action)

@@ -1,0 +1,305 @@
+"""Our agents as a program that speaks UCI (Meyer-Kahlen and Huber 2000).
+
+Commands are read while a search goes on; between its pieces, `stop`, `quit` and `isready` are
+obeyed. What cannot be done is answered by `info string error: ...`, and nothing changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from experiments.engines.player import move_seed
+from experiments.engines.referee import Referee, load
+from experiments.engines.thinkers import (
+    MOST_SIMULATIONS,
+    THINKERS,
+    Thinker,
+    Thought,
+    make_thinker,
+)
+from jaxgames.adapters import uci_moves
+from jaxgames.adapters.pgx_beliefs import PgxPosition
+
+EMPTY = "<empty>"  # UCI's word for a text without letters
+MOST_SEED = 2**31 - 1
+_SHARE_OF_CLOCK = 1 / 30  # of the time that is left, for one move
+_LIMITS = ("nodes", "movetime", "wtime", "btime", "winc", "binc", "movestogo", "depth", "mate")
+_FLAGS = ("infinite", "ponder")
+
+
+class UciServer:
+    """A conversation with a graphical interface.
+
+    Args:
+      game: chess or gardner_chess; its rules are loaded when they are needed.
+      agent: a key of `THINKERS`.
+      network: the path of its network; empty: none.
+      simulations: the most of a search, unless `go nodes` asks for another number.
+      seed: of everything random.
+      write: sends a line.
+
+    Raises:
+      ValueError: a number is out of range.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        *,
+        agent: str,
+        network: str = "",
+        simulations: int = 800,
+        seed: int = 0,
+        write: Callable[[str], None] = lambda line: print(line, flush=True),
+    ):
+        self._game, self._write = game, write
+        self._options: dict[str, str | int] = {"Agent": agent, "Network": network}
+        self._options |= {"Simulations": simulations, "Seed": seed}
+        _number("simulations", str(simulations), 1, MOST_SIMULATIONS)
+        _number("seed", str(seed), 0, MOST_SEED)
+        self._thinkers: dict[tuple, Thinker] = {}
+        self._warm: set[tuple] = set()  # options with which a search was compiled
+        self._start, self._moves = ("startpos",), ()
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        self._ahead: list[str | None] = []  # at most one line, which was read during a search
+
+    @functools.cached_property
+    def _referee(self) -> Referee:
+        return load(self._game)
+
+    @functools.cached_property
+    def _position(self) -> PgxPosition:
+        """The position that is searched, at the beginning the first."""
+        return self._referee.start
+
+    @property
+    def _thinker(self) -> Thinker:
+        """The agent of the options."""
+        chosen = self._options["Agent"], self._options["Network"]
+        if chosen not in self._thinkers:
+            self._thinkers = {chosen: make_thinker(chosen[0], self._referee.game, chosen[1])}
+        return self._thinkers[chosen]
+
+    def run(self, lines: Iterable[str]) -> None:
+        """Answers all lines, until `quit` or the end."""
+        reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
+        reader.start()
+        while (line := self._next()) is not None:
+            words = line.split()
+            if words[:1] == ["quit"]:
+                return
+            try:
+                self._obey(words)
+            except (ValueError, OSError) as error:
+                self._write(f"info string error: {' '.join(str(error).split())}")
+
+    def _read(self, lines):
+        try:
+            for line in lines:
+                self._lines.put(line)
+                if line.split() == ["quit"]:
+                    break
+        finally:
+            self._lines.put(None)
+
+    def _next(self) -> str | None:
+        return self._ahead.pop() if self._ahead else self._lines.get()
+
+    def _obey(self, words: list[str]) -> None:
+        commands = {
+            "uci": self._uci,
+            "isready": self._is_ready,
+            "setoption": self._set_option,
+            "position": self._set_position,
+            "go": self._go,
+        }
+        name = words[0] if words else ""
+        if name in commands:
+            commands[name](words[1:])
+        elif words and name not in ("ucinewgame", "stop", "ponderhit", "debug", "register"):
+            raise ValueError(f"unknown command {name!r}")
+
+    def _uci(self, words):
+        options = self._options
+        self._write(f"id name jaxgames {self._game}")
+        self._write("id author the authors of jaxgames")
+        agents = " ".join(f"var {name}" for name in THINKERS)
+        self._write(f"option name Agent type combo default {options['Agent']} {agents}")
+        self._write(f"option name Network type string default {options['Network'] or EMPTY}")
+        for name, least, most in (("Simulations", 1, MOST_SIMULATIONS), ("Seed", 0, MOST_SEED)):
+            spin = f"type spin default {options[name]} min {least} max {most}"
+            self._write(f"option name {name} {spin}")
+        if self._game == "gardner_chess":
+            self._write("option name UCI_Variant type combo default gardner var gardner")
+        self._write("uciok")
+
+    def _is_ready(self, words):
+        """Compiles what a search needs, which takes most of a minute the first time."""
+        try:
+            if self._key() not in self._warm:
+                start, count = self._referee.start, int(self._options["Simulations"])
+                first = next(iter(self._thinker.think(start, simulations=count, seed=0)))
+                self._referee.after(start, first.action)
+                self._warm.add(self._key())
+        finally:
+            self._write("readyok")
+
+    def _key(self):
+        return tuple(self._options[name] for name in ("Agent", "Network", "Simulations"))
+
+    def _set_option(self, words):
+        if words[:1] != ["name"] or "value" not in words:
+            raise ValueError(f"setoption {' '.join(words)!r} must be name ... value ...")
+        at = words.index("value")
+        name, value = " ".join(words[1:at]), " ".join(words[at + 1 :])
+        names = {known.lower(): known for known in self._options}
+        if name.lower() == "uci_variant" and self._game == "gardner_chess":
+            if value != "gardner":
+                raise ValueError(f"UCI_Variant={value!r} must be gardner")
+            return
+        if name.lower() not in names:
+            raise ValueError(f"unknown option {name!r}; known: {', '.join(self._options)}")
+        name = names[name.lower()]
+        if name == "Simulations":
+            self._options[name] = _number(name, value, 1, MOST_SIMULATIONS)
+        elif name == "Seed":
+            self._options[name] = _number(name, value, 0, MOST_SEED)
+        else:
+            before = self._options
+            try:
+                self._options = before | {name: "" if value == EMPTY else value}
+                self._thinker  # noqa: B018 - made here, or refused
+            except (ValueError, OSError):
+                self._options = before
+                raise
+
+    def _set_position(self, words):
+        at = words.index("moves") if "moves" in words else len(words)
+        start, moves = tuple(words[:at]), tuple(words[at + 1 :])
+        known = self._moves if start == self._start else None
+        if known is not None and moves[: len(known)] == known:
+            position, rest = self._position, moves[len(known) :]
+        elif start == ("startpos",):
+            position, rest = self._referee.start, moves
+        elif start[:1] == ("fen",):
+            position, rest = uci_moves.from_fen(self._referee.game, " ".join(start[1:])), moves
+        else:
+            raise ValueError(f"position {' '.join(words)!r} must be startpos or fen ...")
+        self._position = self._referee.played(rest, position)
+        self._start, self._moves = start, moves
+
+    def _go(self, words):
+        limits = _limits(words)
+        if not self._referee.moves(self._position):
+            self._write("info string the game is over")
+            self._write("bestmove (none)")
+            return
+        white = self._referee.seat(self._position) == 0
+        seconds = _seconds(limits, white)
+        simulations = limits.get("nodes", self._options["Simulations"])
+        simulations = int(_number("nodes", str(int(simulations)), 1, MOST_SIMULATIONS))
+        endless = "infinite" in limits or "ponder" in limits
+        begin, last, informed = time.monotonic(), None, 0
+        for thought in self._thinker.think(
+            self._position,
+            simulations=simulations,
+            seed=move_seed(int(self._options["Seed"]), len(self._moves)),
+        ):
+            last, elapsed = thought, time.monotonic() - begin
+            if thought.simulations >= 2 * informed:
+                self._inform(thought, elapsed)
+                informed = thought.simulations
+            if self._told_to_stop(endless=endless) or time.monotonic() - begin >= seconds:
+                break
+        else:
+            if endless:  # the answer waits for `stop`
+                self._told_to_stop(endless=True, wait=True)
+        if last.simulations != informed:
+            self._inform(last, elapsed)
+        self._write(f"bestmove {self._words(last)[0]}")
+
+    def _told_to_stop(self, *, endless: bool, wait: bool = False) -> bool:
+        """Reads the lines that have come, up to one that is not about the search.
+
+        That one waits for the end of the search, which comes at once if it is endless.
+        """
+        while not self._ahead and (wait or not self._lines.empty()):
+            line = self._lines.get()
+            words = line.split() if line is not None else []
+            if words == ["isready"]:
+                self._write("readyok")
+            elif words == ["stop"] or words == ["ponderhit"]:
+                return True
+            elif words or line is None:
+                self._ahead.append(line)
+            if words == ["quit"]:
+                return True
+        return endless and bool(self._ahead)
+
+    def _inform(self, thought: Thought, seconds: float) -> None:
+        speed = round(thought.simulations / max(seconds, 1e-3))
+        line = self._words(thought)
+        self._write(
+            f"info depth {len(line)} time {round(1000 * seconds)}"
+            f" nodes {thought.simulations} nps {speed}"
+            f" score cp {centipawns(thought.value)} pv {' '.join(line)}"
+        )
+
+    def _words(self, thought: Thought) -> list[str]:
+        """The moves of a thought's line."""
+        position: PgxPosition = self._position
+        words: list[str] = []
+        for action in thought.line:
+            moves = {number: move for move, number in self._referee.moves(position).items()}
+            if action not in moves:
+                break
+            words.append(moves[action])
+            position = self._referee.after(position, action)
+        return words
+
+
+def centipawns(value: float) -> int:
+    """A value from -1 to 1 in hundredths of a pawn, by the formula of Leela Chess Zero."""
+    return round(90 * math.tan(1.5637541897 * max(-1.0, min(value, 1.0))))
+
+
+def _limits(words: list[str]) -> dict[str, float]:
+    """The limits of `go`; flags are 1."""
+    limits, at = {}, 0
+    while at < len(words):
+        name, value = words[at], words[at + 1] if at + 1 < len(words) else ""
+        if name in _FLAGS:
+            limits[name], at = 1.0, at + 1
+        elif name in _LIMITS:
+            limits[name] = float(_number(name, value, -MOST_SEED, MOST_SEED))
+            at += 2
+        else:
+            raise ValueError(f"go: {name!r} is not among {', '.join((*_LIMITS, *_FLAGS))}")
+    return limits
+
+
+def _seconds(limits: Mapping[str, float], white: bool) -> float:
+    """How long a search may take."""
+    if "infinite" in limits or "ponder" in limits:
+        return math.inf
+    if "movetime" in limits:
+        return limits["movetime"] / 1000
+    left, more = ("wtime", "winc") if white else ("btime", "binc")
+    if left not in limits:
+        return math.inf
+    return max(limits[left] * _SHARE_OF_CLOCK + limits.get(more, 0) / 2, 0) / 1000
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise ValueError(f"{name}={text} must be a whole number from {least} to {most}")
+    return number

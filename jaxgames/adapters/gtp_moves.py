@@ -1,0 +1,75 @@
+"""Go of pgx in the words of GTP: vertices such as `D4` (without the letter I) and `pass`.
+
+The action of a point is row * size + column, rows from the top; the last action passes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
+
+LETTERS = "ABCDEFGHJKLMNOPQRST"
+PASS = "pass"
+GAMES = ("go_9x9", "go_19x19")
+
+
+def size(game: PgxBeliefs) -> int:
+    """The number of rows and columns."""
+    return int(game.env.id.partition("x")[2])
+
+
+def komi(game: PgxBeliefs) -> float:
+    """What white gets for moving second."""
+    return float(game.env._game.komi)
+
+
+def vertex(action: int, size: int) -> str:
+    """The vertex of an action, such as `D4`."""
+    if action == size * size:
+        return PASS
+    row, column = divmod(action, size)
+    return f"{LETTERS[column]}{size - row}"
+
+
+def moves(game: PgxBeliefs, position: PgxPosition) -> dict[str, int]:
+    """The legal moves of a position, of a game that is not over.
+
+    A move that repeats an earlier board is among them, but loses the game (positional superko).
+
+    Args:
+      game: one of `GAMES`.
+      position: of the game.
+
+    Returns:
+      The action of each vertex.
+    """
+    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask)).tolist()
+    return {vertex(action, size(game)): action for action in legal}
+
+
+def stones(game: PgxBeliefs, position: PgxPosition) -> Int[np.ndarray, "N N"]:
+    """The board, rows from the top: 1 black, -1 white, 0 empty."""
+    board = np.sign(np.asarray(position.pgx._x.board))
+    return board.reshape(size(game), size(game)).astype(np.int32)
+
+
+def area(board: Int[np.ndarray, "N N"]) -> int:
+    """Black's stones and points less white's (Tromp and Taylor's rules, without komi).
+
+    A point is a player's if only stones of that player can be reached from it by empty points.
+    """
+    reached = []
+    for player in (1, -1):
+        own = board == player
+        while True:
+            near = np.pad(own, 1)
+            near = near[:-2, 1:-1] | near[2:, 1:-1] | near[1:-1, :-2] | near[1:-1, 2:]
+            more = own | (near & (board == 0))
+            if (more == own).all():
+                break
+            own = more
+        reached.append(own)
+    black, white = reached
+    return int(np.sum(black & ~white)) - int(np.sum(white & ~black))

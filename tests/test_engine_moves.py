@@ -1,0 +1,160 @@
+"""Moves in the words of UCI and GTP: against published counts, and other programs' rules."""
+
+import functools
+import itertools
+import subprocess
+
+import numpy as np
+import pytest
+
+from experiments.engines.program import find
+from experiments.engines.referee import load
+from jaxgames.adapters import gtp_moves, uci_moves
+
+KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+PERFT = {  # positions of the Chess Programming Wiki ("Perft Results"), with their counts
+    KIWIPETE: (48, 2039),
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1": (14, 191),
+    "r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1": (6, 264),
+    "r2q1rk1/pP1p2pp/Q4n2/bbp1p3/Np6/1B3NBn/pPPP1PPP/R3K2R b KQ - 0 1": (6, 264),
+    "rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8": (44, 1486),
+}
+
+
+def random_positions(referee, games, *, seed=0):
+    """The positions of random games; those in which a game is over are left out."""
+    generator = np.random.default_rng(seed)
+    for _ in range(games):
+        position = referee.start
+        while not referee.is_over(position):
+            yield position
+            legal = [*referee.moves(position).values()]
+            position = referee.after(position, legal[generator.integers(len(legal))])
+
+
+def disagreements(referee, games, legal_moves, *, most=10_000):
+    """Positions whose legal moves differ from another program's, and how many were compared."""
+    wrong, number = [], 0
+    for position in itertools.islice(random_positions(referee, games), most):
+        mine, fen = referee.moves(position), uci_moves.fen(referee.game, position)
+        legal = np.flatnonzero(position.pgx.legal_action_mask)
+        assert sorted(mine.values()) == legal.tolist()  # one word each, and back
+        number += 1
+        if {*mine} != {*legal_moves(fen)}:
+            wrong.append((fen, {*mine} ^ {*legal_moves(fen)}))
+    return wrong, number
+
+
+def perft(referee, position, depth):
+    """How many lines of play of this length there are."""
+    moves = referee.moves(position)
+    if depth == 1:
+        return len(moves)
+    return sum(perft(referee, referee.after(position, a), depth - 1) for a in moves.values())
+
+
+def test_gardner_chess_moves_are_those_of_fairy_stockfish():
+    pyffish = pytest.importorskip("pyffish")
+    referee = load("gardner_chess")
+    assert uci_moves.fen(referee.game, referee.start) == pyffish.start_fen("gardner")
+    legal = functools.partial(pyffish.legal_moves, "gardner")
+    wrong, number = disagreements(referee, 1, lambda fen: legal(fen, []))
+    assert not wrong
+    assert number > 10
+
+
+@pytest.mark.slow
+def test_many_gardner_chess_positions():
+    pyffish = pytest.importorskip("pyffish")
+    referee = load("gardner_chess")
+    legal = functools.partial(pyffish.legal_moves, "gardner")
+    wrong, number = disagreements(referee, 20, lambda fen: legal(fen, []))
+    assert (wrong, number > 500) == ([], True)
+    for position in itertools.islice(random_positions(referee, 1, seed=1), 20):
+        again = uci_moves.from_fen(referee.game, uci_moves.fen(referee.game, position))
+        assert referee.moves(again) == referee.moves(position)
+        assert referee.seat(again) == referee.seat(position)
+
+
+@pytest.mark.slow
+def test_chess_has_the_published_numbers_of_moves():
+    referee = load("chess")
+    assert [perft(referee, referee.start, depth) for depth in (1, 2, 3)] == [20, 400, 8902]
+    for text, counts in PERFT.items():
+        position = uci_moves.from_fen(referee.game, text)
+        assert uci_moves.fen(referee.game, position) == text
+        assert tuple(perft(referee, position, depth) for depth in (1, 2)) == counts
+
+
+@pytest.mark.slow
+def test_chess_moves_are_those_of_another_program():
+    """python-chess where it is installed, or else Stockfish."""
+    referee = load("chess")
+    try:
+        import chess
+
+        legal, games = (lambda fen: {m.uci() for m in chess.Board(fen).legal_moves}), 20
+    except ImportError:
+        legal, games = stockfish_moves, 2
+    wrong, number = disagreements(referee, games, legal, most=800)
+    assert (wrong, number > 200) == ([], True)
+
+
+def stockfish_moves(fen):
+    try:
+        program = find("stockfish")
+    except ValueError as error:
+        pytest.skip(str(error))
+    asked = f"position fen {fen}\ngo perft 1\nquit\n"
+    said = subprocess.run([program], input=asked, capture_output=True, text=True).stdout
+    return [line.partition(":")[0] for line in said.splitlines() if line.endswith(": 1")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("8/8 w", "six fields"),
+        ("8/8/8/8/8/8/8/7 w - - 0 1", "8 rows of 8 squares"),
+        ("8/8/8/8/8/8/8/8 w - - 0 1", "a king of each colour"),
+        ("k7/8/8/8/8/8/8/K7 x - - 0 1", "'x' is not of the form"),
+        ("k7/8/8/8/8/8/8/K7 w - e9 0 1", "'e9' is not of the form"),
+    ],
+)
+def test_what_is_no_fen_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        uci_moves.from_fen(load("chess").game, text)
+
+
+def test_vertices_are_those_of_gtp():
+    """The letter I is left out, rows are counted from below."""
+    words = [gtp_moves.vertex(action, 19) for action in range(362)]
+    assert len({*words}) == 362
+    assert (words[0], words[18], words[342], words[-1]) == ("A19", "T19", "A1", "pass")
+    assert not any(word.startswith("I") for word in words)
+    assert gtp_moves.vertex(8, 9) == "J9"
+
+
+def test_area_counts_stones_and_what_only_one_player_reaches():
+    board = np.zeros((9, 9), np.int32)
+    assert gtp_moves.area(board) == 0
+    board[4, 4] = 1
+    assert gtp_moves.area(board) == 81
+    board[:, 3], board[:, 5] = 1, -1  # three columns, and black's stone in neutral ones
+    assert gtp_moves.area(board) == 4 * 9 - 4 * 9 + 1
+
+
+def test_area_decides_the_games_of_pgx():
+    referee, ended = load("go_9x9"), 0
+    generator = np.random.default_rng(0)
+    for _ in range(2):
+        position = referee.start
+        while not referee.is_over(position):
+            legal = [*referee.moves(position).values()]
+            fair = legal if generator.uniform() < 0.1 else legal[:-1] or legal
+            position = referee.after(position, fair[generator.integers(len(fair))])
+        if referee.ending(position) != "repeated board":
+            points = gtp_moves.area(gtp_moves.stones(referee.game, position)) - 7.5
+            assert referee.payoff(position) == np.sign(points)
+            ended += 1
+    assert ended

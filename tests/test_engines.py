@@ -1,0 +1,438 @@
+"""Engines as players, our agents as engines, and matches in which programs fail."""
+
+import csv
+import io
+import shlex
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from experiments import cli
+from experiments.engines import match, thinkers
+from experiments.engines.game import GameRecord, play_game
+from experiments.engines.gtp_engine import GtpEngine
+from experiments.engines.gtp_server import GtpServer
+from experiments.engines.named_players import Settings, make_player
+from experiments.engines.player import OwnAgent
+from experiments.engines.referee import load
+from experiments.engines.uci_engine import UciEngine
+from experiments.engines.uci_server import UciServer, centipawns
+from experiments.harness import elo, results
+
+FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
+OWN = f"{shlex.quote(sys.executable)} -m experiments"
+
+
+def fake(protocol, behaviour, word="", **seconds):
+    """A player that is the program `fake_engine.py`."""
+    command = [*shlex.split(FAKE), protocol, behaviour, *word.split()]
+    if protocol == "gtp":
+        return GtpEngine(f"fake {behaviour}", command, size=9, komi=7.5, **seconds)
+    return UciEngine(f"fake {behaviour}", command, nodes=1, **seconds)
+
+
+def uniform(name, referee):
+    return OwnAgent(name, referee, thinkers.Uniform(referee.game), simulations=1)
+
+
+@pytest.fixture(autouse=True)
+def _little_grace(monkeypatch):
+    monkeypatch.setattr("experiments.engines.program._GRACE_SECONDS", 0.2)
+
+
+FAULTS = [
+    ("dies", "", "died with exit code 3"),
+    ("hangs", "", "did not answer 'go nodes 1' in time"),
+    ("chatters", "", "did not answer 'go nodes 1' in time"),
+    ("writes a long line", "", "sent a line of more than 65536 bytes"),
+    ("is silent", "", "did not answer 'uci' in time"),
+    ("answers", "a1a5", "played 'a1a5', which is illegal"),
+    ("answers", "", "answered 'bestmove'"),
+    ("answers", "0000", "played '0000', which is illegal"),
+]
+
+
+@pytest.mark.parametrize(("behaviour", "word", "why"), FAULTS)
+def test_an_engine_that_fails_loses_and_the_match_goes_on(behaviour, word, why):
+    referee = load("gardner_chess")
+    limits = {"move_seconds": 0.3, "start_seconds": 0.3 if behaviour == "is silent" else 20.0}
+    engine, other = fake("uci", behaviour, word, **limits), uniform("other", referee)
+    games = match.play_pair(referee, [engine, other], opening=(), seed=0)
+    engine.close()
+    assert [game.fault for game in games] == [engine.name] * 2
+    assert [game.payoff for game in games] == [-1, 1]
+    assert games[0].reason == games[1].reason == f"{engine.name} {why}"
+    assert (games[0].moves, len(games[1].moves.split())) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "word", "why"),
+    [
+        ("dies", "", "died with exit code 3"),
+        ("writes garbage", "", "answered 'hello there' to 'known_command set_random_seed'"),
+        ("komi", "", "refused 'komi 7.5': no"),
+        ("answers", "I5", "played 'I5', which is illegal"),
+        ("answers", "resign", "resigns"),
+    ],
+)
+def test_a_gtp_engine_that_fails_loses(behaviour, word, why):
+    referee = load("go_9x9")
+    engine = fake("gtp", behaviour, word, start_seconds=20.0)
+    game = play_game(referee, [uniform("other", referee), engine], opening=(), seed=0)
+    engine.close()
+    assert game.reason.startswith(f"{engine.name} {why}")
+    assert game.payoff == 1
+    assert game.fault == (None if word == "resign" else engine.name)
+
+
+def test_gtp_engines_play_a_game_to_its_end():
+    referee, players = load("go_9x9"), [fake("gtp", "answers", "pass") for _ in range(2)]
+    first = play_game(referee, players, opening=("D4",), seed=0)
+    again = play_game(referee, players, opening=(), seed=0)
+    for player in players:
+        player.close()
+    assert (first.moves, first.payoff, first.reason) == ("D4 pass pass", 1, "two passes")
+    assert (again.moves, again.payoff, again.fault) == ("pass pass", -1, None)
+
+
+def test_a_program_that_cannot_start_loses():
+    referee = load("go_9x9")
+    engine = GtpEngine("none", ["/no/such/program"], size=9, komi=7.5)
+    game = play_game(referee, [engine, uniform("other", referee)], opening=(), seed=0)
+    assert "none cannot be started (/no/such/program): No such file" in game.reason
+
+
+@pytest.mark.parametrize(
+    ("game", "spec", "message"),
+    [
+        ("go_9x9", "stockfish", "stockfish does not play go_9x9; allowed: chess"),
+        ("go_9x9", "nobody", "unknown player 'nobody'"),
+        ("go_9x9", "gnugo(level=11)", "level=11 must be from 0 to 10"),
+        ("go_9x9", "gtp:no_such_program --x", "'no_such_program' is not installed"),
+        ("gardner_chess", "uci:", "must be uci:COMMAND"),
+        ("gardner_chess", f"gtp:{sys.executable}", "does not play gardner_chess"),
+        ("gardner_chess", "alphazero(network=/none.npz)", "network=/none.npz must be a file"),
+    ],
+)
+def test_players_that_cannot_be_are_refused(game, spec, message, monkeypatch):
+    monkeypatch.setattr("experiments.engines.named_players.find", found)
+    with pytest.raises(ValueError, match=r".*") as error:
+        make_player(spec, Settings(referee=load(game)))
+    assert message in str(error.value)
+
+
+def found(program, *, package=None):
+    if program == "no_such_program":
+        raise ValueError(f"the program {program!r} is not installed")
+    return program
+
+
+def test_a_program_that_is_missing_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda *args, **kwargs: None)
+    with pytest.raises(ValueError, match="'gnugo' is not installed: apt install gnugo"):
+        make_player("gnugo", Settings(referee=load("go_9x9")))
+
+
+def run_match(out, *options):
+    """A match of two programs that pass."""
+    player = f"gtp:{FAKE} gtp answers pass"
+    words = ["engine_match", "go_9x9", player, player, "--pairs", "2", *options]
+    return cli.main([*words, "--out", str(out)])
+
+
+def read_games(out):
+    with (out / "games.csv").open(newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def test_a_match_resumes_to_the_same_games(tmp_path, monkeypatch, capsys):
+    """Games of a pair begin alike, with swapped colours; Ctrl-C after a pair changes nothing."""
+    assert run_match(tmp_path / "whole") == 0
+    games, play_pair = read_games(tmp_path / "whole"), match.play_pair
+    openings = [game["moves"].split()[:4] for game in games]
+    assert openings[0] == openings[1] != openings[2] == openings[3]
+    assert [game["first"][-2:] for game in games] == [" 1", " 2"] * 2
+    assert all(game["moves"].endswith(" pass pass") for game in games)
+    assert not any(game["fault"] for game in games)
+
+    def interrupted(*args, **kwargs):
+        monkeypatch.setattr(match, "play_pair", stops)
+        return play_pair(*args, **kwargs)
+
+    def stops(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(match, "play_pair", interrupted)
+    assert run_match(tmp_path / "part") == 130
+    assert len(read_games(tmp_path / "part")) == 2
+    monkeypatch.setattr(match, "play_pair", play_pair)
+    assert run_match(tmp_path / "part", "--resume") == 0
+    assert read_games(tmp_path / "part") == games
+    numbers = results.read_result(tmp_path / "part" / "result.json").numbers
+    assert sum(number.value for number in numbers[:3]) == 4
+    assert "Elo difference" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--pairs", "0"), "pairs=0 must be at least 1"),
+        (("--move_seconds", "0"), "move_seconds=0.0 must be above 0"),
+        (("--opening_moves", "-1"), "opening_moves=-1 must be at least 0"),
+        (("--opening_moves", "1", "--pairs", "83"), "there are too few different openings"),
+    ],
+)
+def test_bad_matches_are_refused(options, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(match, "_TRIES", 3)
+    assert run_match(tmp_path, *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def record(payoff, fault=None):
+    game = dict(first="a", second="b", opening=0, moves="", payoff=payoff, reason="", fault=fault)
+    return GameRecord(**game)
+
+
+def test_elo_of_200_even_games_is_known_to_48():
+    """Two standard errors of the share of 200 games without draws, 0.0693, are 48 Elo."""
+    drawn = np.random.default_rng(0).choice([-1.0, 1.0], (100, 2))
+    pairs = [[record(a), record(b)] for a, b in drawn]
+    numbers = {number.name: number for number in match.numbers(("a", "b"), pairs)}
+    share, found = numbers["share of points"].value, numbers["Elo difference"]
+    assert found.value == pytest.approx(elo.difference(share))
+    assert (found.high - found.low) / 2 == pytest.approx(48, abs=6)
+    assert numbers["wins"].value + numbers["losses"].value == 200
+    assert share == pytest.approx(numbers["wins"].value / 200)
+
+
+def test_clean_sweeps_give_a_bound():
+    """Of ten pairs: a share of 0.05^(1/10) = 0.741 would win them all in 5 % of matches."""
+    won = [[record(1.0), record(-1.0, fault="b")]] * 10
+    numbers = match.numbers(("a", "b"), won)
+    assert match.elo_text(numbers) == ">= 183"
+    assert next(n for n in numbers if n.name == "faults of b").value == 10
+    lost = [[record(-1.0), record(1.0)]] * 10
+    assert match.elo_text(match.numbers(("a", "b"), lost)) == "<= -183"
+    even = [[record(1.0), record(1.0)]] * 10  # who begins wins
+    assert match.elo_text(match.numbers(("a", "b"), even)) == "+0 (+0 to +0)"
+
+
+class Endless:
+    """Thinks until it is stopped."""
+
+    def __init__(self, game, network=None):
+        self.legal = np.flatnonzero(game.start.pgx.legal_action_mask)
+
+    def think(self, position, *, simulations, seed):
+        for number in range(1, simulations + 1):
+            time.sleep(0.005)
+            action = int(self.legal[0])
+            yield thinkers.Thought(simulations=number, action=action, value=0.5, line=(action,))
+
+
+def uci(lines, monkeypatch=None, **options):
+    """The answers to some lines; numbers among them are seconds to wait."""
+
+    def slowly():
+        for line in lines:
+            if isinstance(line, float):
+                time.sleep(line)
+            else:
+                yield line
+
+    said = []
+    options = {"agent": "uniform", "write": said.append} | options
+    UciServer("gardner_chess", **options).run(slowly())
+    return said
+
+
+def test_uci_tells_its_options():
+    said = uci(["uci", "isready", "quit", "uci"], simulations=5)
+    assert said[0].startswith("id name jaxgames")
+    assert "option name Simulations type spin default 5 min 1 max 16384" in said
+    assert "option name Network type string default <empty>" in said
+    assert "option name UCI_Variant type combo default gardner var gardner" in said
+    assert said[-2:] == ["uciok", "readyok"]
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("hello", "unknown command 'hello'"),
+        ("go nodes", "nodes= must be a whole number"),
+        ("go nodes 0", "nodes=0 must be a whole number from 1 to 16384"),
+        ("go sideways", "go: 'sideways' is not among nodes"),
+        ("position", "position '' must be startpos or fen ..."),
+        ("position fen 8/8 w", "fen='8/8 w' must have six fields"),
+        ("position startpos moves a2a3 a2a3", "move 'a2a3' is illegal"),
+        ("setoption name Simulations value many", "Simulations=many must be a whole number"),
+        ("setoption name Agent value nobody", "unknown agent 'nobody'"),
+        ("setoption name Network value /none", "network=/none must be a file"),
+        ("setoption name Colour value red", "unknown option 'Colour'"),
+        ("setoption Agent", "setoption 'Agent' must be name ... value ..."),
+        ("\x00\ufffd", "unknown command"),
+    ],
+)
+def test_uci_answers_errors_and_changes_nothing(line, error):
+    said = uci(["position startpos moves a2a3", line, "go", "quit"])
+    assert said[0].startswith(f"info string error: {error}")
+    (best,) = [words for words in said if words.startswith("bestmove")]
+    assert best.split()[1][1] in "45"  # black moves
+
+
+def test_uci_plays_its_own_moves():
+    """Positions are followed move by move, and the same seed gives the same games."""
+    referee, position, moves = load("gardner_chess"), load("gardner_chess").start, []
+    while not referee.is_over(position) and len(moves) < 12:
+        lines = [f"position startpos moves {' '.join(moves[:n])}" for n in (0, len(moves))]
+        said = uci([*lines, "go nodes 3", "quit"], seed=4)
+        assert said[-1] == uci([*lines[1:], "go nodes 3", "quit"], seed=4)[-1]
+        moves.append(said[-1].split()[1])
+        position = referee.after(position, referee.moves(position)[moves[-1]])
+    assert " pv " in said[0]
+
+
+def test_uci_is_stopped_between_the_pieces_of_a_search(monkeypatch):
+    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
+    begin = time.monotonic()
+    said = uci(["go infinite", 0.1, "isready", 0.1, "stop", "go movetime 100", "isready", 0.3])
+    assert time.monotonic() - begin < 2
+    assert [line for line in said if not line.startswith("info")] == [
+        "readyok",
+        "bestmove a2a3",
+        "readyok",
+        "bestmove a2a3",
+    ]
+    assert all(f" score cp {centipawns(0.5)} " in line for line in said if line[:4] == "info")
+    said = uci(["go infinite", 0.1, "position startpos moves a2a3", "foo", "quit"])
+    assert said[-2:] == ["bestmove a2a3", "info string error: unknown command 'foo'"]
+    assert uci(["go wtime 3000 btime 9", "quit"])[-1] == "bestmove a2a3"
+
+
+def gtp(lines, **options):
+    said = []
+    options = {"agent": "uniform", "simulations": 1, "write": said.append} | options
+    GtpServer(load("go_9x9"), **options).run(lines)
+    return [text.removesuffix("\n\n") for text in said]
+
+
+def test_gtp_has_the_commands_that_every_engine_needs():
+    said = gtp(["list_commands", "quit", "name"])
+    needed = "protocol_version name version known_command list_commands quit boardsize"
+    needed += " clear_board komi play genmove"  # section 6.3 of the specification
+    assert {*needed.split()} < {*said[0].removeprefix("= ").split()}
+    assert said[1:] == ["="]
+
+
+def test_gtp_follows_a_game():
+    lines = ["12 boardsize 9", "komi 7.5", "play b d4 # hoshi", "", "genmove w", "undo"]
+    lines += ["play w pass", "final_score", "play b PASS", "final_score", "genmove b"]
+    said = gtp(lines)
+    assert said[:3] == ["=12", "=", "="]
+    vertex = said[3].removeprefix("= ")
+    assert vertex in load("go_9x9").moves(load("go_9x9").start)
+    assert said[4:] == ["=", "=", "= B+73.5", "=", "= B+73.5", "? the game is over: two passes"]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("7 hello", "?7 unknown command"),
+        ("boardsize 13", "? unacceptable size: it must be 9 or 19"),
+        ("boardsize x", "? syntax error: a number is needed"),
+        ("komi 6.5", "? komi 6.5 is not possible: it is 7.5 here"),
+        ("play b", "? syntax error: a colour and a vertex are needed"),
+        ("play green D4", "? syntax error: 'green' is no colour"),
+        ("play w D4", "? it is the turn of black: players alternate here"),
+        ("play b I4", "? illegal move"),
+        ("genmove", "? syntax error: a colour is needed"),
+        ("undo", "? cannot undo"),
+        ("known_command", "= false"),
+        ("known_command play", "= true"),
+    ],
+)
+def test_gtp_refuses_in_words(line, answer):
+    assert gtp([line]) == [answer]
+
+
+def test_a_person_plays_against_an_engine(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("?\nI5\nd4\npass\n"))
+    words = ["play", "go_9x9", "--agent", f"gtp:{FAKE} gtp answers pass", "--games", "1"]
+    assert cli.main([*words, "--seat", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "'i5' is no legal move" in said
+    assert "answers pass: pass" in said.replace("\n", " ")
+    assert "two passes\nYou win +1" in said
+    assert cli.main([*words, "--opponent", "uniform", "--games", "4"]) == 2
+    assert "see the command engine_match" in capsys.readouterr().err
+
+
+REAL = [
+    ("chess", "stockfish(nodes=50,skill=0)", 2),
+    ("chess", "fairy_stockfish(nodes=50,skill=-10)", 2),
+    ("gardner_chess", "fairy_stockfish(nodes=50,skill=0)", 4),
+    ("go_9x9", "gnugo(level=0)", 2),
+    ("go_19x19", "gnugo(level=0)", 0),
+]
+
+
+def real_player(spec, referee):
+    try:
+        return make_player(spec, Settings(referee=referee))
+    except ValueError as error:
+        pytest.skip(str(error))
+
+
+def assert_full_games(referee, players, opening):
+    """Nothing goes wrong, and the referee ends the games, unless somebody resigns."""
+    games = match.play_pair(referee, players, opening=opening, seed=1)
+    for player in players:
+        player.close()
+    for game in games:
+        assert game.fault is None, game
+        if not game.reason.endswith("resigns"):
+            position = referee.played(game.moves.split(), referee.start)
+            assert referee.is_over(position)
+    return games
+
+
+@pytest.mark.slow(minutes=3)
+@pytest.mark.parametrize(("game", "spec", "length"), REAL)
+def test_full_games_against_real_programs(game, spec, length):
+    referee = load(game)
+    engine = real_player(spec, referee)
+    own = make_player("alphazero(simulations=16)", Settings(referee=referee))
+    (opening,) = match.draw_openings(referee, pairs=1, length=length, seed=0)
+    assert_full_games(referee, [own, engine], opening)
+
+
+@pytest.mark.slow(minutes=2)
+@pytest.mark.parametrize("game", ["chess", "gardner_chess", "go_9x9"])
+def test_real_programs_play_each_other(game):
+    """Long games of strong programs: the referee refuses none of their moves."""
+    referee = load(game)
+    specs = {
+        "chess": ("stockfish(nodes=500)", "fairy_stockfish(nodes=500)"),
+        "gardner_chess": ("fairy_stockfish(nodes=500)", "fairy_stockfish(nodes=50)"),
+        "go_9x9": ("gnugo(level=1)", "gnugo(level=0)"),
+    }[game]
+    players = [real_player(spec, referee) for spec in specs]
+    for opening in match.draw_openings(referee, pairs=3, length=2, seed=3):
+        assert_full_games(referee, players, opening)
+
+
+@pytest.mark.slow(minutes=2)
+@pytest.mark.parametrize(
+    ("game", "spec"),
+    [
+        ("gardner_chess", f"uci:{OWN} uci --game gardner_chess --simulations 16"),
+        ("go_9x9", f"gtp:{OWN} gtp --agent uniform"),
+    ],
+)
+def test_our_engines_play_through_pipes(game, spec):
+    referee = load(game)
+    engine = make_player(spec, Settings(referee=referee, nodes=16), name="own")
+    games = assert_full_games(referee, [engine, uniform("other", referee)], ())
+    assert len(games) == 2
