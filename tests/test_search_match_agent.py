@@ -104,7 +104,7 @@ def test_search_wins_more_than_chance(side):
     assert wins[1] > wins[0] + 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(minutes=10)
 def test_training_and_matches(tmp_path):
     trained = tmp_path / "trained"
     assert cli.main(["sog_london", "--preset", "smoke", "--out", str(trained)]) == 0
