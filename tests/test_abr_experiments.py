@@ -18,7 +18,8 @@ def test_a_run_against_uniform_play(tmp_path, capsys):
         "goofspiel(cards=3,points=descending)": 4 / 3,
         "scotland_yard(map=district,rounds=3)": 19 / 24 + 18 / 24,
     }
-    for game in abr_uniform.PRESETS["smoke"].games:
+    config = abr_uniform.PRESETS["smoke"]
+    for game in config.games:
         assert numbers[f"exact:{game}", "NashConv"].value == pytest.approx(exact[game], abs=1e-5)
         share = numbers[f"ISMCTS-BR:{game}", "% of exact"]
         assert 90 < share.value < 100.001
@@ -26,7 +27,7 @@ def test_a_run_against_uniform_play(tmp_path, capsys):
         assert games.low < share.value + 5
         assert games.high > share.value - 5
     rows = (tmp_path / "curve.csv").read_text().splitlines()
-    assert len(rows) == 1 + 2 * len(abr_uniform.PRESETS["smoke"].learning.measured_at)
+    assert len(rows) == 1 + len(config.games) * len(config.learning.measured_at)
     assert "% of exact" in capsys.readouterr().out
 
 

@@ -130,10 +130,15 @@ def table(matches: Sequence[Match], *, title: str) -> Table:
     """What the row wins of the column, in whole thousandths of a big blind."""
     names, cells = _cells(matches)
     lines = [
-        [one, *(_signed(cells[one, other][0]) if one != other else "" for other in names)]
+        [_short(one), *(_signed(cells[one, other][0]) if one != other else "" for other in names)]
         for one in names
     ]
-    return text_table(title, ["", *names], lines)
+    return text_table(title, ["", *map(_short, names)], lines)
+
+
+def _short(name):
+    """A player's name with less of its abstraction, such as 169/p:1000 for 169/percentile:1000."""
+    return name.replace("percentile", "p")
 
 
 def _signed(value):
@@ -161,6 +166,7 @@ def draw(path: pathlib.Path, matches: Sequence[Match]) -> None:
                 color="white" if dark else "black",
             )
         panel.grid(visible=False)
-        panel.set_xticks(range(len(names)), names, rotation=35, ha="right")
-        panel.set_yticks(range(len(names)), names)
+        shown = [*map(_short, names)]
+        panel.set_xticks(range(len(names)), shown, rotation=35, ha="right")
+        panel.set_yticks(range(len(names)), shown)
         panel.set_title("The row wins of the column, mb/h")

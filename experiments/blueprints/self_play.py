@@ -265,19 +265,30 @@ def draw(path: pathlib.Path, found: Sequence[Measurement], paper: Mapping[str, f
             ending = f", {kind}"
             of_kind = [each for each in matches if each.name.endswith(ending)]
             names = dict.fromkeys(each.name for each in of_kind)
-            fixed = [name for name in names if CALLER in name or UNIFORM in name]
-            shown = [name for name in names if name not in fixed], fixed
-            for panel, lines in zip(panels, shown, strict=True):
-                _draw_panel(panel, of_kind, lines, ending)
+            by_fixed = [
+                [name for name in names if f" against {fixed}" in name]
+                for fixed in (CALLER, UNIFORM)
+            ]
+            others = [name for name in names if name not in itertools.chain(*by_fixed)]
+            _draw_lines(panels[0], of_kind, others, ending, "solid")
+            for lines, dashes in zip(by_fixed, ((0, (2.5, 1)), (0, (1, 1.2))), strict=True):
+                _draw_lines(panels[1], of_kind, lines, ending, dashes)
             for name, level in paper.items():
                 if name in names:
                     plots.level(panels[0], level, f"{name} (paper)")
+            panels[0].axhline(0, color="#999999", linewidth=0.8, zorder=0)
+            panels[0].set_yscale("symlog", linthresh=20, linscale=1.5)
+            limits = panels[0].get_ylim()
+            panels[0].set_yticks([-100, -50, -20, -10, 0, 10, 20, 50, 100])
+            panels[0].set_ylim(limits)
+            panels[0].yaxis.set_major_formatter("{x:g}")
             panels[0].set_title(f"{kind} policies against each other")
             panels[1].set_title("against fixed players")
             panels[0].set_ylabel("mb/h (bars: two standard errors)")
 
 
-def _draw_panel(panel, matches, names, ending):
+def _draw_lines(panel, matches, names, ending, dashes):
+    """Adds a line for each name, dashed alike; colours tell what stands first in the names."""
     panel.set(xscale="log", xlabel="episodes of each method")
     for number, name in enumerate(names):
         line = [each for each in matches if each.name == name]
@@ -288,6 +299,7 @@ def _draw_panel(panel, matches, names, ending):
             color=plots.colour(number),
             marker=plots.marker(number),
             markersize=3.5,
+            linestyle=dashes,
             label=name.removesuffix(ending),
         )
 

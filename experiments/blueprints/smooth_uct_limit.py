@@ -265,7 +265,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour on two cores, and the making of buckets",
+        "cpu": "three to five hours on two cores, and the making of buckets",
         "large": "the paper's buckets: five hours on two cores",
         "paper": "two days or more",
     },
