@@ -2,12 +2,12 @@
 
 import functools
 import itertools
-import subprocess
 
+import chess
 import numpy as np
+import pyffish
 import pytest
 
-from experiments.engines.program import find
 from experiments.engines.referee import load
 from jaxgames.adapters import gtp_moves, uci_moves
 
@@ -54,7 +54,6 @@ def perft(referee, position, depth):
 
 
 def test_gardner_chess_moves_are_those_of_fairy_stockfish():
-    pyffish = pytest.importorskip("pyffish")
     referee = load("gardner_chess")
     assert uci_moves.fen(referee.game, referee.start) == pyffish.start_fen("gardner")
     legal = functools.partial(pyffish.legal_moves, "gardner")
@@ -65,7 +64,6 @@ def test_gardner_chess_moves_are_those_of_fairy_stockfish():
 
 @pytest.mark.slow
 def test_many_gardner_chess_positions():
-    pyffish = pytest.importorskip("pyffish")
     referee = load("gardner_chess")
     legal = functools.partial(pyffish.legal_moves, "gardner")
     wrong, number = disagreements(referee, 20, lambda fen: legal(fen, []))
@@ -88,26 +86,13 @@ def test_chess_has_the_published_numbers_of_moves():
 
 @pytest.mark.slow
 def test_chess_moves_are_those_of_another_program():
-    """python-chess where it is installed, or else Stockfish."""
     referee = load("chess")
-    try:
-        import chess
 
-        legal, games = (lambda fen: {m.uci() for m in chess.Board(fen).legal_moves}), 20
-    except ImportError:
-        legal, games = stockfish_moves, 2
-    wrong, number = disagreements(referee, games, legal, most=800)
+    def legal(fen):
+        return {move.uci() for move in chess.Board(fen).legal_moves}
+
+    wrong, number = disagreements(referee, 20, legal, most=800)
     assert (wrong, number > 200) == ([], True)
-
-
-def stockfish_moves(fen):
-    try:
-        program = find("stockfish")
-    except ValueError as error:
-        pytest.skip(str(error))
-    asked = f"position fen {fen}\ngo perft 1\nquit\n"
-    said = subprocess.run([program], input=asked, capture_output=True, text=True).stdout
-    return [line.partition(":")[0] for line in said.splitlines() if line.endswith(": 1")]
 
 
 @pytest.mark.slow

@@ -6,20 +6,24 @@ import shlex
 import sys
 import time
 
+import chex
 import numpy as np
 import pytest
+from flax import nnx
 
 from experiments import cli
-from experiments.engines import match, thinkers
+from experiments.engines import match, networks, thinkers
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.gtp_server import GtpServer
 from experiments.engines.named_players import Settings, make_player
 from experiments.engines.player import OwnAgent
+from experiments.engines.program import find
 from experiments.engines.referee import load
 from experiments.engines.uci_engine import UciEngine
 from experiments.engines.uci_server import UciServer, centipawns
 from experiments.harness import elo, results
+from nets import cvpn, value_prior
 
 FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
 OWN = f"{shlex.quote(sys.executable)} -m experiments"
@@ -114,6 +118,7 @@ def test_a_program_that_cannot_start_loses():
         ("gardner_chess", "uci:", "must be uci:COMMAND"),
         ("gardner_chess", f"gtp:{sys.executable}", "does not play gardner_chess"),
         ("gardner_chess", "alphazero(network=/none.npz)", "network=/none.npz must be a file"),
+        ("gardner_chess", "alphazero(simulations=0)", "simulations=0 must be from 1 to 16384"),
     ],
 )
 def test_players_that_cannot_be_are_refused(game, spec, message, monkeypatch):
@@ -127,6 +132,28 @@ def found(program, *, package=None):
     if program == "no_such_program":
         raise ValueError(f"the program {program!r} is not installed")
     return program
+
+
+@pytest.mark.parametrize("agent", ["alphazero", "student_of_games"])
+def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
+    game, sizes = load("gardner_chess").game, {"width": 8, "depth": 1, "torso": "mlp"}
+    of_agent = {
+        "alphazero": (value_prior.new_value_prior, networks.load_value_prior),
+        "student_of_games": (cvpn.new_cvpn, networks.load_cvpn),
+    }
+    new, read = of_agent[agent]
+    _, params = nnx.split(new(game, seed=5, **sizes))
+    path = tmp_path / "networks" / "0.npz"
+    path.parent.mkdir()
+    results.write_file(path, cvpn.to_bytes(params))
+    fields = {"experiment": "training", "preset": "smoke", "command": "none", "numbers": ()}
+    usage = results.Usage()
+    results.write_result(tmp_path, results.make_result(config=sizes, usage=usage, **fields))
+    _, found = read(path, game)
+    chex.assert_trees_all_equal(found, params)
+    make_player(f"{agent}(network={path})", Settings(referee=load("gardner_chess")))
+    with pytest.raises(ValueError, match="is no network for pgx:go_9x9"):
+        read(path, load("go_9x9").game)
 
 
 def test_a_program_that_is_missing_is_named_with_its_package(monkeypatch):
@@ -326,6 +353,11 @@ def test_gtp_has_the_commands_that_every_engine_needs():
     assert said[1:] == ["="]
 
 
+def test_gtp_refuses_simulations_at_once():
+    with pytest.raises(ValueError, match="simulations=0 must be from 1 to 16384"):
+        gtp([], simulations=0)
+
+
 def test_gtp_follows_a_game():
     lines = ["12 boardsize 9", "komi 7.5", "play b d4 # hoshi", "", "genmove w", "undo"]
     lines += ["play w pass", "final_score", "play b PASS", "final_score", "genmove b"]
@@ -379,10 +411,13 @@ REAL = [
 
 
 def real_player(spec, referee):
+    """The player; the test is left out where Debian's package is not installed, and only there."""
+    package = spec.partition("(")[0].replace("_", "-")
     try:
-        return make_player(spec, Settings(referee=referee))
+        find(package, package=package)
     except ValueError as error:
         pytest.skip(str(error))
+    return make_player(spec, Settings(referee=referee))
 
 
 def assert_full_games(referee, players, opening):

@@ -7,6 +7,7 @@ import json
 import jax
 import numpy as np
 import pytest
+import scipy.sparse.csgraph
 from PIL import Image
 
 from experiments import cli
@@ -14,13 +15,15 @@ from experiments.scotland_yard import pictures, scotland_yard_picture
 from experiments.scotland_yard.recorded_games import record_game
 from jaxgames import CHANCE, TERMINAL, enumerate_game, make
 from jaxgames.scotland_yard import add_map, load_map
-from jaxgames.scotland_yard.coordinates import coordinates
+from jaxgames.scotland_yard.coordinates import _laid_out, coordinates
 from solvers.scotland_yard import matches
+from solvers.scotland_yard.pimbot import PimBot
 
-# Mr X may start at two stations, shows himself once and has a double card and a black one.
+# Mr X may start at two stations, with two and with three neighbours, shows himself once and has a
+# double card and a black one.
 SMALL = (
     "scotland_yard(map=glasses,rounds=3,reveals=2,doubles=1,black=1,detectives=1,"
-    "detective_starts=1,mr_x_starts=4/6)"
+    "detective_starts=1,mr_x_starts=4/7)"
 )
 UNIFORM = matches.UniformAgent()
 
@@ -55,6 +58,18 @@ def test_other_maps_are_laid_out_by_their_lines():
     assert np.isfinite(coordinates("apart")).all()
 
 
+def test_layouts_have_least_stress():
+    """No station pulls or pushes the others: where derivatives of the stress are 0."""
+    glasses = load_map("glasses")
+    places = _laid_out(glasses)
+    linked = scipy.sparse.coo_array(([1] * 12, glasses.edges[:, :2].T), (11, 11))
+    lines = scipy.sparse.csgraph.shortest_path(linked, directed=False, unweighted=True)
+    between = places[:, None] - places[None]
+    apart = np.linalg.norm(between, axis=2) + np.eye(11)
+    force = (1 - lines / apart) / (lines + np.eye(11)) ** 2 * (1 - np.eye(11))
+    np.testing.assert_allclose((force[:, :, None] * between).sum(axis=1), 0, atol=1e-3)
+
+
 @pytest.mark.slow
 def test_games_are_those_of_matches():
     game = make(SMALL)
@@ -65,6 +80,19 @@ def test_games_are_those_of_matches():
         assert end.actor == TERMINAL
         assert bool(played.mr_x_won[0]) == (end.returns[0] > 0)
         assert int(played.moves[0]) == end.board.moves
+
+
+@pytest.mark.slow
+def test_games_of_pimbot_are_recorded():
+    game = make(SMALL)
+    pimbot = matches.make_pimbot(game, PimBot(simulations=8))
+    moments = record_game(game, jax.random.key(0), pimbot, pimbot)
+    assert moments[-1].state.actor == TERMINAL
+    for moment in moments:
+        assert moment.probability.sum() == pytest.approx(1, abs=1e-5)
+        assert moment.probability[moment.state.mr_x] > 0
+    certain = [m for m in moments if m.shows]
+    assert all(m.probability[m.state.mr_x] == pytest.approx(1) for m in certain)
 
 
 def test_probabilities_are_bayes_rule():
@@ -126,7 +154,8 @@ def test_pictures_are_written(tmp_path, capsys):
         for number in range(len(turns)):
             animation.seek(number)
             frames.append(np.asarray(animation.convert("RGB")))
-    assert all((a != b).any() for a, b in itertools.pairwise(frames))
+    maps = [frame[: len(frame) * 2 // 3] for frame in frames]  # above the log of tickets
+    assert all((a != b).any() for a, b in itertools.pairwise(maps))
     with Image.open(tmp_path / "game.png") as strip:
         colours = {tuple(c) for c in np.asarray(strip.convert("RGB")).reshape(-1, 3)[::7].tolist()}
     assert len(colours) > 10

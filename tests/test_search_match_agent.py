@@ -125,6 +125,11 @@ def test_training_and_matches(tmp_path):
         "SoG(4,1):PimBot(4)",
         "SoG(4,1), untrained:PimBot(4)",
     ]
+    drawn = tmp_path / "drawn"
+    game = results.read_result(trained / "result.json").config["game"]
+    command = ["scotland_yard_picture", game, "--mr_x", f"{trained}:4", "--detectives", "uniform"]
+    assert cli.main([*command, "--out", str(drawn)]) == 0
+    assert (drawn / "game.gif").exists()
 
 
 def test_agents_must_have_been_trained(tmp_path, capsys):

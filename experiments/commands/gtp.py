@@ -6,13 +6,14 @@ import dataclasses
 import sys
 from typing import Literal
 
+from experiments.engines.engine_arguments import EngineArguments
 from experiments.engines.gtp_server import GtpServer
 from experiments.engines.referee import load
 from experiments.harness.experiment import Command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(EngineArguments):
     """Let an agent of ours play Go in a graphical interface that speaks GTP.
 
     The interface starts this command and talks to it. The rules are Tromp and Taylor's with komi
@@ -21,15 +22,6 @@ class Arguments:
 
     game: Literal["go_9x9", "go_19x19"] = "go_9x9"
     """The board at the beginning; the command boardsize changes it."""
-    agent: Literal["alphazero", "student_of_games", "uniform"] = "alphazero"
-    """Who plays: a search, or uniformly random moves."""
-    network: str = ""
-    """File of the network, in the folder networks of a training run. Empty: none; then all values
-    are 0 and all priors uniform."""
-    simulations: int = 800
-    """Simulations of a search."""
-    seed: int = 0
-    """Seed of everything random."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:

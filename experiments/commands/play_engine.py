@@ -8,6 +8,7 @@ import jax
 from jaxtyping import Array, Key
 
 from experiments.commands.play_terminal import play_games, say
+from experiments.engines.game import play_game
 from experiments.engines.named_players import Settings, make_player
 from experiments.engines.player import Loss, Player, Turn
 from experiments.engines.referee import Referee, load
@@ -32,43 +33,66 @@ def play_person(
     """
     referee = load(game)
     player = make_player(spec, Settings(referee=referee))
-    play_game = functools.partial(_play_game, referee, player)
     try:
-        play_games(game, play_game, games=games, seat=seat, seed=seed)
+        play_games(
+            game, functools.partial(_play_game, referee, player), games=games, seat=seat, seed=seed
+        )
     finally:
         player.close()
 
 
 def _play_game(referee: Referee, player: Player, key: Key[Array, ""], person: int) -> float:
     """Plays a game with the person, whose payoff is returned."""
-    player.begin(int(jax.random.randint(key, (), 0, 2**30)))
-    position, moves = referee.start, []
-    while not referee.is_over(position):
-        legal = referee.moves(position)
-        if referee.seat(position) == person:
-            move = _ask(legal)
-        else:
-            with status(f"{player.name} thinks"):
-                move = player.choose(Turn(moves=tuple(moves), position=position))
-            if isinstance(move, Loss) or move not in legal:
-                why = move.reason if isinstance(move, Loss) else f"plays {move}, which is illegal"
-                say(f"{player.name} {why}\nYou win +1", style="bold")
-                return 1.0
-            say(f"{player.name}: {move}")
-        moves.append(move)
-        position = referee.after(position, legal[move])
-    won = referee.payoff(position) * (1 if person == 0 else -1)
-    say(f"{referee.ending(position)}\nYou win {won:+g}", style="bold")
+    players: list[Player] = [_Person(referee), _Shown(player)]
+    seated = players if person == 0 else players[::-1]
+    seed = int(jax.random.randint(key, (), 0, 2**30))
+    record = play_game(referee, seated, opening=(), seed=seed)
+    won = record.payoff * (1 if person == 0 else -1)
+    say(f"{record.reason}\nYou win {won:+g}", style="bold")
     return won
 
 
-def _ask(legal: dict[str, int]) -> str:
-    """A legal move of the person; an EOFError if they leave."""
-    words = {word.lower(): word for word in legal}
-    while True:
-        text = input("your move (? lists them, q leaves): ").strip().lower()
-        if text == "q":
-            raise EOFError
-        if text in words:
-            return words[text]
-        say(" ".join(legal) if text == "?" else f"{text!r} is no legal move")
+class _Person:
+    """The person as a player; an EOFError if they leave."""
+
+    name = "you"
+
+    def __init__(self, referee: Referee):
+        self._referee = referee
+
+    def begin(self, seed: int) -> None:
+        pass
+
+    def choose(self, turn: Turn) -> str | Loss:
+        legal = self._referee.moves(turn.position)
+        words = {word.lower(): word for word in legal}
+        while True:
+            text = input("your move (? lists them, q leaves): ").strip().lower()
+            if text == "q":
+                raise EOFError
+            if text in words:
+                return words[text]
+            say(" ".join(legal) if text == "?" else f"{text!r} is no legal move")
+
+    def close(self) -> None:
+        pass
+
+
+class _Shown:
+    """A player whose moves are shown to the person."""
+
+    def __init__(self, player: Player):
+        self.name, self._player = player.name, player
+
+    def begin(self, seed: int) -> None:
+        self._player.begin(seed)
+
+    def choose(self, turn: Turn) -> str | Loss:
+        with status(f"{self.name} thinks"):
+            move = self._player.choose(turn)
+        if not isinstance(move, Loss):
+            say(f"{self.name}: {move}")
+        return move
+
+    def close(self) -> None:
+        self._player.close()

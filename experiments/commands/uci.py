@@ -6,12 +6,13 @@ import dataclasses
 import sys
 from typing import Literal
 
+from experiments.engines.engine_arguments import EngineArguments
 from experiments.engines.uci_server import UciServer
 from experiments.harness.experiment import Command
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(EngineArguments):
     """Let an agent of ours play chess in a graphical interface that speaks UCI.
 
     The interface starts this command and talks to it. Options are also options of UCI, by the names
@@ -20,15 +21,6 @@ class Arguments:
 
     game: Literal["chess", "gardner_chess"] = "chess"
     """What is played; Gardner chess is the variant gardner of Fairy-Stockfish."""
-    agent: Literal["alphazero", "student_of_games", "uniform"] = "alphazero"
-    """Who plays: a search, or uniformly random moves."""
-    network: str = ""
-    """File of the network, in the folder networks of a training run. Empty: none; then all values
-    are 0 and all priors uniform."""
-    simulations: int = 800
-    """Simulations of a search, unless `go nodes` asks for another number."""
-    seed: int = 0
-    """Seed of everything random."""
 
 
 def main(arguments: Arguments, *, command: str) -> None:

@@ -49,6 +49,7 @@ class GtpServer:
         seed: int = 0,
         write: Callable[[str], None] = lambda text: print(text, end="", flush=True),
     ):
+        thinkers.check_simulations(simulations)
         self._agent, self._network = agent, network
         self._simulations, self._seed, self._write = simulations, seed, write
         self._commands = {
@@ -108,10 +109,9 @@ class GtpServer:
             raise _Refusal(f"unacceptable size: it must be {' or '.join(map(str, sizes))}")
         if size != self._size and self._network:
             raise _Refusal(f"unacceptable size: the network is for {self._size}")
-        self._sit_down(
-            self._referee if size == self._size else load(gtp_moves.GAMES[sizes.index(size)])
-        )
-        return ""
+        if size != self._size:
+            self._sit_down(load(gtp_moves.GAMES[sizes.index(size)]))
+        return self._do_clear_board([])
 
     def _do_clear_board(self, words):
         self._positions = [self._referee.start]

@@ -11,7 +11,7 @@ from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.player import OwnAgent, Player
 from experiments.engines.program import find
 from experiments.engines.referee import Referee
-from experiments.engines.thinkers import make_thinker
+from experiments.engines.thinkers import check_simulations, make_thinker
 from experiments.engines.uci_engine import UciEngine
 from jaxgames.adapters import gtp_moves, uci_moves
 from jaxgames.registry import call
@@ -111,6 +111,8 @@ BUILDERS: dict[str, Callable[..., Build]] = {
 
 
 def _own(agent, simulations, network):
+    check_simulations(simulations)
+
     def build(name: str, settings: Settings) -> Player:
         referee = settings.referee
         thinker = make_thinker(agent, referee.game, network)

@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from experiments.engines import networks
+from experiments.perfect_information.simulation_pace import simulation_pace
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 from jaxgames.registry import unknown
 from solvers.perfect_information import alphazero_search
@@ -31,9 +32,6 @@ MOST_SIMULATIONS = 2**14  # of a search; the memory for its tree grows with it
 _LEAST_CAPACITY = 2**8  # searches of fewer simulations share one compiled program
 _LINE = 16  # moves that are shown at most
 _PIECE_SECONDS = 0.05  # that a piece of a search should take, or up to twice as much
-_FAST_FROM = (
-    320  # simulations, from which Student of Games has ten for an iteration of CFR (Fig. 4)
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,7 +114,7 @@ class StudentOfGamesThinker:
         settings = GrowingTreeCfr(
             self._evaluate,
             simulations=_capacity(simulations),
-            pace=10.0 if simulations >= _FAST_FROM else 1.0,
+            pace=simulation_pace(simulations),
             max_path=1,
             expand=1,
         )
@@ -164,6 +162,12 @@ def make_thinker(agent: str, game: PgxBeliefs, network: str) -> Thinker:
     return THINKERS[agent](game, pathlib.Path(network) if network else None)
 
 
+def check_simulations(simulations: int) -> None:
+    """A ValueError if a search cannot have so many simulations."""
+    if not 1 <= simulations <= MOST_SIMULATIONS:
+        raise ValueError(f"simulations={simulations} must be from 1 to {MOST_SIMULATIONS}")
+
+
 def best(thoughts: Iterator[Thought]) -> Thought:
     """The last thought."""
     *_, last = thoughts
@@ -172,8 +176,7 @@ def best(thoughts: Iterator[Thought]) -> Thought:
 
 def _capacity(simulations: int) -> int:
     """The room of a tree: a power of two, so that few programs are compiled."""
-    if not 1 <= simulations <= MOST_SIMULATIONS:
-        raise ValueError(f"simulations={simulations} must be from 1 to {MOST_SIMULATIONS}")
+    check_simulations(simulations)
     return max(_LEAST_CAPACITY, 2 ** math.ceil(math.log2(simulations)))
 
 

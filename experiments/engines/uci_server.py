@@ -20,6 +20,7 @@ from experiments.engines.thinkers import (
     THINKERS,
     Thinker,
     Thought,
+    check_simulations,
     make_thinker,
 )
 from jaxgames.adapters import uci_moves
@@ -60,7 +61,7 @@ class UciServer:
         self._game, self._write = game, write
         self._options: dict[str, str | int] = {"Agent": agent, "Network": network}
         self._options |= {"Simulations": simulations, "Seed": seed}
-        _number("simulations", str(simulations), 1, MOST_SIMULATIONS)
+        check_simulations(simulations)
         _number("seed", str(seed), 0, MOST_SEED)
         self._thinkers: dict[tuple, Thinker] = {}
         self._warm: set[tuple] = set()  # options with which a search was compiled
@@ -139,7 +140,7 @@ class UciServer:
         self._write("uciok")
 
     def _is_ready(self, words):
-        """Compiles what a search needs, which takes most of a minute the first time."""
+        """Compiles what a search needs, so that the first move takes no longer than others."""
         try:
             if self._key() not in self._warm:
                 start, count = self._referee.start, int(self._options["Simulations"])

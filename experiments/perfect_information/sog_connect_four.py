@@ -19,6 +19,7 @@ from experiments.perfect_information.connect_four_training import (
     Student,
     training_experiment,
 )
+from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.student_of_games.training_run import shared_sizes, student
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
@@ -28,7 +29,6 @@ from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
 from train.self_play import SelfPlaySettings
 
-_FAST_FROM = 320  # simulations, from which an iteration of CFR has ten of them (Fig. 4)
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
     "smoke": SMOKE,
@@ -77,7 +77,7 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
 
 def _search(evaluate, simulations):
     """The paper's searches: k = 1 child at a time, and c = 10 where there are many simulations."""
-    pace = 10.0 if simulations >= _FAST_FROM else 1.0
+    pace = simulation_pace(simulations)
     return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
 
 
@@ -108,7 +108,7 @@ def _likeliest(policy, legal):
 
 
 def _label(simulations):
-    pace = 10 if simulations >= _FAST_FROM else 1
+    pace = round(simulation_pace(simulations))
     return f"SoG({simulations},{pace})" if simulations else "network alone"
 
 
