@@ -23,17 +23,19 @@ def test_work_grows_with_the_cores_and_not_with_the_devices():
 
 
 def test_speeds_are_compared_with_one_core_and_with_one_device_per_core():
-    rates = [3.0, 6.0, 4.5, 5.0]
+    samples = [(2, 3, 4), (5, 6, 7), (4, 4.5, 5), (4, 5, 5)]  # medians are 3, 6, 4.5 and 5
     rows = [
-        Row(task=program, program=place.name, runs=[{"samples": [{"rate": times * rate}]}])
+        Row(task=program, program=place.name, runs=[{"samples": [{"rate": times * x} for x in each]}])
         for program, times in (("searches", 1), ("training", 2))
-        for place, rate in zip(scaling.places(CPU), rates, strict=True)
+        for place, each in zip(scaling.places(CPU), samples, strict=True)
     ]
     found = {each.name: each.value for each in scaling.numbers(CPU, rows)}
-    assert len(found) == 2 * (4 + 3 + 2)
+    assert len(found) == 2 * (4 + 2 * (3 + 2))
     for program, times in (("searches", 1), ("training", 2)):
         assert found[f"2 devices on 2 cores:{program}"] == 6 * times
         assert found[f"2 devices on 2 cores / 1 device on 1 core:{program}"] == 2
+        fastest = f"2 devices on 2 cores / 1 device on 1 core:{program}, fastest samples"
+        assert found[fastest] == 7 / 4
         assert found[f"1 device on 2 cores / 1 device on 1 core:{program}"] == 1.5
         over = found[f"8 devices on 2 cores / 2 devices on 2 cores:{program}"]
         assert over == pytest.approx(5 / 6)

@@ -53,13 +53,15 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
 
 
 def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
-    """Batches of searches, one after the other."""
+    """Batches of searches. The next one is under way before the last one is waited for, as in
+    training, so that devices wait neither for the host nor, at a batch's end, for each other."""
     run = jax.jit(searcher(setting, mesh))
-    shared, number = (setting.game, setting.params, setting.problem), 0
+    shared, number, last = (setting.game, setting.params, setting.problem), 0, None
     while True:
         keys = jax.random.split(jax.random.key(number), batch)
-        jax.block_until_ready(run(shared, keys))
-        number += 1
+        running = run(shared, keys)
+        jax.block_until_ready(last)
+        last, number = running, number + 1
         yield
 
 
@@ -82,8 +84,11 @@ def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]
     step = functools.partial(
         student_of_games_training.train_step, setting.game, graph, settings=settings, mesh=mesh
     )
+    last = None
     while True:
-        state, _ = jax.block_until_ready(step(state))
+        state, metrics = step(state)
+        jax.block_until_ready(last)  # as the commands do: one step is always under way
+        last = metrics
         yield
 
 

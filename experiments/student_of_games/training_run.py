@@ -122,14 +122,24 @@ class Trainee:
         if first == step:
             return
         with progress(title, step) as report, self._metrics(first) as log:
+
+            def read(number: int, metrics: dict[str, Array] | None) -> None:
+                if metrics is not None:
+                    require_finite_losses(metrics, number)
+                    if log is not None and number % _LOG_EVERY == 0:
+                        log.write(number, metrics)
+
+            unread = None  # the metrics of the last step
             for number in range(first, step):
                 self.state, metrics = self._step(self.state)
-                require_finite_losses(metrics, number)
-                if log is not None and number % _LOG_EVERY == 0:
-                    log.write(number, metrics)
+                # The last step's are read while this step runs: the devices never wait for the host
+                read(number - 1, unread)
+                unread = metrics
                 now, done = time.perf_counter(), number + 1
                 late = now - saved > _SAVE_SECONDS
                 if done % _SAVE_EVERY == 0 or done == step or by_first(lambda late=late: late):
+                    read(number, unread)  # before anything is kept
+                    unread = None
                     self._save()
                     saved = now
                 report(done, None, (done - first) / (now - begin))
