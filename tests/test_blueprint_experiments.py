@@ -62,13 +62,15 @@ def test_blueprint_limit_smoke(tmp_path, monkeypatch):
 
 def test_options_of_blueprint_limit(tmp_path, capsys):
     preset = blueprint_limit.PRESETS["cpu"]
-    options = blueprint_limit.Options(out=tmp_path, abstraction="169/all:1", boards=4_000)
+    options = blueprint_limit.Options(out=tmp_path, abstraction="169/all:1", boards=4_000, flops=9)
     config = blueprint_limit.configure(preset, options)
     assert config.abstractions == ("169/all:1",)
     assert config.at == (1_000, 2_000, 4_000)
     assert config.best_responses_at == (4_000,)
+    assert config.flops == 9
     for words, message in (
         (("--boards", "3"), "boards=3 must be a multiple of 2"),
+        (("--flops", "1000"), "flops=1000 must be from 2 to 920"),
         (("--abstraction", "169/emd:5"), "kind 'emd' of buckets must be one of"),
     ):
         assert cli.main(["blueprint_limit", *words, "--out", str(tmp_path / "bad")]) == 2

@@ -85,8 +85,8 @@ PRESETS = {
         at=(1_000, 2_000, 5_000, 10_000, 20_000),
         boards_per_iteration=2,
         value_boards=512,
-        flops=10,
-        turns=2,
+        flops=20,
+        turns=1,
         best_responses_at=(20_000,),
         deals=50_000,
     ),
@@ -111,6 +111,8 @@ class Options(RunArguments):
     """One abstraction instead of the preset's, such as "169/ehs2:100/ehs2:50/ehs2:20"."""
     boards: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """How many boards are drawn, instead of the preset's number."""
+    flops: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
+    """On how many flops responders are measured, instead of the preset's number; 1755 are all."""
 
 
 def configure(config: Config, options: Options) -> Config:
@@ -131,6 +133,9 @@ def configure(config: Config, options: Options) -> Config:
             for each in (config.at, config.best_responses_at)
         )
         config = dataclasses.replace(config, at=at, best_responses_at=best)
+    if options.flops is not None:
+        real_values.draw_flops(options.flops, seed=config.seed)  # refuses other numbers
+        config = dataclasses.replace(config, flops=options.flops)
     return config
 
 
