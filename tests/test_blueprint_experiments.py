@@ -1,11 +1,18 @@
 """The experiments on blueprints, at their smallest."""
 
+import jax
+import numpy as np
 import pytest
 from experiment_cases import smoke_run
+from test_blueprint import game_of, random_tables
 
 from experiments import cli
-from experiments.blueprints import blueprint_limit
+from experiments.blueprints import blueprint_limit, linear_cfr_training
+from jaxgames.holdem.rules import Poker
+from solvers.blueprint import board_sampled_cfr
 from solvers.blueprint.blueprint import read_blueprint
+
+ONE_RAISE = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(1, 1))
 
 
 @pytest.mark.slow
@@ -40,3 +47,18 @@ def test_options_of_blueprint_limit(tmp_path, capsys):
     ):
         assert cli.main(["blueprint_limit", *words, "--out", str(tmp_path / "bad")]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_pieces_of_training_do_not_change_it(monkeypatch):
+    """To the bit, with 40 iterations at once or in pieces that end within blocks of 32; the room
+    for groups is just what a block needs, so that any other one would be seen."""
+    monkeypatch.setattr(linear_cfr_training, "_ROOMS", range(1, 1177))
+    game, tables = game_of(ONE_RAISE, (20, 30)), random_tables((20, 30), (0, 3))
+    advance = linear_cfr_training.advancer(game, tables, jax.random.key(0), boards_per_iteration=1)
+    whole = advance(board_sampled_cfr.init(game), 40)
+    parts = board_sampled_cfr.init(game)
+    for count in (7, 32, 1):
+        parts = advance(parts, count)
+    assert int(parts.iteration) == 40
+    for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -10,21 +10,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness.progress import say, status
 from experiments.harness.runs import Run
-from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import board_sampled_cfr
 from solvers.blueprint.blueprint import Blueprint, bucket_game
+from solvers.blueprint.board_sampled_cfr import BlueprintState
+from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.deals import make_deals, random_boards
 
-_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a board first needs it
-_PIECE = 32  # iterations in one call, at most
+_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a block first needs it
+_BLOCK = 32  # iterations whose boards are drawn at once, and have the same room
 
 
 def train(
@@ -72,33 +74,7 @@ def train(
     state = board_sampled_cfr.init(game)
     if mesh is not None:
         state = jax.device_put(state, NamedSharding(mesh, P()))
-    draw_boards = functools.partial(random_boards, num_cards=sum(poker.board))
-
-    @functools.partial(jax.jit, static_argnames="groups", donate_argnames="state")
-    def iterate(state, buckets, boards, count, groups):
-        def step(n, state):
-            deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
-            return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
-
-        return jax.lax.fori_loop(0, count, step, state)
-
-    @jax.jit
-    def draw(buckets, iteration):
-        """The boards of so many iterations, and the groups of each."""
-        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_PIECE))
-        boards = jax.vmap(lambda key: draw_boards(key, boards_per_iteration))(keys)
-        count = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
-        return boards, jax.lax.map(count, boards)
-
-    def advance(state, left):
-        while left:
-            drawn, groups = draw(buckets, state.iteration)
-            count = min(left, _PIECE)
-            most = int(np.asarray(groups)[:count].max())
-            room = next(room for room in _ROOMS if most <= room)
-            state = iterate(state, buckets, drawn, jnp.int32(count), room)
-            left -= count
-        return state
+    advance = advancer(game, buckets, key, boards_per_iteration=boards_per_iteration, mesh=mesh)
 
     def blueprint_of(state):
         policy = board_sampled_cfr.average_policy(game, state.average)
@@ -120,3 +96,67 @@ def train(
         keep=run.keep_usage,
     )
     return blueprint_of(state), found
+
+
+def advancer(
+    game: BucketGame,
+    buckets: BucketTables,
+    key: Key[Array, ""],
+    *,
+    boards_per_iteration: int,
+    mesh: Mesh | None = None,
+) -> Callable[[BlueprintState, int], BlueprintState]:
+    """A function that makes so many more iterations.
+
+    Boards, and the room for their groups of hands, follow from the number of the iteration alone.
+    So the same iterations give the same tables to the bit in whatever pieces they are made.
+
+    Args:
+      game: of the tables.
+      buckets: of all hands.
+      key: of the boards.
+      boards_per_iteration: a multiple of the number of devices.
+      mesh: devices that share the boards; None: one device.
+
+    Returns:
+      `advance(state, count)`, which uses up the arrays of the state.
+    """
+
+    @functools.lru_cache(maxsize=1)
+    def drawn(block):
+        boards, most = _draw(buckets, key, jnp.int32(block * _BLOCK), boards_per_iteration, mesh)
+        return boards, next(room for room in _ROOMS if int(most) <= room)
+
+    def advance(state, count):
+        done = int(state.iteration)
+        end = done + count
+        while done < end:
+            block, first = divmod(done, _BLOCK)
+            boards, room = drawn(block)
+            last = min(first + end - done, _BLOCK)
+            state = _iterate(state, buckets, boards, first, last, game, room, mesh)
+            done += last - first
+        return state
+
+    return advance
+
+
+@functools.partial(jax.jit, static_argnames=("game", "groups", "mesh"), donate_argnames="state")
+def _iterate(state, buckets, boards, first, last, game, groups, mesh):
+    """The iterations of a block from one number to before another."""
+
+    def step(n, state):
+        deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
+        return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
+
+    return jax.lax.fori_loop(jnp.int32(first), jnp.int32(last), step, state)
+
+
+@functools.partial(jax.jit, static_argnames=("count", "mesh"))
+def _draw(buckets, key, iteration, count, mesh):
+    """The boards of a block that begins with an iteration `[32, count, n]`, and the most groups
+    that any of them has."""
+    keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_BLOCK))
+    boards = jax.vmap(lambda key: random_boards(key, count, num_cards=buckets.num_cards[-1]))(keys)
+    groups = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
+    return boards, jnp.max(jax.lax.map(groups, boards))
