@@ -38,6 +38,7 @@ def random_tables(num_buckets, board):
         tables=tuple(map(jnp.asarray, tables)),
         finder=board_finder(max(num_cards[-1], 1)),
         num_cards=num_cards,
+        strength_cards=num_cards[-1],
         num_buckets=num_buckets,
         perfect_recall=False,
     )

@@ -181,8 +181,13 @@ def _trained(run, number, text, folder):
     )
     if run.writes:
         folder.mkdir(parents=True, exist_ok=True)
-        abstraction = CardAbstraction.parse(text)
-        write_blueprint(folder, blueprint.policy, poker=config.game, abstraction=abstraction)
+        write_blueprint(
+            folder,
+            blueprint.policy,
+            poker=config.game,
+            abstraction=CardAbstraction.parse(text),
+            buckets=blueprint.buckets,
+        )
     return [(value, error) for value, error in values]
 
 

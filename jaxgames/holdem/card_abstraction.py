@@ -38,6 +38,7 @@ from jaxgames.holdem.canonical_boards import (
 )
 from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table
 
+CACHE = "card_abstractions"  # the folder of the tables
 _VERSION = 1  # of the tables in the cache: one more whenever any kind makes other tables
 _RECALL = ", perfect recall"
 
@@ -86,6 +87,8 @@ class BucketTables:
     tables: tuple[Array, ...]  # by street: [B, 1326] on canonical boards
     finder: BoardFinder
     num_cards: tuple[int, ...] = flax.struct.field(pytree_node=False)  # of the board, by street
+    # of the boards on which the strengths of hands were taken
+    strength_cards: int = flax.struct.field(pytree_node=False)
     # how many there are, by street; with perfect recall, of sequences
     num_buckets: tuple[int, ...] = flax.struct.field(pytree_node=False)
     perfect_recall: bool = flax.struct.field(pytree_node=False)
@@ -128,7 +131,7 @@ def bucket_tables(
         raise ValueError(
             f"strength_cards={last} must be from the game's {num_cards[-1]} to {MAX_BOARD_CARDS}"
         )
-    folder = cache_folder("card_abstractions") if folder is None else folder
+    folder = cache_folder(CACHE) if folder is None else folder
     tables = [
         _kept(buckets, cards, last, folder, report)
         for buckets, cards in zip(abstraction.streets, num_cards, strict=True)
@@ -137,9 +140,21 @@ def bucket_tables(
         tables=tuple(map(jnp.asarray, tables)),
         finder=board_finder(max(num_cards[-1], 1)),
         num_cards=num_cards,
+        strength_cards=last,
         num_buckets=abstraction.num_buckets,
         perfect_recall=abstraction.perfect_recall,
     )
+
+
+def fingerprint(tables: BucketTables) -> str:
+    """A hash (SHA-256) of all buckets. Of 226 MB it takes a second.
+
+    Tables of one name may differ: k-means rounds differently on other hardware.
+    """
+    whole = hashlib.sha256()
+    for table in tables.tables:
+        whole.update(np.ascontiguousarray(table, "<u2"))
+    return whole.hexdigest()
 
 
 def buckets_of_deal(tables: BucketTables, board: Int[Array, " n"]) -> Int[Array, "S 1326"]:

@@ -15,11 +15,17 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxgames.core import record
-from jaxgames.files import write_file
+from jaxgames.files import cache_folder, write_file
 from jaxgames.holdem import betting_of_rules
 from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.betting_tree import BettingTree
-from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import (
+    CACHE,
+    BucketTables,
+    CardAbstraction,
+    bucket_tables,
+    fingerprint,
+)
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.blueprint.betting_rounds import betting_rounds
@@ -28,7 +34,8 @@ from solvers.blueprint.board_sampled_cfr import average_policy
 from solvers.blueprint.bucket_game import BucketGame, Tables
 
 DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
-_VERSION = 1  # of both files
+_VERSION = 2  # of both files
+_VERSIONS = 1, _VERSION  # that are read; the first knows no buckets and no `strength_cards`
 
 
 @record
@@ -86,7 +93,12 @@ def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
 
 
 def write_blueprint(
-    folder: pathlib.Path, policy: Tables, *, poker: Poker, abstraction: CardAbstraction
+    folder: pathlib.Path,
+    policy: Tables,
+    *,
+    poker: Poker,
+    abstraction: CardAbstraction,
+    buckets: BucketTables,
 ) -> None:
     """Writes a policy into a folder, with three digits of each probability.
 
@@ -95,6 +107,7 @@ def write_blueprint(
       policy: as `board_sampled_cfr.average_policy` makes it.
       poker: the game.
       abstraction: of its cards.
+      buckets: the abstraction's tables, of which the folder keeps a hash.
 
     Raises:
       OSError: it cannot be written.
@@ -106,6 +119,8 @@ def write_blueprint(
         "version": _VERSION,
         "game": str(poker),
         "abstraction": str(abstraction),
+        "strength_cards": buckets.strength_cards,
+        "buckets": fingerprint(buckets),
     }
     write_file(folder / POLICY_FILE, content.getvalue())
     write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
@@ -118,7 +133,8 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
       The blueprint, and the game it plays.
 
     Raises:
-      ValueError: the folder holds no blueprint, or one of another version.
+      ValueError: the folder holds no blueprint, or one of another version; or the buckets here are
+        not those of the blueprint.
       OSError: a file cannot be read.
     """
     try:
@@ -127,7 +143,7 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
         raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
     except ValueError as error:
         raise ValueError(f"{folder / DESCRIPTION_FILE} is damaged: {error}") from None
-    if description.get("version") != _VERSION:
+    if description.get("version") not in _VERSIONS:
         raise ValueError(
             f"{folder} holds a blueprint of version {description.get('version')}; this is version"
             f" {_VERSION}: make it again"
@@ -146,7 +162,16 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
             f"{folder / POLICY_FILE} has tables of shapes {[leaf.shape for leaf in leaves]}; the"
             f" game {poker} with buckets {abstraction} needs {shapes}"
         )
-    buckets = bucket_tables(abstraction, board=poker.board)
+    buckets = bucket_tables(
+        abstraction, board=poker.board, strength_cards=description.get("strength_cards")
+    )
+    expected = description.get("buckets")
+    if expected is not None and expected != fingerprint(buckets):
+        raise ValueError(
+            f"{folder} was trained with other buckets {abstraction} than those here, as another"
+            " version of the program makes them, or k-means on another machine: copy"
+            f" {cache_folder(CACHE)} from where it was trained, or train it again"
+        )
     return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
 
 
