@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 
 import blueprint_reference as reference
 import jax
@@ -255,14 +256,30 @@ def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
         (text.replace('"version": 2', '"version": 7'), "of version 7; this is version 2"),
         (text.replace("percentile:8", "percentile:9"), "tables of shapes .* with buckets"),
         (text[:20], "blueprint.json is damaged"),
+        ("[]", r"blueprint\.json is damaged: it must hold an object, not \[\]"),
+        (text.replace('"game"', '"gain"'), r"blueprint\.json is damaged: game=None must be str"),
+        (
+            re.sub(r"poker\([^)]*\)", "kuhn_poker", text),
+            r"blueprint\.json is of no use: game='kuhn_poker' must be hold'em",
+        ),
     ):
         (folder / "blueprint.json").write_text(new)
         with pytest.raises(ValueError, match=message):
             read_blueprint(folder)
     (folder / "blueprint.json").write_text(text)
-    (folder / "blueprint.npz").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
-        read_blueprint(folder)
+    content = (folder / "blueprint.npz").read_bytes()
+    for damaged in (b"nothing", content[:100], *flipped(content)):
+        (folder / "blueprint.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
+            read_blueprint(folder)
+
+
+def flipped(content):
+    """The file with a byte flipped: in the compressed table, and in zip's list of what there is,
+    by which it is encrypted or compressed in an unknown way."""
+    there = content.index(b"PK\x01\x02")
+    for place in (60, 300, there + 8, there + 10):
+        yield content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :]
 
 
 def test_fixed_blueprints_take_what_is_legal():

@@ -19,7 +19,6 @@ import itertools
 import operator
 import pathlib
 import warnings
-import zipfile
 from collections.abc import Callable
 
 import flax.struct
@@ -28,7 +27,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt
 
 from jaxgames.core import record
-from jaxgames.files import cache_folder, write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
@@ -208,7 +207,7 @@ def _kept(buckets, num_cards, last, folder, report) -> UInt[np.ndarray, "B 1326"
         try:
             with np.load(path) as file:  # which compares checksums
                 return file["table"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        except (OSError, *DAMAGED_ARRAYS) as error:
             warnings.warn(f"{path} is damaged ({error}) and is made again", stacklevel=3)
     if report is not None:
         report(f"buckets {buckets} for boards of {num_cards} cards")

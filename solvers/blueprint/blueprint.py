@@ -6,7 +6,6 @@ import functools
 import io
 import json
 import pathlib
-import zipfile
 from collections.abc import Mapping
 
 import flax.struct
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxgames.core import record
-from jaxgames.files import cache_folder, write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
 from jaxgames.holdem import betting_of_rules
 from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.betting_tree import BettingTree
@@ -35,7 +34,9 @@ from solvers.blueprint.bucket_game import BucketGame, Tables
 
 DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
 _VERSION = 2  # of both files
-_VERSIONS = 1, _VERSION  # that are read; the first knows no buckets and no `strength_cards`
+# what a description of each version that is read must have; the first does not know its buckets
+_ENTRIES = {1: {"game": str, "abstraction": str}}
+_ENTRIES[_VERSION] = _ENTRIES[1] | {"strength_cards": int, "buckets": str}
 
 
 @record
@@ -133,38 +134,26 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
       The blueprint, and the game it plays.
 
     Raises:
-      ValueError: the folder holds no blueprint, or one of another version; or the buckets here are
-        not those of the blueprint.
+      ValueError: the folder holds no blueprint, a damaged one, or one of another version; or the
+        buckets here are not those of the blueprint.
       OSError: a file cannot be read.
     """
-    try:
-        description = json.loads((folder / DESCRIPTION_FILE).read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
-    except ValueError as error:
-        raise ValueError(f"{folder / DESCRIPTION_FILE} is damaged: {error}") from None
-    if description.get("version") not in _VERSIONS:
-        raise ValueError(
-            f"{folder} holds a blueprint of version {description.get('version')}; this is version"
-            f" {_VERSION}: make it again"
-        )
-    poker = make(description["game"])
-    abstraction = CardAbstraction.parse(description["abstraction"])
-    game = bucket_game(poker, abstraction)
+    description = _description(folder)
+    poker, abstraction, game = _game(folder / DESCRIPTION_FILE, description)
     try:
         with np.load(folder / POLICY_FILE) as arrays:
             leaves = [arrays[name] for name in arrays.files]
-    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, FileNotFoundError) as error:
-        raise ValueError(f"{folder / POLICY_FILE} holds no policy: {error}") from None
+    except (*DAMAGED_ARRAYS, FileNotFoundError) as error:
+        reason = str(error) or "it ends early"
+        raise ValueError(f"{folder / POLICY_FILE} holds no policy: {reason}") from None
     shapes = [shape for _, _, shape in game.shapes()]
     if [leaf.shape for leaf in leaves] != shapes:
         raise ValueError(
             f"{folder / POLICY_FILE} has tables of shapes {[leaf.shape for leaf in leaves]}; the"
             f" game {poker} with buckets {abstraction} needs {shapes}"
         )
-    buckets = bucket_tables(
-        abstraction, board=poker.board, strength_cards=description.get("strength_cards")
-    )
+    cards = description.get("strength_cards")
+    buckets = bucket_tables(abstraction, board=poker.board, strength_cards=cards)
     expected = description.get("buckets")
     if expected is not None and expected != fingerprint(buckets):
         raise ValueError(
@@ -173,6 +162,42 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
             f" {cache_folder(CACHE)} from where it was trained, or train it again"
         )
     return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
+
+
+def _description(folder):
+    """What a folder tells of its blueprint."""
+    path = folder / DESCRIPTION_FILE
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it must hold an object, not {found!r:.40}")
+    version = found.get("version")
+    if version not in list(_ENTRIES):
+        raise ValueError(
+            f"{folder} holds a blueprint of version {version}; this is version {_VERSION}: make it"
+            " again"
+        )
+    for name, kind in _ENTRIES[version].items():
+        if not isinstance(found.get(name), kind):
+            value = found.get(name)
+            raise ValueError(f"{path} is damaged: {name}={value!r:.40} must be {kind.__name__}")
+    return found
+
+
+def _game(path, description) -> tuple[Poker, CardAbstraction, BucketGame]:
+    """What a description says is played, and in which buckets."""
+    try:
+        poker = make(description["game"])
+        if not isinstance(poker, Poker):
+            raise ValueError(f"game={description['game']!r} must be hold'em by `Poker`")
+        abstraction = CardAbstraction.parse(description["abstraction"])
+        return poker, abstraction, bucket_game(poker, abstraction)
+    except ValueError as error:
+        raise ValueError(f"{path} is of no use: {error}") from None
 
 
 def _normalised(game, leaves) -> Tables:
