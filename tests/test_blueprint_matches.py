@@ -262,6 +262,10 @@ def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
             re.sub(r"poker\([^)]*\)", "kuhn_poker", text),
             r"blueprint\.json is of no use: game='kuhn_poker' must be hold'em",
         ),
+        (
+            text.replace("ranks=13", "ranks=5"),
+            r"is of no use: hole=2, ranks=5 and suits=4 must be 2, 13 and 4",
+        ),
     ):
         (folder / "blueprint.json").write_text(new)
         with pytest.raises(ValueError, match=message):

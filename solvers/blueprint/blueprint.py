@@ -25,6 +25,7 @@ from jaxgames.holdem.card_abstraction import (
     bucket_tables,
     fingerprint,
 )
+from jaxgames.holdem.cards import RANKS, SUITS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.blueprint.betting_rounds import betting_rounds
@@ -53,8 +54,13 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
 
     Raises:
       ValueError: the abstraction is of another number of streets, or the game is not for two
-        players.
+        players with hands of two cards from the whole deck.
     """
+    if (poker.hole, poker.ranks, poker.suits) != (2, len(RANKS), len(SUITS)):
+        raise ValueError(
+            f"hole={poker.hole}, ranks={poker.ranks} and suits={poker.suits} must be 2, 13 and 4:"
+            " buckets are of hold'em"
+        )
     return _bucket_game(poker, abstraction.num_buckets)
 
 
