@@ -15,15 +15,21 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness.progress import say, status
+from experiments.harness.progress import say, steps
 from experiments.harness.runs import Run
-from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import (
+    BucketTables,
+    CardAbstraction,
+    bucket_tables,
+    table_bytes,
+)
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import board_sampled_cfr
 from solvers.blueprint.blueprint import Blueprint, bucket_game
 from solvers.blueprint.board_sampled_cfr import BlueprintState
 from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.deals import make_deals, random_boards
+from solvers.device_batches import device_bytes
 
 _ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a block first needs it
 _BLOCK = 32  # iterations whose boards are drawn at once, and have the same room
@@ -58,20 +64,17 @@ def train(
       The last average policy, and what was measured.
 
     Raises:
-      ValueError: the abstraction is no abstraction of this game, its tables are too large, or the
-        folder holds the checkpoint of another training.
+      ValueError: the abstraction is no abstraction of this game, the training takes more memory
+        than there is, or the folder holds the checkpoint of another training.
       OSError: a checkpoint cannot be written.
       KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
     """
     mesh, kind = run.mesh, CardAbstraction.parse(abstraction)
     game = bucket_game(poker, kind)
-    with status(f"making the buckets {abstraction}, which takes minutes once"):
-        buckets = bucket_tables(kind, board=poker.board)
-    say(
-        f"{abstraction}: {game.num_information_states:,} information states, whose tables take"
-        f" {game.table_bytes / 2**20:,.0f} MiB"
-    )
+    _tell_memory(game, kind, poker.board, boards_per_iteration, mesh)
     state = board_sampled_cfr.init(game)
+    with steps(len(poker.board)) as report:  # minutes, once
+        buckets = bucket_tables(kind, board=poker.board, report=report)
     if mesh is not None:
         state = jax.device_put(state, NamedSharding(mesh, P()))
     advance = advancer(game, buckets, key, boards_per_iteration=boards_per_iteration, mesh=mesh)
@@ -96,6 +99,35 @@ def train(
         keep=run.keep_usage,
     )
     return blueprint_of(state), found
+
+
+def _tell_memory(game, abstraction, board, boards_per_iteration, mesh):
+    """Says what a device needs, or all cores, which share one memory; before anything is made.
+
+    Raises:
+      ValueError: it has less.
+    """
+    devices = 1 if mesh is None else mesh.size
+    cores = len(mesh.local_devices) if devices > 1 and jax.default_backend() == "cpu" else 1
+    deals = boards_per_iteration // devices
+    needed = {
+        "regrets and averages": game.table_bytes,
+        "the average policy": game.table_bytes // 2,  # while it is measured
+        "buckets": table_bytes(abstraction, board=board),
+        "an iteration": game.iteration_bytes(groups=_ROOMS[-1], deals=deals),
+    }
+    total, allowed = cores * sum(needed.values()), device_bytes()
+    parts = ", ".join(f"{name} {size / 2**20:,.0f}" for name, size in needed.items())
+    text = (
+        f"{abstraction}: {game.num_information_states:,} information states, which take up to"
+        f" {total / 2**20:,.0f} MiB ({parts}{f', on {cores} cores each' if cores > 1 else ''})"
+    )
+    if total > allowed:
+        raise ValueError(
+            f"{text}; the device has {allowed / 2**20:,.0f}: fewer buckets or boards per iteration"
+            " take less"
+        )
+    say(text)
 
 
 def advancer(

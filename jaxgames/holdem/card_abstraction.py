@@ -31,11 +31,13 @@ from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
+    NUM_BOARDS,
     BoardFinder,
     board_finder,
     find_boards,
 )
 from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table
+from jaxgames.holdem.ranges import NUM_HANDS
 
 CACHE = "card_abstractions"  # the folder of the tables
 _VERSION = 1  # of the tables in the cache: one more whenever any kind makes other tables
@@ -109,7 +111,7 @@ def bucket_tables(
       strength_cards: of the boards on which the strengths of hands are taken: 3, 4 or 5, and not
         fewer than the game has. None: as many as the game has.
       folder: where tables are kept; None: `card_abstractions` in the user's cache folder.
-      report: is told of each table that has to be made.
+      report: is told of each table as it begins to be read or made.
 
     Returns:
       The tables.
@@ -142,6 +144,20 @@ def bucket_tables(
         strength_cards=last,
         num_buckets=abstraction.num_buckets,
         perfect_recall=abstraction.perfect_recall,
+    )
+
+
+def table_bytes(abstraction: CardAbstraction, *, board: tuple[int, ...] = (0, 3, 1, 1)) -> int:
+    """What an abstraction's tables take in memory.
+
+    Args:
+      abstraction: of as many streets as the game has.
+      board: cards that are dealt to the board on each street.
+    """
+    rows = [NUM_BOARDS[cards] for cards in itertools.accumulate(board)]
+    return NUM_HANDS * sum(
+        count * buckets.dtype.itemsize
+        for count, buckets in zip(rows, abstraction.streets, strict=True)
     )
 
 
@@ -204,16 +220,21 @@ def _kept(buckets, num_cards, last, folder, report) -> UInt[np.ndarray, "B 1326"
     name = hashlib.sha256(f"{_VERSION} {buckets} {num_cards} {last}".encode()).hexdigest()[:16]
     path = folder / f"{str(buckets).replace(':', '-')}-{num_cards}-{name}.npz"
     if path.exists():
+        _tell(report, "reading", buckets, num_cards)
         try:
             with np.load(path) as file:  # which compares checksums
                 return file["table"]
         except (OSError, *DAMAGED_ARRAYS) as error:
             warnings.warn(f"{path} is damaged ({error}) and is made again", stacklevel=3)
-    if report is not None:
-        report(f"buckets {buckets} for boards of {num_cards} cards")
+    _tell(report, "making", buckets, num_cards)
     table = bucket_table(buckets, num_cards, last)
     content = io.BytesIO()
     np.savez(content, table=table)
     folder.mkdir(parents=True, exist_ok=True)
     write_file(path, content.getbuffer())
     return table
+
+
+def _tell(report, what, buckets, num_cards):
+    if report is not None:
+        report(f"{what} buckets {buckets} for boards of {num_cards} cards")

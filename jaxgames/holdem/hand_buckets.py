@@ -74,6 +74,11 @@ class Buckets:
         """How many buckets there are."""
         return int(np.prod(self.sizes))
 
+    @property
+    def dtype(self) -> np.dtype:
+        """Of their numbers: as few bytes as they need."""
+        return np.dtype(np.uint8 if self.number <= 256 else np.uint16)
+
     @classmethod
     def parse(cls, text: str) -> Buckets:
         """Reads "KIND:NUMBER", such as "ehs2:1000" or "nested:20x10"; "169" is "classes:169".
@@ -115,7 +120,7 @@ def bucket_table(
     if last not in (3, 4, 5) or num_cards not in (0, *range(3, last + 1)):
         raise ValueError(f"num_cards={num_cards} must be 0 or from 3 to last={last}, 3 to 5")
     table = KINDS[buckets.kind](buckets, num_cards, last)
-    return table.astype(np.uint8 if buckets.number <= 256 else np.uint16)
+    return table.astype(buckets.dtype)
 
 
 def _classes(buckets, num_cards, last):
