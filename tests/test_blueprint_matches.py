@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from test_blueprint import (
     BUCKETS,
+    THREE_STREETS,
     TWO_STREETS,
     game_of,
     random_policy,
@@ -37,10 +38,6 @@ from solvers.blueprint.blueprint import (
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
 from solvers.blueprint.hand_policy import BlueprintByHand, hand_policy
-
-THREE_STREETS = Poker(
-    raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
-)
 
 
 @functools.cache
@@ -219,7 +216,7 @@ def test_blueprints_know_their_buckets(kept, tmp_path):
         table = file["table"]
     table[1_000, -1] ^= 1
     np.savez(cached, table=table)
-    with pytest.raises(ValueError, match="with other buckets 169/percentile:8 than those here"):
+    with pytest.raises(ValueError, match="with other buckets classes:169/percentile:8 than"):
         read_blueprint(folder)
     description = json.loads((folder / "blueprint.json").read_text())
     old = {name: description[name] for name in ("game", "abstraction")} | {"version": 1}
