@@ -267,6 +267,26 @@ def test_strengths_are_taken_on_the_board_that_is_asked_for(made, tmp_path):
         bucket_tables(abstraction, board=(0, 3), strength_cards=2, folder=tmp_path)
 
 
+@pytest.mark.parametrize("text", ["percentile:170", "ehs2:1000", "nested:15x12", "kmeans:200"])
+def test_more_buckets_than_hands_are_refused(text, made, tmp_path):
+    """Before any table is made."""
+    message = f"buckets {text}: there are only 169 different hands before the flop"
+    with pytest.raises(ValueError, match=message):
+        bucket_tables(CardAbstraction.parse(f"{text}/all:1"), board=(0, 3), folder=tmp_path)
+    assert not made
+
+
+@pytest.mark.parametrize("kind", ["percentile", "kmeans"])
+def test_more_buckets_than_strengths_are_refused(kind):
+    strengths = hand_strength.last_points(3)[canonical_boards.possible_hands(3)]
+    most = len(np.unique(strengths))
+    message = f"buckets {kind}:{most + 1}: hands have only {most:,} different strengths on boards"
+    with pytest.raises(ValueError, match=message):
+        bucket_table(Buckets(kind, (most + 1,)), 3, 3)
+    if kind == "percentile":
+        assert bucket_table(Buckets(kind, (most,)), 3, 3).max() < most
+
+
 def test_memory_of_tables():
     """One byte up to 256 buckets, two from there: 226 MB in the paper's grid."""
     abstraction = CardAbstraction.parse("169/ehs2:1000/ehs2:257/ehs2:256")

@@ -36,7 +36,7 @@ from jaxgames.holdem.canonical_boards import (
     board_finder,
     find_boards,
 )
-from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table
+from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table, check_number
 from jaxgames.holdem.ranges import NUM_HANDS
 
 CACHE = "card_abstractions"  # the folder of the tables
@@ -117,8 +117,8 @@ def bucket_tables(
       The tables.
 
     Raises:
-      ValueError: the game has other streets, buckets are not for a street's boards, or strengths
-        cannot be taken on boards of so many cards.
+      ValueError: the game has other streets, buckets are not for a street's boards or more than
+        there are different hands, or strengths cannot be taken on boards of so many cards.
       OSError: a table cannot be written.
     """
     num_cards = tuple(itertools.accumulate(board))
@@ -132,6 +132,8 @@ def bucket_tables(
         raise ValueError(
             f"strength_cards={last} must be from the game's {num_cards[-1]} to {MAX_BOARD_CARDS}"
         )
+    for buckets, cards in zip(abstraction.streets, num_cards, strict=True):
+        check_number(buckets, cards)
     folder = cache_folder(CACHE) if folder is None else folder
     tables = [
         _kept(buckets, cards, last, folder, report)
