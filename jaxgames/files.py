@@ -5,6 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import zipfile
+import zlib
+
+# what `numpy.load` raises for an .npz file that is damaged or none
+DAMAGED_ARRAYS = ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error
 
 
 def write_file(path: pathlib.Path, content: str | bytes | memoryview) -> None:

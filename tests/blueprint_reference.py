@@ -64,6 +64,71 @@ def iterate(tree, regret, average, bucket, cards, strength, weight):
     return values(0, [np.ones(len(cards))] * 2)
 
 
+def iterate_cfr_br(tree, regret, average, trunk, bucket, classes, cards, strength, weight):
+    """Adds an iteration of CFR-BR to the tables, and to the regrets of responding players before
+    the flop, which are by class of hands; for two streets."""
+    meets, beats = pairs_of_hands(cards, strength)
+    old, responding = ({n: matched(x) for n, x in tables.items()} for tables in (regret, trunk))
+
+    def at_end(node, reach, player):
+        chips = tree.paid[node].min() + tree.pot / 2
+        if tree.actor[node] == SHOWDOWN:
+            return chips * beats @ reach
+        return (chips if tree.winner[node] == player else -chips) * meets @ reach
+
+    def respond(node, reach, policy, player):
+        """The values of a player whose policy on the flop becomes the best response to a reach."""
+        actor = tree.actor[node]
+        if actor == CHANCE:
+            return respond(tree.child[node, 0], reach, policy, player)
+        if actor in (FOLD, SHOWDOWN):
+            return at_end(node, reach, player)
+        below = []
+        for action in range(len(tree.actions[node])):
+            after = reach if actor == player else reach * policy[node][:, action]
+            below.append(respond(tree.child[node, action], after, policy, player))
+        if actor != player:
+            return sum(below)
+        if tree.street[node] == 1:
+            policy[node] = np.eye(len(below))[np.argmax(below, axis=0)]
+        return sum(policy[node][:, a] * x for a, x in enumerate(below))
+
+    def update(node, reach, policy, abstracted):
+        """The values of both; adds to the tables."""
+        actor = tree.actor[node]
+        if actor == CHANCE:
+            return update(tree.child[node, 0], reach, policy, abstracted)
+        if actor in (FOLD, SHOWDOWN):
+            return [at_end(node, reach[1 - p], p) for p in range(2)]
+        below = []
+        for action in range(len(tree.actions[node])):
+            after = list(reach)
+            after[actor] = reach[actor] * policy[node][:, action]
+            below.append(update(tree.child[node, action], after, policy, abstracted))
+        own = sum(policy[node][:, a] * x[actor] for a, x in enumerate(below))
+        rows = bucket[tree.street[node]] if actor == abstracted else classes
+        for action, x in enumerate(below):
+            gained = weight * (x[actor] - own)
+            if actor == abstracted:
+                np.add.at(regret[node][:, action], rows, gained)
+                arrived = weight * reach[actor] * policy[node][:, action]
+                np.add.at(average[node][:, action], rows, arrived)
+            elif tree.street[node] == 0:
+                np.add.at(trunk[node][:, action], rows, gained)
+        result = [None, None]
+        result[actor], result[1 - actor] = own, sum(x[1 - actor] for x in below)
+        return result
+
+    for abstracted in range(2):
+        policy = {n: x[classes] for n, x in responding.items()}
+        for node, table in old.items():
+            if tree.actor[node] == abstracted:
+                policy[node] = table[bucket[tree.street[node]]]
+        ones = np.ones(len(cards))
+        respond(0, ones, policy, 1 - abstracted)
+        update(0, [ones, ones], policy, abstracted)
+
+
 def value(tree, players, cards, strength):
     """What player 0 wins of player 1, summed over all pairs of hands on a board; of each player, a
     table for each decision and the buckets `[S, H]`."""

@@ -1,5 +1,6 @@
 """Board-sampled CFR with buckets."""
 
+import dataclasses
 import functools
 
 import blueprint_reference as reference
@@ -24,11 +25,14 @@ from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr, bucket_game, cfr_br
 from solvers.blueprint.betting_rounds import betting_rounds
 from solvers.blueprint.blueprint import Blueprint
-from solvers.blueprint.deals import make_deal, random_board
+from solvers.blueprint.deals import make_deal, make_deals, random_board
 from solvers.regret import PredictiveRegretMatchingPlus
 from train.data_sharding import data_mesh
 
 TWO_STREETS = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(3, 4))
+THREE_STREETS = Poker(
+    raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
+)
 BUCKETS = (20, 30)
 
 
@@ -47,6 +51,7 @@ def random_tables(num_buckets, board):
         tables=tuple(map(jnp.asarray, tables)),
         finder=board_finder(max(num_cards[-1], 1)),
         num_cards=num_cards,
+        strength_cards=num_cards[-1],
         num_buckets=num_buckets,
         perfect_recall=False,
     )
@@ -119,15 +124,26 @@ def test_iterations_equal_those_hand_by_hand(groups):
     check_iterations(groups)
 
 
-def check_iterations(groups):
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [200, 1128])
+@pytest.mark.parametrize(("stack", "families"), [(0, [1, 1, 1]), (40, [1, 3, 2])])
+def test_iterations_of_three_streets_equal_those_hand_by_hand(groups, stack, families):
+    """Also with players who may be all-in, so that rounds of a street have several shapes."""
+    raises = (2, 2, 2) if stack else THREE_STREETS.max_raises
+    poker = dataclasses.replace(THREE_STREETS, stack=stack, max_raises=raises)
+    assert [len(street) for street in game_of(poker, (4, 6, 8)).rounds.streets] == families
+    check_iterations(groups, poker, (4, 6, 8))
+
+
+def check_iterations(groups, poker=TWO_STREETS, buckets=BUCKETS):
     """In float64; each hand a group of its own, and hands with equal buckets together."""
     with jax.enable_x64(True):
-        game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
-        tree = game.rounds.tree
-        regret, average = (reference.new_tables(tree, BUCKETS) for _ in range(2))
+        game, tables = game_of(poker, buckets), random_tables(buckets, poker.board)
+        tree, num_cards = game.rounds.tree, sum(poker.board)
+        regret, average = (reference.new_tables(tree, buckets) for _ in range(2))
         state = board_sampled_cfr.init(game, dtype=jnp.float64)
         for number in range(2):
-            board = random_board(jax.random.key(number), 3)
+            board = random_board(jax.random.key(number), num_cards)
             deal, count = make_deal(tables, board, groups=groups, dtype=jnp.float64)
             assert int(count) <= groups
             state = board_sampled_cfr.iterate(state, deal, game=game)
@@ -180,6 +196,20 @@ def test_iterations_on_many_deals_sum_them(devices, tmp_path):
     for mine, theirs in zip(jax.tree.unflatten(places, found), (regret, average), strict=True):
         for node, table in states_by_node(game, mine).items():
             np.testing.assert_allclose(table, theirs[node], rtol=1e-4, atol=1e-4 * abs(table).max())
+
+
+@pytest.mark.slow
+def test_the_memory_of_an_iteration_is_estimated_from_above(as_accelerators):
+    """Beside what the compiled program takes."""
+    game, tables = game_of(TWO_STREETS, (169, 1000)), random_tables(BUCKETS, (0, 3))
+    boards = jnp.stack([random_board(jax.random.key(n), 3) for n in range(4)])
+    deals, _ = make_deals(tables, boards, groups=704)
+    program = board_sampled_cfr.iterate_on_many.lower(
+        board_sampled_cfr.init(game), deals, game=game
+    )
+    needed = program.compile().memory_analysis().temp_size_in_bytes
+    estimate = game.iteration_bytes(groups=704, deals=4)
+    assert needed < estimate < 3 * needed
 
 
 def test_tables_that_are_too_large_are_refused():
@@ -266,6 +296,39 @@ def test_cfr_br_answers_with_the_best_response():
     for c, actor in enumerate(cfr_br.actors(family.template)):
         if actor == 1:
             assert set(np.unique(columns[c])) <= {0.0, 1.0}
+
+
+def test_iterations_of_cfr_br_equal_those_hand_by_hand():
+    """In float64, so that the same actions are best."""
+    with jax.enable_x64(True):
+        game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+        tree, before = game.rounds.tree, game.rounds.streets[0][0]
+        regret, average = (reference.new_tables(tree, BUCKETS) for _ in range(2))
+        trunk = reference.new_tables(tree, (169, 1))
+        trunk = {node: table for node, table in trunk.items() if tree.street[node] == 0}
+        state = cfr_br.CfrBrState(
+            blueprint=board_sampled_cfr.init(game, dtype=jnp.float64),
+            trunk=jnp.zeros((before.template.columns, 169, 1)),
+        )
+        for number in range(2):
+            board = random_board(jax.random.key(number), 3)
+            deal, _ = make_deal(tables, board, groups=1176, dtype=jnp.float64)
+            state = cfr_br.iterate(state, deal, game=game)
+            bucket, cards, strength = (
+                np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength)
+            )
+            classes = class_numbers()[hand_numbers(cards)]
+            reference.iterate_cfr_br(
+                tree, regret, average, trunk, bucket, classes, cards, strength, weight=number + 1
+            )
+        for mine, theirs in ((state.blueprint.regret, regret), (state.blueprint.average, average)):
+            for node, table in states_by_node(game, mine).items():
+                np.testing.assert_allclose(table, theirs[node], rtol=1e-9, atol=1e-6)
+        (found,) = np.asarray(state.trunk).T  # [169, C]
+        for j, first in enumerate(before.template.first_column):
+            expected = trunk[before.nodes[j][0]]
+            here = found[:, first : first + expected.shape[1]]
+            np.testing.assert_allclose(here, expected, rtol=1e-9, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -1,20 +1,30 @@
 """Blueprints in the real game: matches over all pairs of hands, best responses; and folders."""
 
 import functools
+import json
+import re
 
 import blueprint_reference as reference
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
+from test_blueprint import (
+    BUCKETS,
+    THREE_STREETS,
+    TWO_STREETS,
+    game_of,
+    random_policy,
+    random_tables,
+    states_by_node,
+)
 
 from experiments import cli
 from experiments.acpc.agents import make_agent
 from experiments.harness import results
 from jaxgames.core import CHANCE, TERMINAL
-from jaxgames.holdem import limit_holdem
-from jaxgames.holdem.canonical_boards import num_deals
+from jaxgames.holdem import card_abstraction, limit_holdem
+from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.ranges import hand_numbers
 from jaxgames.holdem.rules import Poker
@@ -141,7 +151,13 @@ def kept(tmp_path, monkeypatch):
         board_sampled_cfr.init(game).average,
     )
     policy = board_sampled_cfr.average_policy(game, average)
-    write_blueprint(tmp_path, policy, poker=TWO_STREETS, abstraction=abstraction)
+    write_blueprint(
+        tmp_path,
+        policy,
+        poker=TWO_STREETS,
+        abstraction=abstraction,
+        buckets=bucket_tables(abstraction, board=TWO_STREETS.board),
+    )
     return tmp_path, abstraction, policy
 
 
@@ -156,6 +172,40 @@ def test_blueprints_are_read_as_they_were_written(kept):
         np.testing.assert_array_equal(mine, theirs)
 
 
+def test_blueprints_know_their_buckets(kept, tmp_path):
+    """Another bucket of one hand on one flop is enough; folders of version 1 do not know."""
+    folder, *_ = kept
+    (cached,) = (tmp_path / "cache").rglob("percentile-8-*.npz")
+    with np.load(cached) as file:
+        table = file["table"]
+    table[1_000, -1] ^= 1
+    np.savez(cached, table=table)
+    with pytest.raises(ValueError, match="with other buckets classes:169/percentile:8 than"):
+        read_blueprint(folder)
+    description = json.loads((folder / "blueprint.json").read_text())
+    old = {name: description[name] for name in ("game", "abstraction")} | {"version": 1}
+    (folder / "blueprint.json").write_text(json.dumps(old))
+    found, _ = read_blueprint(folder)
+    np.testing.assert_array_equal(found.buckets.tables[1], table)
+
+
+def test_blueprints_know_on_which_board_strengths_were_taken(tmp_path, monkeypatch):
+    """Buckets are those of the last street's cards here."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(
+        card_abstraction,
+        "bucket_table",
+        lambda buckets, num_cards, last: np.full((len(num_deals(num_cards)), 1326), last, np.uint8),
+    )
+    abstraction, poker = CardAbstraction.parse("ehs2:8/ehs2:8"), TWO_STREETS
+    for cards in (None, 5):
+        tables = bucket_tables(abstraction, board=poker.board, strength_cards=cards)
+        policy, _ = random_policy(poker, (8, 8))
+        write_blueprint(tmp_path, policy, poker=poker, abstraction=abstraction, buckets=tables)
+        found, _ = read_blueprint(tmp_path)
+        assert found.buckets.strength_cards == int(found.buckets.tables[1][0, 0]) == (cards or 3)
+
+
 def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
     folder, *_ = kept
     with pytest.raises(ValueError, match=r"plays poker\(.*board=0/3,.*, not poker\("):
@@ -164,17 +214,37 @@ def test_folders_without_a_blueprint_are_refused(kept, tmp_path):
         read_blueprint(tmp_path / "nowhere")
     text = (folder / "blueprint.json").read_text()
     for new, message in (
-        (text.replace('"version": 1', '"version": 7'), "of version 7; this is version 1"),
+        (text.replace('"version": 2', '"version": 7'), "of version 7; this is version 2"),
         (text.replace("percentile:8", "percentile:9"), "tables of shapes .* with buckets"),
         (text[:20], "blueprint.json is damaged"),
+        ("[]", r"blueprint\.json is damaged: it must hold an object, not \[\]"),
+        (text.replace('"game"', '"gain"'), r"blueprint\.json is damaged: game=None must be str"),
+        (
+            re.sub(r"poker\([^)]*\)", "kuhn_poker", text),
+            r"blueprint\.json is of no use: game='kuhn_poker' must be hold'em",
+        ),
+        (
+            text.replace("ranks=13", "ranks=5"),
+            r"is of no use: hole=2, ranks=5 and suits=4 must be 2, 13 and 4",
+        ),
     ):
         (folder / "blueprint.json").write_text(new)
         with pytest.raises(ValueError, match=message):
             read_blueprint(folder)
     (folder / "blueprint.json").write_text(text)
-    (folder / "blueprint.npz").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
-        read_blueprint(folder)
+    content = (folder / "blueprint.npz").read_bytes()
+    for damaged in (b"nothing", content[:100], *flipped(content)):
+        (folder / "blueprint.npz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"blueprint\.npz holds no policy"):
+            read_blueprint(folder)
+
+
+def flipped(content):
+    """The file with a byte flipped: in the compressed table, and in zip's list of what there is,
+    by which it is encrypted or compressed in an unknown way."""
+    there = content.index(b"PK\x01\x02")
+    for place in (60, 300, there + 8, there + 10):
+        yield content[:place] + bytes([content[place] ^ 0x41]) + content[place + 1 :]
 
 
 def test_fixed_blueprints_take_what_is_legal():

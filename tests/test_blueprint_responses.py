@@ -127,7 +127,13 @@ def folder(tmp_path, monkeypatch):
     blueprint, path = fixed_blueprint(SMALL, {"call": 1.0, "raise": 1.0}), tmp_path / "mine"
     path.mkdir()
     abstraction = CardAbstraction.parse("all:1/all:1")
-    write_blueprint(path, blueprint.policy, poker=SMALL, abstraction=abstraction)
+    write_blueprint(
+        path,
+        blueprint.policy,
+        poker=SMALL,
+        abstraction=abstraction,
+        buckets=blueprint.buckets,
+    )
     return path
 
 

@@ -134,7 +134,8 @@ def test_tables(text, num_cards, last):
     share the deals out evenly."""
     buckets, possible = Buckets.parse(text), canonical_boards.possible_hands(num_cards)
     table = bucket_table(buckets, num_cards, last)
-    assert table.shape == possible.shape
+    assert table.shape == possible.shape == (canonical_boards.NUM_BOARDS[num_cards], NUM_HANDS)
+    assert table.dtype == buckets.dtype
     assert table.max() < buckets.number
     assert not table[~possible].any()
     for board, images in itertools.islice(canonical_boards.board_symmetries(num_cards), 300):
@@ -205,9 +206,10 @@ def test_tables_are_kept_and_made_again_if_damaged(made, tmp_path):
     told = []
     first = bucket_tables(abstraction, board=board, folder=tmp_path, report=told.append)
     assert made == [("classes:169", 0, 3), ("ehs2:50", 3, 3)]
-    assert len(told) == 2
-    again = bucket_tables(abstraction, board=board, folder=tmp_path)
+    again = bucket_tables(abstraction, board=board, folder=tmp_path, report=told.append)
     assert len(made) == 2
+    names = "classes:169 for boards of 0 cards", "ehs2:50 for boards of 3 cards"
+    assert told == [f"{what} buckets {name}" for what in ("making", "reading") for name in names]
     for one, other in zip(first.tables, again.tables, strict=True):
         np.testing.assert_array_equal(one, other)
     files = sorted(tmp_path.iterdir())
@@ -263,6 +265,33 @@ def test_strengths_are_taken_on_the_board_that_is_asked_for(made, tmp_path):
     assert [last for _, num_cards, last in made if num_cards == 3] == [3, 4, 5]
     with pytest.raises(ValueError, match="strength_cards=2 must be from the game's 3 to 5"):
         bucket_tables(abstraction, board=(0, 3), strength_cards=2, folder=tmp_path)
+
+
+@pytest.mark.parametrize("text", ["percentile:170", "ehs2:1000", "nested:15x12", "kmeans:200"])
+def test_more_buckets_than_hands_are_refused(text, made, tmp_path):
+    """Before any table is made."""
+    message = f"buckets {text}: there are only 169 different hands before the flop"
+    with pytest.raises(ValueError, match=message):
+        bucket_tables(CardAbstraction.parse(f"{text}/all:1"), board=(0, 3), folder=tmp_path)
+    assert not made
+
+
+@pytest.mark.parametrize("kind", ["percentile", "kmeans"])
+def test_more_buckets_than_strengths_are_refused(kind):
+    strengths = hand_strength.last_points(3)[canonical_boards.possible_hands(3)]
+    most = len(np.unique(strengths))
+    message = f"buckets {kind}:{most + 1}: hands have only {most:,} different strengths on boards"
+    with pytest.raises(ValueError, match=message):
+        bucket_table(Buckets(kind, (most + 1,)), 3, 3)
+    if kind == "percentile":
+        assert bucket_table(Buckets(kind, (most,)), 3, 3).max() < most
+
+
+def test_memory_of_tables():
+    """One byte up to 256 buckets, two from there: 226 MB in the paper's grid."""
+    abstraction = CardAbstraction.parse("169/ehs2:1000/ehs2:257/ehs2:256")
+    expected = 1326 * (1 + 2 * 1_755 + 2 * 16_432 + 134_459)
+    assert card_abstraction.table_bytes(abstraction) == expected
 
 
 def test_bad_abstractions(tmp_path):

@@ -27,7 +27,7 @@ def quick(monkeypatch):
     """Random buckets, and fewer hands."""
 
     @functools.cache
-    def tables(abstraction, *, board):
+    def tables(abstraction, *, board, **_):
         return random_tables(abstraction.num_buckets, board)
 
     for module in (smooth_uct_limit, linear_cfr_training, blueprint):

@@ -165,7 +165,13 @@ def _trained(run, number, text, name):
             own = folder / str(len(list(folder.iterdir())))
             own.mkdir()
             abstraction = CardAbstraction.parse(text)
-            write_blueprint(own, blueprint.policy, poker=config.game, abstraction=abstraction)
+            write_blueprint(
+                own,
+                blueprint.policy,
+                poker=config.game,
+                abstraction=abstraction,
+                buckets=blueprint.buckets,
+            )
             return own.name
 
         return by_first(write)

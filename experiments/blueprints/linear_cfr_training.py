@@ -10,21 +10,29 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness.progress import say, status
+from experiments.harness.progress import say, steps
 from experiments.harness.runs import Run
-from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import (
+    BucketTables,
+    CardAbstraction,
+    bucket_tables,
+    table_bytes,
+)
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import board_sampled_cfr
 from solvers.blueprint.blueprint import Blueprint, bucket_game
+from solvers.blueprint.board_sampled_cfr import BlueprintState
+from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.deals import make_deals, random_boards
+from solvers.device_batches import device_bytes
 
-_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a board first needs it
-_PIECE = 32  # iterations in one call, at most
+_ROOMS = 512, 640, 704, 1176  # for groups of hands; each is compiled when a block first needs it
+_BLOCK = 32  # iterations whose boards are drawn at once, and have the same room
 
 
 def train(
@@ -56,49 +64,20 @@ def train(
       The last average policy, and what was measured.
 
     Raises:
-      ValueError: the abstraction is no abstraction of this game, its tables are too large, or the
-        folder holds the checkpoint of another training.
+      ValueError: the abstraction is no abstraction of this game, the training takes more memory
+        than there is, or the folder holds the checkpoint of another training.
       OSError: a checkpoint cannot be written.
       KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
     """
     mesh, kind = run.mesh, CardAbstraction.parse(abstraction)
     game = bucket_game(poker, kind)
-    with status(f"making the buckets {abstraction}, which takes minutes once"):
-        buckets = bucket_tables(kind, board=poker.board)
-    say(
-        f"{abstraction}: {game.num_information_states:,} information states, whose tables take"
-        f" {game.table_bytes / 2**20:,.0f} MiB"
-    )
+    _tell_memory(game, kind, poker.board, boards_per_iteration, mesh)
     state = board_sampled_cfr.init(game)
+    with steps(len(poker.board)) as report:  # minutes, once
+        buckets = bucket_tables(kind, board=poker.board, report=report)
     if mesh is not None:
         state = jax.device_put(state, NamedSharding(mesh, P()))
-    draw_boards = functools.partial(random_boards, num_cards=sum(poker.board))
-
-    @functools.partial(jax.jit, static_argnames="groups", donate_argnames="state")
-    def iterate(state, buckets, boards, count, groups):
-        def step(n, state):
-            deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
-            return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
-
-        return jax.lax.fori_loop(0, count, step, state)
-
-    @jax.jit
-    def draw(buckets, iteration):
-        """The boards of so many iterations, and the groups of each."""
-        keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_PIECE))
-        boards = jax.vmap(lambda key: draw_boards(key, boards_per_iteration))(keys)
-        count = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
-        return boards, jax.lax.map(count, boards)
-
-    def advance(state, left):
-        while left:
-            drawn, groups = draw(buckets, state.iteration)
-            count = min(left, _PIECE)
-            most = int(np.asarray(groups)[:count].max())
-            room = next(room for room in _ROOMS if most <= room)
-            state = iterate(state, buckets, drawn, jnp.int32(count), room)
-            left -= count
-        return state
+    advance = advancer(game, buckets, key, boards_per_iteration=boards_per_iteration, mesh=mesh)
 
     def blueprint_of(state):
         policy = board_sampled_cfr.average_policy(game, state.average)
@@ -120,3 +99,96 @@ def train(
         keep=run.keep_usage,
     )
     return blueprint_of(state), found
+
+
+def _tell_memory(game, abstraction, board, boards_per_iteration, mesh):
+    """Says what a device needs, or all cores, which share one memory; before anything is made.
+
+    Raises:
+      ValueError: it has less.
+    """
+    devices = 1 if mesh is None else mesh.size
+    cores = len(mesh.local_devices) if devices > 1 and jax.default_backend() == "cpu" else 1
+    deals = boards_per_iteration // devices
+    needed = {
+        "regrets and averages": game.table_bytes,
+        "the average policy": game.table_bytes // 2,  # while it is measured
+        "buckets": table_bytes(abstraction, board=board),
+        "an iteration": game.iteration_bytes(groups=_ROOMS[-1], deals=deals),
+    }
+    total, allowed = cores * sum(needed.values()), device_bytes()
+    parts = ", ".join(f"{name} {size / 2**20:,.0f}" for name, size in needed.items())
+    text = (
+        f"{abstraction}: {game.num_information_states:,} information states, which take up to"
+        f" {total / 2**20:,.0f} MiB ({parts}{f', on {cores} cores each' if cores > 1 else ''})"
+    )
+    if total > allowed:
+        raise ValueError(
+            f"{text}; the device has {allowed / 2**20:,.0f}: fewer buckets or boards per iteration"
+            " take less"
+        )
+    say(text)
+
+
+def advancer(
+    game: BucketGame,
+    buckets: BucketTables,
+    key: Key[Array, ""],
+    *,
+    boards_per_iteration: int,
+    mesh: Mesh | None = None,
+) -> Callable[[BlueprintState, int], BlueprintState]:
+    """A function that makes so many more iterations.
+
+    Boards, and the room for their groups of hands, follow from the number of the iteration alone.
+    So the same iterations give the same tables to the bit in whatever pieces they are made.
+
+    Args:
+      game: of the tables.
+      buckets: of all hands.
+      key: of the boards.
+      boards_per_iteration: a multiple of the number of devices.
+      mesh: devices that share the boards; None: one device.
+
+    Returns:
+      `advance(state, count)`, which uses up the arrays of the state.
+    """
+
+    @functools.lru_cache(maxsize=1)
+    def drawn(block):
+        boards, most = _draw(buckets, key, jnp.int32(block * _BLOCK), boards_per_iteration, mesh)
+        return boards, next(room for room in _ROOMS if int(most) <= room)
+
+    def advance(state, count):
+        done = int(state.iteration)
+        end = done + count
+        while done < end:
+            block, first = divmod(done, _BLOCK)
+            boards, room = drawn(block)
+            last = min(first + end - done, _BLOCK)
+            state = _iterate(state, buckets, boards, first, last, game, room, mesh)
+            done += last - first
+        return state
+
+    return advance
+
+
+@functools.partial(jax.jit, static_argnames=("game", "groups", "mesh"), donate_argnames="state")
+def _iterate(state, buckets, boards, first, last, game, groups, mesh):
+    """The iterations of a block from one number to before another."""
+
+    def step(n, state):
+        deals, _ = make_deals(buckets, boards[n], groups=groups, mesh=mesh)
+        return board_sampled_cfr.iterate_on_many(state, deals, game=game, mesh=mesh)
+
+    return jax.lax.fori_loop(jnp.int32(first), jnp.int32(last), step, state)
+
+
+@functools.partial(jax.jit, static_argnames=("count", "mesh"))
+def _draw(buckets, key, iteration, count, mesh):
+    """The boards of a block that begins with an iteration `[32, count, n]`, and the most groups
+    that any of them has."""
+    keys = jax.vmap(lambda n: jax.random.fold_in(key, n))(iteration + jnp.arange(_BLOCK))
+    boards = jax.vmap(lambda key: random_boards(key, count, num_cards=buckets.num_cards[-1]))(keys)
+    groups = lambda boards: make_deals(buckets, boards, groups=1, mesh=mesh)[1]  # noqa: E731
+    return boards, jnp.max(jax.lax.map(groups, boards))

@@ -170,7 +170,7 @@ def _learn(run: Run) -> list[Measurement]:
     measure = functools.partial(_measured, config, game, walk, tables, blind)
     learners, found = self_play.learn(run, methods, tables, measure)
     if run.writes:
-        played = {"poker": poker, "abstraction": abstraction}
+        played = {"poker": poker, "abstraction": abstraction, "buckets": tables}
         _write_blueprints(run.checkpoint / BLUEPRINTS, game, methods, learners, **played)
     return found
 

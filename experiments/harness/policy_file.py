@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import pathlib
-import zipfile
 
 import numpy as np
 from jaxtyping import Float
 
 from experiments.harness import results
 from jaxgames.core import Game
+from jaxgames.files import DAMAGED_ARRAYS
 from jaxgames.game_tree import GameTree
 from jaxgames.policy_text import policy_rows
 
@@ -55,6 +55,6 @@ def read_policy(path: pathlib.Path) -> TabularPolicy:
     try:
         with np.load(path) as arrays:
             tables = [arrays[f"player_{player}"] for player in range(len(arrays.files))]
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+    except DAMAGED_ARRAYS as error:
         raise ValueError(f"{path} holds no policy: {error}") from None
     return tuple(np.asarray(table, np.float64) for table in tables)

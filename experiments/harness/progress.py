@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
 
 from experiments.harness.devices import is_first
@@ -44,6 +52,26 @@ def progress(description: str, total: int) -> Iterator[Report]:
 
         yield report
         bar.update(task, total=bar.tasks[task].completed)  # a run may stop before `total`
+
+
+@contextlib.contextmanager
+def steps(total: int) -> Iterator[Callable[[str], None]]:
+    """Shows a bar of a few long steps on stderr while the context lasts; yields the function that
+    is told of each step as it begins.
+    """
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=_console(), expand=True, transient=True) as bar:
+        task, begun = bar.add_task("", total=total), itertools.count()
+
+        def begin(step: str) -> None:
+            bar.update(task, description=step, completed=next(begun))
+
+        yield begin
 
 
 def counter(report: Report) -> Callable[[int], None]:

@@ -27,6 +27,7 @@ from jaxgames.holdem.equity import BLOCKED, beaten_and_not_lost, rank_hands
 from jaxgames.holdem.ranges import HANDS, NUM_HANDS, hand_numbers
 
 MAX_BOARD_CARDS = 5
+NUM_BOARDS = 1, 13, 169, 1_755, 16_432, 134_459  # canonical ones, by number of cards
 SHARES_CARD = 2000  # in `net_wins`: the hand shares a card with the board
 _SUIT_PERMUTATIONS = np.array(list(itertools.permutations(range(len(SUITS)))))
 _BATCH = 64  # boards whose hands are ranked at once

@@ -19,7 +19,6 @@ import itertools
 import operator
 import pathlib
 import warnings
-import zipfile
 from collections.abc import Callable
 
 import flax.struct
@@ -28,16 +27,19 @@ import numpy as np
 from jaxtyping import Array, Int, UInt
 
 from jaxgames.core import record
-from jaxgames.files import cache_folder, write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
 from jaxgames.holdem.canonical_boards import (
     HAND_IMAGES,
     MAX_BOARD_CARDS,
+    NUM_BOARDS,
     BoardFinder,
     board_finder,
     find_boards,
 )
-from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table
+from jaxgames.holdem.hand_buckets import MOST_BUCKETS, Buckets, bucket_table, check_number
+from jaxgames.holdem.ranges import NUM_HANDS
 
+CACHE = "card_abstractions"  # the folder of the tables
 _VERSION = 1  # of the tables in the cache: one more whenever any kind makes other tables
 _RECALL = ", perfect recall"
 
@@ -86,6 +88,8 @@ class BucketTables:
     tables: tuple[Array, ...]  # by street: [B, 1326] on canonical boards
     finder: BoardFinder
     num_cards: tuple[int, ...] = flax.struct.field(pytree_node=False)  # of the board, by street
+    # of the boards on which the strengths of hands were taken
+    strength_cards: int = flax.struct.field(pytree_node=False)
     # how many there are, by street; with perfect recall, of sequences
     num_buckets: tuple[int, ...] = flax.struct.field(pytree_node=False)
     perfect_recall: bool = flax.struct.field(pytree_node=False)
@@ -107,14 +111,14 @@ def bucket_tables(
       strength_cards: of the boards on which the strengths of hands are taken: 3, 4 or 5, and not
         fewer than the game has. None: as many as the game has.
       folder: where tables are kept; None: `card_abstractions` in the user's cache folder.
-      report: is told of each table that has to be made.
+      report: is told of each table as it begins to be read or made.
 
     Returns:
       The tables.
 
     Raises:
-      ValueError: the game has other streets, buckets are not for a street's boards, or strengths
-        cannot be taken on boards of so many cards.
+      ValueError: the game has other streets, buckets are not for a street's boards or more than
+        there are different hands, or strengths cannot be taken on boards of so many cards.
       OSError: a table cannot be written.
     """
     num_cards = tuple(itertools.accumulate(board))
@@ -128,7 +132,9 @@ def bucket_tables(
         raise ValueError(
             f"strength_cards={last} must be from the game's {num_cards[-1]} to {MAX_BOARD_CARDS}"
         )
-    folder = cache_folder("card_abstractions") if folder is None else folder
+    for buckets, cards in zip(abstraction.streets, num_cards, strict=True):
+        check_number(buckets, cards)
+    folder = cache_folder(CACHE) if folder is None else folder
     tables = [
         _kept(buckets, cards, last, folder, report)
         for buckets, cards in zip(abstraction.streets, num_cards, strict=True)
@@ -137,9 +143,35 @@ def bucket_tables(
         tables=tuple(map(jnp.asarray, tables)),
         finder=board_finder(max(num_cards[-1], 1)),
         num_cards=num_cards,
+        strength_cards=last,
         num_buckets=abstraction.num_buckets,
         perfect_recall=abstraction.perfect_recall,
     )
+
+
+def table_bytes(abstraction: CardAbstraction, *, board: tuple[int, ...] = (0, 3, 1, 1)) -> int:
+    """What an abstraction's tables take in memory.
+
+    Args:
+      abstraction: of as many streets as the game has.
+      board: cards that are dealt to the board on each street.
+    """
+    rows = [NUM_BOARDS[cards] for cards in itertools.accumulate(board)]
+    return NUM_HANDS * sum(
+        count * buckets.dtype.itemsize
+        for count, buckets in zip(rows, abstraction.streets, strict=True)
+    )
+
+
+def fingerprint(tables: BucketTables) -> str:
+    """A hash (SHA-256) of all buckets. Of 226 MB it takes a second.
+
+    Tables of one name may differ: k-means rounds differently on other hardware.
+    """
+    whole = hashlib.sha256()
+    for table in tables.tables:
+        whole.update(np.ascontiguousarray(table, "<u2"))
+    return whole.hexdigest()
 
 
 def buckets_of_deal(tables: BucketTables, board: Int[Array, " n"]) -> Int[Array, "S 1326"]:
@@ -190,16 +222,21 @@ def _kept(buckets, num_cards, last, folder, report) -> UInt[np.ndarray, "B 1326"
     name = hashlib.sha256(f"{_VERSION} {buckets} {num_cards} {last}".encode()).hexdigest()[:16]
     path = folder / f"{str(buckets).replace(':', '-')}-{num_cards}-{name}.npz"
     if path.exists():
+        _tell(report, "reading", buckets, num_cards)
         try:
             with np.load(path) as file:  # which compares checksums
                 return file["table"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        except (OSError, *DAMAGED_ARRAYS) as error:
             warnings.warn(f"{path} is damaged ({error}) and is made again", stacklevel=3)
-    if report is not None:
-        report(f"buckets {buckets} for boards of {num_cards} cards")
+    _tell(report, "making", buckets, num_cards)
     table = bucket_table(buckets, num_cards, last)
     content = io.BytesIO()
     np.savez(content, table=table)
     folder.mkdir(parents=True, exist_ok=True)
     write_file(path, content.getbuffer())
     return table
+
+
+def _tell(report, what, buckets, num_cards):
+    if report is not None:
+        report(f"{what} buckets {buckets} for boards of {num_cards} cards")

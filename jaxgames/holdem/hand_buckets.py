@@ -44,7 +44,7 @@ from jaxgames.holdem.hand_strength import (
 from jaxgames.holdem.k_means import closest_centres, k_means
 from jaxgames.holdem.ranges import CLASSES, NUM_HANDS, class_numbers
 
-MOST_BUCKETS = 2**16
+MOST_BUCKETS = 2**16  # fewer than there are hands beside any board, up to the names of suits
 _BINS = 30
 _CLUSTERS = 8  # of opponents' hands in `ochs`
 _SAMPLE = 300_000  # points that centres are fitted to
@@ -73,6 +73,11 @@ class Buckets:
     def number(self) -> int:
         """How many buckets there are."""
         return int(np.prod(self.sizes))
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of their numbers: as few bytes as they need."""
+        return np.dtype(np.uint8 if self.number <= 256 else np.uint16)
 
     @classmethod
     def parse(cls, text: str) -> Buckets:
@@ -110,12 +115,40 @@ def bucket_table(
       Numbers of buckets, in as few bytes as they need.
 
     Raises:
-      ValueError: these buckets are not for boards of so many cards.
+      ValueError: these buckets are not for boards of so many cards; or there are more of them than
+        different hands, or than different strengths that tell hands of the last street apart.
     """
     if last not in (3, 4, 5) or num_cards not in (0, *range(3, last + 1)):
         raise ValueError(f"num_cards={num_cards} must be 0 or from 3 to last={last}, 3 to 5")
+    check_number(buckets, num_cards)
     table = KINDS[buckets.kind](buckets, num_cards, last)
-    return table.astype(np.uint8 if buckets.number <= 256 else np.uint16)
+    return table.astype(buckets.dtype)
+
+
+def check_number(buckets: Buckets, num_cards: int) -> None:
+    """Checks that a street has not more buckets than different hands, before a table is made.
+
+    Args:
+      buckets: which.
+      num_cards: cards of the boards.
+
+    Raises:
+      ValueError: there are more.
+    """
+    if num_cards == 0 and buckets.number > len(CLASSES):
+        raise ValueError(
+            f"buckets {buckets}: there are only {len(CLASSES)} different hands before the flop"
+        )
+
+
+def _check_strengths(buckets, mass, num_cards, last):
+    """On the last street, where a hand has one strength: checks that there are enough of them."""
+    most = np.count_nonzero(mass)
+    if num_cards == last and buckets.number > most:
+        raise ValueError(
+            f"buckets {buckets}: hands have only {most:,} different strengths on boards of"
+            f" {last} cards"
+        )
 
 
 def _classes(buckets, num_cards, last):
@@ -142,6 +175,7 @@ def _equal_widths(buckets, num_cards, last):
 
 def _percentiles(buckets, num_cards, last):
     _, number, mass = _distinct(2, num_cards, last)
+    _check_strengths(buckets, mass, num_cards, last)
     return _looked_up(_shared_out(mass, buckets.number), number, num_cards)
 
 
@@ -216,6 +250,7 @@ def _clustered(buckets, num_cards, last):
 def _clustered_strengths(buckets, last):
     """k-means over the strengths of the last street, of which there are as many as points."""
     values, number, mass = _distinct(1, last, last)
+    _check_strengths(buckets, mass, last, last)
     strengths = _float32(values[:, None] / most_points(last))
     centres = k_means(jax.random.key(0), strengths, _float32(mass), count=buckets.number)
     nearest = np.asarray(closest_centres(strengths, centres))

@@ -6,7 +6,6 @@ import functools
 import io
 import json
 import pathlib
-import zipfile
 from collections.abc import Mapping
 
 import flax.struct
@@ -15,11 +14,18 @@ import numpy as np
 from jaxtyping import Float
 
 from jaxgames.core import record
-from jaxgames.files import write_file
+from jaxgames.files import DAMAGED_ARRAYS, cache_folder, write_file
 from jaxgames.holdem import betting_of_rules
 from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.betting_tree import BettingTree
-from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
+from jaxgames.holdem.card_abstraction import (
+    CACHE,
+    BucketTables,
+    CardAbstraction,
+    bucket_tables,
+    fingerprint,
+)
+from jaxgames.holdem.cards import RANKS, SUITS
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import make
 from solvers.blueprint.betting_rounds import betting_rounds
@@ -28,7 +34,10 @@ from solvers.blueprint.board_sampled_cfr import average_policy
 from solvers.blueprint.bucket_game import BucketGame, Tables
 
 DESCRIPTION_FILE, POLICY_FILE = "blueprint.json", "blueprint.npz"
-_VERSION = 1  # of both files
+_VERSION = 2  # of both files
+# what a description of each version that is read must have; the first does not know its buckets
+_ENTRIES = {1: {"game": str, "abstraction": str}}
+_ENTRIES[_VERSION] = _ENTRIES[1] | {"strength_cards": int, "buckets": str}
 
 
 @record
@@ -45,8 +54,13 @@ def bucket_game(poker: Poker, abstraction: CardAbstraction) -> BucketGame:
 
     Raises:
       ValueError: the abstraction is of another number of streets, or the game is not for two
-        players.
+        players with hands of two cards from the whole deck.
     """
+    if (poker.hole, poker.ranks, poker.suits) != (2, len(RANKS), len(SUITS)):
+        raise ValueError(
+            f"hole={poker.hole}, ranks={poker.ranks} and suits={poker.suits} must be 2, 13 and 4:"
+            " buckets are of hold'em"
+        )
     return _bucket_game(poker, abstraction.num_buckets)
 
 
@@ -86,7 +100,12 @@ def fixed_blueprint(poker: Poker, weights: Mapping[str, float]) -> Blueprint:
 
 
 def write_blueprint(
-    folder: pathlib.Path, policy: Tables, *, poker: Poker, abstraction: CardAbstraction
+    folder: pathlib.Path,
+    policy: Tables,
+    *,
+    poker: Poker,
+    abstraction: CardAbstraction,
+    buckets: BucketTables,
 ) -> None:
     """Writes a policy into a folder, with three digits of each probability.
 
@@ -95,6 +114,7 @@ def write_blueprint(
       policy: as `board_sampled_cfr.average_policy` makes it.
       poker: the game.
       abstraction: of its cards.
+      buckets: the abstraction's tables, of which the folder keeps a hash.
 
     Raises:
       OSError: it cannot be written.
@@ -106,6 +126,8 @@ def write_blueprint(
         "version": _VERSION,
         "game": str(poker),
         "abstraction": str(abstraction),
+        "strength_cards": buckets.strength_cards,
+        "buckets": fingerprint(buckets),
     }
     write_file(folder / POLICY_FILE, content.getvalue())
     write_file(folder / DESCRIPTION_FILE, json.dumps(description, indent=1) + "\n")
@@ -118,36 +140,70 @@ def read_blueprint(folder: pathlib.Path) -> tuple[Blueprint, Poker]:
       The blueprint, and the game it plays.
 
     Raises:
-      ValueError: the folder holds no blueprint, or one of another version.
+      ValueError: the folder holds no blueprint, a damaged one, or one of another version; or the
+        buckets here are not those of the blueprint.
       OSError: a file cannot be read.
     """
-    try:
-        description = json.loads((folder / DESCRIPTION_FILE).read_text())
-    except FileNotFoundError:
-        raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
-    except ValueError as error:
-        raise ValueError(f"{folder / DESCRIPTION_FILE} is damaged: {error}") from None
-    if description.get("version") != _VERSION:
-        raise ValueError(
-            f"{folder} holds a blueprint of version {description.get('version')}; this is version"
-            f" {_VERSION}: make it again"
-        )
-    poker = make(description["game"])
-    abstraction = CardAbstraction.parse(description["abstraction"])
-    game = bucket_game(poker, abstraction)
+    description = _description(folder)
+    poker, abstraction, game = _game(folder / DESCRIPTION_FILE, description)
     try:
         with np.load(folder / POLICY_FILE) as arrays:
             leaves = [arrays[name] for name in arrays.files]
-    except (ValueError, KeyError, zipfile.BadZipFile, EOFError, FileNotFoundError) as error:
-        raise ValueError(f"{folder / POLICY_FILE} holds no policy: {error}") from None
+    except (*DAMAGED_ARRAYS, FileNotFoundError) as error:
+        reason = str(error) or "it ends early"
+        raise ValueError(f"{folder / POLICY_FILE} holds no policy: {reason}") from None
     shapes = [shape for _, _, shape in game.shapes()]
     if [leaf.shape for leaf in leaves] != shapes:
         raise ValueError(
             f"{folder / POLICY_FILE} has tables of shapes {[leaf.shape for leaf in leaves]}; the"
             f" game {poker} with buckets {abstraction} needs {shapes}"
         )
-    buckets = bucket_tables(abstraction, board=poker.board)
+    cards = description.get("strength_cards")
+    buckets = bucket_tables(abstraction, board=poker.board, strength_cards=cards)
+    expected = description.get("buckets")
+    if expected is not None and expected != fingerprint(buckets):
+        raise ValueError(
+            f"{folder} was trained with other buckets {abstraction} than those here, as another"
+            " version of the program makes them, or k-means on another machine: copy"
+            f" {cache_folder(CACHE)} from where it was trained, or train it again"
+        )
     return Blueprint(policy=_normalised(game, leaves), buckets=buckets, game=game), poker
+
+
+def _description(folder):
+    """What a folder tells of its blueprint."""
+    path = folder / DESCRIPTION_FILE
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ValueError(f"{folder} holds no blueprint: it has no {DESCRIPTION_FILE}") from None
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it must hold an object, not {found!r:.40}")
+    version = found.get("version")
+    if version not in list(_ENTRIES):
+        raise ValueError(
+            f"{folder} holds a blueprint of version {version}; this is version {_VERSION}: make it"
+            " again"
+        )
+    for name, kind in _ENTRIES[version].items():
+        if not isinstance(found.get(name), kind):
+            value = found.get(name)
+            raise ValueError(f"{path} is damaged: {name}={value!r:.40} must be {kind.__name__}")
+    return found
+
+
+def _game(path, description) -> tuple[Poker, CardAbstraction, BucketGame]:
+    """What a description says is played, and in which buckets."""
+    try:
+        poker = make(description["game"])
+        if not isinstance(poker, Poker):
+            raise ValueError(f"game={description['game']!r} must be hold'em by `Poker`")
+        abstraction = CardAbstraction.parse(description["abstraction"])
+        return poker, abstraction, bucket_game(poker, abstraction)
+    except ValueError as error:
+        raise ValueError(f"{path} is of no use: {error}") from None
 
 
 def _normalised(game, leaves) -> Tables:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from jaxgames.holdem.ranges import NUM_HANDS
 from solvers.blueprint.betting_rounds import BettingRounds, Family
 
 # rounds of a family that are computed at once: so many fit in a CPU's caches, and fill its vectors
@@ -39,6 +40,25 @@ class BucketGame:
     def table_bytes(self) -> int:
         """What regrets and average policies take, in float32."""
         return sum(2 * 4 * math.prod(shape) for _, _, shape in self.shapes())
+
+    def iteration_bytes(self, *, groups: int, deals: int) -> int:
+        """What an iteration needs beside the tables, in float32: an estimate from above.
+
+        It is a tenth too large in limit hold'em on accelerators; CPUs need less.
+
+        Args:
+          groups: the room for groups of hands.
+          deals: on a device at once.
+        """
+        rounds = sum(family.entries for families in self.rounds.streets for family in families)
+        chunks = []
+        for _, family, (_, columns, buckets, size) in self.shapes():
+            shown = family.template.num_ends
+            places = shown + len(family.template.loser)
+            rows = 3 * groups * places + buckets * (places + columns) + 2 * NUM_HANDS * shown
+            chunks.append(2 * size * rows)
+        # reaches and values of all rounds, what both players have in a chunk, and pairs of hands
+        return 4 * deals * (8 * groups * rounds + max(chunks) + 2 * NUM_HANDS**2)
 
     def shapes(self) -> Iterator[tuple[int, Family, tuple[int, int, int, int]]]:
         """The street, the family and the shape of each table: N chunks, C actions, B buckets, and E

@@ -11,11 +11,11 @@ import io
 import json
 import os
 import pathlib
-import zipfile
 
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgames.files import DAMAGED_ARRAYS
 from jaxgames.holdem.bet_sizes import BetSize, BetSizes
 from jaxgames.holdem.betting_tree import BettingAbstraction, BettingTree
 from solvers.holdem.subgame_tree import HoldemTree, build_holdem_tree
@@ -84,7 +84,7 @@ def load_solution(path: pathlib.Path | str) -> tuple[HoldemTree, Policy]:
             arrays = {name: file[name] for name in file.files if name != "text"}
         tree = _tree(text, arrays)
         policy = tuple(jnp.asarray(arrays[f"policy_{player}"]) for player in range(2))
-    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (TypeError, *DAMAGED_ARRAYS) as error:
         raise ValueError(f"{path} is not a solution of this version: {error}") from None
     return tree, policy
 
