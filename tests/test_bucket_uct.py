@@ -11,7 +11,9 @@ from bucket_uct_reference import Reference
 from holdem_reference import LEDUC
 from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 
+from jaxgames.core import CHANCE
 from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.betting_graph import graph_of_tree
 from jaxgames.holdem.betting_tree import NO_NODE
 from jaxgames.holdem.card_abstraction import buckets_of_deal
 from jaxgames.holdem.equity import hand_strengths
@@ -244,6 +246,30 @@ def test_read_outs():
         assert not policy[-1].any()
 
 
+def test_policies_are_read_where_they_are_played():
+    """The same hands as with tables of all states; a player at each node has none."""
+    game, walk = leduc()
+    learner = learned(walk, leduc_deals, None, settings=SETTINGS["UCT"], batch=8, episodes=800)
+    assert 0 < bucket_uct.share_visited(learner) < 1
+    visited = np.asarray(bucket_uct.visits(learner))[:-1].any(axis=1)
+    np.testing.assert_allclose(bucket_uct.share_visited(learner), visited.mean(), rtol=1e-6)
+    deals = leduc_deals(None, jax.random.key(1), 2000)
+    play, seats = jax.jit(betting_walk.play), jnp.array([0, 1])
+    tree = game.rounds.tree
+    raiser = np.where(tree.child != NO_NODE, np.arange(tree.child.shape[1]) + 1.0, 0)
+    by_node = betting_walk.policy_by_node(graph_of_tree(tree), raiser[tree.actor != CHANCE])
+    tables = [bucket_uct.average_policy(walk, learner), bucket_uct.greedy_policy(walk, learner)]
+    read = [bucket_uct.average(learner), bucket_uct.greedy(learner)]
+    all_states = betting_walk.in_all_buckets(game, raiser).astype(np.float32)
+    for one, other in ((tables, read), ([tables[1], all_states], [read[1], by_node])):
+        expected, found = (
+            play(walk, policies, deals, jax.random.key(2), seats=seats) for policies in (one, other)
+        )
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+        assert np.std(found[0]) > 1
+
+
 def random_rows(walk, seed):
     rows = np.random.default_rng(seed).random(walk.uniform.shape) * (np.asarray(walk.uniform) > 0)
     return jnp.asarray(rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9), jnp.float32)
@@ -329,8 +355,12 @@ def test_a_run_in_parts_is_the_run():
     assert int(whole.batches) == int(part.batches) == 30
 
 
-def test_what_is_refused():
+def test_what_is_refused(monkeypatch):
     _, walk = leduc()
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket_uct, "device_bytes", lambda: walk.table_bytes - 1)
+        with pytest.raises(ValueError, match=f"max_bytes={walk.table_bytes - 1:,} are allowed"):
+            bucket_uct.init(walk)
     with pytest.raises(ValueError, match=r"takes [\d,]+ bytes; max_bytes=1,000 are allowed"):
         bucket_uct.init(walk, max_bytes=1000)
     with pytest.raises(ValueError, match="batch=0 must be from 1 to"):

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from test_blueprint import TWO_STREETS, game_of, random_tables
@@ -17,6 +16,7 @@ from experiments.blueprints import (
     smooth_uct_limit,
 )
 from experiments.harness import results
+from jaxgames.holdem.betting_graph import graph_of_tree
 from jaxgames.registry import make
 from solvers.blueprint import betting_walk, blueprint
 from solvers.blueprint.duplicate_match import play_match
@@ -85,14 +85,28 @@ def test_the_game_of_two_rounds_is_that_of_its_name():
     assert make(smooth_uct_limit.TWO_ROUNDS) == TWO_STREETS
 
 
-def test_a_caller_calls():
-    """Against itself all hands end with a showdown of one big blind."""
+def test_fixed_players():
+    """Of two who call, all hands end with a showdown of one big blind; all actions are alike to one
+    who is uniform."""
     game, tables = game_of(TWO_STREETS, (169, 20)), random_tables((169, 20), (0, 3))
     walk = betting_walk.betting_walk(game)
-    caller = smooth_uct_limit.caller(game)
-    np.testing.assert_array_equal(caller.sum(axis=1), jnp.sum(walk.uniform, axis=1) > 0)
-    match = play_match(walk, [caller], tables, players=(0, 0), hands=300, seed=0)
-    assert (match.won, match.error, match.decisions) == (0, 0, 4)
+    fixed = self_play.fixed_players(graph_of_tree(game.rounds.tree))
+    match = functools.partial(play_match, walk, tables=tables, players=(0, 0), hands=300, seed=0)
+    called = match([fixed[self_play.CALLER]])
+    assert (called.won, called.error, called.decisions) == (0, 0, 4)
+    found, expected = match([fixed[self_play.UNIFORM]]), match([walk.uniform])
+    np.testing.assert_array_equal(found.by_seat, expected.by_seat)
+    assert found.decisions == expected.decisions
+
+
+def test_memory_is_told_before_anything_is_made(quick, tmp_path, monkeypatch, capsys):
+    """Three words of four bytes for each of three actions."""
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 2**20)
+    monkeypatch.setattr(smooth_uct_limit, "bucket_tables", lambda *_, **__: pytest.fail("made"))
+    words = ["smooth_uct_limit", "--preset", "smoke", "--out", str(tmp_path / "run")]
+    assert cli.main(words) == 2
+    error = capsys.readouterr().err
+    assert "more than the memory of 1 MiB: fewer buckets make them smaller" in error
 
 
 def test_the_number_of_episodes_is_an_option(tmp_path, capsys):

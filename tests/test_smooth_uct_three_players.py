@@ -1,16 +1,22 @@
 """The experiment `smooth_uct_three_players`."""
 
 import dataclasses
+import types
 
+import jax
 import numpy as np
 import pytest
 from test_blueprint import random_tables
 
 from experiments import cli
+from experiments.blueprints import self_play
 from experiments.blueprints import smooth_uct_three_players as experiment
 from experiments.harness import results
 from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.betting_graph import graph_of_rules
+from jaxgames.holdem.card_abstraction import CardAbstraction
 from jaxgames.registry import make
+from solvers.blueprint.betting_walk import walk_of_graph
 
 
 @pytest.mark.slow
@@ -33,6 +39,31 @@ def test_a_run(tmp_path, monkeypatch):
         assert number.paper is None
     assert 3 < value["decisions of UCT"] < 15
     assert 0 < value["states that UCT has visited"] <= 1
+
+
+def test_memory_is_that_of_all_tables_and_a_read_out(monkeypatch):
+    """Three words for each of three actions in 215,050,250 states, and one more for a read-out. The
+    first of several devices of a CPU has copies of the others' tables when they are measured."""
+    config, said = experiment.PRESETS["paper"], []
+    poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
+    graph = graph_of_rules(poker)
+    walk = walk_of_graph(graph, abstraction.num_buckets)
+    assert walk.table_bytes == 3 * walk.policy_bytes == 3 * 3 * 4 * 215_050_251
+    methods = {name: self_play.Learning(walk, None) for name in config.methods}
+    monkeypatch.setattr(self_play, "say", said.append)
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 18_100_000_000)
+    self_play.check_memory(config, methods, None)
+    text = "2 methods, 7,383 MiB each, and a policy that is read out take 17,227 MiB"
+    assert said[0].endswith(text)
+    two = types.SimpleNamespace(local_devices=["first", "second"])
+    message = "take 24,611 MiB, more than the memory of 17,262 MiB: fewer buckets make them smaller"
+    with pytest.raises(ValueError, match=message):
+        self_play.check_memory(config, methods, two)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    self_play.check_memory(config, methods, two)
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 18_000_000_000)
+    with pytest.raises(ValueError, match="take 17,227 MiB, more than the memory of 17,166 MiB"):
+        self_play.check_memory(config, methods, two)
 
 
 def test_games_and_published_numbers():

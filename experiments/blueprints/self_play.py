@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
@@ -14,6 +15,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 import tyro
+from jax.sharding import Mesh
 from rich.table import Table
 
 from experiments.blueprints.measured_training import train_and_measure
@@ -22,17 +24,20 @@ from experiments.harness.experiment import text_table
 from experiments.harness.progress import say
 from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
+from jaxgames.holdem.betting_graph import BettingGraph
 from jaxgames.holdem.card_abstraction import BucketTables
 from solvers.blueprint import bucket_uct
-from solvers.blueprint.betting_walk import BettingWalk
+from solvers.blueprint.betting_walk import BettingWalk, PolicyByNode, policy_by_node
+from solvers.blueprint.blueprint import fixed_policy
 from solvers.blueprint.bucket_uct import BucketUctLearner
 from solvers.blueprint.duplicate_match import Match
+from solvers.device_batches import device_bytes
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
 CALLER, UNIFORM = "always call", "uniform"
 AVERAGE, GREEDY = "average", "greedy"
-READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
+READ_OUTS = {AVERAGE: bucket_uct.average, GREEDY: bucket_uct.greedy}
 
 Learners = dict[str, BucketUctLearner]
 
@@ -115,6 +120,50 @@ def methods(
     return found
 
 
+def fixed_players(graph: BettingGraph) -> dict[str, PolicyByNode]:
+    """The players who do not look at their cards."""
+    weights = {CALLER: {"call": 1.0}, UNIFORM: {}}
+    return {name: policy_by_node(graph, fixed_policy(graph, own)) for name, own in weights.items()}
+
+
+def check_memory(config: Settings, methods: Mapping[str, Learning], mesh: Mesh | None) -> None:
+    """Says what the tables of all methods take, before anything large is made.
+
+    A device has the tables of its methods. The first one has those of all when they are measured,
+    and room for a policy that is read out to be written. The devices of a CPU share its memory.
+
+    Args:
+      config: names the abstraction.
+      methods: learn side by side.
+      mesh: the devices; None: one.
+
+    Raises:
+      ValueError: the memory of a device is too small.
+    """
+    walk = methods[config.methods[0]].walk
+    home, *others = (device for _, device in zip(methods, _devices(mesh), strict=False))
+    tables = Counter({home: len(methods)})
+    tables.update(device for device in others if device != home)
+    on_cpu = jax.default_backend() == "cpu"
+    needed = walk.table_bytes * (tables.total() if on_cpu else max(tables.values()))
+    needed += walk.policy_bytes
+    said = (
+        f"{config.abstraction}: {walk.num_states:,} information states; tables of"
+        f" {len(methods)} methods, {_mib(walk.table_bytes)} each, and a policy that is read out"
+        f" take {_mib(needed)}"
+    )
+    allowed = device_bytes()
+    if needed > allowed:
+        raise ValueError(
+            f"{said}, more than the memory of {_mib(allowed)}: fewer buckets make them smaller"
+        )
+    say(said)
+
+
+def _mib(number):
+    return f"{number / 2**20:,.0f} MiB"
+
+
 def points(config: Settings) -> tuple[int, ...]:
     """The numbers of episodes after which learners are measured, as whole batches: two per decade,
     and the last."""
@@ -141,13 +190,9 @@ def learn(
       The learners in the end, and all measurements.
 
     Raises:
-      ValueError: a learner's table takes too many bytes.
+      ValueError: a learner's table takes too many bytes, which `check_memory` says earlier.
     """
     config, walk = run.config, next(iter(methods.values())).walk
-    say(
-        f"{config.abstraction}: {walk.num_states:,} information states, whose table takes"
-        f" {walk.table_bytes / 2**20:,.0f} MiB for each of {len(methods)} methods"
-    )
     keys = jax.random.split(jax.random.key(config.seed), len(methods))
     given = {
         name: jax.device_put((each.walk, tables, key), device)
@@ -221,8 +266,7 @@ def of_self_play(
     how many decisions a hand has; and how much its learner has seen."""
     yield f"{name} wins as the {seat}", "mb/h", match.by_seat[number] * 1000 / blind, 0.0
     yield f"decisions of {name}", "per hand", match.decisions, 0.0
-    seen = jnp.mean(jnp.any(bucket_uct.visits(learner) > 0, axis=1)[:-1])
-    yield f"states that {name} has visited", "share", seen, 0.0
+    yield f"states that {name} has visited", "share", bucket_uct.share_visited(learner), 0.0
 
 
 def rows(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:

@@ -17,8 +17,6 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
 from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
@@ -42,17 +40,16 @@ from experiments.harness import results
 from experiments.harness.experiment import Experiment
 from experiments.harness.progress import status
 from experiments.harness.runs import Run
+from jaxgames.holdem.betting_graph import graph_of_tree
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
-from solvers.blueprint import betting_walk
+from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.blueprint import (
     bucket_game,
     fixed_blueprint,
-    fixed_policy,
     read_blueprint,
     write_blueprint,
 )
-from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.duplicate_match import play_match
 
 RAISER = "always raise"
@@ -159,13 +156,15 @@ def _learn(run: Run) -> list[Measurement]:
     """Learns from the checkpoint on, and measures on schedule."""
     config = run.config
     poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
-    with status(f"making the betting tree and the buckets {abstraction}"):
+    with status("making the betting tree"):
         game = bucket_game(poker, abstraction)
-        tables = bucket_tables(abstraction, board=poker.board)
     blind = max(poker.blinds)
     methods = self_play.methods(
         config, blind, lambda k: betting_walk.betting_walk(game, potential=k)
     )
+    self_play.check_memory(config, methods, run.mesh)
+    with status(f"making the buckets {abstraction}"):
+        tables = bucket_tables(abstraction, board=poker.board)
     walk = methods[config.methods[0]].walk
     measure = functools.partial(_measured, config, game, walk, tables, blind)
     learners, found = self_play.learn(run, methods, tables, measure)
@@ -177,12 +176,12 @@ def _learn(run: Run) -> list[Measurement]:
 
 def _measured(config, game, walk, tables, blind, learners):
     """All matches, and what self-play with average policies is like."""
-    fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
+    fixed = self_play.fixed_players(graph_of_tree(game.rounds.tree))
     match = functools.partial(
         play_match, walk, tables=tables, hands=config.hands, seed=config.seed + 1
     )
     for kind, read in READ_OUTS.items():
-        policies = {name: read(walk, learners[name]) for name in config.methods}
+        policies = {name: read(learners[name]) for name in config.methods}
         versus = [*itertools.product(policies, fixed)]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
         for one, other in versus:
@@ -201,18 +200,12 @@ def _write_blueprints(folder, game, methods, learners, **played):
     for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
         own = folder / _folder(name, kind)
         own.mkdir(parents=True, exist_ok=True)
-        policy = betting_walk.policy_tables(game, read(methods[name].walk, learners[name]))
-        write_blueprint(own, policy, **played)
+        rows = bucket_uct.policy_rows(methods[name].walk, read(learners[name]))
+        write_blueprint(own, betting_walk.policy_tables(game, rows), **played)
 
 
 def _folder(name, kind):
     return f"{name}, {kind}".replace(",", "").replace(" ", "-")
-
-
-def caller(game: BucketGame) -> Float[Array, "rows A"]:
-    """The policy that always checks and calls."""
-    policy = fixed_policy(game.rounds.tree, _FIXED[CALLER])
-    return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

@@ -13,18 +13,15 @@ import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
 
-import jax.numpy as jnp
 from rich.table import Table
 
 from experiments.blueprints import self_play
 from experiments.blueprints.self_play import (
     AVERAGE,
-    CALLER,
     GREEDY,
     READ_OUTS,
     SMOOTH,
     UCT,
-    UNIFORM,
     Measurement,
     Options,
     Settings,
@@ -36,8 +33,7 @@ from experiments.harness.runs import Run
 from jaxgames.holdem.betting_graph import graph_of_rules
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
-from solvers.blueprint.betting_walk import in_all_states, walk_of_graph
-from solvers.blueprint.blueprint import fixed_policy
+from solvers.blueprint.betting_walk import walk_of_graph
 from solvers.blueprint.duplicate_match import play_match
 
 # mb/h, with standard errors of 1
@@ -86,13 +82,15 @@ def _learn(run):
     """Learns from the checkpoint on, and measures on schedule."""
     config = run.config
     poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
-    with status(f"making the betting graph and the buckets {abstraction}"):
+    with status("making the betting graph"):
         graph = graph_of_rules(poker)
-        tables = bucket_tables(abstraction, board=poker.board)
     blind = max(poker.blinds)
     methods = self_play.methods(
         config, blind, lambda k: walk_of_graph(graph, abstraction.num_buckets, potential=k)
     )
+    self_play.check_memory(config, methods, run.mesh)
+    with status(f"making the buckets {abstraction}"):
+        tables = bucket_tables(abstraction, board=poker.board)
     walk = methods[config.methods[0]].walk
     measure = functools.partial(_measured, config, graph, walk, tables, blind)
     return self_play.learn(run, methods, tables, measure)[1]
@@ -100,13 +98,12 @@ def _learn(run):
 
 def _measured(config, graph, walk, tables, blind, learners):
     """All matches, and what self-play with average policies is like."""
-    calls = jnp.asarray(fixed_policy(graph, {"call": 1.0}), jnp.float32)
-    fixed = {CALLER: in_all_states(walk, calls), UNIFORM: walk.uniform}
+    fixed = self_play.fixed_players(graph)
     match = functools.partial(
         play_match, walk, tables=tables, hands=config.hands, seed=config.seed + 1
     )
     for kind, read in READ_OUTS.items():
-        policies = {name: read(walk, learners[name]) for name in config.methods}
+        policies = {name: read(learners[name]) for name in config.methods}
         versus = [*itertools.permutations(policies, 2), *itertools.product(policies, fixed)]
         for one, other in versus:
             found = match([policies[one], (policies | fixed)[other]], players=(0, 1, 1))
@@ -160,7 +157,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "half an hour on two cores, and the making of buckets; 5 GB of memory",
-        "paper": "days; 7.7 GB of memory for each method",
+        "paper": "days; 18 GB of memory",
     },
     options=Options,
     configure=self_play.configure,
