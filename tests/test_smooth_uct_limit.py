@@ -109,6 +109,24 @@ def test_memory_is_told_before_anything_is_made(quick, tmp_path, monkeypatch, ca
     assert "more than the memory of 1 MiB: fewer buckets make them smaller" in error
 
 
+def test_the_abstraction_is_an_option(tmp_path, capsys):
+    """Linear CFR is trained in the same one."""
+    preset, text = smooth_uct_limit.PRESETS["cpu"], "169/ehs2:7/ehs2:5/ehs2:3"
+    changed = smooth_uct_limit.configure(preset, self_play.Options(out=tmp_path, abstraction=text))
+    assert changed.abstraction == text
+    assert [*changed.references] == [text, smooth_uct_limit.PERCENTILES]
+    assert [*changed.references.values()] == [*preset.references.values()]
+    assert smooth_uct_limit.configure(preset, self_play.Options(out=tmp_path)) == preset
+    said = smooth_uct_limit.deviations(changed)
+    assert f"buckets {text} instead of {smooth_uct_limit.PAPER_GRID}" in said
+    for preset in smooth_uct_limit.PRESETS.values():
+        assert [*preset.references][0] == preset.abstraction
+    words = ["--abstraction", "169/some:1", "--out", str(tmp_path / "bad")]
+    for command in ("smooth_uct_limit", "smooth_uct_three_players"):
+        assert cli.main([command, *words]) == 2
+        assert "some" in capsys.readouterr().err
+
+
 def test_the_number_of_episodes_is_an_option(tmp_path, capsys):
     preset = smooth_uct_limit.PRESETS["large"]
     options = self_play.Options(out=tmp_path, episodes=2_048)

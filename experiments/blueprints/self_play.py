@@ -25,7 +25,7 @@ from experiments.harness.progress import say
 from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.betting_graph import BettingGraph
-from jaxgames.holdem.card_abstraction import BucketTables
+from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction
 from solvers.blueprint import bucket_uct
 from solvers.blueprint.betting_walk import BettingWalk, PolicyByNode, policy_by_node
 from solvers.blueprint.blueprint import fixed_policy
@@ -63,6 +63,8 @@ class Settings:
 class Options(RunArguments):
     """The options beside the preset."""
 
+    abstraction: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
+    """Another abstraction than the preset's, such as "169/ehs2:100/ehs2:50/ehs2:20"."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """How many episodes of each method, instead of the preset's number."""
 
@@ -73,11 +75,16 @@ def configure(config: Settings, options: Options) -> Settings:
     Raises:
       ValueError: an option is refused.
     """
-    if options.episodes is None:
-        return config
-    if options.episodes < config.batch:
-        raise ValueError(f"episodes={options.episodes} must be at least {config.batch}, a batch")
-    return dataclasses.replace(config, episodes=options.episodes)
+    if options.abstraction is not None:
+        CardAbstraction.parse(options.abstraction)
+        config = dataclasses.replace(config, abstraction=options.abstraction)
+    if options.episodes is not None:
+        if options.episodes < config.batch:
+            raise ValueError(
+                f"episodes={options.episodes} must be at least {config.batch}, a batch"
+            )
+        config = dataclasses.replace(config, episodes=options.episodes)
+    return config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ class Config(Settings):
 
     game: str = "limit_holdem"
     exploration: float = 24.0
-    references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
+    references: Mapping[str, int]  # boards of linear CFR, by abstraction; its own is the first
     boards_per_iteration: int = 2  # of linear CFR
     boards: int  # of the cross table
     deals: int  # that local best response plays against each player
@@ -113,6 +113,18 @@ PRESETS = {
         deals=50_000,
     ),
 }
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with what the options ask for; the first linear CFR has the buckets of self-play.
+
+    Raises:
+      ValueError: an option is refused.
+    """
+    configured = self_play.configure(config, options)
+    (_, boards), *others = config.references.items()
+    references = {configured.abstraction: boards} | dict(others)
+    return dataclasses.replace(configured, references=references)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -263,7 +275,7 @@ COMMAND = Experiment(
         "paper": "two days or more",
     },
     options=Options,
-    configure=self_play.configure,
+    configure=configure,
     compute=compute,
     rows=rows,
     draw=draw,
