@@ -285,6 +285,7 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
     flat = [table.shape for street in tables for table in street]
     assert flat == [shape for _, _, shape in game.shapes()]
     assert not tables[1][0][1, ..., 3:].any()  # the round that does not exist
+    np.testing.assert_array_equal(betting_walk.state_rows(game, tables), rows)
     found, expected = states_by_node(game, tables), by_state(game, rows)
     for (node, bucket), row in expected.items():
         actions = int((game.rounds.tree.child[node] != NO_NODE).sum())

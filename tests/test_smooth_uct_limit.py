@@ -120,7 +120,7 @@ def test_the_abstraction_is_an_option(tmp_path, capsys):
     said = smooth_uct_limit.deviations(changed)
     assert f"buckets {text} instead of {smooth_uct_limit.PAPER_GRID}" in said
     for preset in smooth_uct_limit.PRESETS.values():
-        assert [*preset.references][0] == preset.abstraction
+        assert next(iter(preset.references)) == preset.abstraction
     words = ["--abstraction", "169/some:1", "--out", str(tmp_path / "bad")]
     for command in ("smooth_uct_limit", "smooth_uct_three_players"):
         assert cli.main([command, *words]) == 2

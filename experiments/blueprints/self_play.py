@@ -6,9 +6,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import pathlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
@@ -16,11 +15,8 @@ import jax
 import jax.numpy as jnp
 import tyro
 from jax.sharding import Mesh
-from rich.table import Table
 
 from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness import plots, results
-from experiments.harness.experiment import text_table
 from experiments.harness.progress import say
 from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
@@ -274,116 +270,3 @@ def of_self_play(
     yield f"{name} wins as the {seat}", "mb/h", match.by_seat[number] * 1000 / blind, 0.0
     yield f"decisions of {name}", "per hand", match.decisions, 0.0
     yield f"states that {name} has visited", "share", bucket_uct.share_visited(learner), 0.0
-
-
-def rows(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
-    """A row for every measurement."""
-    for each in found:
-        yield {
-            "episodes": each.episodes,
-            "name": each.name,
-            "unit": each.unit,
-            "value": f"{each.value:.6g}",
-            "standard_error": f"{each.error:.3g}",
-        }
-
-
-def _last(found):
-    """The measurements at the end."""
-    return [each for each in found if each.episodes == found[-1].episodes]
-
-
-def numbers(found: Sequence[Measurement], paper: Mapping[str, float]) -> Iterator[results.Number]:
-    """The measurements at the end, beside those of a paper."""
-    for each in _last(found):
-        match = each.error > 0
-        yield results.Number(
-            name=each.name,
-            value=each.value,
-            unit=each.unit,
-            low=each.value - 2 * each.error if match else None,
-            high=each.value + 2 * each.error if match else None,
-            paper=paper.get(each.name),
-        )
-
-
-def draw(path: pathlib.Path, found: Sequence[Measurement], paper: Mapping[str, float]) -> None:
-    """Matches against episodes, of average policies above and of greedy ones below: of methods
-    against each other on the left, and against fixed players on the right."""
-    matches = [each for each in found if " against " in each.name]
-    with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
-        for panels, kind in zip(axes, READ_OUTS, strict=True):
-            ending = f", {kind}"
-            of_kind = [each for each in matches if each.name.endswith(ending)]
-            names = dict.fromkeys(each.name for each in of_kind)
-            by_fixed = [
-                [name for name in names if f" against {fixed}" in name]
-                for fixed in (CALLER, UNIFORM)
-            ]
-            others = [name for name in names if name not in itertools.chain(*by_fixed)]
-            _draw_lines(panels[0], of_kind, others, ending, "solid")
-            for lines, dashes in zip(by_fixed, ((0, (2.5, 1)), (0, (1, 1.2))), strict=True):
-                _draw_lines(panels[1], of_kind, lines, ending, dashes)
-            for name, level in paper.items():
-                if name in names:
-                    plots.level(panels[0], level, f"{name} (paper)")
-            panels[0].axhline(0, color="#999999", linewidth=0.8, zorder=0)
-            panels[0].set_yscale("symlog", linthresh=20, linscale=1.5)
-            limits = panels[0].get_ylim()
-            panels[0].set_yticks([-100, -50, -20, -10, 0, 10, 20, 50, 100])
-            panels[0].set_ylim(limits)
-            panels[0].yaxis.set_major_formatter("{x:g}")
-            panels[0].set_title(f"{kind} policies against each other")
-            panels[1].set_title("against fixed players")
-            panels[0].set_ylabel("mb/h (bars: two standard errors)")
-
-
-def _draw_lines(panel, matches, names, ending, dashes):
-    """Adds a line for each name, dashed alike; colours tell what stands first in the names."""
-    panel.set(xscale="log", xlabel="episodes of each method")
-    for number, name in enumerate(names):
-        line = [each for each in matches if each.name == name]
-        panel.errorbar(
-            [each.episodes for each in line],
-            [each.value for each in line],
-            [2 * each.error for each in line],
-            color=plots.colour(number),
-            marker=plots.marker(number),
-            markersize=3.5,
-            linestyle=dashes,
-            label=name.removesuffix(ending),
-        )
-
-
-def table(command: str, found: Sequence[Measurement], paper: Mapping[str, float]) -> Table:
-    """The measurements at the end, beside the paper's."""
-    texts = [
-        (
-            each.name,
-            results.text(each.value),
-            f"{2 * each.error:.2g}" if each.error else "",
-            each.unit,
-            results.text(paper[each.name]) if each.name in paper else "",
-        )
-        for each in _last(found)
-    ]
-    headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
-    title = f"{command}: after {found[-1].episodes:,} episodes of each method"
-    return text_table(title, headings, texts)
-
-
-def deviations(config: Settings, paper: Settings, published: str) -> Iterator[str]:
-    """What differs from the paper, in words.
-
-    Args:
-      config: that was run.
-      paper: the published one.
-      published: numbers of episodes, in words.
-    """
-    yield f"{config.batch:,} episodes of a batch see the same table; the paper's see each other"
-    if config.episodes < paper.episodes:
-        yield f"{config.episodes:,} episodes instead of {published}"
-    if config.abstraction != paper.abstraction:
-        yield f"buckets {config.abstraction} instead of {paper.abstraction}"
-    if config.game != paper.game:
-        yield f"the game is {config.game}"

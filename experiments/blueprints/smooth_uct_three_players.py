@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from experiments.blueprints import self_play
+from experiments.blueprints import self_play, self_play_report
 from experiments.blueprints.self_play import (
     AVERAGE,
     GREEDY,
@@ -123,28 +123,28 @@ def _published(config):
 
 def rows(config: Settings, found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
     """A row for every measurement."""
-    return self_play.rows(found)
+    return self_play_report.rows(found)
 
 
 def numbers(config: Settings, found: Sequence[Measurement]) -> Iterator[results.Number]:
     """The measurements at the end."""
-    return self_play.numbers(found, _published(config))
+    return self_play_report.numbers(found, _published(config))
 
 
 def draw(path: pathlib.Path, config: Settings, found: Sequence[Measurement]) -> None:
     """Matches against episodes."""
-    self_play.draw(path, found, _published(config))
+    self_play_report.draw(path, found, _published(config))
 
 
 def tables(config: Settings, found: Sequence[Measurement]) -> Iterator[Table]:
     """The measurements at the end, beside the paper's."""
-    yield self_play.table("smooth_uct_three_players", found, _published(config))
+    yield self_play_report.table("smooth_uct_three_players", found, _published(config))
 
 
 def deviations(config: Settings) -> Sequence[str]:
     """What differs from the paper, in words."""
     return [
-        *self_play.deviations(config, PRESETS["paper"], "50.9 and 49.4 billion"),
+        *self_play_report.deviations(config, PRESETS["paper"], "50.9 and 49.4 billion"),
         "opponents are players who always call and uniform ones, not the agents of the 2014 Annual"
         " Computer Poker Competition, which are not to be had",
     ]

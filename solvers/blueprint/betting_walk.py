@@ -363,9 +363,26 @@ def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:
       game: whose states these are.
       policy: or any other numbers of actions.
     """
-    own = _buckets_of_nodes(game)
-    first, width = np.cumsum(own) - own, policy.shape[1]
     flat, tables = policy.reshape(-1), [[] for _ in game.rounds.streets]
+    for street, place in _places(game, policy.shape[1]):
+        tables[street].append(flat[place])
+    return tuple(map(tuple, tables))
+
+
+def state_rows(game: BucketGame, tables: Tables) -> Float[Array, "rows A"]:
+    """A policy in all states `[N + 1, A]`, 0 in the last row, from the layout of blueprints."""
+    states, width = _buckets_of_nodes(game).sum(), game.rounds.tree.child.shape[1]
+    flat = jnp.zeros((states + 1) * width, jnp.float32)
+    for table, (_, place) in zip(itertools.chain(*tables), _places(game, width), strict=True):
+        flat = flat.at[place].set(table)
+    return flat.reshape(-1, width).at[-1].set(0)
+
+
+def _places(game, width):
+    """Street by street and family by family, where in rows of actions `[(N + 1) A]` the entries of
+    a table `[N, C, B, E]` are; in row N those of rounds that do not exist."""
+    own = _buckets_of_nodes(game)
+    first = np.cumsum(own) - own
     for street, family, (chunks, columns, buckets, size) in game.shapes():
         actions = [
             (node, action)
@@ -380,6 +397,4 @@ def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:
             ((0, 0), (0, 0), (0, chunks * size - family.entries)),
             constant_values=own.sum() * width,
         )
-        place = place.reshape(columns, buckets, chunks, size).transpose(2, 0, 1, 3)
-        tables[street].append(flat[place])
-    return tuple(map(tuple, tables))
+        yield street, place.reshape(columns, buckets, chunks, size).transpose(2, 0, 1, 3)
