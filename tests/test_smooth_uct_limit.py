@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from test_blueprint import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
 from experiments.blueprints import (
+    cross_table,
     linear_cfr_training,
     measured_training,
     self_play,
@@ -52,6 +54,7 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
         number = result.number(f"Smooth UCT against UCT, {kind}")
         assert number.low < number.value < number.high
         assert number.paper is None
+        assert value[f"UCT against linear CFR, {kind}"] < 0
     assert 2 < value["decisions of UCT"] < 9
     assert 0 < value["states that UCT has visited"] <= 1
 
@@ -72,6 +75,23 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     for file in ("curve.csv", "cross_table.csv"):
         texts = [(tmp_path / name / file).read_text() for name in ("whole", "parts")]
         assert texts[0] == texts[1]
+
+
+def test_published_numbers_stand_beside_matches_that_exist():
+    preset = smooth_uct_limit.PRESETS["paper"]
+    names = [f"{name}, {kind}" for name in preset.methods for kind in self_play.READ_OUTS]
+    pairs = [cross_table.name(*pair) for pair in itertools.combinations(names, 2)]
+    on_cards, in_buckets = (
+        [name for name in smooth_uct_limit.PAPER if (name in pairs) == there]
+        for there in (True, False)
+    )
+    assert on_cards == ["cross table: UCT, greedy against Smooth UCT, greedy"]
+    assert in_buckets == ["Smooth UCT against UCT, greedy"]
+    matches = [
+        cross_table.Match(one="UCT, greedy", other="Smooth UCT, greedy", value=-19.3, error=2.0)
+    ]
+    (number,) = cross_table.numbers(matches, smooth_uct_limit.PAPER)
+    assert (number.low, number.high, number.paper) == (-23.3, -15.3, -5.28)
 
 
 def test_measurements_are_at_whole_batches():
@@ -100,13 +120,12 @@ def test_fixed_players():
 
 
 def test_memory_is_told_before_anything_is_made(quick, tmp_path, monkeypatch, capsys):
-    """Three words of four bytes for each of three actions."""
-    monkeypatch.setattr(self_play, "device_bytes", lambda: 2**20)
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 10_000)
     monkeypatch.setattr(smooth_uct_limit, "bucket_tables", lambda *_, **__: pytest.fail("made"))
     words = ["smooth_uct_limit", "--preset", "smoke", "--out", str(tmp_path / "run")]
     assert cli.main(words) == 2
     error = capsys.readouterr().err
-    assert "more than the memory of 1 MiB: fewer buckets make them smaller" in error
+    assert "more than the memory of 0 MiB: fewer buckets make them smaller" in error
 
 
 def test_the_abstraction_is_an_option(tmp_path, capsys):

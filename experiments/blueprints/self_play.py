@@ -32,6 +32,7 @@ from solvers.sampling.uct import Uct, smooth_uct, uct
 
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
 CALLER, UNIFORM = "always call", "uniform"
+BLUEPRINTS = "blueprints"  # the folder of the last policies
 AVERAGE, GREEDY = "average", "greedy"
 READ_OUTS = {AVERAGE: bucket_uct.average, GREEDY: bucket_uct.greedy}
 
@@ -133,7 +134,8 @@ def check_memory(config: Settings, methods: Mapping[str, Learning], mesh: Mesh |
     """Says what the tables of all methods take, before anything large is made.
 
     A device has the tables of its methods. The first one has those of all when they are measured,
-    and room for a policy that is read out to be written. The devices of a CPU share its memory.
+    and room for a policy that is read out to be written. The devices of a CPU share its memory,
+    which also has a checkpoint that is read, beside the tables made of it.
 
     Args:
       config: names the abstraction.
@@ -147,13 +149,14 @@ def check_memory(config: Settings, methods: Mapping[str, Learning], mesh: Mesh |
     home, *others = (device for _, device in zip(methods, _devices(mesh), strict=False))
     tables = Counter({home: len(methods)})
     tables.update(device for device in others if device != home)
-    on_cpu = jax.default_backend() == "cpu"
-    needed = walk.table_bytes * (tables.total() if on_cpu else max(tables.values()))
-    needed += walk.policy_bytes
+    needed = walk.table_bytes * max(tables.values()) + walk.policy_bytes
+    if jax.default_backend() == "cpu":
+        needed = walk.table_bytes * tables.total() + walk.policy_bytes
+        needed = max(needed, 2 * len(methods) * walk.table_bytes)
     said = (
         f"{config.abstraction}: {walk.num_states:,} information states; tables of"
-        f" {len(methods)} methods, {_mib(walk.table_bytes)} each, and a policy that is read out"
-        f" take {_mib(needed)}"
+        f" {len(methods)} methods, {_mib(walk.table_bytes)} each, and what is made of them take"
+        f" {_mib(needed)}"
     )
     allowed = device_bytes()
     if needed > allowed:
@@ -239,7 +242,7 @@ def learn(
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         learners, found = train_and_measure(
             advance,
-            {name: bucket_uct.init(each.walk) for name, each in methods.items()},
+            lambda: {name: bucket_uct.init(each.walk) for name, each in methods.items()},
             done=done,
             at=[n // config.batch for n in points(config)],
             measure=measured,
@@ -255,6 +258,11 @@ def learn(
 def _devices(mesh):
     """A device for each method, of those of this process in turn."""
     return itertools.cycle([None] if mesh is None else mesh.local_devices)
+
+
+def folder_of(name: str, kind: str) -> str:
+    """The name of the folder of a method's policy, of a kind of read-out."""
+    return f"{name}, {kind}".replace(",", "").replace(" ", "-")
 
 
 def won(name: str, match: Match, blind: int) -> tuple[str, str, float, float]:

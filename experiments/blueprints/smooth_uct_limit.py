@@ -18,6 +18,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 import jax
+import jax.numpy as jnp
 from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
@@ -26,6 +27,7 @@ from experiments.blueprints.blueprint_limit import PERCENTILES
 from experiments.blueprints.cross_table import Match
 from experiments.blueprints.self_play import (
     AVERAGE,
+    BLUEPRINTS,
     CALLER,
     CONSTANT,
     GREEDY,
@@ -56,7 +58,7 @@ from solvers.blueprint.duplicate_match import play_match
 
 RAISER, LINEAR_CFR = "always raise", "linear CFR"
 _FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-6}}
-BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last policies; files
+CROSS_TABLE = "cross_table"  # two files
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
 # mb/h, Table 2, with a standard error of 0.6: in the buckets of self-play, and on real cards, where
 # the seats of the table are the other way round
@@ -149,7 +151,7 @@ def compute(run: Run) -> Outcome:
     players = {}
     for name, kind in itertools.product(run.config.methods, READ_OUTS):
         if not name.endswith(CONSTANT):
-            folder = run.checkpoint / BLUEPRINTS / _folder(name, kind)
+            folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
             players[f"{name}, {kind}"], _ = read_blueprint(folder)
     for number, abstraction in enumerate(run.config.references):
         name = f"{LINEAR_CFR}, {abstraction.replace('ehs2:', '')}"
@@ -188,7 +190,9 @@ def _learn(run: Run) -> list[Measurement]:
         config, blind, lambda k: betting_walk.betting_walk(game, potential=k)
     )
     self_play.check_memory(config, methods, run.mesh)
-    reference = betting_walk.state_rows(game, _linear_cfr(run, 0, title=LINEAR_CFR).policy)
+    # on one device, as the learners when they are measured
+    policy = jax.device_get(_linear_cfr(run, 0, title=LINEAR_CFR).policy)
+    reference = betting_walk.state_rows(game, jax.tree.map(jnp.asarray, policy))
     with status(f"making the buckets {abstraction}"):
         tables = bucket_tables(abstraction, board=poker.board)
     walk = methods[config.methods[0]].walk
@@ -224,14 +228,10 @@ def _measured(config, game, walk, tables, blind, reference, learners):
 def _write_blueprints(folder, game, methods, learners, **played):
     """Leaves all policies as blueprints, which the command `match` lets play."""
     for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
-        own = folder / _folder(name, kind)
+        own = folder / self_play.folder_of(name, kind)
         own.mkdir(parents=True, exist_ok=True)
         rows = bucket_uct.policy_rows(methods[name].walk, read(learners[name]))
         write_blueprint(own, betting_walk.policy_tables(game, rows), **played)
-
-
-def _folder(name, kind):
-    return f"{name}, {kind}".replace(",", "").replace(" ", "-")
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

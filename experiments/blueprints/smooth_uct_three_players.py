@@ -3,7 +3,7 @@
 Both learn by self-play in the same buckets. Along the way one player of a method plays two of the
 other one, or two players who always call or play uniformly. In each match all deals are played in
 all six orders of seats, as in the paper; those in which the two equal players change seats are the
-same, and are played once.
+same, and are played once. The last policies are left as folders.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pathlib
+import shutil
 from collections.abc import Iterator, Sequence
 
 from rich.table import Table
@@ -18,6 +19,7 @@ from rich.table import Table
 from experiments.blueprints import self_play, self_play_report
 from experiments.blueprints.self_play import (
     AVERAGE,
+    BLUEPRINTS,
     GREEDY,
     READ_OUTS,
     SMOOTH,
@@ -35,6 +37,7 @@ from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
 from solvers.blueprint.betting_walk import walk_of_graph
 from solvers.blueprint.duplicate_match import play_match
+from solvers.blueprint.state_policy import write_state_policy
 
 # mb/h, with standard errors of 1
 PAPER = {
@@ -93,7 +96,15 @@ def _learn(run):
         tables = bucket_tables(abstraction, board=poker.board)
     walk = methods[config.methods[0]].walk
     measure = functools.partial(_measured, config, graph, walk, tables, blind)
-    return self_play.learn(run, methods, tables, measure)[1]
+    learners, found = self_play.learn(run, methods, tables, measure)
+    if run.writes:
+        for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
+            folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_state_policy(
+                folder, read(learners[name]), walk=walk, poker=poker, abstraction=abstraction
+            )
+    return found
 
 
 def _measured(config, graph, walk, tables, blind, learners):
@@ -136,6 +147,11 @@ def draw(path: pathlib.Path, config: Settings, found: Sequence[Measurement]) -> 
     self_play_report.draw(path, found, _published(config))
 
 
+def write_more(run: Run, found: Sequence[Measurement]) -> None:
+    """The last policies, which `acpc client` takes as agents."""
+    shutil.copytree(run.checkpoint / BLUEPRINTS, run.out / BLUEPRINTS, dirs_exist_ok=True)
+
+
 def tables(config: Settings, found: Sequence[Measurement]) -> Iterator[Table]:
     """The measurements at the end, beside the paper's."""
     yield self_play_report.table("smooth_uct_three_players", found, _published(config))
@@ -157,7 +173,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "half an hour on two cores, and the making of buckets; 5 GB of memory",
-        "paper": "days; 18 GB of memory",
+        "paper": "days; 31 GB of memory on a CPU, 18 GB on an accelerator",
     },
     options=Options,
     configure=self_play.configure,
@@ -171,6 +187,8 @@ COMMAND = Experiment(
         " the buckets of the abstraction and played in all orders of seats; self-play is that of"
         " average policies"
     ),
+    more_files=(BLUEPRINTS,),
+    write_more=write_more,
     error_bars="two standard errors of the deals to either side",
     deviations=deviations,
 )

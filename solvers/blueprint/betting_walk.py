@@ -150,6 +150,42 @@ def _destinations(graph):
     return np.append(0, graph.child[graph.child != NO_NODE])
 
 
+def places_of_actions(graph: BettingGraph, names: Sequence[str]) -> Int[Array, "E R1"]:
+    """Which of the actions at each row of a walk has each of R names, -1 where none has.
+
+    The last column is -1: no action.
+    """
+    places = np.full((len(graph.actor), len(names) + 1), -1)
+    for node, actions in enumerate(graph.actions):
+        places[node, [names.index(name) for name in actions]] = np.arange(len(actions))
+    return jnp.asarray(places[_destinations(graph)], jnp.int32)
+
+
+def follow(
+    walk: BettingWalk, places: Int[Array, "E R1"], history: Int[Array, " T"]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """Where a history of actions leads to.
+
+    Args:
+      walk: the game.
+      places: of the actions, as of `places_of_actions`.
+      history: actions by the numbers of their names, then -1.
+
+    Returns:
+      The walk's row, and the information state there of the first bucket.
+    """
+
+    def act(before, action):
+        row, number = before
+        place = places[row, action]
+        after = jnp.where(place < 0, row, walk.rows[row, _NEXT] + place)
+        return (after, number + jnp.where(place < 0, 0, walk.rows[after, _OFFSET])), None
+
+    # not unrolled: XLA would fuse the steps, and compile each several times for the next one
+    (row, number), _ = jax.lax.scan(act, (jnp.int32(0), jnp.int32(0)), history)
+    return row, walk.rows[row, _FIRST] + number * walk.rows[row, _BUCKETS]
+
+
 def in_all_states(walk: BettingWalk, policy: Float[Array, "X A"]) -> Float[Array, "rows A"]:
     """Policies of information states `[N + 1, A]` from those of the walk's nodes, whatever the
     history and the bucket; 0 in the last row.
