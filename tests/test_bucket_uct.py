@@ -231,18 +231,20 @@ def test_batches_learn_as_single_episodes_do_for_longer():
 
 
 def test_read_outs():
-    """Average and greedy policies: of what was tried, and uniform where nothing was."""
+    """Average and greedy policies: of what was tried, the first if two are as good, and uniform
+    where nothing was."""
     _, walk = leduc()
     words = np.zeros((walk.num_states + 1, walk.num_actions, 3), np.int32)
     words[0] = [[3, -9, 0], [1, 5, -1], [0, 0, 0]][: walk.num_actions]
+    words[1] = [[1, 4, 0], [3, 12, 0], [0, 0, 0]][: walk.num_actions]
     learner = bucket_uct.init(walk).replace(table=jnp.asarray(words))
     average = np.asarray(bucket_uct.average_policy(walk, learner))
     greedy = np.asarray(bucket_uct.greedy_policy(walk, learner))
-    np.testing.assert_allclose(average[0][:2], [0.75, 0.25])
-    np.testing.assert_array_equal(greedy[0][:2], [1, 0])  # -3 rather than 5 - 65536
+    np.testing.assert_allclose(average[:2, :2], [[0.75, 0.25], [0.25, 0.75]])
+    np.testing.assert_array_equal(greedy[:2, :2], [[1, 0]] * 2)  # -3 rather than 5 - 65536
     for policy in (average, greedy):
         np.testing.assert_allclose(policy[:-1].sum(axis=1), 1, rtol=1e-6)
-        np.testing.assert_array_equal(policy[1:-1], walk.uniform[1:-1])
+        np.testing.assert_array_equal(policy[2:-1], walk.uniform[2:-1])
         assert not policy[-1].any()
 
 
