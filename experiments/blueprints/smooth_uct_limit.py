@@ -23,8 +23,8 @@ from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
 from experiments.blueprints import cross_table, linear_cfr_training, self_play, self_play_report
-from experiments.blueprints.blueprint_limit import PERCENTILES
 from experiments.blueprints.cross_table import Match
+from experiments.blueprints.limit_lines import PERCENTILES
 from experiments.blueprints.self_play import (
     AVERAGE,
     BLUEPRINTS,
