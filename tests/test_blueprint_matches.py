@@ -21,6 +21,7 @@ from test_blueprint import (
 
 from experiments import cli
 from experiments.acpc.agents import make_agent
+from experiments.commands import match
 from experiments.harness import results
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem import card_abstraction, limit_holdem
@@ -259,9 +260,9 @@ def test_fixed_blueprints_take_what_is_legal():
 
 def test_matches_from_the_command_line(kept, tmp_path, capsys):
     folder, *_ = kept
-    match = lambda *words: cli.main(["match", *map(str, words)])  # noqa: E731
-    assert match(folder, "always_call", "--boards", 5, "--out", tmp_path / "one") == 0
-    assert match("always_call", folder, "--boards", 5, "--out", tmp_path / "other") == 0
+    run = lambda *words: cli.main(["match", *map(str, words)])  # noqa: E731
+    assert run(folder, "always_call", "--boards", 5, "--out", tmp_path / "one") == 0
+    assert run("always_call", folder, "--boards", 5, "--out", tmp_path / "other") == 0
     found = [results.read_result(tmp_path / name / "result.json") for name in ("one", "other")]
     one, other = ({number.name: number.value for number in r.numbers} for r in found)
     np.testing.assert_allclose(one["0"], -other["1"], rtol=1e-4, atol=1e-3)
@@ -276,5 +277,72 @@ def test_matches_from_the_command_line(kept, tmp_path, capsys):
         (("uniform", "always_call"), "must be a folder, which says what is played"),
         ((folder, folder, "--boards", 1), "boards=1 must be at least 2"),
     ):
-        assert match(*words, "--out", tmp_path / "bad") == 2
+        assert run(*words, "--out", tmp_path / "bad") == 2
         assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def pieces(monkeypatch):
+    """Matches in pieces of four boards, and how many of them were played."""
+    played = []
+
+    def counted(first, second, boards, **options):
+        played.append(len(boards))
+        return winnings(first, second, boards, **options)
+
+    monkeypatch.setattr(match, "_PIECE", 4)
+    monkeypatch.setattr(match, "winnings", counted)
+    return played
+
+
+def interrupted_match(words, monkeypatch):
+    """A match that is interrupted in its second piece."""
+    left = iter([match.winnings])
+    with monkeypatch.context() as patch:
+
+        def play(*arguments, **options):
+            for kept in left:
+                return kept(*arguments, **options)
+            raise KeyboardInterrupt
+
+        patch.setattr(match, "winnings", play)
+        assert cli.main(words) == 130
+
+
+def test_a_match_goes_on_after_ctrl_c(kept, pieces, tmp_path, monkeypatch):
+    """To the same file of boards, whose means and errors are those on record; no piece is played
+    twice."""
+    folder, *_ = kept
+    words = ["match", str(folder), "always_call", "--boards", "10", "--out"]
+    assert cli.main([*words, str(tmp_path / "whole")]) == 0
+    interrupted_match([*words, str(tmp_path / "parts")], monkeypatch)
+    assert not (tmp_path / "parts" / "boards.csv").exists()
+    assert cli.main([*words, str(tmp_path / "parts"), "--resume"]) == 0
+    assert pieces == [4] * (3 + 1 + 2)
+    whole, parts = ((tmp_path / name / "boards.csv").read_text() for name in ("whole", "parts"))
+    assert whole == parts
+    won = np.loadtxt(whole.splitlines(), delimiter=",", skiprows=1)[:, 1:]
+    assert won.shape == (10, 2)
+    result = results.read_result(tmp_path / "parts" / "result.json")
+    for name, samples in (("0", won[:, 0]), ("1", won[:, 1]), ("both", won.mean(axis=1))):
+        number = result.number(name)
+        error = np.std(samples, ddof=1) / np.sqrt(10)
+        assert number.value == pytest.approx(samples.mean(), rel=1e-4, abs=1e-3)
+        assert number.high - number.value == pytest.approx(2 * error, rel=1e-4)
+        assert number.value - number.low == pytest.approx(2 * error, rel=1e-4)
+
+
+def test_a_match_does_not_go_on_with_another_blueprint(kept, pieces, tmp_path, monkeypatch, capsys):
+    """In the same folder; with the first one again it does."""
+    folder, abstraction, policy = kept
+    words = ["match", "uniform", str(folder), "--boards", "6", "--out", str(tmp_path / "run")]
+    interrupted_match(words, monkeypatch)
+    before = (folder / "blueprint.npz").read_bytes()
+    other = jax.tree.map(lambda table: table[:, ::-1], policy)
+    write_blueprint(folder, other, poker=TWO_STREETS, abstraction=abstraction)
+    capsys.readouterr()
+    assert cli.main([*words, "--resume"]) == 2
+    assert "which differs in contents: use another --out" in capsys.readouterr().err
+    (folder / "blueprint.npz").write_bytes(before)
+    assert cli.main([*words, "--resume"]) == 0
+    assert pieces == [4] * 2

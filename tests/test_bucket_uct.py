@@ -11,7 +11,9 @@ from bucket_uct_reference import Reference
 from holdem_reference import LEDUC
 from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 
+from jaxgames.core import CHANCE
 from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.betting_graph import graph_of_tree
 from jaxgames.holdem.betting_tree import NO_NODE
 from jaxgames.holdem.card_abstraction import buckets_of_deal
 from jaxgames.holdem.equity import hand_strengths
@@ -229,19 +231,45 @@ def test_batches_learn_as_single_episodes_do_for_longer():
 
 
 def test_read_outs():
-    """Average and greedy policies: of what was tried, and uniform where nothing was."""
+    """Average and greedy policies: of what was tried, the first if two are as good, and uniform
+    where nothing was."""
     _, walk = leduc()
     words = np.zeros((walk.num_states + 1, walk.num_actions, 3), np.int32)
     words[0] = [[3, -9, 0], [1, 5, -1], [0, 0, 0]][: walk.num_actions]
+    words[1] = [[1, 4, 0], [3, 12, 0], [0, 0, 0]][: walk.num_actions]
     learner = bucket_uct.init(walk).replace(table=jnp.asarray(words))
     average = np.asarray(bucket_uct.average_policy(walk, learner))
     greedy = np.asarray(bucket_uct.greedy_policy(walk, learner))
-    np.testing.assert_allclose(average[0][:2], [0.75, 0.25])
-    np.testing.assert_array_equal(greedy[0][:2], [1, 0])  # -3 rather than 5 - 65536
+    np.testing.assert_allclose(average[:2, :2], [[0.75, 0.25], [0.25, 0.75]])
+    np.testing.assert_array_equal(greedy[:2, :2], [[1, 0]] * 2)  # -3 rather than 5 - 65536
     for policy in (average, greedy):
         np.testing.assert_allclose(policy[:-1].sum(axis=1), 1, rtol=1e-6)
-        np.testing.assert_array_equal(policy[1:-1], walk.uniform[1:-1])
+        np.testing.assert_array_equal(policy[2:-1], walk.uniform[2:-1])
         assert not policy[-1].any()
+
+
+def test_policies_are_read_where_they_are_played():
+    """The same hands as with tables of all states; a player at each node has none."""
+    game, walk = leduc()
+    learner = learned(walk, leduc_deals, None, settings=SETTINGS["UCT"], batch=8, episodes=800)
+    assert 0 < bucket_uct.share_visited(learner) < 1
+    visited = np.asarray(bucket_uct.visits(learner))[:-1].any(axis=1)
+    np.testing.assert_allclose(bucket_uct.share_visited(learner), visited.mean(), rtol=1e-6)
+    deals = leduc_deals(None, jax.random.key(1), 2000)
+    play, seats = jax.jit(betting_walk.play), jnp.array([0, 1])
+    tree = game.rounds.tree
+    raiser = np.where(tree.child != NO_NODE, np.arange(tree.child.shape[1]) + 1.0, 0)
+    by_node = betting_walk.policy_by_node(graph_of_tree(tree), raiser[tree.actor != CHANCE])
+    tables = [bucket_uct.average_policy(walk, learner), bucket_uct.greedy_policy(walk, learner)]
+    read = [bucket_uct.average(learner), bucket_uct.greedy(learner)]
+    all_states = betting_walk.in_all_buckets(game, raiser).astype(np.float32)
+    for one, other in ((tables, read), ([tables[1], all_states], [read[1], by_node])):
+        expected, found = (
+            play(walk, policies, deals, jax.random.key(2), seats=seats) for policies in (one, other)
+        )
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
+        assert np.std(found[0]) > 1
 
 
 def random_rows(walk, seed):
@@ -259,6 +287,7 @@ def test_policies_in_the_layout_of_blueprints(monkeypatch):
     flat = [table.shape for street in tables for table in street]
     assert flat == [shape for _, _, shape in game.shapes()]
     assert not tables[1][0][1, ..., 3:].any()  # the round that does not exist
+    np.testing.assert_array_equal(betting_walk.state_rows(game, tables), rows)
     found, expected = states_by_node(game, tables), by_state(game, rows)
     for (node, bucket), row in expected.items():
         actions = int((game.rounds.tree.child[node] != NO_NODE).sum())
@@ -329,8 +358,12 @@ def test_a_run_in_parts_is_the_run():
     assert int(whole.batches) == int(part.batches) == 30
 
 
-def test_what_is_refused():
+def test_what_is_refused(monkeypatch):
     _, walk = leduc()
+    with monkeypatch.context() as patch:
+        patch.setattr(bucket_uct, "device_bytes", lambda: walk.table_bytes - 1)
+        with pytest.raises(ValueError, match=f"max_bytes={walk.table_bytes - 1:,} are allowed"):
+            bucket_uct.init(walk)
     with pytest.raises(ValueError, match=r"takes [\d,]+ bytes; max_bytes=1,000 are allowed"):
         bucket_uct.init(walk, max_bytes=1000)
     with pytest.raises(ValueError, match="batch=0 must be from 1 to"):

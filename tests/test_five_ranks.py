@@ -1,5 +1,6 @@
 """Hold'em with five ranks: its size, and how far its solution is from another program's."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from experiment_cases import smoke_run
 from experiments.blueprints import five_ranks
 from experiments.harness import results
 from jaxgames.holdem.betting_tree import SHOWDOWN
+from jaxgames.registry import make
 from solvers import cfr, evaluation
 from solvers.registry import prepare_cfr
 
@@ -39,6 +41,13 @@ def test_the_game_has_the_size_that_its_rules_say(tree):
     nodes = 2 + 6 * boards[0] + 18 * boards[1] + 54 * boards[2]  # half of a street's are each one's
     decisions = [treeplex.num_decisions for treeplex in tree.sequence_form.treeplexes]
     assert decisions == [190 * nodes] * 2
+
+
+def test_the_game_is_that_of_its_parameters():
+    """Without the sizes of raises, which games with a limit have."""
+    rules = "ranks=5,blinds=2/1,stack=162,first=1/0/0/0,board=0/1/1/1,max_raises=1/1/1/1"
+    game = make(f"poker(limit=false,{rules})")
+    assert dataclasses.replace(game, raise_sizes=()) == CONFIG.game
 
 
 def test_the_smallest_run(tmp_path):

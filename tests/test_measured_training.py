@@ -9,7 +9,7 @@ import pytest
 from experiments.blueprints import measured_training
 
 
-def trained(folder, made, *, at=(3, 10, 40), seed=0):
+def trained(folder, made, *, at=(3, 10, 40), seed=0, state=None):
     """Counts iterations; `made` gets how many were made in each piece."""
 
     def advance(state, count):
@@ -18,7 +18,7 @@ def trained(folder, made, *, at=(3, 10, 40), seed=0):
 
     return measured_training.train_and_measure(
         advance,
-        {"count": jnp.int32(0)},
+        {"count": jnp.int32(0)} if state is None else state,
         done=lambda state: int(state["count"]),
         at=at,
         measure=lambda state: {"square": int(state["count"]) ** 2},
@@ -51,6 +51,20 @@ def test_no_iteration_is_made_twice_after_ctrl_c(tmp_path, monkeypatch):
     assert found == [{"square": n**2} for n in (3, 10, 40)]
     trained(tmp_path / "run", made)
     assert sum(made) == 40
+
+
+def test_a_state_is_made_only_without_a_checkpoint(tmp_path):
+    made, states = [], []
+
+    def start():
+        states.append(0)
+        return {"count": jnp.int32(0)}
+
+    whole = trained(tmp_path / "run", made, state=start)
+    again = trained(tmp_path / "run", made, state=start)
+    assert whole == again
+    assert sum(made) == 40
+    assert len(states) == 2  # the first run looks at its shape, which JAX remembers, and makes it
 
 
 def test_checkpoints_of_other_runs_are_refused(tmp_path):

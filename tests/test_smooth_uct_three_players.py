@@ -1,16 +1,24 @@
 """The experiment `smooth_uct_three_players`."""
 
 import dataclasses
+from unittest import mock
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh
 from test_blueprint import random_tables
 
 from experiments import cli
+from experiments.blueprints import self_play
 from experiments.blueprints import smooth_uct_three_players as experiment
 from experiments.harness import results
 from jaxgames.holdem import limit_holdem
+from jaxgames.holdem.betting_graph import graph_of_rules
+from jaxgames.holdem.card_abstraction import CardAbstraction
 from jaxgames.registry import make
+from solvers.blueprint.betting_walk import walk_of_graph
+from solvers.sampling.uct import uct
 
 
 @pytest.mark.slow
@@ -23,6 +31,8 @@ def test_a_run(tmp_path, monkeypatch):
     monkeypatch.setitem(experiment.PRESETS, "smoke", smoke)
     words = ["smooth_uct_three_players", "--preset", "smoke", "--out", str(tmp_path / "run")]
     assert cli.main(words) == 0
+    folders = sorted(path.name for path in (tmp_path / "run" / "blueprints").iterdir())
+    assert folders == ["Smooth-UCT-average", "Smooth-UCT-greedy", "UCT-average", "UCT-greedy"]
     assert (tmp_path / "run" / "curve.png").read_bytes().startswith(b"\x89PNG")
     result = results.read_result(tmp_path / "run" / "result.json")
     value = {number.name: number.value for number in result.numbers}
@@ -33,6 +43,34 @@ def test_a_run(tmp_path, monkeypatch):
         assert number.paper is None
     assert 3 < value["decisions of UCT"] < 15
     assert 0 < value["states that UCT has visited"] <= 1
+
+
+def test_memory_is_that_of_all_tables(monkeypatch):
+    """Three words for each of three actions in 215,050,250 states. On a CPU a checkpoint is read
+    beside two tables. An accelerator has both when they are measured, and a policy, one word."""
+    config, said = experiment.PRESETS["paper"], []
+    poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
+    walk = walk_of_graph(graph_of_rules(poker), abstraction.num_buckets)
+    assert walk.table_bytes == 3 * walk.policy_bytes == 3 * 3 * 4 * 215_050_251
+    methods = {name: self_play.Learning(walk, uct(1.0)) for name in config.methods}
+    monkeypatch.setattr(self_play, "say", said.append)
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 31 * 10**9)
+    self_play.check_memory(config, methods, None)
+    assert said[0].endswith(
+        "tables of 2 methods, 7,383 MiB each, and what is made of them take 29,533 MiB"
+    )
+    monkeypatch.setattr(self_play, "device_bytes", lambda: 30 * 10**9)
+    message = "take 29,533 MiB, more than the memory of 28,610 MiB: fewer buckets make them smaller"
+    with pytest.raises(ValueError, match=message):
+        self_play.check_memory(config, methods, None)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    two = mock.Mock(spec=Mesh, local_devices=["first", "second"])
+    for devices in (None, two):
+        monkeypatch.setattr(self_play, "device_bytes", lambda: 18_100_000_000)
+        self_play.check_memory(config, methods, devices)
+        monkeypatch.setattr(self_play, "device_bytes", lambda: 18_000_000_000)
+        with pytest.raises(ValueError, match="take 17,227 MiB, more than the memory of 17,166 MiB"):
+            self_play.check_memory(config, methods, devices)
 
 
 def test_games_and_published_numbers():

@@ -19,6 +19,7 @@ from jaxgames.holdem.rules import CALL, Poker, PokerState
 from jaxgames.registry import unknown
 from solvers.approximate_best_response.hand_policies import HandPolicy, as_argument, draw_action
 from solvers.blueprint.hand_policy import read_hand_policy
+from solvers.blueprint.state_policy import read_state_policy
 
 Agent = Callable[[MatchState], int]
 
@@ -91,7 +92,8 @@ def make_agent(name: str, game: Poker, *, seed: int) -> Agent:
     """Builds an agent by its name.
 
     Args:
-      name: a key of `AGENTS`, or a folder with a blueprint of the game.
+      name: a key of `AGENTS`, or a folder with a blueprint of the game, for more than two players
+        with a policy by information state (`solvers.blueprint.state_policy`).
       game: the rules.
       seed: of everything random.
 
@@ -105,4 +107,5 @@ def make_agent(name: str, game: Poker, *, seed: int) -> Agent:
         return AGENTS[name](game, seed=seed)
     if not pathlib.Path(name).is_dir():
         raise ValueError(unknown("agent", name, [*AGENTS, "FOLDER"]))
-    return by_hand_policy(game, read_hand_policy(pathlib.Path(name), game), seed=seed)
+    read = read_hand_policy if game.players == 2 else read_state_policy
+    return by_hand_policy(game, read(pathlib.Path(name), game), seed=seed)

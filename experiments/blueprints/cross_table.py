@@ -93,15 +93,21 @@ def _match(one, other, poker, chips):
     return Match(one=one, other=other, value=float(won.mean()), error=error)
 
 
-def numbers(matches: Sequence[Match]) -> Iterator[results.Number]:
-    """The matches for result.json."""
+def name(one: str, other: str) -> str:
+    """Of what one player wins of another in result.json."""
+    return f"cross table: {one} against {other}"
+
+
+def numbers(matches: Sequence[Match], paper: Mapping[str, float]) -> Iterator[results.Number]:
+    """The matches for result.json, beside those of a paper."""
     for match in matches:
         yield results.Number(
-            name=f"cross table: {match.one} against {match.other}",
+            name=(own := name(match.one, match.other)),
             value=match.value,
             low=match.value - 2 * match.error,
             high=match.value + 2 * match.error,
             unit="mb/h",
+            paper=paper.get(own),
         )
 
 

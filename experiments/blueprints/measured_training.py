@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
 
 from experiments.harness.interrupts import ctrl_c_waits
@@ -22,7 +23,7 @@ _KEPT_SECONDS = 120.0  # from one checkpoint to the next
 
 def train_and_measure(
     advance: Callable[[PyTree, int], PyTree],
-    state: PyTree,
+    state: PyTree | Callable[[], PyTree],
     *,
     done: Callable[[PyTree], int],
     at: Sequence[int],
@@ -38,7 +39,8 @@ def train_and_measure(
 
     Args:
       advance: makes so many more iterations; the state it is given is used up.
-      state: before the first iteration.
+      state: before the first iteration; or a function that makes it on the first device of this
+        process, which leaves its memory to a checkpoint that is read instead.
       done: how many iterations a state has had.
       at: the numbers of iterations after which is measured, in their order.
       measure: returns anything that JSON can hold.
@@ -59,8 +61,11 @@ def train_and_measure(
     """
     found: list[Any] = []
     with contextlib.suppress(FileNotFoundError):
-        state, found = checkpoint.read_with_notes(folder, state, identity=dict(identity))
+        template = _shapes(state) if callable(state) else state
+        state, found = checkpoint.read_with_notes(folder, template, identity=dict(identity))
         state = jax.tree.map(jnp.asarray, state)
+    if callable(state):
+        state = state()
     pace, kept, shown = 8, time.monotonic(), None
     with progress(title, at[-1] * scale) as report, ctrl_c_waits() as pressed:
         report(done(state) * scale, None, 0.0)
@@ -84,3 +89,11 @@ def train_and_measure(
             if stop:
                 raise KeyboardInterrupt
     return state, found
+
+
+def _shapes(make):
+    """What a function makes, as shapes on the first device."""
+    place = SingleDeviceSharding(jax.local_devices()[0])
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), jax.eval_shape(make)
+    )

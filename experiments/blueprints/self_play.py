@@ -6,33 +6,35 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import tyro
-from rich.table import Table
+from jax.sharding import Mesh
 
 from experiments.blueprints.measured_training import train_and_measure
-from experiments.harness import plots, results
-from experiments.harness.experiment import text_table
 from experiments.harness.progress import say
 from experiments.harness.runs import Run, RunArguments
 from experiments.tabular.learning_curves import log_spaced
-from jaxgames.holdem.card_abstraction import BucketTables
+from jaxgames.holdem.betting_graph import BettingGraph
+from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction
 from solvers.blueprint import bucket_uct
-from solvers.blueprint.betting_walk import BettingWalk
+from solvers.blueprint.betting_walk import BettingWalk, PolicyByNode, policy_by_node
+from solvers.blueprint.blueprint import fixed_policy
 from solvers.blueprint.bucket_uct import BucketUctLearner
 from solvers.blueprint.duplicate_match import Match
+from solvers.device_batches import device_bytes
 from solvers.sampling.uct import Uct, smooth_uct, uct
 
 UCT, SMOOTH, CONSTANT = "UCT", "Smooth UCT", ", constant c"
 CALLER, UNIFORM = "always call", "uniform"
+BLUEPRINTS = "blueprints"  # the folder of the last policies
 AVERAGE, GREEDY = "average", "greedy"
-READ_OUTS = {AVERAGE: bucket_uct.average_policy, GREEDY: bucket_uct.greedy_policy}
+READ_OUTS = {AVERAGE: bucket_uct.average, GREEDY: bucket_uct.greedy}
 
 Learners = dict[str, BucketUctLearner]
 
@@ -58,6 +60,8 @@ class Settings:
 class Options(RunArguments):
     """The options beside the preset."""
 
+    abstraction: Annotated[str | None, tyro.conf.arg(metavar="TEXT")] = None
+    """Another abstraction than the preset's, such as "169/ehs2:100/ehs2:50/ehs2:20"."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """How many episodes of each method, instead of the preset's number."""
 
@@ -68,11 +72,16 @@ def configure(config: Settings, options: Options) -> Settings:
     Raises:
       ValueError: an option is refused.
     """
-    if options.episodes is None:
-        return config
-    if options.episodes < config.batch:
-        raise ValueError(f"episodes={options.episodes} must be at least {config.batch}, a batch")
-    return dataclasses.replace(config, episodes=options.episodes)
+    if options.abstraction is not None:
+        CardAbstraction.parse(options.abstraction)
+        config = dataclasses.replace(config, abstraction=options.abstraction)
+    if options.episodes is not None:
+        if options.episodes < config.batch:
+            raise ValueError(
+                f"episodes={options.episodes} must be at least {config.batch}, a batch"
+            )
+        config = dataclasses.replace(config, episodes=options.episodes)
+    return config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,6 +124,52 @@ def methods(
     return found
 
 
+def fixed_players(graph: BettingGraph) -> dict[str, PolicyByNode]:
+    """The players who do not look at their cards."""
+    weights = {CALLER: {"call": 1.0}, UNIFORM: {}}
+    return {name: policy_by_node(graph, fixed_policy(graph, own)) for name, own in weights.items()}
+
+
+def check_memory(config: Settings, methods: Mapping[str, Learning], mesh: Mesh | None) -> None:
+    """Says what the tables of all methods take, before anything large is made.
+
+    A device has the tables of its methods. The first one has those of all when they are measured,
+    and room for a policy that is read out to be written. The devices of a CPU share its memory,
+    which also has a checkpoint that is read, beside the tables made of it.
+
+    Args:
+      config: names the abstraction.
+      methods: learn side by side.
+      mesh: the devices; None: one.
+
+    Raises:
+      ValueError: the memory of a device is too small.
+    """
+    walk = methods[config.methods[0]].walk
+    home, *others = (device for _, device in zip(methods, _devices(mesh), strict=False))
+    tables = Counter({home: len(methods)})
+    tables.update(device for device in others if device != home)
+    needed = walk.table_bytes * max(tables.values()) + walk.policy_bytes
+    if jax.default_backend() == "cpu":
+        needed = walk.table_bytes * tables.total() + walk.policy_bytes
+        needed = max(needed, 2 * len(methods) * walk.table_bytes)
+    said = (
+        f"{config.abstraction}: {walk.num_states:,} information states; tables of"
+        f" {len(methods)} methods, {_mib(walk.table_bytes)} each, and what is made of them take"
+        f" {_mib(needed)}"
+    )
+    allowed = device_bytes()
+    if needed > allowed:
+        raise ValueError(
+            f"{said}, more than the memory of {_mib(allowed)}: fewer buckets make them smaller"
+        )
+    say(said)
+
+
+def _mib(number):
+    return f"{number / 2**20:,.0f} MiB"
+
+
 def points(config: Settings) -> tuple[int, ...]:
     """The numbers of episodes after which learners are measured, as whole batches: two per decade,
     and the last."""
@@ -141,13 +196,9 @@ def learn(
       The learners in the end, and all measurements.
 
     Raises:
-      ValueError: a learner's table takes too many bytes.
+      ValueError: a learner's table takes too many bytes, which `check_memory` says earlier.
     """
     config, walk = run.config, next(iter(methods.values())).walk
-    say(
-        f"{config.abstraction}: {walk.num_states:,} information states, whose table takes"
-        f" {walk.table_bytes / 2**20:,.0f} MiB for each of {len(methods)} methods"
-    )
     keys = jax.random.split(jax.random.key(config.seed), len(methods))
     given = {
         name: jax.device_put((each.walk, tables, key), device)
@@ -191,7 +242,7 @@ def learn(
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         learners, found = train_and_measure(
             advance,
-            {name: bucket_uct.init(each.walk) for name, each in methods.items()},
+            lambda: {name: bucket_uct.init(each.walk) for name, each in methods.items()},
             done=done,
             at=[n // config.batch for n in points(config)],
             measure=measured,
@@ -209,6 +260,11 @@ def _devices(mesh):
     return itertools.cycle([None] if mesh is None else mesh.local_devices)
 
 
+def folder_of(name: str, kind: str) -> str:
+    """The name of the folder of a method's policy, of a kind of read-out."""
+    return f"{name}, {kind}".replace(",", "").replace(" ", "-")
+
+
 def won(name: str, match: Match, blind: int) -> tuple[str, str, float, float]:
     """The measurement of what the first policy of a match wins."""
     return name, "mb/h", match.won[0] * 1000 / blind, match.error[0] * 1000 / blind
@@ -221,118 +277,4 @@ def of_self_play(
     how many decisions a hand has; and how much its learner has seen."""
     yield f"{name} wins as the {seat}", "mb/h", match.by_seat[number] * 1000 / blind, 0.0
     yield f"decisions of {name}", "per hand", match.decisions, 0.0
-    seen = jnp.mean(jnp.any(bucket_uct.visits(learner) > 0, axis=1)[:-1])
-    yield f"states that {name} has visited", "share", seen, 0.0
-
-
-def rows(found: Sequence[Measurement]) -> Iterator[dict[str, object]]:
-    """A row for every measurement."""
-    for each in found:
-        yield {
-            "episodes": each.episodes,
-            "name": each.name,
-            "unit": each.unit,
-            "value": f"{each.value:.6g}",
-            "standard_error": f"{each.error:.3g}",
-        }
-
-
-def _last(found):
-    """The measurements at the end."""
-    return [each for each in found if each.episodes == found[-1].episodes]
-
-
-def numbers(found: Sequence[Measurement], paper: Mapping[str, float]) -> Iterator[results.Number]:
-    """The measurements at the end, beside those of a paper."""
-    for each in _last(found):
-        match = each.error > 0
-        yield results.Number(
-            name=each.name,
-            value=each.value,
-            unit=each.unit,
-            low=each.value - 2 * each.error if match else None,
-            high=each.value + 2 * each.error if match else None,
-            paper=paper.get(each.name),
-        )
-
-
-def draw(path: pathlib.Path, found: Sequence[Measurement], paper: Mapping[str, float]) -> None:
-    """Matches against episodes, of average policies above and of greedy ones below: of methods
-    against each other on the left, and against fixed players on the right."""
-    matches = [each for each in found if " against " in each.name]
-    with plots.figure(path, rows=2, columns=2, size=(9.6, 6.4)) as axes:
-        for panels, kind in zip(axes, READ_OUTS, strict=True):
-            ending = f", {kind}"
-            of_kind = [each for each in matches if each.name.endswith(ending)]
-            names = dict.fromkeys(each.name for each in of_kind)
-            by_fixed = [
-                [name for name in names if f" against {fixed}" in name]
-                for fixed in (CALLER, UNIFORM)
-            ]
-            others = [name for name in names if name not in itertools.chain(*by_fixed)]
-            _draw_lines(panels[0], of_kind, others, ending, "solid")
-            for lines, dashes in zip(by_fixed, ((0, (2.5, 1)), (0, (1, 1.2))), strict=True):
-                _draw_lines(panels[1], of_kind, lines, ending, dashes)
-            for name, level in paper.items():
-                if name in names:
-                    plots.level(panels[0], level, f"{name} (paper)")
-            panels[0].axhline(0, color="#999999", linewidth=0.8, zorder=0)
-            panels[0].set_yscale("symlog", linthresh=20, linscale=1.5)
-            limits = panels[0].get_ylim()
-            panels[0].set_yticks([-100, -50, -20, -10, 0, 10, 20, 50, 100])
-            panels[0].set_ylim(limits)
-            panels[0].yaxis.set_major_formatter("{x:g}")
-            panels[0].set_title(f"{kind} policies against each other")
-            panels[1].set_title("against fixed players")
-            panels[0].set_ylabel("mb/h (bars: two standard errors)")
-
-
-def _draw_lines(panel, matches, names, ending, dashes):
-    """Adds a line for each name, dashed alike; colours tell what stands first in the names."""
-    panel.set(xscale="log", xlabel="episodes of each method")
-    for number, name in enumerate(names):
-        line = [each for each in matches if each.name == name]
-        panel.errorbar(
-            [each.episodes for each in line],
-            [each.value for each in line],
-            [2 * each.error for each in line],
-            color=plots.colour(number),
-            marker=plots.marker(number),
-            markersize=3.5,
-            linestyle=dashes,
-            label=name.removesuffix(ending),
-        )
-
-
-def table(command: str, found: Sequence[Measurement], paper: Mapping[str, float]) -> Table:
-    """The measurements at the end, beside the paper's."""
-    texts = [
-        (
-            each.name,
-            results.text(each.value),
-            f"{2 * each.error:.2g}" if each.error else "",
-            each.unit,
-            results.text(paper[each.name]) if each.name in paper else "",
-        )
-        for each in _last(found)
-    ]
-    headings = ("", "value", "+-", "unit", "Heinrich and Silver 2015")
-    title = f"{command}: after {found[-1].episodes:,} episodes of each method"
-    return text_table(title, headings, texts)
-
-
-def deviations(config: Settings, paper: Settings, published: str) -> Iterator[str]:
-    """What differs from the paper, in words.
-
-    Args:
-      config: that was run.
-      paper: the published one.
-      published: numbers of episodes, in words.
-    """
-    yield f"{config.batch:,} episodes of a batch see the same table; the paper's see each other"
-    if config.episodes < paper.episodes:
-        yield f"{config.episodes:,} episodes instead of {published}"
-    if config.abstraction != paper.abstraction:
-        yield f"buckets {config.abstraction} instead of {paper.abstraction}"
-    if config.game != paper.game:
-        yield f"the game is {config.game}"
+    yield f"states that {name} has visited", "share", bucket_uct.share_visited(learner), 0.0

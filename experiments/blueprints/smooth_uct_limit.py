@@ -1,10 +1,11 @@
 """UCT and Smooth UCT in two-player limit hold'em with buckets (Heinrich and Silver 2015, Figure 3
 and Table 2).
 
-All methods learn by self-play in the same buckets. Along the way their policies, the average and
-the greedy ones, play each other, a player who always calls and one who plays uniformly. In each
-match the same deals are played twice with the seats exchanged, as in the paper. In the end they
-meet linear CFR in a cross table, and local best response.
+All methods learn by self-play in the same buckets, after linear CFR has done so. Along the way
+their policies, the average and the greedy ones, play each other, linear CFR, a player who always
+calls and one who plays uniformly. In each match the same deals are played twice with the seats
+exchanged, as in the paper. In the end they meet linear CFR on real cards in a cross table, and
+local best response.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
-from experiments.blueprints import cross_table, linear_cfr_training, self_play
-from experiments.blueprints.blueprint_limit import PERCENTILES
+from experiments.blueprints import cross_table, linear_cfr_training, self_play, self_play_report
 from experiments.blueprints.cross_table import Match
+from experiments.blueprints.limit_lines import PERCENTILES
 from experiments.blueprints.self_play import (
     AVERAGE,
+    BLUEPRINTS,
     CALLER,
     CONSTANT,
     GREEDY,
@@ -42,24 +43,29 @@ from experiments.harness import results
 from experiments.harness.experiment import Experiment
 from experiments.harness.progress import status
 from experiments.harness.runs import Run
+from jaxgames.holdem.betting_graph import graph_of_tree
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.registry import make
-from solvers.blueprint import betting_walk
+from solvers.blueprint import betting_walk, bucket_uct
 from solvers.blueprint.blueprint import (
+    Blueprint,
     bucket_game,
     fixed_blueprint,
-    fixed_policy,
     read_blueprint,
     write_blueprint,
 )
-from solvers.blueprint.bucket_game import BucketGame
 from solvers.blueprint.duplicate_match import play_match
 
-RAISER = "always raise"
+RAISER, LINEAR_CFR = "always raise", "linear CFR"
 _FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-6}}
-BLUEPRINTS, CROSS_TABLE = "blueprints", "cross_table"  # the folder of the last policies; files
+CROSS_TABLE = "cross_table"  # two files
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
-PAPER = {f"{SMOOTH} against {UCT}, {GREEDY}": 5.28}  # mb/h, Table 2; standard error 0.6
+# mb/h, Table 2, with a standard error of 0.6: in the buckets of self-play, and on real cards, where
+# the seats of the table are the other way round
+PAPER = {
+    f"{SMOOTH} against {UCT}, {GREEDY}": 5.28,
+    cross_table.name(f"{UCT}, {GREEDY}", f"{SMOOTH}, {GREEDY}"): -5.28,
+}
 TWO_ROUNDS = "poker(board=0/3,first=1/0,raise_sizes=10/10,max_raises=3/4)"
 
 
@@ -69,7 +75,7 @@ class Config(Settings):
 
     game: str = "limit_holdem"
     exploration: float = 24.0
-    references: Mapping[str, int]  # boards of linear CFR for the cross table, by abstraction
+    references: Mapping[str, int]  # boards of linear CFR, by abstraction; its own is the first
     boards_per_iteration: int = 2  # of linear CFR
     boards: int  # of the cross table
     deals: int  # that local best response plays against each player
@@ -118,6 +124,18 @@ PRESETS = {
 }
 
 
+def configure(config: Config, options: Options) -> Config:
+    """The preset with what the options ask for; the first linear CFR has the buckets of self-play.
+
+    Raises:
+      ValueError: an option is refused.
+    """
+    configured = self_play.configure(config, options)
+    (_, boards), *others = config.references.items()
+    references = {configured.abstraction: boards} | dict(others)
+    return dataclasses.replace(configured, references=references)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
     """All measurements, and the cross table in the end."""
@@ -133,21 +151,11 @@ def compute(run: Run) -> Outcome:
     players = {}
     for name, kind in itertools.product(run.config.methods, READ_OUTS):
         if not name.endswith(CONSTANT):
-            folder = run.checkpoint / BLUEPRINTS / _folder(name, kind)
+            folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
             players[f"{name}, {kind}"], _ = read_blueprint(folder)
-    for number, (abstraction, boards) in enumerate(run.config.references.items()):
-        folder = run.checkpoint / f"linear-cfr-{number}"
-        name = f"linear CFR, {abstraction.replace('ehs2:', '')}"
-        players[name], _ = linear_cfr_training.train(
-            run,
-            poker,
-            abstraction,
-            jax.random.fold_in(jax.random.key(run.config.seed), number),
-            at=[boards],
-            boards_per_iteration=run.config.boards_per_iteration,
-            folder=folder,
-            title=name,
-        )
+    for number, abstraction in enumerate(run.config.references):
+        name = f"{LINEAR_CFR}, {abstraction.replace('ehs2:', '')}"
+        players[name] = _linear_cfr(run, number, title=name)
     players |= {name: fixed_blueprint(poker, weights) for name, weights in _FIXED.items()}
     seed = run.config.seed + 2
     matches = cross_table.play_all(run, poker, players, boards=run.config.boards, seed=seed)
@@ -155,19 +163,40 @@ def compute(run: Run) -> Outcome:
     return Outcome(curve=curve, matches=matches)
 
 
+def _linear_cfr(run: Run, number: int, *, title: str) -> Blueprint:
+    """Linear CFR in an abstraction of `references`, by its number; trained once in a run."""
+    abstraction, boards = [*run.config.references.items()][number]
+    blueprint, _ = linear_cfr_training.train(
+        run,
+        make(run.config.game),
+        abstraction,
+        jax.random.fold_in(jax.random.key(run.config.seed), number),
+        at=[boards],
+        boards_per_iteration=run.config.boards_per_iteration,
+        folder=run.checkpoint / f"linear-cfr-{number}",
+        title=title,
+    )
+    return blueprint
+
+
 def _learn(run: Run) -> list[Measurement]:
     """Learns from the checkpoint on, and measures on schedule."""
     config = run.config
     poker, abstraction = make(config.game), CardAbstraction.parse(config.abstraction)
-    with status(f"making the betting tree and the buckets {abstraction}"):
+    with status("making the betting tree"):
         game = bucket_game(poker, abstraction)
-        tables = bucket_tables(abstraction, board=poker.board)
     blind = max(poker.blinds)
     methods = self_play.methods(
         config, blind, lambda k: betting_walk.betting_walk(game, potential=k)
     )
+    self_play.check_memory(config, methods, run.mesh)
+    # on one device, as the learners when they are measured
+    policy = jax.device_get(_linear_cfr(run, 0, title=LINEAR_CFR).policy)
+    reference = betting_walk.state_rows(game, jax.tree.map(jnp.asarray, policy))
+    with status(f"making the buckets {abstraction}"):
+        tables = bucket_tables(abstraction, board=poker.board)
     walk = methods[config.methods[0]].walk
-    measure = functools.partial(_measured, config, game, walk, tables, blind)
+    measure = functools.partial(_measured, config, game, walk, tables, blind, reference)
     learners, found = self_play.learn(run, methods, tables, measure)
     if run.writes:
         played = {"poker": poker, "abstraction": abstraction, "buckets": tables}
@@ -175,14 +204,14 @@ def _learn(run: Run) -> list[Measurement]:
     return found
 
 
-def _measured(config, game, walk, tables, blind, learners):
+def _measured(config, game, walk, tables, blind, reference, learners):
     """All matches, and what self-play with average policies is like."""
-    fixed = {CALLER: caller(game), UNIFORM: walk.uniform}
+    fixed = {LINEAR_CFR: reference, **self_play.fixed_players(graph_of_tree(game.rounds.tree))}
     match = functools.partial(
         play_match, walk, tables=tables, hands=config.hands, seed=config.seed + 1
     )
     for kind, read in READ_OUTS.items():
-        policies = {name: read(walk, learners[name]) for name in config.methods}
+        policies = {name: read(learners[name]) for name in config.methods}
         versus = [*itertools.product(policies, fixed)]
         versus += [(other, one) for one, other in itertools.combinations(policies, 2)]
         for one, other in versus:
@@ -199,25 +228,15 @@ def _measured(config, game, walk, tables, blind, learners):
 def _write_blueprints(folder, game, methods, learners, **played):
     """Leaves all policies as blueprints, which the command `match` lets play."""
     for name, (kind, read) in itertools.product(methods, READ_OUTS.items()):
-        own = folder / _folder(name, kind)
+        own = folder / self_play.folder_of(name, kind)
         own.mkdir(parents=True, exist_ok=True)
-        policy = betting_walk.policy_tables(game, read(methods[name].walk, learners[name]))
-        write_blueprint(own, policy, **played)
-
-
-def _folder(name, kind):
-    return f"{name}, {kind}".replace(",", "").replace(" ", "-")
-
-
-def caller(game: BucketGame) -> Float[Array, "rows A"]:
-    """The policy that always checks and calls."""
-    policy = fixed_policy(game.rounds.tree, _FIXED[CALLER])
-    return jnp.asarray(betting_walk.in_all_buckets(game, policy), jnp.float32)
+        rows = bucket_uct.policy_rows(methods[name].walk, read(learners[name]))
+        write_blueprint(own, betting_walk.policy_tables(game, rows), **played)
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for every measurement."""
-    return self_play.rows(outcome.curve)
+    return self_play_report.rows(outcome.curve)
 
 
 def _published(config):
@@ -227,13 +246,13 @@ def _published(config):
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
     """The measurements at the end, and the cross table."""
-    yield from self_play.numbers(outcome.curve, _published(config))
-    yield from cross_table.numbers(outcome.matches)
+    yield from self_play_report.numbers(outcome.curve, _published(config))
+    yield from cross_table.numbers(outcome.matches, _published(config))
 
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Matches against episodes."""
-    self_play.draw(path, outcome.curve, _published(config))
+    self_play_report.draw(path, outcome.curve, _published(config), reference=LINEAR_CFR)
 
 
 def write_more(run: Run, outcome: Outcome) -> None:
@@ -245,14 +264,14 @@ def write_more(run: Run, outcome: Outcome) -> None:
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
     """The measurements at the end, beside the paper's, and the cross table."""
-    yield self_play.table("smooth_uct_limit", outcome.curve, _published(config))
+    yield self_play_report.table("smooth_uct_limit", outcome.curve, _published(config))
     yield cross_table.table(outcome.matches, title="The row wins of the column, mb/h")
 
 
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the paper, in words."""
     return [
-        *self_play.deviations(config, PRESETS["paper"], "62.1 and 61.7 billion"),
+        *self_play_report.deviations(config, PRESETS["paper"], "62.1 and 61.7 billion"),
         "opponents are linear CFR and players who do not look at their cards, not the agents of"
         " the 2014 Annual Computer Poker Competition, which are not to be had; CFR-BR is not among"
         " them, as one of its iterations in limit hold'em takes minutes",
@@ -266,11 +285,11 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "three to five hours on two cores, and the making of buckets",
-        "large": "the paper's buckets: five hours on two cores",
+        "large": "the paper's buckets, 26 billion episodes: 15 to 30 hours on two cores",
         "paper": "two days or more",
     },
     options=Options,
-    configure=self_play.configure,
+    configure=configure,
     compute=compute,
     rows=rows,
     draw=draw,

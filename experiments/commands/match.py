@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pathlib
 from typing import Annotated
 
@@ -18,7 +19,13 @@ from experiments.harness.progress import progress, status
 from experiments.harness.runs import Run, RunArguments
 from jaxgames.holdem.rules import Poker
 from jaxgames.registry import unknown
-from solvers.blueprint.blueprint import Blueprint, fixed_blueprint, read_blueprint
+from solvers.blueprint.blueprint import (
+    DESCRIPTION_FILE,
+    POLICY_FILE,
+    Blueprint,
+    fixed_blueprint,
+    read_blueprint,
+)
 from solvers.blueprint.deals import random_boards
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
 
@@ -65,6 +72,8 @@ class Config:
 
     a: str
     b: str
+    contents: tuple[str, str]
+    """Of both folders, as SHA-256; empty for a player without one."""
     game: str
     boards: int
     seed: int
@@ -85,7 +94,12 @@ def main(arguments: Arguments, *, command: str) -> None:
     with status("reading the blueprints"):
         first, second, game = read_players(arguments.a, arguments.b)
     config = Config(
-        a=arguments.a, b=arguments.b, game=str(game), boards=arguments.boards, seed=arguments.seed
+        a=arguments.a,
+        b=arguments.b,
+        contents=(_content(arguments.a), _content(arguments.b)),
+        game=str(game),
+        boards=arguments.boards,
+        seed=arguments.seed,
     )
     run = Run(
         arguments,
@@ -150,6 +164,14 @@ def read_players(a: str, b: str) -> tuple[Blueprint, Blueprint, Poker]:
     players = [read.get(n) or fixed_blueprint(games[0], FIXED[n]) for n in names]
     check_same_betting(*(player.game.rounds for player in players))
     return *players, games[0]
+
+
+def _content(name):
+    """What tells whether a folder holds the same blueprint as before."""
+    if name in FIXED:
+        return ""
+    files = (pathlib.Path(name, file) for file in (DESCRIPTION_FILE, POLICY_FILE))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _seats(won):

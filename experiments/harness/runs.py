@@ -193,4 +193,8 @@ def _check_same_config(folder, config):
         kept_file.write_once(path, fields)
         return
     if earlier != fields:
-        raise ValueError(f"{folder.parent} holds a run of another preset: use another --out")
+        differ = [name for name in fields if earlier.get(name) != fields[name]]
+        raise ValueError(
+            f"{folder.parent} holds a run of another preset or with other options, which differs in"
+            f" {', '.join(differ) or 'its fields'}: use another --out"
+        )

@@ -75,6 +75,11 @@ class BettingWalk:
         """What a learner's table takes."""
         return 4 * 3 * (self.num_states + 1) * self.num_actions
 
+    @property
+    def policy_bytes(self) -> int:
+        """What a policy takes in all states."""
+        return 4 * (self.num_states + 1) * self.num_actions
+
 
 def betting_walk(game: BucketGame, *, potential: float | None = 0.5) -> BettingWalk:
     """Lays out a game of two players for episodes; states are in the order of its betting tree.
@@ -115,7 +120,7 @@ def walk_of_graph(
             f" {2**31:,} are allowed"
         )
     players, actions = graph.num_players, graph.child != NO_NODE
-    width = actions.sum(axis=1)
+    width, to = actions.sum(axis=1), _destinations(graph)
     nodes = [
         np.where(decides, np.cumsum(own) - own, own.sum()),
         buckets,
@@ -125,7 +130,6 @@ def walk_of_graph(
         np.where(decides & graph.begins, graph.max_added, -1),
         graph.still_in @ 2 ** np.arange(players),
     ]
-    to = np.append(0, graph.child[actions])
     moves = [np.append(0, each[actions]) for each in (graph.offset, graph.added)]
     largest = int(graph.start.sum() + graph.max_added[0])  # the winner pays as much as any other
     return BettingWalk(
@@ -139,6 +143,47 @@ def walk_of_graph(
         max_chips=math.lcm(*range(1, players)) * largest * (players - 1) // players,
         potential=potential,
     )
+
+
+def _destinations(graph):
+    """The nodes `[E]` that the rows of a walk are about."""
+    return np.append(0, graph.child[graph.child != NO_NODE])
+
+
+def places_of_actions(graph: BettingGraph, names: Sequence[str]) -> Int[Array, "E R1"]:
+    """Which of the actions at each row of a walk has each of R names, -1 where none has.
+
+    The last column is -1: no action.
+    """
+    places = np.full((len(graph.actor), len(names) + 1), -1)
+    for node, actions in enumerate(graph.actions):
+        places[node, [names.index(name) for name in actions]] = np.arange(len(actions))
+    return jnp.asarray(places[_destinations(graph)], jnp.int32)
+
+
+def follow(
+    walk: BettingWalk, places: Int[Array, "E R1"], history: Int[Array, " T"]
+) -> tuple[Int[Array, ""], Int[Array, ""]]:
+    """Where a history of actions leads to.
+
+    Args:
+      walk: the game.
+      places: of the actions, as of `places_of_actions`.
+      history: actions by the numbers of their names, then -1.
+
+    Returns:
+      The walk's row, and the information state there of the first bucket.
+    """
+
+    def act(before, action):
+        row, number = before
+        place = places[row, action]
+        after = jnp.where(place < 0, row, walk.rows[row, _NEXT] + place)
+        return (after, number + jnp.where(place < 0, 0, walk.rows[after, _OFFSET])), None
+
+    # not unrolled: XLA would fuse the steps, and compile each several times for the next one
+    (row, number), _ = jax.lax.scan(act, (jnp.int32(0), jnp.int32(0)), history)
+    return row, walk.rows[row, _FIRST] + number * walk.rows[row, _BUCKETS]
 
 
 def in_all_states(walk: BettingWalk, policy: Float[Array, "X A"]) -> Float[Array, "rows A"]:
@@ -169,12 +214,32 @@ def _buckets_of_nodes(game):
 class Spot:
     """Where players act, in D episodes."""
 
+    row: Array  # [D] of the walk's rows, the one that led here
     state: Array  # [D]
     actor: Array  # [D]
     legal: tuple[Array, ...]  # [D] by action
     stake: Array  # [D] the exploration constant is at most this, in chips
 
 
+@record
+class PolicyByNode:
+    """What is done at each node of the betting, whatever the history and the bucket: a function of
+    a `Spot`."""
+
+    rows: Array  # [E, A] by row of the walk
+
+    def __call__(self, spot: Spot) -> list[Float[Array, " D"]]:
+        """The weights of the actions."""
+        return _columns(self.rows, spot.row)
+
+
+def policy_by_node(graph: BettingGraph, policy: Float[np.ndarray, "X A"]) -> PolicyByNode:
+    """A policy for walks of a graph, from those of its nodes."""
+    return PolicyByNode(rows=jnp.asarray(policy[_destinations(graph)], jnp.float32))
+
+
+# of a spot, the weights by which the actions are drawn; a pytree, if it has arrays
+Policy = Callable[[Spot], Sequence[Float[Array, " D"]]]
 # (carry, spot, noise by its number [D]) -> (carry, actions [D], what to record of the decisions)
 Choose = Callable[
     [PyTree, Spot, tuple[Float[Array, " D"], ...]], tuple[PyTree, Int[Array, " D"], PyTree]
@@ -219,7 +284,7 @@ def walk_down(
         num_actions, actor = row[:, _ACTIONS], row[:, _PLACE] % walk.num_players
         stake = _stake(walk, row[:, _REMAINING], paid, stake)
         legal = tuple(action < num_actions for action in range(walk.num_actions))
-        spot = Spot(state=state, actor=actor, legal=legal, stake=stake)
+        spot = Spot(row=at, state=state, actor=actor, legal=legal, stake=stake)
         carry, action, recorded = choose(carry, spot, noise)
         at = jnp.where(num_actions > 0, row[:, _NEXT] + action, at)
         row = _rows(walk.rows, at)
@@ -243,6 +308,12 @@ def walk_down(
 def _rows(table, index):
     """Rows of a table, whose numbers exist."""
     return table.at[index].get(mode="promise_in_bounds")
+
+
+def _columns(table, index):
+    """The columns of some rows of a table."""
+    rows = _rows(table, index)
+    return [rows[:, column] for column in range(table.shape[1])]
 
 
 def _stake(walk, remaining, paid, before):
@@ -287,7 +358,7 @@ def picked(weights: Sequence[Float[Array, " D"]], noise: Float[Array, " D"]) -> 
 
 def play(
     walk: BettingWalk,
-    policies: Sequence[Float[Array, "rows A"]],
+    policies: Sequence[Float[Array, "rows A"] | Policy],
     deals: DealtHands,
     key: Key[Array, ""],
     *,
@@ -297,7 +368,7 @@ def play(
 
     Args:
       walk: the game.
-      policies: in all states `[N + 1, A]`.
+      policies: in all states `[N + 1, A]`, or functions of spots.
       deals: D of them.
       key: consumed.
       seats: the number of each player's policy.
@@ -307,10 +378,12 @@ def play(
     """
 
     def choose(carry, spot, noise):
-        rows, number = [_rows(policy, spot.state) for policy in policies], seats[spot.actor]
-        weights = [
-            selected([row[:, action] for row in rows], number) for action in range(walk.num_actions)
+        given = [
+            policy(spot) if callable(policy) else _columns(policy, spot.state)
+            for policy in policies
         ]
+        number = seats[spot.actor]
+        weights = [selected(columns, number) for columns in zip(*given, strict=True)]
         return carry, picked(weights, noise[0]), spot.state < walk.num_states
 
     winnings, decided = walk_down(walk, deals, key, choose, (), width=1)
@@ -326,9 +399,26 @@ def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:
       game: whose states these are.
       policy: or any other numbers of actions.
     """
-    own = _buckets_of_nodes(game)
-    first, width = np.cumsum(own) - own, policy.shape[1]
     flat, tables = policy.reshape(-1), [[] for _ in game.rounds.streets]
+    for street, place in _places(game, policy.shape[1]):
+        tables[street].append(flat[place])
+    return tuple(map(tuple, tables))
+
+
+def state_rows(game: BucketGame, tables: Tables) -> Float[Array, "rows A"]:
+    """A policy in all states `[N + 1, A]`, 0 in the last row, from the layout of blueprints."""
+    states, width = _buckets_of_nodes(game).sum(), game.rounds.tree.child.shape[1]
+    flat = jnp.zeros((states + 1) * width, jnp.float32)
+    for table, (_, place) in zip(itertools.chain(*tables), _places(game, width), strict=True):
+        flat = flat.at[place].set(table)
+    return flat.reshape(-1, width).at[-1].set(0)
+
+
+def _places(game, width):
+    """Street by street and family by family, where in rows of actions `[(N + 1) A]` the entries of
+    a table `[N, C, B, E]` are; in row N those of rounds that do not exist."""
+    own = _buckets_of_nodes(game)
+    first = np.cumsum(own) - own
     for street, family, (chunks, columns, buckets, size) in game.shapes():
         actions = [
             (node, action)
@@ -343,6 +433,4 @@ def policy_tables(game: BucketGame, policy: Float[Array, "rows A"]) -> Tables:
             ((0, 0), (0, 0), (0, chunks * size - family.entries)),
             constant_values=own.sum() * width,
         )
-        place = place.reshape(columns, buckets, chunks, size).transpose(2, 0, 1, 3)
-        tables[street].append(flat[place])
-    return tuple(map(tuple, tables))
+        yield street, place.reshape(columns, buckets, chunks, size).transpose(2, 0, 1, 3)

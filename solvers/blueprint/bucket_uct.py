@@ -12,6 +12,9 @@ In larger batches several episodes may add a state at once, and each of them is 
 Visits and winnings are whole numbers, so that means are exact, in whatever order they are added. A
 sum of winnings has two words, low + 65536 high; episodes add to the low one alone, which is carried
 to the high one before it can overflow.
+
+Policies are read from the table state by state, where they are played (`average` and `greedy`): the
+tables of large games leave no room for others.
 """
 
 from __future__ import annotations
@@ -19,17 +22,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from jaxgames.core import record
-from solvers.blueprint.betting_walk import BettingWalk, picked, selected, walk_down
+from solvers.blueprint.betting_walk import BettingWalk, Spot, picked, selected, walk_down
 from solvers.blueprint.dealt_hands import DealtHands, deal_hands
-from solvers.regret import match
+from solvers.device_batches import device_bytes
 from solvers.sampling.uct import Reading, Uct
 
-MAX_BYTES = 2**33
 _LOW_BITS = 16
 _VISITS, _LOW, _HIGH = range(3)  # the words of an action in the table
 
@@ -45,20 +48,21 @@ class BucketUctLearner:
     uncarried: Array  # [] int32 episodes since low words were carried
 
 
-def init(walk: BettingWalk, *, max_bytes: int = MAX_BYTES) -> BucketUctLearner:
+def init(walk: BettingWalk, *, max_bytes: int | None = None) -> BucketUctLearner:
     """Returns a learner before its first episode.
 
     Args:
       walk: the game.
-      max_bytes: that the table may take.
+      max_bytes: that the table may take; None: the memory of the device.
 
     Raises:
       ValueError: the table takes more.
     """
-    if walk.table_bytes > max_bytes:
+    allowed = device_bytes() if max_bytes is None else max_bytes
+    if walk.table_bytes > allowed:
         raise ValueError(
             f"the table of {walk.num_states:,} information states takes {walk.table_bytes:,} bytes;"
-            f" max_bytes={max_bytes:,} are allowed: fewer buckets make it smaller"
+            f" max_bytes={allowed:,} are allowed: fewer buckets make it smaller"
         )
     return BucketUctLearner(
         table=jnp.zeros((walk.num_states + 1, walk.num_actions, 3), jnp.int32),
@@ -83,19 +87,83 @@ def _mean(words):
     return (high * 2.0**_LOW_BITS + low) / jnp.maximum(count, 1)
 
 
+@jax.jit
+def share_visited(learner: BucketUctLearner) -> Float[Array, ""]:
+    """The share of the information states that were visited."""
+    visited = jnp.any(visits(learner)[:-1] > 0, axis=1)
+    return jnp.sum(visited, dtype=jnp.int32) / jnp.int32(len(visited))
+
+
+@record
+class ReadOut:
+    """A policy that is read from a learner's table where it is asked for: a function of a `Spot`.
+
+    It is uniform outside of the trees.
+    """
+
+    table: Array  # of the learner
+    greedy: bool = flax.struct.field(pytree_node=False)
+
+    def __call__(self, spot: Spot) -> list[Float[Array, " D"]]:
+        """The weights of the actions."""
+        return self._weights(spot.state, spot.legal)
+
+    def rows(self, walk: BettingWalk, states: Int[Array, " n"]) -> Float[Array, "n A"]:
+        """The probabilities of the actions in some information states, 0 in state N."""
+        node = jnp.searchsorted(jnp.cumsum(walk.states), states, side="right")
+        legal = [action < walk.widths[node] for action in range(walk.num_actions)]
+        weights = jnp.stack(self._weights(states, legal), axis=1)
+        return weights / jnp.maximum(jnp.sum(weights, axis=1, keepdims=True), 1)
+
+    def _weights(self, states, legal):
+        words = self.table[states]
+        tried = [words[:, action, _VISITS] for action in range(len(legal))]
+        weights = tried
+        if self.greedy:
+            means = [_mean(words[:, action]) for action in range(len(legal))]
+            known = [jnp.where(n > 0, mean, -jnp.inf) for n, mean in zip(tried, means, strict=True)]
+            weights = _is_first_of_best(known)
+        seen = sum(tried) > 0
+        return [
+            jnp.where(seen, weight.astype(jnp.float32), own.astype(jnp.float32))
+            for weight, own in zip(weights, legal, strict=True)
+        ]
+
+
+def _is_first_of_best(values):
+    """Whether each value is the first of the highest ones."""
+    best, chosen = functools.reduce(jnp.maximum, values), []
+    missing = jnp.ones_like(best, bool)
+    for value in values:
+        chosen.append(missing & (value == best))
+        missing = missing & (value != best)
+    return chosen
+
+
+def average(learner: BucketUctLearner) -> ReadOut:
+    """The policy of the frequencies of the actions."""
+    return ReadOut(table=learner.table, greedy=False)
+
+
+def greedy(learner: BucketUctLearner) -> ReadOut:
+    """The policy that takes the action of the highest mean among those that were tried."""
+    return ReadOut(table=learner.table, greedy=True)
+
+
+@jax.jit
+def policy_rows(walk: BettingWalk, policy: ReadOut) -> Float[Array, "rows A"]:
+    """A policy in all states `[N + 1, A]`, 0 in row N."""
+    return policy.rows(walk, jnp.arange(walk.num_states + 1, dtype=jnp.int32))
+
+
 def average_policy(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, "rows A"]:
-    """The frequencies of the actions in each state `[N + 1, A]`, uniform outside of the trees."""
-    return match(visits(learner).T.astype(jnp.float32), walk.uniform.T).T
+    """The policy `average` in all states `[N + 1, A]`."""
+    return policy_rows(walk, average(learner))
 
 
 def greedy_policy(walk: BettingWalk, learner: BucketUctLearner) -> Float[Array, "rows A"]:
-    """Policies `[N + 1, A]` that take the action of the highest mean among those that were tried;
-    uniform outside of the trees.
-    """
-    tried, uniform = visits(learner) > 0, walk.uniform
-    best = jnp.argmax(jnp.where(tried, mean_winnings(walk, learner), -jnp.inf), axis=1)
-    chosen = jax.nn.one_hot(best, walk.num_actions, dtype=uniform.dtype)
-    return jnp.where(jnp.any(tried, axis=1, keepdims=True), chosen, uniform)
+    """The policy `greedy` in all states `[N + 1, A]`."""
+    return policy_rows(walk, greedy(learner))
 
 
 @functools.partial(

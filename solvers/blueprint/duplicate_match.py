@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from jaxgames.holdem.card_abstraction import BucketTables
-from solvers.blueprint.betting_walk import BettingWalk, play
+from solvers.blueprint.betting_walk import BettingWalk, Policy, play
 from solvers.blueprint.dealt_hands import deal_hands
 
 _CHUNK = 2**16  # deals that are played side by side
@@ -31,7 +31,7 @@ class Match(NamedTuple):
 
 def play_match(
     walk: BettingWalk,
-    policies: Sequence[Float[Array, "rows A"]],
+    policies: Sequence[Float[Array, "rows A"] | Policy],
     tables: BucketTables,
     *,
     players: tuple[int, ...],
@@ -42,7 +42,7 @@ def play_match(
 
     Args:
       walk: the game of P players.
-      policies: N of them, in all states `[N + 1, A]`.
+      policies: N of them, in all S states `[S + 1, A]`, or functions of spots that are pytrees.
       tables: the buckets of all hands.
       players: the number of the policy of each player, each policy at least once. Orders of seats
         that differ in players of one policy are played once, as they are the same.
