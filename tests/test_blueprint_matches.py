@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from test_blueprint import (
     BUCKETS,
-    THREE_STREETS,
     TWO_STREETS,
     game_of,
     random_policy,
@@ -25,7 +24,7 @@ from experiments.commands import match
 from experiments.harness import results
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem import card_abstraction, limit_holdem
-from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
+from jaxgames.holdem.canonical_boards import num_deals
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.ranges import hand_numbers
 from jaxgames.holdem.rules import Poker
