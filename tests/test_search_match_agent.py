@@ -13,6 +13,7 @@ from experiments.scotland_yard import agent_games
 from jaxgames.core import record
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
 from solvers.search import leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
@@ -86,7 +87,7 @@ def test_actions_that_do_not_exist_are_illegal(action):
     agents = Cheat(action=action), matches.UniformAgent()
     assert not matches.play(game, jax.random.clone(keys), *agents).legal.any()
     with pytest.raises(ValueError, match="illegal action was played in a game between Cheat and"):
-        agent_games.won_by_mr_x(agent_games.compiled_play(game, None), agents, keys, batch=2)
+        agent_games.won_by_mr_x(compiled_play(game), agents, keys, batch=2)
 
 
 @pytest.mark.slow

@@ -21,9 +21,10 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import WILSON, Share, error_bars
-from experiments.scotland_yard.agent_games import compiled_play, won_by_mr_x
+from experiments.scotland_yard.agent_games import won_by_mr_x
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.pimbot import PimBot
 
 

@@ -24,7 +24,6 @@ from experiments.harness.win_shares import WILSON, Share, error_bars
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
-    compiled_play,
     play_games,
     student_player,
 )
@@ -33,6 +32,7 @@ from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
 from nets import cvpn
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
 from solvers.search.search_state import GrowingTreeCfr

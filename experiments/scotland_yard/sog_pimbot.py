@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import jax
 from rich.table import Table
@@ -22,10 +24,10 @@ from experiments.harness.win_shares import WILSON, Share, error_bars
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
-    compiled_play,
     play_games,
 )
 from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
 
@@ -39,7 +41,30 @@ PAPER = {
     1_000_000: 0.548,
     10_000_000: 0.55,
 }
-_PAPER_SIMULATIONS = 400
+_PAPER_SIMULATIONS, _PAPER_GAMES = 400, 2_000
+_EARLIER = ", untrained and after a tenth of the training,"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Match:
+    """What agents with one number of simulations play."""
+
+    simulations: int  # of their searches
+    networks: Literal["last", "earlier"] = "last"  # earlier: untrained, and of a tenth
+    opponents: tuple[int, ...]  # simulations of PimBot
+    games: int  # of each point, half of them in each role
+    batch: int  # games side by side
+
+    def __post_init__(self):
+        if self.games < 2 or self.games % 2 or self.games // 2 % self.side_by_side:
+            raise ValueError(
+                f"games={self.games} must be twice a multiple of batch={self.batch}, or less"
+            )
+
+    @property
+    def side_by_side(self) -> int:
+        """Games of one role that are played side by side."""
+        return min(self.batch, self.games // 2)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,10 +72,7 @@ class Config:
     """The agents and their games."""
 
     agent: str = "experiments/results/sog_london/cpu"  # folder of a run of `sog_london`
-    simulations: tuple[int, ...] = (100, 400)  # of the trained agent's searches
-    opponents: tuple[int, ...]  # simulations of PimBot
-    games: int  # of each point, half of them in each role
-    batch: int  # games side by side
+    matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
     children: float = CHILDREN
@@ -58,10 +80,30 @@ class Config:
     seed: int = 0
 
 
+_MANY = (10, 100, 1_000, 10_000)
+# Two usual cores make 1.7 searches with 100 simulations a second, and 0.11 with 400. A game of full
+# length has 24 searches of Mr X or 120 of the detectives.
 PRESETS = {
-    "smoke": Config(simulations=(4,), opponents=(4,), games=4, batch=2),
-    "cpu": Config(opponents=(10, 100, 1_000, 10_000), games=200, batch=50),
-    "large": Config(opponents=(10, 100, 1_000, 10_000, 100_000), games=2_000, batch=200),
+    "smoke": Config(
+        matches=(
+            Match(simulations=4, opponents=(4,), games=4, batch=2),
+            Match(simulations=4, networks="earlier", opponents=(4,), games=4, batch=2),
+        )
+    ),
+    "cpu": Config(
+        matches=(
+            Match(simulations=100, opponents=(10, 100, 1_000, 10_000), games=128, batch=64),
+            Match(simulations=100, networks="earlier", opponents=(10, 100), games=48, batch=24),
+            Match(simulations=400, opponents=(10, 1_000), games=24, batch=12),
+        )
+    ),
+    "large": Config(
+        matches=(
+            Match(simulations=100, opponents=_MANY, games=2_000, batch=200),
+            Match(simulations=100, networks="earlier", opponents=_MANY, games=2_000, batch=200),
+            Match(simulations=400, opponents=_MANY, games=2_000, batch=200),
+        )
+    ),
 }
 
 
@@ -95,16 +137,16 @@ def compute(run: Run) -> list[Point]:
     config, trained = run.config, read_student(pathlib.Path(run.config.agent))
     against = compiled_play(trained.rules, run.mesh)
 
-    def play(step: int, simulations: int, opponent: int, role: str) -> Iterator[Point]:
+    def play(step: int, match: Match, opponent: int, role: str) -> Iterator[Point]:
         games = Games(
-            title=f"SoG({simulations},1) as {role}, PimBot({opponent:,})",
-            number=config.games // 2,
-            batch=min(config.batch, config.games // 2),
+            title=f"SoG({match.simulations},1) as {role}, PimBot({opponent:,})",
+            number=match.games // 2,
+            batch=match.side_by_side,
             key=jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role)),
         )
         player = trained.player(
             step,
-            simulations,
+            match.simulations,
             children=config.children,
             decision_shares=config.decision_shares,
         )
@@ -112,7 +154,7 @@ def compute(run: Run) -> list[Point]:
         won = play_games(against, player, pimbot, role=role, games=games)
         yield Point(
             step=step,
-            simulations=simulations,
+            simulations=match.simulations,
             opponent=opponent,
             role=role,
             games=won.games,
@@ -120,22 +162,24 @@ def compute(run: Run) -> list[Point]:
         )
 
     points = []
-    for opponent in config.opponents:
-        for step, simulations in agents(config, trained.compared):
+    for match in config.matches:
+        for opponent, step in itertools.product(match.opponents, steps(match, trained.compared)):
             for role in ROLES:
-                how = step, simulations, opponent, role
-                name = "-".join(map(str, how))
-                points += run.kept(name, Point, functools.partial(play, *how))
+                name = "-".join(map(str, (step, match.simulations, opponent, role)))
+                points += run.kept(
+                    name, Point, functools.partial(play, step, match, opponent, role)
+                )
     return points
 
 
-def agents(config: Config, steps: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Steps of training and simulations: the trained agent with all numbers of simulations, the
-    others with the fewest."""
-    for simulations in config.simulations:
-        yield steps[-1], simulations
-    for step in steps[:-1]:
-        yield step, min(config.simulations)
+def steps(match: Match, compared: Sequence[int]) -> Sequence[int]:
+    """Steps of training after which the networks of a match were kept.
+
+    Args:
+      match: whose networks are wanted.
+      compared: steps of training that are compared, the last one of all training.
+    """
+    return compared[-1:] if match.networks == "last" else compared[:-1]
 
 
 def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]:
@@ -243,6 +287,31 @@ def configure(config: Config, options: Options) -> Config:
     return dataclasses.replace(config, agent=str(options.agent))
 
 
+def deviations(config: Config) -> list[str]:
+    """What differs from the paper."""
+    return [
+        "PimBot is a re-implementation: its binary cannot be had",
+        "the agent was trained by `sog_london`, whose result says how",
+        *(
+            f"SoG({match.simulations},1){_EARLIER if match.networks == 'earlier' else ''} plays"
+            f" {match.games:,} games a point against PimBot with"
+            f" {', '.join(f'{number:,}' for number in match.opponents)} simulations (the paper:"
+            f" SoG({_PAPER_SIMULATIONS},1), {_PAPER_GAMES:,} games, {min(PAPER)} to"
+            f" {max(PAPER):,} simulations)"
+            for match in config.matches
+        ),
+        "the paper's numbers are read off Figure 5",
+    ]
+
+
+def _batches(config):
+    """The sizes that devices share."""
+    return {
+        f"batch of match {number}": match.side_by_side
+        for number, match in enumerate(config.matches)
+    }
+
+
 COMMAND = Experiment(
     name="sog_pimbot",
     shown="games won against PimBot by its simulations",
@@ -251,10 +320,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "half a day on two cores",
+        "cpu": "ten hours on two cores",
         "large": "2,000 games a point, for accelerators",
     },
-    batches=lambda config: {"batch": min(config.batch, config.games // 2)},
+    batches=_batches,
     compute=compute,
     rows=rows,
     draw=draw,
@@ -265,9 +334,5 @@ COMMAND = Experiment(
         "share of games that Student of Games wins, half of them in each role; it searches at its"
         " own decisions"
     ),
-    deviations=(
-        "PimBot is a re-implementation: its binary cannot be had",
-        "the agent was trained by `sog_london`, whose result says how",
-        "the paper's numbers are read off Figure 5",
-    ),
+    deviations=deviations,
 )
