@@ -419,6 +419,24 @@ def test_settings_do_not_compile_again():
     assert (found[0].visits != found[1].visits).any()
 
 
+@pytest.mark.parametrize(("mr_x", "epsilon"), [(True, 0.1), (False, 0.2)])
+def test_random_moves_of_playouts_by_who_searches(monkeypatch, mr_x, epsilon):
+    """As in the literature, unless the settings say otherwise."""
+    seen, play = [], playouts.play
+
+    def watched(tables, place, seed, share):
+        seen.append(float(share))
+        return play(tables, place, seed, share)
+
+    monkeypatch.setattr(playouts, "play", watched)
+    root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1)
+    for changes in ({}, {"epsilon_mr_x": 0.3, "epsilon_detectives": 0.4}):
+        how = pimbot.PimBot(simulations=1, **changes)
+        grown = (toy()[1], root, possible(3, 4), keys(0))
+        jax.eval_shape(functools.partial(pimbot.grow, settings=how, mr_x_searches=mr_x), *grown)
+    assert seen == pytest.approx([epsilon, 0.3 if mr_x else 0.4])
+
+
 # Matches
 
 

@@ -66,6 +66,8 @@ class Config:
     opponent: int = 10  # simulations of PimBot when measured
     games: int  # of each role when measured
     batch: int  # games side by side when measured
+    exploration: float = PimBot.exploration  # C of PimBot
+    reduction: float = PimBot.reduction  # r of PimBot
     seed: int = 0
 
 
@@ -164,7 +166,12 @@ def compute(run: Run) -> list[Measured]:
     graph, _ = nnx.split(network)
     settings = training_settings(config, graph)
     trainee = student(beliefs, network, settings, run, seed=config.seed)
-    pimbot = make_pimbot(rules, PimBot(simulations=config.opponent))
+    pimbot = make_pimbot(
+        rules,
+        PimBot(
+            simulations=config.opponent, exploration=config.exploration, reduction=config.reduction
+        ),
+    )
     play = compiled_play(rules, run.mesh)
 
     def measure(step: int) -> Iterator[Measured]:

@@ -77,6 +77,8 @@ class Config:
     # and detectives act
     children: float = CHILDREN
     decision_shares: tuple[float, float] = DECISION_SHARES
+    exploration: float = PimBot.exploration  # C of PimBot
+    reduction: float = PimBot.reduction  # r of PimBot
     seed: int = 0
 
 
@@ -150,7 +152,12 @@ def compute(run: Run) -> list[Point]:
             children=config.children,
             decision_shares=config.decision_shares,
         )
-        pimbot = make_pimbot(trained.rules, PimBot(simulations=opponent))
+        pimbot = make_pimbot(
+            trained.rules,
+            PimBot(
+                simulations=opponent, exploration=config.exploration, reduction=config.reduction
+            ),
+        )
         won = play_games(against, player, pimbot, role=role, games=games)
         yield Point(
             step=step,
