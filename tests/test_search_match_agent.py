@@ -110,13 +110,18 @@ def test_training_and_matches(tmp_path):
     trained = tmp_path / "trained"
     assert cli.main(["sog_london", "--preset", "smoke", "--out", str(trained)]) == 0
     result = results.read_result(trained / "result.json")
+    shares = result.numbers[:4]
     assert [number.name for number in result.numbers] == [
-        "step 0, Mr X",
-        "step 0, detectives",
-        "step 6, Mr X",
-        "step 6, detectives",
+        "step 0, Mr X:PimBot(10)",
+        "step 0, detectives:PimBot(10)",
+        "step 6, Mr X:PimBot(10)",
+        "step 6, detectives:PimBot(10)",
+        "self-play",
+        "training",
+        "full trees",
     ]
-    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in result.numbers)
+    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in shares)
+    assert result.number("self-play").value > 0
     assert {path.name for path in (trained / "networks").iterdir()} == {"0.npz", "6.npz"}
     played = tmp_path / "played"
     command = ["sog_pimbot", "--preset", "smoke", "--agent", str(trained), "--out", str(played)]
