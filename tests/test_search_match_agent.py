@@ -10,6 +10,7 @@ import pytest
 from experiments import cli
 from experiments.harness import results
 from experiments.scotland_yard import agent_games
+from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES
 from jaxgames.core import record
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
@@ -103,6 +104,40 @@ def test_search_wins_more_than_chance(side):
         assert played.legal.all()
         wins.append(float((played.mr_x_won == (side == 0)).mean()))
     assert wins[1] > wins[0] + 0.2
+
+
+@record
+class Doubtful(SearchMatchAgent):
+    """Plays illegally where the tree of its search was full."""
+
+    def act(self, keys, memory, states, *, side):
+        memory, actions = super().act(keys, memory, states, side=side)
+        return memory, jnp.where(memory.search.tree.is_full, -1, actions)
+
+
+@pytest.mark.slow(minutes=5)
+@pytest.mark.parametrize(
+    ("simulations", "room"),
+    [
+        (32, dict(children=16.0, decision_shares=(0.4, 1.0))),
+        (100, dict(children=CHILDREN, decision_shares=DECISION_SHARES)),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_trees_on_london_have_room(simulations, room, side):
+    """With values of 0 and uniform priors, as a network has them before training."""
+    game = make("scotland_yard")
+    beliefs = _dealt_beliefs(game)
+    settings = GrowingTreeCfr(
+        leaf_evaluators.zero,
+        simulations=simulations,
+        max_path=room_for_paths(beliefs),
+        **room,
+    )
+    players = [matches.UniformAgent(), matches.UniformAgent()]
+    players[side] = Doubtful(beliefs=beliefs, params=None, settings=settings)
+    played = compiled_play(game)(players, jax.random.split(jax.random.key(0), 2))
+    assert played.legal.all()
 
 
 @pytest.mark.slow(minutes=10)

@@ -41,6 +41,16 @@ def student_player(
     return SearchMatchAgent(beliefs=beliefs, params=params, settings=settings)
 
 
+def room_in_words(children: float, decision_shares: tuple[float, float]) -> str:
+    """What searches of `GrowingTreeCfr` with these settings leave out, in words."""
+    his, theirs = (f"{share:.0%}" for share in decision_shares)
+    return (
+        f"trees of searches have room for {children:g} children a node on average, and for"
+        f" decisions of Mr X at {his} and of the detectives at {theirs} of the nodes; a tree that"
+        " is full stops to grow"
+    )
+
+
 def won_by_mr_x(
     play: Play,
     agents: tuple[MatchAgent, MatchAgent],

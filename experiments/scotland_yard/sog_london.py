@@ -28,6 +28,7 @@ from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
     play_games,
+    room_in_words,
     student_player,
 )
 from experiments.scotland_yard.trained_students import NETWORKS
@@ -41,7 +42,7 @@ from solvers.scotland_yard.pimbot import PimBot
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS, LearnerSettings
 from train.metrics import read_metrics
-from train.paper_settings import paper_settings
+from train.paper_settings import learner_deviations, paper_settings
 from train.student_of_games_training import StudentOfGamesSettings
 
 _TIMED_STEPS = 5
@@ -79,14 +80,15 @@ class Config:
 # A step of the preset `cpu` makes up to 32 searches, two seconds of two usual cores, which make 16
 # a second: nine hours. A measurement has at most 64 games with 24 searches as Mr X and 64 with 120
 # as detectives, less than ten minutes: an hour for all.
-_CPU = LearnerSettings(
+_CPU = dataclasses.replace(
+    PAPER_SETTINGS["scotland_yard"],
+    optimizer="adam",
     learning_rate=1e-3,
     decay_rate=0.05,
     decay_steps=32_000,
     batch_size=256,
     capacity=50_000,
     max_uses=20,
-    policy_weight=0.05,
 )
 PRESETS = {
     "smoke": Config(
@@ -330,21 +332,14 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table | str]:
 
 def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
-    learner = config.learner
+    learner = "; ".join(learner_deviations("scotland_yard", config.learner))
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
         " at most; the paper: up to 17 million steps",
         f"searches of training have {config.simulations} simulations; the paper does not say how"
         " many it trains with",
-        *(
-            []
-            if learner == PAPER_SETTINGS["scotland_yard"]
-            else [
-                f"{learner.optimizer} with learning rate {learner.learning_rate:g}, batches of"
-                f" {learner.batch_size}, {learner.capacity:,} examples in replay, each used up to"
-                f" {learner.max_uses} times (the paper: sgd, 0.1, 1,024, 1 million, 5)"
-            ]
-        ),
+        *[f"the learner: {learner}"] * bool(learner),
+        room_in_words(config.children, config.decision_shares),
     ]
 
 

@@ -25,6 +25,7 @@ from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
     play_games,
+    room_in_words,
 )
 from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
 from solvers.scotland_yard.match_batches import compiled_play
@@ -307,6 +308,7 @@ def deviations(config: Config) -> list[str]:
             f" {max(PAPER):,} simulations)"
             for match in config.matches
         ),
+        room_in_words(config.children, config.decision_shares),
         "the paper's numbers are read off Figure 5",
     ]
 

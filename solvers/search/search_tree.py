@@ -46,7 +46,7 @@ class SearchTree:
     @property
     def is_full(self) -> Bool[Array | np.ndarray, "*B"]:
         """Whether a further node may have had no room: for all its children, or for a decision of
-        one of the players. Trees that have every node that simulations may add are not full."""
+        one of the players. A tree with all E nodes is not full: it needs no further room."""
         slots = self.child_values_total[0].shape[-2] - 1
         full = jnp.sum(self.exists, axis=(-2, -1)) + self.slot.shape[-1] > slots
         for decision, policy in zip(self.decision, self.policy, strict=True):
