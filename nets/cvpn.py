@@ -13,6 +13,8 @@ import dataclasses
 import io
 import math
 import operator
+import zipfile
+import zlib
 from collections.abc import Mapping
 
 import jax
@@ -396,9 +398,12 @@ def from_bytes(content: bytes, like: PyTree) -> PyTree:
       The parameters, with the structure of `like`.
 
     Raises:
-      ValueError: they are of a network of other sizes.
+      ValueError: the content is damaged, or they are of a network of other sizes.
     """
-    arrays = np.load(io.BytesIO(content))
+    try:
+        arrays = dict(np.load(io.BytesIO(content)))
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"this is no .npz file, or a damaged one: {error}") from None
     leaves = []
     for path, leaf in _leaves(like):
         name = jax.tree_util.keystr(path)

@@ -286,12 +286,15 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with another agent.
+    """The preset with another agent, whose networks can be read.
 
     Raises:
-      ValueError: the folder has no trained agent.
+      ValueError: the folder has no trained agent, or a network is damaged or another one.
+      OSError: a network cannot be read.
     """
-    read_student(options.agent)
+    trained = read_student(options.agent)
+    for step in {step for match in config.matches for step in steps(match, trained.compared)}:
+        trained.params(step)
     return dataclasses.replace(config, agent=str(options.agent))
 
 

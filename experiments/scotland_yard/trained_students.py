@@ -8,6 +8,7 @@ import json
 import pathlib
 
 from flax import nnx
+from jaxtyping import PyTree
 
 from experiments.harness import results
 from experiments.scotland_yard.agent_games import student_player
@@ -18,6 +19,7 @@ from nets import cvpn
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
 
+_SIZES = "width", "depth"  # of the network, in the config
 NETWORKS = "networks"  # folder of the networks, in that of a run
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
 # detectives act.
@@ -46,7 +48,7 @@ class TrainedStudent:
     @functools.cached_property
     def _network(self):
         """The graph of its networks, and parameters that are not trained."""
-        sizes = {name: self.config[name] for name in ("width", "depth")}
+        sizes = {name: self.config[name] for name in _SIZES}
         return nnx.split(cvpn.new_cvpn(self.beliefs, seed=0, **sizes))
 
     @property
@@ -55,6 +57,20 @@ class TrainedStudent:
         last = self.steps[-1]
         tenth = min(self.steps, key=lambda step: abs(step - last / 10))
         return tuple(dict.fromkeys((self.steps[0], tenth, last)))
+
+    def params(self, step: int) -> PyTree:
+        """The parameters of the network that was kept after so many steps of training.
+
+        Raises:
+          ValueError: the file is damaged, or of another network than the run's; names it.
+          OSError: the file cannot be read.
+        """
+        path = self.folder / NETWORKS / f"{step}.npz"
+        try:
+            return cvpn.from_bytes(path.read_bytes(), self._network[1])
+        except ValueError as error:
+            sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
+            raise ValueError(f"{path} is not a network of {sizes}: {error}") from None
 
     def player(
         self,
@@ -73,10 +89,10 @@ class TrainedStudent:
           decision_shares: of the nodes at which Mr X and detectives act, likewise.
 
         Raises:
-          ValueError: the network is not one of this game, or there are no simulations.
+          ValueError: as of `params`, or there are no simulations.
+          OSError: as of `params`.
         """
-        graph, blank = self._network
-        params = cvpn.from_bytes((self.folder / NETWORKS / f"{step}.npz").read_bytes(), blank)
+        graph, params = self._network[0], self.params(step)
         search = GrowingTreeCfr(
             cvpn.CvpnEvaluator(graph),
             simulations=simulations,
