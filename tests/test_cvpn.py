@@ -234,6 +234,18 @@ def test_networks_come_back_from_files():
         cvpn.from_bytes(cvpn.to_bytes(params), other)
 
 
+def test_half_the_bytes_keep_three_digits():
+    _, params = evaluator()
+    whole, half = cvpn.to_bytes(params), cvpn.to_bytes(params, dtype="float16")
+    assert len(half) < 0.6 * len(whole)
+    back = cvpn.from_bytes(half, params)
+    chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
+    chex.assert_trees_all_equal_dtypes(back, params)
+    large = jax.tree.map(lambda x: x + 1e5, params)
+    with pytest.raises(ValueError, match="too large for float16"):
+        cvpn.to_bytes(large, dtype="float16")
+
+
 @pytest.mark.parametrize("damage", [lambda x: b"", lambda x: b"no network", lambda x: x[:400]])
 def test_damaged_files_are_refused(damage):
     _, params = evaluator()

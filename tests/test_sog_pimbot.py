@@ -202,3 +202,14 @@ def test_networks_that_are_not_compared_are_not_needed(tmp_path):
     config = sog_pimbot.configure(sog_pimbot.PRESETS["cpu"], options)
     assert config.agent == str(tmp_path)
     assert read_student(tmp_path).steps == (0, 1, 5, 10)
+
+
+def test_a_run_without_its_networks_is_refused(tmp_path, capsys):
+    """As it is in the repository, which has none."""
+    write_run(tmp_path / "trained", {0: 8})
+    (tmp_path / "trained" / "networks" / "0.npz").unlink()
+    command = ["sog_pimbot", "--agent", str(tmp_path / "trained"), "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has no networks in networks: they are large, and not in the repository; train" in said
+    assert not (tmp_path / "out").exists()

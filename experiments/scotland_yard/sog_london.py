@@ -31,7 +31,7 @@ from experiments.scotland_yard.agent_games import (
     room_in_words,
     student_player,
 )
-from experiments.scotland_yard.trained_students import NETWORKS
+from experiments.scotland_yard.trained_students import FILE_DTYPE, NETWORKS
 from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
@@ -239,7 +239,7 @@ def compute(run: Run) -> Outcome:
 
 def _write_network(path: pathlib.Path, params: PyTree) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_file(path, cvpn.to_bytes(params))
+    results.write_file(path, cvpn.to_bytes(params, dtype=FILE_DTYPE))
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

@@ -115,7 +115,7 @@ class Options(RunArguments):
     """The options beside the preset."""
 
     agent: pathlib.Path = pathlib.Path(Config.agent)
-    """Folder of a run of sog_london."""
+    """Folder of a run of sog_london, with its networks, which are not in the repository."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -302,7 +302,8 @@ def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
     return [
         "PimBot is a re-implementation: its binary cannot be had",
-        "the agent was trained by `sog_london`, whose result says how",
+        "the agent was trained by `sog_london`, whose result says how; its networks are read from"
+        " files with 16 bits a parameter",
         *(
             f"SoG({match.simulations},1){_EARLIER if match.networks == 'earlier' else ''} plays"
             f" {match.games:,} games a point against PimBot with"
