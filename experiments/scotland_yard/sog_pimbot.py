@@ -105,6 +105,9 @@ PRESETS = {
             Match(simulations=100, opponents=_MANY, games=2_000, batch=200),
             Match(simulations=100, networks="earlier", opponents=_MANY, games=2_000, batch=200),
             Match(simulations=400, opponents=_MANY, games=2_000, batch=200),
+            # a tree of PimBot with 100,000 simulations takes 0.11 GB
+            Match(simulations=100, opponents=(100_000,), games=2_000, batch=50),
+            Match(simulations=400, opponents=(100_000,), games=2_000, batch=50),
         )
     ),
 }
