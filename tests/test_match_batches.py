@@ -45,8 +45,11 @@ def agents():
     return Counter(), matches.UniformAgent()
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_games_end_as_in_one_batch(monkeypatch, rounds):
+@pytest.mark.parametrize(
+    ("rounds", "shares"),
+    [(1, (1.0, 0.5)), pytest.param(2, match_batches._SHARES, marks=pytest.mark.slow)],
+)
+def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
     """Also those that move to other places in smaller batches, with what agents remember."""
     seen, go_on = [], matches.go_on
 
@@ -55,22 +58,22 @@ def test_games_end_as_in_one_batch(monkeypatch, rounds):
         return go_on(game, match, *players, **how)
 
     monkeypatch.setattr(match_batches.matches, "go_on", watched)
+    monkeypatch.setattr(match_batches, "_SHARES", shares)
     reports, play = [], compiled_play(make(TOY), rounds=rounds)
     found = play(agents(), keys(), reports.append)
     jax.tree.map(np.testing.assert_array_equal, found, played_at_once())
-    assert seen[0] == GAMES
-    assert seen[-1] < GAMES / 2
-    assert set(seen) <= set(sizes(GAMES))
-    assert len(seen) == len(set(seen))
+    assert seen == [*sizes(GAMES)][: len(seen)]
+    assert len(seen) > 1
     assert sum(reports) == GAMES
     assert 0 < found.mr_x_won.mean() < 1
     assert found.legal.all()
     assert len(set(found.moves.tolist())) > 2  # games of several lengths
 
 
+@pytest.mark.slow
 def test_games_end_as_they_do_alone():
     play = compiled_play(make(TOY))
-    for number in range(4):
+    for number in range(8):
         alone = play(agents(), keys()[number : number + 1])
         together = jax.tree.map(lambda x: x[number : number + 1], played_at_once())  # noqa: B023
         jax.tree.map(np.testing.assert_array_equal, alone, together)
@@ -79,14 +82,14 @@ def test_games_end_as_they_do_alone():
 @pytest.mark.parametrize(
     ("batch", "devices", "expected"),
     [
-        (64, 1, (64, 32, 16, 8)),
-        (50, 2, (50, 26, 14, 8)),
-        (12, 1, (12, 6, 3, 2)),
+        (64, 1, (64, 48, 32, 24, 16, 8)),
+        (50, 2, (50, 38, 26, 20, 14, 8)),
+        (8, 2, (8, 6, 4, 2)),
         (2, 2, (2,)),
         (1, 1, (1,)),
     ],
 )
-def test_batches_are_halved_a_few_times(batch, devices, expected):
+def test_batches_have_few_sizes(batch, devices, expected):
     assert sizes(batch, devices) == expected
 
 

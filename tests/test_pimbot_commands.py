@@ -42,13 +42,13 @@ def test_wilson_intervals_need_games():
 )
 def test_intervals_of_differences_are_those_of_newcombe(first, second, low, high):
     one, other = (Share(wins=wins, games=games) for wins, games in (first, second))
-    assert interval_of_sum([(1, one), (-1, other)]) == pytest.approx((low, high), abs=5e-5)
-    assert interval_of_sum([(-1, one), (1, other)]) == pytest.approx((-high, -low), abs=5e-5)
+    assert interval_of_sum([(1.0, one), (-1.0, other)]) == pytest.approx((low, high), abs=5e-5)
+    assert interval_of_sum([(-1.0, one), (1.0, other)]) == pytest.approx((-high, -low), abs=5e-5)
 
 
 def test_a_mean_of_two_shares_has_less_error_than_one():
     one = Share(wins=300, games=600)
-    assert interval_of_sum([(1, one)]) == pytest.approx(one.interval)
+    assert interval_of_sum([(1.0, one)]) == pytest.approx(one.interval)
     low, high = interval_of_sum([(0.5, one), (0.5, one)])
     assert high - low == pytest.approx((one.interval[1] - one.interval[0]) / 2**0.5)
 

@@ -50,6 +50,13 @@ def test_games_of_both_roles_count_together():
     }
 
 
+def test_batches_of_the_same_games_are_one_point():
+    halves = [dataclasses.replace(each, games=5, won=each.won // 2) for each in POINTS]
+    others = [dataclasses.replace(each, games=5, won=(each.won + 1) // 2) for each in POINTS]
+    assert sog_pimbot.together([*halves, *others]) == POINTS
+    assert Match(simulations=4, opponents=(4,), games=24, batch=4).parts == 3
+
+
 def test_the_papers_numbers_stand_beside_its_own_agent_only():
     """SoG(400,1), trained to the end, against opponents that Figure 5 has."""
     config = sog_pimbot.PRESETS["smoke"]
@@ -67,7 +74,7 @@ def test_the_papers_numbers_stand_beside_its_own_agent_only():
 def test_tables_and_plots(tmp_path):
     config = sog_pimbot.PRESETS["smoke"]
     (table,) = sog_pimbot.tables(config, POINTS)
-    assert [*table.columns[4].cells] == ["0.99", "", "", "0.99"]
+    assert [*table.columns[4].cells] == ["0.99", "", "", ""]
     sog_pimbot.draw(tmp_path / "curve.png", config, POINTS)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert len([*sog_pimbot.rows(config, POINTS)]) == len(POINTS)
@@ -103,7 +110,7 @@ def test_games_of_a_role_are_whole_batches(games):
 
 def test_smaller_numbers_than_the_papers_are_named():
     said = "\n".join(sog_pimbot.deviations(sog_pimbot.PRESETS["cpu"]))
-    assert "SoG(400,1) plays 24 games a point against PimBot with 10, 1,000 simulations" in said
+    assert "SoG(400,1) plays 16 games a point against PimBot with 10, 1,000 simulations" in said
     assert "(the paper: SoG(400,1), 2,000 games, 10 to 10,000,000 simulations)" in said
     assert "untrained and after a tenth of the training" in said
     assert "room for 12 children a node on average" in said

@@ -55,7 +55,7 @@ class MetricsWriter:
         self.close()
 
 
-def read_metrics(folder: Path | str) -> list[dict[str, float | None]]:
+def read_metrics(folder: Path | str) -> list[dict[str, int | float | None]]:
     """The metrics that a `MetricsWriter` has written, a record with its "step" for each line.
 
     Args:

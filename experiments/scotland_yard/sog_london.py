@@ -173,7 +173,9 @@ class Outcome:
 
     measured: list[Measured]
     pace: Pace
-    log: list[dict[str, float | None]]  # metrics of some steps, as `train.metrics` writes them
+    log: list[
+        dict[str, int | float | None]
+    ]  # metrics of some steps, as `train.metrics` writes them
 
 
 def search_settings(config: Config, graph: nnx.GraphDef) -> GrowingTreeCfr:
@@ -265,7 +267,7 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
 
 
 def losses(
-    log: Sequence[Mapping[str, float | None]], name: str, *, points: int = 60
+    log: Sequence[Mapping[str, int | float | None]], name: str, *, points: int = 60
 ) -> tuple[list[float], list[float]]:
     """Means of a loss over parts of training.
 

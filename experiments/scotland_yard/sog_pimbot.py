@@ -67,6 +67,11 @@ class Match:
         """Games of one role that are played side by side."""
         return min(self.batch, self.games // 2)
 
+    @property
+    def parts(self) -> int:
+        """Batches of one role."""
+        return self.games // 2 // self.side_by_side
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
@@ -84,8 +89,9 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# Two usual cores make 1.7 searches with 100 simulations a second, and 0.11 with 400. A game of full
-# length has 24 searches of Mr X or 120 of the detectives.
+# Two usual cores make 1.7 searches with 100 simulations a second, and 0.11 with 400. A game has up
+# to 24 searches of Mr X or 120 of the detectives: 54 on average when PimBot(100) plays itself, and
+# 60 with those in games that have ended. So the matches of `cpu` take 3.8, 1.3 and 4.8 hours.
 PRESETS = {
     "smoke": Config(
         matches=(
@@ -95,9 +101,9 @@ PRESETS = {
     ),
     "cpu": Config(
         matches=(
-            Match(simulations=100, opponents=(10, 100, 1_000, 10_000), games=128, batch=64),
-            Match(simulations=100, networks="earlier", opponents=(10, 100), games=48, batch=24),
-            Match(simulations=400, opponents=(10, 1_000), games=24, batch=12),
+            Match(simulations=100, opponents=_MANY, games=96, batch=16),
+            Match(simulations=100, networks="earlier", opponents=(10, 100), games=32, batch=16),
+            Match(simulations=400, opponents=(10, 1_000), games=16, batch=8),
         )
     ),
     "large": Config(
@@ -139,16 +145,17 @@ class Point:
 
 
 def compute(run: Run) -> list[Point]:
-    """All games."""
+    """All games; each batch is kept for an interrupted run."""
     config, trained = run.config, read_student(pathlib.Path(run.config.agent))
     against = compiled_play(trained.rules, run.mesh)
 
-    def play(step: int, match: Match, opponent: int, role: str) -> Iterator[Point]:
+    def play(step: int, match: Match, opponent: int, role: str, part: int) -> Iterator[Point]:
+        key = jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role))
         games = Games(
-            title=f"SoG({match.simulations},1) as {role}, PimBot({opponent:,})",
-            number=match.games // 2,
+            title=f"SoG({match.simulations},1) as {role}, PimBot({opponent:,}), batch {part + 1}",
+            number=match.side_by_side,
             batch=match.side_by_side,
-            key=jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role)),
+            key=jax.random.fold_in(key, part),
         )
         player = trained.player(
             step,
@@ -156,13 +163,11 @@ def compute(run: Run) -> list[Point]:
             children=config.children,
             decision_shares=config.decision_shares,
         )
-        pimbot = make_pimbot(
-            trained.rules,
-            PimBot(
-                simulations=opponent, exploration=config.exploration, reduction=config.reduction
-            ),
+        pimbot = PimBot(
+            simulations=opponent, exploration=config.exploration, reduction=config.reduction
         )
-        won = play_games(against, player, pimbot, role=role, games=games)
+        other = make_pimbot(trained.rules, pimbot)
+        won = play_games(against, player, other, role=role, games=games)
         yield Point(
             step=step,
             simulations=match.simulations,
@@ -172,15 +177,28 @@ def compute(run: Run) -> list[Point]:
             won=won.wins,
         )
 
-    points = []
+    parts = []
     for match in config.matches:
-        for opponent, step in itertools.product(match.opponents, steps(match, trained.compared)):
-            for role in ROLES:
-                name = "-".join(map(str, (step, match.simulations, opponent, role)))
-                points += run.kept(
-                    name, Point, functools.partial(play, step, match, opponent, role)
-                )
-    return points
+        for opponent, step, role, part in itertools.product(
+            match.opponents, steps(match, trained.compared), ROLES, range(match.parts)
+        ):
+            name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
+            piece = functools.partial(play, step, match, opponent, role, part)
+            parts += run.kept(name, Point, piece)
+    return together(parts)
+
+
+def together(parts: Sequence[Point]) -> list[Point]:
+    """Games of the same agents in the same roles as one point each."""
+    found: dict[Point, list[Point]] = {}
+    for part in parts:
+        found.setdefault(dataclasses.replace(part, games=0, won=0), []).append(part)
+    return [
+        dataclasses.replace(
+            which, games=sum(part.games for part in own), won=sum(part.won for part in own)
+        )
+        for which, own in found.items()
+    ]
 
 
 def steps(match: Match, compared: Sequence[int]) -> Sequence[int]:
@@ -216,19 +234,23 @@ def _name(step, simulations, last):
     return agent if step == last else f"{agent}, {f'{step:,} steps' if step else 'untrained'}"
 
 
+def _paper(step, simulations, opponent, last):
+    """The paper's number, which is of its own agent, trained to the end."""
+    return PAPER.get(opponent) if (step, simulations) == (last, _PAPER_SIMULATIONS) else None
+
+
 def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]:
     """Shares of games won in both roles together, and in each."""
     last = max(point.step for point in points)
     for (step, simulations, opponent), share in both_roles(points).items():
         low, high = share.interval
-        known = PAPER if (step, simulations) == (last, _PAPER_SIMULATIONS) else {}
         yield results.Number(
             name=f"{_name(step, simulations, last)}:PimBot({opponent})",
             value=share.value,
             unit="share of games",
             low=low,
             high=high,
-            paper=known.get(opponent),
+            paper=_paper(step, simulations, opponent, last),
         )
     for point in points:
         low, high = point.share.interval
@@ -280,9 +302,10 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
             f"{opponent:,}",
             f"{share.wins} of {share.games}",
             results.text(share.value),
-            results.text(PAPER.get(opponent)) if simulations == _PAPER_SIMULATIONS else "",
+            "" if known is None else results.text(known),
         )
         for (step, simulations, opponent), share in shares.items()
+        for known in [_paper(step, simulations, opponent, last)]
     ]
     headings = ("agent", "PimBot's simulations", "won", "share", "paper")
     yield text_table("sog_pimbot: games won in both roles", headings, lines, labels=1)
@@ -336,7 +359,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "ten hours on two cores",
+        "cpu": "ten hours on two cores: 16 to 96 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,

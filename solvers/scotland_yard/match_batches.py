@@ -1,12 +1,13 @@
 """Matches in batches that shrink: games that have ended cost nothing.
 
 Agents think in all games of a batch side by side, those that have ended included. So the games are
-played round by round, and when no more than half of a batch goes on, the rest of the games go on in
-a batch of half the size. Each size is a program of its own, which is why there are only a few.
+played round by round, and the games that go on do so in a smaller batch as soon as they fit into
+one. Each size is a program of its own, which is why there are only a few.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import jax
@@ -22,7 +23,7 @@ from solvers.scotland_yard.matches import MatchResult
 # play(agents, keys [B], report): games to their ends; the report gets the games that have ended
 # since it was last called
 Play = Callable[..., MatchResult]
-_SIZES = 4  # of batches: all games, a half, a quarter, an eighth
+_SHARES = 1.0, 0.75, 0.5, 0.375, 0.25, 0.125  # of a batch, that smaller ones have
 
 
 def compiled_play(game: ScotlandYard, mesh: Mesh | None = None, *, rounds: int = 1) -> Play:
@@ -74,11 +75,8 @@ def compiled_play(game: ScotlandYard, mesh: Mesh | None = None, *, rounds: int =
 
 
 def sizes(batch: int, devices: int = 1) -> tuple[int, ...]:
-    """The sizes that a batch may have: all, and about a half, a quarter and an eighth, of which
-    every device has the same share."""
-    found = [batch]
-    for part in range(1, _SIZES):
-        found.append(-(-batch // (devices * 2**part)) * devices)
+    """The sizes that a batch may have, the largest first; devices share each evenly."""
+    found = [devices * math.ceil(share * batch / devices) for share in _SHARES]
     return tuple(dict.fromkeys(found))
 
 
