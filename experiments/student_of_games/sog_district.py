@@ -64,8 +64,8 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "one detective: an hour on two cores",
-        "two_detectives": "an hour on two cores",
+        "cpu": "one detective: an hour on two cores, by estimate",
+        "two_detectives": "one to two hours on two cores, by estimate",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
 )
