@@ -77,6 +77,14 @@ def test_responses_to_a_policy_that_was_solved(tmp_path, capsys):
     assert exact.value == pytest.approx(2 * 0.0326871, abs=1e-4)
 
 
+@pytest.mark.parametrize("experiment", [abr_uniform, abr_cfr])
+def test_stand_ins_for_maps_of_the_paper_are_named(experiment):
+    said = {name: " ".join(experiment.deviations(x)) for name, x in experiment.PRESETS.items()}
+    assert all(game in said["districts"] for game in abr_uniform.DISTRICTS)
+    assert "War Museum, Queen Mary's Garden, Kennington Double" in said["districts"]
+    assert "Kennington" not in said["cpu"] + said["paper"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -232,3 +232,30 @@ def test_networks_come_back_from_files():
     _, other = nnx.split(cvpn.new_cvpn(table(), seed=0, width=8, depth=2))
     with pytest.raises(ValueError, match=r"has shape \(.*\); it must have shape \("):
         cvpn.from_bytes(cvpn.to_bytes(params), other)
+
+
+def test_half_the_bytes_keep_three_digits():
+    _, params = evaluator()
+    whole, half = cvpn.to_bytes(params), cvpn.to_bytes(params, dtype="float16")
+    assert len(half) < 0.65 * len(whole)  # of a network so small that names count
+    back = cvpn.from_bytes(half, params)
+    chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
+    chex.assert_trees_all_equal_dtypes(back, params)
+    large = jax.tree.map(lambda x: x + 1e5, params)
+    with pytest.raises(ValueError, match="too large for float16"):
+        cvpn.to_bytes(large, dtype="float16")
+
+
+@pytest.mark.parametrize("damage", [lambda x: b"", lambda x: b"no network", lambda x: x[:400]])
+def test_damaged_files_are_refused(damage):
+    _, params = evaluator()
+    with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
+        cvpn.from_bytes(damage(cvpn.to_bytes(params)), params)
+
+
+def test_a_byte_that_changed_is_noticed():
+    _, params = evaluator()
+    content = bytearray(cvpn.to_bytes(params))
+    content[len(content) // 2] ^= 255
+    with pytest.raises(ValueError, match=r"this is no .npz file, or a damaged one:"):
+        cvpn.from_bytes(bytes(content), params)

@@ -362,6 +362,14 @@ def test_no_published_setting_is_left_out():
     }  # in which a GPU has no part
 
 
+def test_the_agent_of_sog_london_plays_pimbot(tmp_path):
+    (item,) = (each for each in ITEMS if each.name == "sog_pimbot")
+    words = item_queue._command(item, tmp_path)
+    assert words[words.index("--agent") + 1] == str(tmp_path / "sog_london")
+    assert words[words.index("--out") + 1] == str(tmp_path / "sog_pimbot")
+    assert [each.name for each in ITEMS].index("sog_london") < ITEMS.index(item)
+
+
 def test_tests_and_tasks_of_items_exist():
     tests = [word for _, words in words_of("pytest") for word in words if word.endswith(".py")]
     assert len(tests) > 10

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
-from train.metrics import MetricsWriter
+from train.metrics import MetricsWriter, read_metrics
 
 
 def events(folder):
@@ -49,6 +49,8 @@ def test_a_resumed_run_continues_from_its_step(tmp_path):
     with MetricsWriter(tmp_path, step=2) as writer:
         writer.write(2, {"loss": 20.0})
     assert [line["loss"] for line in lines(tmp_path)] == [0, 1, 20]
+    assert read_metrics(tmp_path) == lines(tmp_path)
+    assert read_metrics(tmp_path / "none") == []
 
 
 def test_names_and_numbers_only(tmp_path):

@@ -419,6 +419,27 @@ def test_settings_do_not_compile_again():
     assert (found[0].visits != found[1].visits).any()
 
 
+class Begun(Exception):
+    """A playout has begun."""
+
+
+@pytest.mark.parametrize(("mr_x", "epsilon"), [(True, 0.1), (False, 0.2)])
+def test_random_moves_of_playouts_by_who_searches(monkeypatch, mr_x, epsilon):
+    """As in the literature, unless the settings say otherwise."""
+
+    def begin(tables, place, seed, share):
+        raise Begun(float(share))
+
+    monkeypatch.setattr(playouts, "play", begin)
+    root = position(3, (1, 6), turn=0 if mr_x else 1, moves=1)
+    others = {"epsilon_mr_x": 0.3, "epsilon_detectives": 0.4}
+    for changes, expected in (({}, epsilon), (others, 0.3 if mr_x else 0.4)):
+        how = dict(settings=pimbot.PimBot(simulations=1, **changes), mr_x_searches=mr_x)
+        with jax.disable_jit(), pytest.raises(Begun) as begun:
+            pimbot.grow(toy()[1], root, possible(3, 4), keys(0), **how)
+        assert begun.value.args[0] == pytest.approx(expected)
+
+
 # Matches
 
 

@@ -14,7 +14,7 @@ from experiments import benchmarks
 from experiments.benchmarks import pimbot as benchmark
 from experiments.commands import play_agent
 from experiments.harness import results
-from experiments.harness.win_shares import wilson_interval
+from experiments.harness.win_shares import Share, interval_of_sum, wilson_interval
 from experiments.scotland_yard import pimbot_settings
 from experiments.scotland_yard.pimbot_settings import Cell, Config
 
@@ -30,19 +30,67 @@ def test_wilson_intervals_need_games():
         wilson_interval(3, 2)
 
 
-def test_the_strongest_setting_wins_a_round_robin():
-    """Detectives win by r alone, Mr X by C alone; the round robin adds both."""
-    config = Config(games=10, batch=10, explorations=(0.5, 2.0), reductions=(0.1, 0.5))
-    cells = [
+@pytest.mark.parametrize(
+    ("first", "second", "low", "high"),  # Newcombe 1998, Table II, method 10
+    [
+        ((56, 70), (48, 80), 0.0524, 0.3339),
+        ((9, 10), (3, 10), 0.1705, 0.8090),
+        ((6, 7), (2, 7), 0.0582, 0.8062),
+        ((5, 56), (0, 29), -0.0381, 0.1926),
+        ((0, 10), (0, 20), -0.1611, 0.2775),
+    ],
+)
+def test_intervals_of_differences_are_those_of_newcombe(first, second, low, high):
+    one, other = (Share(wins=wins, games=games) for wins, games in (first, second))
+    assert interval_of_sum([(1.0, one), (-1.0, other)]) == pytest.approx((low, high), abs=5e-5)
+    assert interval_of_sum([(-1.0, one), (1.0, other)]) == pytest.approx((-high, -low), abs=5e-5)
+
+
+def test_a_mean_of_two_shares_has_less_error_than_one():
+    one = Share(wins=300, games=600)
+    assert interval_of_sum([(1.0, one)]) == pytest.approx(one.interval)
+    low, high = interval_of_sum([(0.5, one), (0.5, one)])
+    assert high - low == pytest.approx((one.interval[1] - one.interval[0]) / 2**0.5)
+
+
+def sweep(games, wins):
+    """A round robin of C in (0.5, 2) and r in (0.1, 0.5); `wins(his, theirs, r)` are Mr X's."""
+    config = Config(games=games, batch=games, explorations=(0.5, 2.0), reductions=(0.1, 0.5))
+    return config, [
         Cell(
             mr_x_exploration=his,
             exploration=theirs,
             reduction=reduction,
-            games=10,
-            mr_x_wins=(6 if his == 2.0 else 2) + (2 if reduction == 0.1 else 0),
+            games=games,
+            mr_x_wins=wins(his, theirs, reduction),
         )
         for his, theirs, reduction in itertools.product((0.5, 2.0), (0.5, 2.0), (0.1, 0.5))
     ]
+
+
+def test_settings_that_cannot_be_told_from_the_strongest():
+    """Detectives with r = 0.5 win 52 % and those with r = 0.1 half, Mr X with C = 2 wins more."""
+
+    def wins(games):
+        his = {0.5: games * 3 // 10, 2.0: games * 7 // 10}
+        return lambda mr_x, _, r: his[mr_x] - (games // 50 if r == 0.5 else 0)
+
+    config, cells = sweep(100, wins(100))
+    assert pimbot_settings.strongest(config, cells) == (2.0, 0.5)
+    assert pimbot_settings.perhaps_as_strong(config, cells) == [(2.0, 0.1)]
+    low, high = pimbot_settings.both_roles_intervals(config, cells)[2.0, 0.5]
+    assert low < pimbot_settings.both_roles(config, cells)[2.0, 0.5] < high
+    assert 0.02 < high - low < 0.1  # of 400 games as Mr X and 200 as detectives
+    config, cells = sweep(10_000, wins(10_000))
+    assert pimbot_settings.perhaps_as_strong(config, cells) == []
+    numbers = {number.name: number for number in pimbot_settings.numbers(config, cells)}
+    assert numbers["both roles:C=2, r=0.5"].low < numbers["both roles:C=2, r=0.5"].high
+    assert numbers["perhaps as strong"].value == 0
+
+
+def test_the_strongest_setting_wins_a_round_robin():
+    """Detectives win by r alone, Mr X by C alone; the round robin adds both."""
+    config, cells = sweep(10, lambda his, _, r: (6 if his == 2.0 else 2) + (2 if r == 0.1 else 0))
     mr_x = pimbot_settings.mr_x_shares(config, cells)
     assert {c: share.value for c, share in mr_x.items()} == {0.5: 0.3, 2.0: 0.7}
     theirs = pimbot_settings.detectives_shares(config, cells)
@@ -64,7 +112,12 @@ def test_batches_must_divide_games():
 def test_the_sweep_runs(tmp_path):
     result = smoke_run("pimbot_settings", tmp_path)
     assert result.number("Mr X:C=0.5").value >= 0.5  # of two rounds on London
-    assert {number.unit for number in result.numbers} == {"share of games won", "C", "r"}
+    assert {number.unit for number in result.numbers} == {
+        "share of games won",
+        "C",
+        "r",
+        "settings",
+    }
 
 
 @pytest.mark.slow(minutes=2)

@@ -249,6 +249,8 @@ def test_trees_do_not_grow_beyond_a_share_of_decisions():
     assert (counts[1][1] == 5).all()
     assert (counts[1][0] > 5).all()
     assert some.tree.policy[1].shape[1] == 5
+    assert some.tree.is_full.all()
+    assert not whole.tree.is_full.any()
     first, _ = jax.vmap(readouts.average_policy)(some)
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
 
@@ -337,6 +339,7 @@ def test_the_least_room_is_enough_for_a_search(least):
     keys = jax.random.split(jax.random.key(0), 2)
     _, batch = searched("leduc_poker", keys, settings)
     assert (np.asarray(batch.tree.count) < SETTINGS.capacity).all()
+    assert (np.asarray(batch.tree.is_full) == ("max_nodes" not in least)).all()
     first, _ = jax.vmap(readouts.average_policy)(batch)
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
 

@@ -10,9 +10,11 @@ import pytest
 from experiments import cli
 from experiments.harness import results
 from experiments.scotland_yard import agent_games
+from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES
 from jaxgames.core import record
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
 from solvers.search import leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
@@ -86,7 +88,7 @@ def test_actions_that_do_not_exist_are_illegal(action):
     agents = Cheat(action=action), matches.UniformAgent()
     assert not matches.play(game, jax.random.clone(keys), *agents).legal.any()
     with pytest.raises(ValueError, match="illegal action was played in a game between Cheat and"):
-        agent_games.won_by_mr_x(agent_games.compiled_play(game, None), agents, keys, batch=2)
+        agent_games.won_by_mr_x(compiled_play(game), agents, keys, batch=2)
 
 
 @pytest.mark.slow
@@ -104,18 +106,57 @@ def test_search_wins_more_than_chance(side):
     assert wins[1] > wins[0] + 0.2
 
 
+@record
+class Doubtful(SearchMatchAgent):
+    """Plays illegally where the tree of its search was full."""
+
+    def act(self, keys, memory, states, *, side):
+        memory, actions = super().act(keys, memory, states, side=side)
+        return memory, jnp.where(memory.search.tree.is_full, -1, actions)
+
+
+@pytest.mark.slow(minutes=5)
+@pytest.mark.parametrize(
+    ("simulations", "room"),
+    [
+        (32, dict(children=16.0, decision_shares=(0.4, 1.0))),
+        (100, dict(children=CHILDREN, decision_shares=DECISION_SHARES)),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_trees_on_london_have_room(simulations, room, side):
+    """With values of 0 and uniform priors, as a network has them before training."""
+    game = make("scotland_yard")
+    beliefs = _dealt_beliefs(game)
+    settings = GrowingTreeCfr(
+        leaf_evaluators.zero,
+        simulations=simulations,
+        max_path=room_for_paths(beliefs),
+        **room,
+    )
+    players = [matches.UniformAgent(), matches.UniformAgent()]
+    players[side] = Doubtful(beliefs=beliefs, params=None, settings=settings)
+    played = compiled_play(game)(players, jax.random.split(jax.random.key(0), 2))
+    assert played.legal.all()
+
+
 @pytest.mark.slow(minutes=10)
 def test_training_and_matches(tmp_path):
     trained = tmp_path / "trained"
     assert cli.main(["sog_london", "--preset", "smoke", "--out", str(trained)]) == 0
     result = results.read_result(trained / "result.json")
+    shares = result.numbers[:4]
     assert [number.name for number in result.numbers] == [
-        "step 0, Mr X",
-        "step 0, detectives",
-        "step 6, Mr X",
-        "step 6, detectives",
+        "step 0, Mr X:PimBot(10)",
+        "step 0, detectives:PimBot(10)",
+        "step 6, Mr X:PimBot(10)",
+        "step 6, detectives:PimBot(10)",
+        "self-play",
+        "training",
+        "full trees",
     ]
-    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in result.numbers)
+    assert all(0 <= number.low <= number.value <= number.high <= 1 for number in shares)
+    assert result.number("self-play").value > 0
     assert {path.name for path in (trained / "networks").iterdir()} == {"0.npz", "6.npz"}
     played = tmp_path / "played"
     command = ["sog_pimbot", "--preset", "smoke", "--agent", str(trained), "--out", str(played)]

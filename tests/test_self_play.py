@@ -1,5 +1,6 @@
 """Sound self-play: outcomes as targets, resignation, greedy moves, games cut off, presets."""
 
+import dataclasses
 import functools
 
 import jax
@@ -20,7 +21,7 @@ from solvers.search.readouts import expected_payoff
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.search.search_tree import uniform
 from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.paper_settings import paper_settings
+from train.paper_settings import learner_deviations, paper_settings
 from train.self_play import SelfPlaySettings, go_on, new_episode
 
 SEARCH = GrowingTreeCfr(leaf_evaluators.zero, simulations=2, max_path=1)
@@ -204,6 +205,28 @@ def test_one_name_gives_all_settings(name):
         paper_settings(name, evaluator, episodes=4, solves=2, updates=1, learner=smaller).learner
         == smaller
     )
+
+
+def test_settings_that_are_not_the_papers_are_named():
+    paper = PAPER_SETTINGS["scotland_yard"]
+    assert learner_deviations("scotland_yard", paper) == []
+    other = dataclasses.replace(
+        paper,
+        optimizer="adam",
+        learning_rate=1e-3,
+        batch_size=256,
+        policy_shares=(1.0, 0.5),
+        max_gradient_norm=2.5,
+    )
+    assert learner_deviations("scotland_yard", other) == [
+        "optimizer adam (the paper: sgd)",
+        "learning rate 0.001 (the paper: 0.1)",
+        "batch size 256 (the paper: 1,024)",
+        "policy shares 1 and 0.5 (ours with its settings: 0.25 and 1)",
+        "max gradient norm 2.5 (ours with its settings: none)",
+    ]
+    with pytest.raises(ValueError, match="unknown settings 'checkers'; allowed: chess, go"):
+        learner_deviations("checkers", paper)
 
 
 @pytest.mark.parametrize(

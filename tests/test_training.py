@@ -166,6 +166,9 @@ def test_a_step_does_all():
     assert int(state.learner.step) == 24
     assert 0 < int(state.replay.size) <= 64
     chex.assert_tree_all_finite(metrics)
+    # four games side by side of two or three moves each
+    assert 4 * 12 // 3 <= int(state.games) <= 4 * 12 // 2
+    assert 0 <= int(metrics["games"]) <= 4
     moved = jax.tree.map(lambda a, b: float(jnp.abs(a - b).max()), params, state.learner.params)
     assert max(jax.tree.leaves(moved)) > 0
 

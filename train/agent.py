@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -412,5 +411,5 @@ def _read_config(folder: pathlib.Path) -> dict[str, Any]:
 def _read_params(path: pathlib.Path, like: PyTree) -> PyTree:
     try:
         return cvpn.from_bytes(path.read_bytes(), like)
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise ValueError(f"{path} does not fit: {error}") from None

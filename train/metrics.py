@@ -55,6 +55,15 @@ class MetricsWriter:
         self.close()
 
 
+def read_metrics(folder: Path | str) -> list[dict[str, int | float | None]]:
+    """The metrics that a `MetricsWriter` has written, a record with its "step" for each line.
+
+    Args:
+      folder: of the run; one without metrics has no records.
+    """
+    return [json.loads(line) for line in _lines(Path(folder) / METRICS_FILE)]
+
+
 def _lines(path):
     """The complete lines of a file; a killed run may have left half a line."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""

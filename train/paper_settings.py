@@ -29,6 +29,8 @@ PAPER_QUERIES = {
     "scotland_yard": (0.3, 0.1),
     "holdem": (0.9, 0.1),
 }
+# settings of the learner that are not in the table
+_UNSAID = ("policy_dtype", "policy_shares", "max_gradient_norm", "l2")
 # T_prior
 PAPER_TEMPERATURE = {"chess": 1.5, "go": 1.5, "scotland_yard": 1.0, "holdem": 1.0}
 
@@ -72,3 +74,36 @@ def paper_settings(
         queries_per_search=per_search,
         queries_per_solve=per_solve,
     )
+
+
+def learner_deviations(name: str, learner: LearnerSettings) -> list[str]:
+    """The settings of a learner that are not the paper's, in words.
+
+    Args:
+      name: of the paper's settings: "chess", "go", "scotland_yard" or "holdem".
+      learner: the settings.
+
+    Returns:
+      For each setting that differs its name, its value and the paper's, such as "batch size 256
+      (the paper: 1,024)"; where the paper says nothing, what `PAPER_SETTINGS` has.
+
+    Raises:
+      ValueError: unknown name.
+    """
+    if name not in PAPER_SETTINGS:
+        raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
+    own, paper = (dataclasses.asdict(each) for each in (learner, PAPER_SETTINGS[name]))
+    whose = lambda field: "ours with its settings" if field in _UNSAID else "the paper"  # noqa: E731
+    return [
+        f"{field.replace('_', ' ')} {_in_words(value)} ({whose(field)}: {_in_words(paper[field])})"
+        for field, value in own.items()
+        if value != paper[field]
+    ]
+
+
+def _in_words(value):
+    if isinstance(value, tuple):
+        return " and ".join(map(_in_words, value))
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value or "none")

@@ -79,6 +79,7 @@ class StudentOfGamesTraining:
     episodes: self_play.Episode  # [B, ...]
     key: Array
     step: Array  # [] int32
+    games: Array  # [] int32 of self-play that have ended
 
 
 def init(
@@ -122,6 +123,7 @@ _LAYOUT = StudentOfGamesTraining(
     episodes=P(DATA),
     key=P(),
     step=P(),
+    games=P(),
 )
 
 
@@ -142,6 +144,7 @@ def _first_state(game, params, key, *, settings):
         episodes=jax.vmap(start)(jax.random.split(episode_key, settings.episodes)),
         key=key,
         step=jnp.int32(0),
+        games=jnp.int32(0),
     )
 
 
@@ -168,8 +171,8 @@ def train_step(
       The state after the step, and its metrics: the losses of the last update (or of the first that
       was refused because they were not finite, at which
       `learner.require_finite_losses(metrics, step)` stops a run), the queries in the queue
-      ("queue") and solved in this step ("solved"), and the examples in the replay buffer
-      ("replay").
+      ("queue") and solved in this step ("solved"), the games that ended in it ("games"), the
+      searches whose trees were full ("full"), and the examples in the replay buffer ("replay").
     """
     key, play_key, move_key, solve_key, learn_key = jax.random.split(state.key, 5)
     # 1. One search for every episode and every query that is taken from the queue.
@@ -204,6 +207,7 @@ def train_step(
         updates=settings.updates,
         mesh=mesh,
     )
+    games = jnp.sum(played.ended, dtype=jnp.int32)
     after = StudentOfGamesTraining(
         learner=learner,
         replay=buffer,
@@ -211,8 +215,15 @@ def train_step(
         episodes=episodes,
         key=key,
         step=state.step + 1,
+        games=state.games + games,
     )
-    counts = {"queue": queue.size, "solved": jnp.sum(present), "replay": buffer.size}
+    counts = {
+        "queue": queue.size,
+        "solved": jnp.sum(present),
+        "games": games,
+        "full": jnp.sum(played.full) + jnp.sum(solved.full & present),
+        "replay": buffer.size,
+    }
     return data_sharding.constrain(after, _LAYOUT, mesh), losses | counts
 
 
@@ -221,6 +232,8 @@ class _Played:
     episodes: self_play.Episode  # [B, ...]
     examples: Example  # [B, T, ...]
     ready: Array  # [B, T] bool examples that exist
+    ended: Array  # [B] bool games that ended
+    full: Array  # [B] bool searches whose trees were full
     query: queries.Query  # [B, C, ...] some queries of the searches
     kept: Array  # [B, C] bool queries that join the queue
 
@@ -228,6 +241,7 @@ class _Played:
 @record
 class _Solved:
     example: Example  # [S, ...]
+    full: Array  # [S] bool searches whose trees were full
     query: queries.Query  # [S, C, ...]
     kept: Array  # [S, C] bool
 
@@ -254,6 +268,7 @@ def _search(shared, batch, *, settings):
         return search, query, exists & jax.random.bernoulli(coin_key, share, (most,))
 
     every = jax.vmap(search_one)(jnp.concatenate([play_keys, solve_keys]), problems, share)
+    full = every[0].tree.is_full
     searches, query, kept = jax.tree.map(lambda x: x[: len(play_keys)], every)
     go_on = functools.partial(
         self_play.go_on,
@@ -262,10 +277,20 @@ def _search(shared, batch, *, settings):
         range_by_policies=settings.search.range_by_policies,
     )
     episodes, examples, ready = jax.vmap(go_on)(move_keys, episodes, searches)
-    played = _Played(episodes=episodes, examples=examples, ready=ready, query=query, kept=kept)
+    ended = episodes.moves == 0  # a new game has begun
+    played = _Played(
+        episodes=episodes,
+        examples=examples,
+        ready=ready,
+        ended=ended,
+        full=full[: len(play_keys)],
+        query=query,
+        kept=kept,
+    )
     searches, query, kept = jax.tree.map(lambda x: x[len(play_keys) :], every)
     example = jax.vmap(functools.partial(queries.solved_example, game))(asked, searches)
-    return played, _Solved(example=example, query=query, kept=kept)
+    solved = _Solved(example=example, full=full[len(play_keys) :], query=query, kept=kept)
+    return played, solved
 
 
 def _joined(first, second):

@@ -130,6 +130,7 @@ def deviations(config: Config) -> list[str]:
     """Deviations from the paper's setting, in words."""
     texts = [
         *response_curves.DEVIATIONS,
+        *abr_uniform.stand_ins(config.games),
         f"{config.curve_agents[-1]} is not in the paper's Figure 1",
     ]
     usual = config.learning.measured_simulations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from experiments.harness.item_queue import OUT, Item
+from experiments.harness.item_queue import OTHERS, OUT, Item
 
 _SOLVERS = (
     "cfr",
@@ -115,11 +115,11 @@ def _profile(name: str, task: str, minutes: float) -> Item:
     )
 
 
-def _training(name: str, experiment: str, preset: str) -> Item:
+def _training(name: str, experiment: str, preset: str, *options: str) -> Item:
     return Item(
         name=name,
         what=f"`{experiment} --preset {preset}`",
-        command=_experiment(experiment, "--preset", preset, "--out", OUT, "--resume"),
+        command=_experiment(experiment, "--preset", preset, *options, "--out", OUT, "--resume"),
         minutes=5.0,
         resumable=True,
     )
@@ -156,6 +156,8 @@ def _items() -> Iterator[Item]:
     yield _training("train_connect_four", "abr_alphazero", "cpu")
     for experiment in _PAPERS:
         yield _training(experiment, experiment, "paper")
+        if experiment == "sog_london":  # whose agent then plays
+            yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
 
 
 ITEMS = tuple(_items())

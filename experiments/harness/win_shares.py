@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 WILSON = "Wilson's interval of 95 % confidence"
+NEWCOMBE = "Newcombe's interval of 95 % confidence, by those of Wilson"
 _SCORE = 1.959964  # of 95 %
 
 
@@ -47,6 +48,25 @@ class Share:
     def interval(self) -> tuple[float, float]:
         """Of 95 % confidence."""
         return wilson_interval(self.wins, self.games)
+
+
+def interval_of_sum(terms: Sequence[tuple[float, Share]]) -> tuple[float, float]:
+    """The interval of a weighted sum of shares, such as a mean or a difference.
+
+    It is Newcombe's, who adds the squares of the distances to the limits of Wilson's intervals
+    ("Interval estimation for the difference between independent proportions", 1998, method 10).
+
+    Args:
+      terms: the weights and the shares, which are of independent games.
+
+    Returns:
+      The ends of the interval of 95 % confidence.
+    """
+    low = high = sum(weight * share.value for weight, share in terms)
+    ends = [
+        sorted(weight * (end - share.value) for end in share.interval) for weight, share in terms
+    ]
+    return low - math.hypot(*(end[0] for end in ends)), high + math.hypot(*(end[1] for end in ends))
 
 
 def error_bars(shares: Sequence[Share]) -> tuple[list[float], list[float]]:

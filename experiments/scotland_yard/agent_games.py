@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import jax
-import numpy as np
-from jax.sharding import Mesh
 from jaxtyping import Array, Key, PyTree
 
 from experiments.harness.progress import counter, progress
 from experiments.harness.win_shares import Share
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
-from jaxgames.scotland_yard.rules import ScotlandYard
-from solvers.device_batches import split_calls
-from solvers.scotland_yard import matches
+from solvers.scotland_yard.match_batches import Play
 from solvers.scotland_yard.matches import MatchAgent
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
 from solvers.search.search_state import GrowingTreeCfr
 
-Play = Callable[..., Any]  # play(agents, keys [B]) -> `matches.MatchResult`
 MR_X, DETECTIVES = ROLES = ("Mr X", "detectives")
 
 
@@ -47,14 +41,14 @@ def student_player(
     return SearchMatchAgent(beliefs=beliefs, params=params, settings=settings)
 
 
-def compiled_play(rules: ScotlandYard, mesh: Mesh | None) -> Play:
-    """Games between two agents, compiled once for all agents of the same kinds.
-
-    Args:
-      rules: of the games.
-      mesh: the devices that share batches; None: one.
-    """
-    return jax.jit(split_calls(lambda agents, keys: matches.play(rules, keys, *agents), mesh))
+def room_in_words(children: float, decision_shares: tuple[float, float]) -> str:
+    """What searches of `GrowingTreeCfr` with these settings leave out, in words."""
+    his, theirs = (f"{share:.0%}" for share in decision_shares)
+    return (
+        f"trees of searches have room for {children:g} children a node on average, and for"
+        f" decisions of Mr X at {his} and of the detectives at {theirs} of the nodes; a tree that"
+        " is full stops to grow"
+    )
 
 
 def won_by_mr_x(
@@ -72,19 +66,18 @@ def won_by_mr_x(
       agents: who plays Mr X, and who plays the detectives.
       keys: consumed, one for each game.
       batch: games side by side.
-      report: is called with the number of games after each batch.
+      report: is called with the number of games that have ended since the last call.
 
     Raises:
       ValueError: an agent has played an illegal action.
     """
     won = 0
     for begin in range(0, len(keys), batch):
-        played = play(agents, keys[begin : begin + batch])
-        if not np.asarray(played.legal).all():
+        played = play(agents, keys[begin : begin + batch], report)
+        if not played.legal.all():
             names = " and ".join(type(agent).__name__ for agent in agents)
             raise ValueError(f"an illegal action was played in a game between {names}")
-        won += int(np.sum(np.asarray(played.mr_x_won)))
-        report(batch)
+        won += int(played.mr_x_won.sum())
     return won
 
 

@@ -2,7 +2,9 @@
 
 Nijssen and Winands 2012 publish their settings for their own program. Here each setting plays Mr X
 and the detectives against every other one, at the same number of simulations. Mr X's searches have
-no coalition reduction, so there are fewer kinds of Mr X than of detectives.
+no coalition reduction, so there are fewer kinds of Mr X than of detectives. All pairs play the same
+deals, and one pair counts for both of its settings; intervals take all games as independent, and
+are rather too wide for that.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, Share, error_bars
-from experiments.scotland_yard.agent_games import compiled_play, won_by_mr_x
+from experiments.harness.win_shares import NEWCOMBE, WILSON, Share, error_bars, interval_of_sum
+from experiments.scotland_yard.agent_games import won_by_mr_x
 from jaxgames.registry import make
 from solvers.scotland_yard import matches
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.pimbot import PimBot
 
 
@@ -125,17 +128,50 @@ def detectives_shares(config: Config, cells: Sequence[Cell]) -> dict[tuple[float
 
 def both_roles(config: Config, cells: Sequence[Cell]) -> dict[tuple[float, float], float]:
     """Mean of both roles by C and r: the share of games won in a round robin of all settings."""
-    mr_x = mr_x_shares(config, cells)
     return {
-        (exploration, reduction): (mr_x[exploration].value + share.value) / 2
-        for (exploration, reduction), share in detectives_shares(config, cells).items()
+        pair: (his.value + theirs.value) / 2
+        for pair, (his, theirs) in _roles(config, cells).items()
     }
+
+
+def both_roles_intervals(
+    config: Config, cells: Sequence[Cell]
+) -> dict[tuple[float, float], tuple[float, float]]:
+    """The intervals of `both_roles`."""
+    roles = _roles(config, cells)
+    return {pair: interval_of_sum([(0.5, share) for share in both]) for pair, both in roles.items()}
 
 
 def strongest(config: Config, cells: Sequence[Cell]) -> tuple[float, float]:
     """C and r of the setting that wins most in both roles together."""
     shares = both_roles(config, cells)
     return max(shares, key=lambda pair: shares[pair])
+
+
+def perhaps_as_strong(config: Config, cells: Sequence[Cell]) -> list[tuple[float, float]]:
+    """The other settings that cannot be told from the strongest: the interval of the difference
+    in both roles holds 0."""
+    best, roles = strongest(config, cells), _roles(config, cells)
+    found = []
+    for pair, shares in roles.items():
+        # Mr X is the same one where C is
+        terms = [
+            (weight / 2, share)
+            for mine, other in zip(roles[best], shares, strict=True)
+            for weight, share in ((1, mine), (-1, other))
+            if mine is not other
+        ]
+        if pair != best and interval_of_sum(terms)[0] <= 0:
+            found.append(pair)
+    return found
+
+
+def _roles(config, cells):
+    """The shares of Mr X and of the detectives by C and r."""
+    mr_x = mr_x_shares(config, cells)
+    return {
+        pair: (mr_x[pair[0]], share) for pair, share in detectives_shares(config, cells).items()
+    }
 
 
 def _share(cells, mr_x):
@@ -146,14 +182,20 @@ def _share(cells, mr_x):
 def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """What detectives and what both roles win by r, a line for each C."""
     theirs, both = detectives_shares(config, cells), both_roles(config, cells)
+    intervals = both_roles_intervals(config, cells)
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.6)) as axes:
         for exploration in config.explorations:
             shares = [theirs[exploration, reduction] for reduction in config.reductions]
             values, bars = [share.value for share in shares], error_bars(shares)
             label = f"C = {exploration:g}"
             axes[0, 0].errorbar(config.reductions, values, yerr=bars, marker="o", label=label)
-            line = [both[exploration, reduction] for reduction in config.reductions]
-            axes[0, 1].errorbar(config.reductions, line, marker="o", label=label)
+            pairs = [(exploration, reduction) for reduction in config.reductions]
+            bars = (
+                [both[pair] - intervals[pair][0] for pair in pairs],
+                [intervals[pair][1] - both[pair] for pair in pairs],
+            )
+            line = [both[pair] for pair in pairs]
+            axes[0, 1].errorbar(config.reductions, line, yerr=bars, marker="o", label=label)
         for panel, title in zip(axes[0], ("as detectives", "in both roles"), strict=True):
             panel.set(title=title, xlabel="r of coalition reduction", ylabel="share of games won")
 
@@ -174,14 +216,23 @@ def numbers(config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
     """Shares by role and setting, and the strongest setting."""
     for exploration, share in mr_x_shares(config, cells).items():
         yield _number(f"Mr X:C={exploration:g}", share)
-    for (exploration, reduction), share in detectives_shares(config, cells).items():
-        yield _number(f"detectives:C={exploration:g}, r={reduction:g}", share)
-    for (exploration, reduction), share in both_roles(config, cells).items():
-        name = f"both roles:C={exploration:g}, r={reduction:g}"
-        yield results.Number(name=name, value=share, unit="share of games won")
+    for pair, share in detectives_shares(config, cells).items():
+        yield _number(f"detectives:{_text(pair)}", share)
+    intervals = both_roles_intervals(config, cells)
+    for pair, share in both_roles(config, cells).items():
+        low, high = intervals[pair]
+        name = f"both roles:{_text(pair)}"
+        yield results.Number(name=name, value=share, unit="share of games won", low=low, high=high)
     exploration, reduction = strongest(config, cells)
     yield results.Number(name="strongest:C", value=exploration, unit="C", paper=0.5)
     yield results.Number(name="strongest:r", value=reduction, unit="r")
+    others = float(len(perhaps_as_strong(config, cells)))
+    yield results.Number(name="perhaps as strong", value=others, unit="settings")
+
+
+def _text(pair):
+    exploration, reduction = pair
+    return f"C={exploration:g}, r={reduction:g}"
 
 
 def _number(name, share):
@@ -194,6 +245,7 @@ def _number(name, share):
 def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table | str]:
     """Shares of games won by setting."""
     mr_x, theirs = mr_x_shares(config, cells), detectives_shares(config, cells)
+    intervals = both_roles_intervals(config, cells)
     lines = [
         [
             f"{exploration:g}",
@@ -201,14 +253,16 @@ def tables(config: Config, cells: Sequence[Cell]) -> Iterator[Table | str]:
             f"{mr_x[exploration].value:.3f}",
             f"{theirs[exploration, reduction].value:.3f}",
             f"{share:.3f}",
+            " to ".join(f"{end:.3f}" for end in intervals[exploration, reduction]),
         ]
         for (exploration, reduction), share in both_roles(config, cells).items()
     ]
-    headings = ("C", "r", "as Mr X", "as detectives", "in both roles")
+    headings = ("C", "r", "as Mr X", "as detectives", "in both roles", "interval")
     title = f"pimbot_settings, {config.simulations:,} simulations: share of games won"
     yield text_table(title, headings, lines, labels=0)
-    exploration, reduction = strongest(config, cells)
-    yield f"The strongest setting: C={exploration:g}, r={reduction:g}."
+    yield f"The strongest setting: {_text(strongest(config, cells))}."
+    others = "; ".join(map(_text, perhaps_as_strong(config, cells)))
+    yield f"Cannot be told from it: {others or 'none'}."
 
 
 COMMAND = Experiment(
@@ -226,7 +280,7 @@ COMMAND = Experiment(
     draw=draw,
     numbers=numbers,
     tables=tables,
-    error_bars=WILSON,
+    error_bars=f"{WILSON}; of both roles {NEWCOMBE}",
     measure=lambda config: (
         f"share of games won in {config.game} by PimBot with {config.simulations:,} simulations,"
         " in one role against all settings in the other"

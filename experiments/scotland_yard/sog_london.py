@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import math
 import pathlib
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 from flax import nnx
@@ -24,22 +27,25 @@ from experiments.harness.win_shares import WILSON, Share, error_bars
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
-    compiled_play,
     play_games,
+    room_in_words,
     student_player,
 )
-from experiments.scotland_yard.trained_students import NETWORKS
+from experiments.scotland_yard.trained_students import FILE_DTYPE, NETWORKS
 from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
 from nets import cvpn
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.paper_settings import paper_settings
+from train.metrics import read_metrics
+from train.paper_settings import learner_deviations, paper_settings
 from train.student_of_games_training import StudentOfGamesSettings
 
+_TIMED_STEPS = 5
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
 
 
@@ -63,20 +69,26 @@ class Config:
     solves: int
     updates: int  # gradient updates in a step
     learner: LearnerSettings
-    opponent: int = 10  # simulations of PimBot when measured
-    games: int  # of each role when measured
+    opponents: tuple[int, ...] = (10, 100)  # simulations of PimBot when measured
+    games: int  # of each role against each opponent when measured
     batch: int  # games side by side when measured
+    exploration: float = PimBot.exploration  # C of PimBot
+    reduction: float = PimBot.reduction  # r of PimBot
     seed: int = 0
 
 
-_CPU = LearnerSettings(
+# A step of the preset `cpu` makes up to 32 searches, two seconds of two usual cores, which make 16
+# a second: nine hours. A measurement has at most 64 games with 24 searches as Mr X and 64 with 120
+# as detectives, less than ten minutes: an hour for all.
+_CPU = dataclasses.replace(
+    PAPER_SETTINGS["scotland_yard"],
+    optimizer="adam",
     learning_rate=1e-3,
     decay_rate=0.05,
-    decay_steps=40_000,
+    decay_steps=32_000,
     batch_size=256,
     capacity=50_000,
     max_uses=20,
-    policy_weight=0.05,
 )
 PRESETS = {
     "smoke": Config(
@@ -90,20 +102,24 @@ PRESETS = {
         solves=4,
         updates=1,
         learner=dataclasses.replace(_CPU, batch_size=8, capacity=256, decay_steps=6),
+        opponents=(10,),
         games=4,
         batch=2,
     ),
     "cpu": Config(
-        measured_at=(0, 2_000, 6_000, 20_000),
+        measured_at=(0, 400, 800, 1_600, 3_200, 6_400, 11_000, 16_000),
         episodes=24,
         solves=8,
         updates=2,
         learner=_CPU,
-        games=48,
-        batch=48,
+        games=32,
+        batch=32,
     ),
     "paper": Config(
-        measured_at=(0, 100_000, 1_000_000, 17_000_000),
+        measured_at=(
+            *(0, 10_000, 30_000, 100_000, 300_000),
+            *(1_000_000, 1_700_000, 3_000_000, 8_000_000, 17_000_000),
+        ),
         episodes=768,
         solves=256,
         updates=4,
@@ -127,6 +143,7 @@ class Measured:
     """Games after some training."""
 
     step: int
+    opponent: int  # simulations of PimBot
     role: str  # of Student of Games
     games: int
     won: int
@@ -135,6 +152,30 @@ class Measured:
     def share(self) -> Share:
         """The games that were won."""
         return Share(wins=self.won, games=self.games)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pace:
+    """How fast training went in the end."""
+
+    seconds: float  # of a step of training, the median of some
+    games: float  # that ended in a step, the mean of all steps
+
+    @property
+    def games_per_hour(self) -> float:
+        """Of self-play, with the learner's work."""
+        return 3600 * self.games / self.seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of the training."""
+
+    measured: list[Measured]
+    pace: Pace
+    log: list[
+        dict[str, int | float | None]
+    ]  # metrics of some steps, as `train.metrics` writes them
 
 
 def search_settings(config: Config, graph: nnx.GraphDef) -> GrowingTreeCfr:
@@ -154,7 +195,7 @@ def training_settings(config: Config, graph: nnx.GraphDef) -> StudentOfGamesSett
     return paper_settings("scotland_yard", search_settings(config, graph), **sizes)
 
 
-def compute(run: Run) -> list[Measured]:
+def compute(run: Run) -> Outcome:
     """Trains, keeps networks, and plays against PimBot on the way."""
     config = run.config
     rules = make(config.game)
@@ -164,101 +205,143 @@ def compute(run: Run) -> list[Measured]:
     graph, _ = nnx.split(network)
     settings = training_settings(config, graph)
     trainee = student(beliefs, network, settings, run, seed=config.seed)
-    pimbot = make_pimbot(rules, PimBot(simulations=config.opponent))
     play = compiled_play(rules, run.mesh)
 
     def measure(step: int) -> Iterator[Measured]:
         trainee.train(step)
         player = student_player(beliefs, trainee.params, settings.search)
-        for number, role in enumerate(ROLES):
+        for opponent, role in itertools.product(config.opponents, ROLES):
             games = Games(
-                title=f"step {step:,}, {role}",
+                title=f"step {step:,}, {role}, PimBot({opponent})",
                 number=config.games,
                 batch=config.batch,
-                key=jax.random.fold_in(jax.random.key(config.seed + 1), number),
+                key=jax.random.fold_in(jax.random.key(config.seed + 1), ROLES.index(role)),
             )
-            won = play_games(play, player, pimbot, role=role, games=games)
-            yield Measured(step=step, role=role, games=won.games, won=won.wins)
+            pimbot = PimBot(
+                simulations=opponent, exploration=config.exploration, reduction=config.reduction
+            )
+            other = make_pimbot(rules, pimbot)
+            won = play_games(play, player, other, role=role, games=games)
+            yield Measured(step=step, opponent=opponent, role=role, games=won.games, won=won.wins)
         if run.writes:
             _write_network(run.out / NETWORKS / f"{step}.npz", trainee.params)
+
+    def pace() -> Iterator[Pace]:
+        last = config.measured_at[-1]
+        trainee.train(last)
+        seconds = statistics.median(trainee.timed_steps(_TIMED_STEPS))
+        yield Pace(seconds=seconds, games=int(trainee.state.games) / last)
 
     found = []
     for step in config.measured_at:
         found += run.kept(f"step-{step}", Measured, functools.partial(measure, step))
-    return found
+    (speed,) = run.kept("pace", Pace, pace)
+    return Outcome(found, speed, read_metrics(run.out / LOG) if run.writes else [])
 
 
 def _write_network(path: pathlib.Path, params: PyTree) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_file(path, cvpn.to_bytes(params))
+    results.write_file(path, cvpn.to_bytes(params, dtype=FILE_DTYPE))
 
 
-def rows(config: Config, found: Sequence[Measured]) -> Iterator[dict[str, object]]:
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for each measurement."""
-    for each in found:
+    for each in outcome.measured:
         low, high = each.share.interval
         yield dataclasses.asdict(each) | {"low": low, "high": high}
 
 
-def numbers(config: Config, found: Sequence[Measured]) -> Iterator[results.Number]:
-    """The share of games that were won, by step and role."""
-    for each in found:
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """The share of games that were won, by step, role and opponent; and how training went."""
+    for each in outcome.measured:
         (low, high), value = each.share.interval, each.share.value
-        name = f"step {each.step}, {each.role}"
+        name = f"step {each.step}, {each.role}:PimBot({each.opponent})"
         yield results.Number(name=name, value=value, unit="share of games", low=low, high=high)
+    pace = outcome.pace
+    yield results.Number(name="self-play", value=pace.games_per_hour, unit="games/h")
+    yield results.Number(name="training", value=pace.seconds, unit="s a step")
+    searches = sum(config.episodes + line["solved"] for line in outcome.log)
+    if searches:
+        full = sum(line["full"] for line in outcome.log) / searches
+        yield results.Number(name="full trees", value=full, unit="share of searches")
 
 
-def draw(path: pathlib.Path, config: Config, found: Sequence[Measured]) -> None:
-    """Shares of games by steps of training, a line for each role."""
-    with plots.figure(path, rows=1, columns=1, size=(5.6, 3.6)) as axes:
-        for number, role in enumerate(ROLES):
-            mine = [each for each in found if each.role == role]
+def losses(
+    log: Sequence[Mapping[str, int | float | None]], name: str, *, points: int = 60
+) -> tuple[list[float], list[float]]:
+    """Means of a loss over parts of training.
+
+    Args:
+      log: metrics of steps.
+      name: of the loss.
+      points: the most parts.
+
+    Returns:
+      The mean steps of the parts, and the mean losses; parts without losses are left out.
+    """
+    known = [(line["step"], line[name]) for line in log if line[name] is not None]
+    size = max(1, math.ceil(len(known) / points))
+    parts = [known[begin : begin + size] for begin in range(0, len(known), size)]
+    steps = [statistics.fmean(step for step, _ in part) for part in parts]
+    return steps, [statistics.fmean(loss for _, loss in part) for part in parts]
+
+
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """Shares of games by steps of training, a line for each role and opponent; and the losses."""
+    with plots.figure(path, rows=1, columns=2, size=(9.0, 3.6)) as axes:
+        won, lost = axes[0]
+        for number, (opponent, role) in enumerate(itertools.product(config.opponents, ROLES)):
+            mine = [
+                each for each in outcome.measured if (each.opponent, each.role) == (opponent, role)
+            ]
             shares = [each.share for each in mine]
-            axes[0, 0].errorbar(
+            won.errorbar(
                 [each.step for each in mine],
                 [share.value for share in shares],
                 error_bars(shares),
-                label=f"as {role}",
+                label=f"as {role}, PimBot({opponent})",
                 color=plots.colour(number),
                 marker=plots.marker(number),
                 capsize=2,
             )
-        axes[0, 0].set(
-            xlabel="steps of training",
-            ylabel=f"share of games won against PimBot({config.opponent})",
-            ylim=(0, 1),
-        )
+        won.set(xlabel="steps of training", ylabel="share of games won", ylim=(0, 1))
+        for number, name in enumerate(("values", "policy")):
+            line = losses(outcome.log, name)
+            lost.plot(*line, label=f"loss of {name}", color=plots.colour(4 + number))
+        lost.set(xlabel="steps of training", ylabel="loss", yscale="log")
 
 
-def tables(config: Config, found: Sequence[Measured]) -> Iterator[Table]:
+def tables(config: Config, outcome: Outcome) -> Iterator[Table | str]:
     """Games won by steps of training."""
+    columns = [*itertools.product(config.opponents, ROLES)]
     lines = [
-        (f"{step:,}", *(f"{m.won} of {m.games}" for m in found if m.step == step))
+        (
+            f"{step:,}",
+            *(
+                f"{each.won} of {each.games}"
+                for column in columns
+                for each in outcome.measured
+                if (each.step, each.opponent, each.role) == (step, *column)
+            ),
+        )
         for step in config.measured_at
     ]
-    title = (
-        f"sog_london: games won by SoG({config.simulations},1) against PimBot({config.opponent})"
-    )
-    yield text_table(title, ("step", *(f"as {role}" for role in ROLES)), lines, labels=0)
+    headings = ("step", *(f"as {role}, PimBot({opponent})" for opponent, role in columns))
+    title = f"sog_london: games won by SoG({config.simulations},1)"
+    yield text_table(title, headings, lines, labels=0)
+    yield f"Self-play made {outcome.pace.games_per_hour:,.0f} games an hour in the end."
 
 
 def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
-    learner = config.learner
+    learner = "; ".join(learner_deviations("scotland_yard", config.learner))
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
         " at most; the paper: up to 17 million steps",
         f"searches of training have {config.simulations} simulations; the paper does not say how"
         " many it trains with",
-        *(
-            []
-            if learner == PAPER_SETTINGS["scotland_yard"]
-            else [
-                f"{learner.optimizer} with learning rate {learner.learning_rate:g}, batches of"
-                f" {learner.batch_size}, {learner.capacity:,} examples in replay, each used up to"
-                f" {learner.max_uses} times (the paper: sgd, 0.1, 1,024, 1 million, 5)"
-            ]
-        ),
+        *[f"the learner: {learner}"] * bool(learner),
+        room_in_words(config.children, config.decision_shares),
     ]
 
 
@@ -270,7 +353,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "half a day on two cores, in the background",
+        "cpu": "ten hours on two cores, in the background",
         "paper": "as long as the paper's training, for accelerators",
     },
     batches=lambda config: {
@@ -289,7 +372,8 @@ COMMAND = Experiment(
     error_bars=WILSON,
     measure=lambda config: (
         f"share of games in {config.game} that SoG({config.simulations},1) wins against PimBot with"
-        f" {config.opponent} simulations; it searches at its own decisions"
+        " so many simulations; it searches at its own decisions; games of self-play per hour by the"
+        f" median of {_TIMED_STEPS} steps in the end of training"
     ),
     deviations=deviations,
     more_files=(LOG, NETWORKS),

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import jax
 from rich.table import Table
@@ -22,10 +24,11 @@ from experiments.harness.win_shares import WILSON, Share, error_bars
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
-    compiled_play,
     play_games,
+    room_in_words,
 )
 from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
 
@@ -39,7 +42,35 @@ PAPER = {
     1_000_000: 0.548,
     10_000_000: 0.55,
 }
-_PAPER_SIMULATIONS = 400
+_PAPER_SIMULATIONS, _PAPER_GAMES = 400, 2_000
+_EARLIER = ", untrained and after a tenth of the training,"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Match:
+    """What agents with one number of simulations play."""
+
+    simulations: int  # of their searches
+    networks: Literal["last", "earlier"] = "last"  # earlier: untrained, and of a tenth
+    opponents: tuple[int, ...]  # simulations of PimBot
+    games: int  # of each point, half of them in each role
+    batch: int  # games side by side
+
+    def __post_init__(self):
+        if self.games < 2 or self.games % 2 or self.games // 2 % self.side_by_side:
+            raise ValueError(
+                f"games={self.games} must be twice a multiple of batch={self.batch}, or less"
+            )
+
+    @property
+    def side_by_side(self) -> int:
+        """Games of one role that are played side by side."""
+        return min(self.batch, self.games // 2)
+
+    @property
+    def parts(self) -> int:
+        """Batches of one role."""
+        return self.games // 2 // self.side_by_side
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,21 +78,44 @@ class Config:
     """The agents and their games."""
 
     agent: str = "experiments/results/sog_london/cpu"  # folder of a run of `sog_london`
-    simulations: tuple[int, ...] = (100, 400)  # of the trained agent's searches
-    opponents: tuple[int, ...]  # simulations of PimBot
-    games: int  # of each point, half of them in each role
-    batch: int  # games side by side
+    matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
     children: float = CHILDREN
     decision_shares: tuple[float, float] = DECISION_SHARES
+    exploration: float = PimBot.exploration  # C of PimBot
+    reduction: float = PimBot.reduction  # r of PimBot
     seed: int = 0
 
 
+_MANY = (10, 100, 1_000, 10_000)
+# Two usual cores make 1.7 searches with 100 simulations a second, and 0.11 with 400. A game has up
+# to 24 searches of Mr X or 120 of the detectives: 54 on average when PimBot(100) plays itself, and
+# 60 with those in games that have ended. So the matches of `cpu` take 3.8, 1.3 and 4.8 hours.
 PRESETS = {
-    "smoke": Config(simulations=(4,), opponents=(4,), games=4, batch=2),
-    "cpu": Config(opponents=(10, 100, 1_000, 10_000), games=200, batch=50),
-    "large": Config(opponents=(10, 100, 1_000, 10_000, 100_000), games=2_000, batch=200),
+    "smoke": Config(
+        matches=(
+            Match(simulations=4, opponents=(4,), games=4, batch=2),
+            Match(simulations=4, networks="earlier", opponents=(4,), games=4, batch=2),
+        )
+    ),
+    "cpu": Config(
+        matches=(
+            Match(simulations=100, opponents=_MANY, games=96, batch=16),
+            Match(simulations=100, networks="earlier", opponents=(10, 100), games=32, batch=16),
+            Match(simulations=400, opponents=(10, 1_000), games=16, batch=8),
+        )
+    ),
+    "large": Config(
+        matches=(
+            Match(simulations=100, opponents=_MANY, games=2_000, batch=200),
+            Match(simulations=100, networks="earlier", opponents=_MANY, games=2_000, batch=200),
+            Match(simulations=400, opponents=_MANY, games=2_000, batch=200),
+            # a tree of PimBot with 100,000 simulations takes 0.11 GB
+            Match(simulations=100, opponents=(100_000,), games=2_000, batch=50),
+            Match(simulations=400, opponents=(100_000,), games=2_000, batch=50),
+        )
+    ),
 }
 
 
@@ -70,7 +124,7 @@ class Options(RunArguments):
     """The options beside the preset."""
 
     agent: pathlib.Path = pathlib.Path(Config.agent)
-    """Folder of a run of sog_london."""
+    """Folder of a run of sog_london, with its networks, which are not in the repository."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,51 +145,70 @@ class Point:
 
 
 def compute(run: Run) -> list[Point]:
-    """All games."""
+    """All games; each batch is kept for an interrupted run."""
     config, trained = run.config, read_student(pathlib.Path(run.config.agent))
     against = compiled_play(trained.rules, run.mesh)
 
-    def play(step: int, simulations: int, opponent: int, role: str) -> Iterator[Point]:
+    def play(step: int, match: Match, opponent: int, role: str, part: int) -> Iterator[Point]:
+        key = jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role))
         games = Games(
-            title=f"SoG({simulations},1) as {role}, PimBot({opponent:,})",
-            number=config.games // 2,
-            batch=min(config.batch, config.games // 2),
-            key=jax.random.fold_in(jax.random.key(config.seed), ROLES.index(role)),
+            title=f"SoG({match.simulations},1) as {role}, PimBot({opponent:,}), batch {part + 1}",
+            number=match.side_by_side,
+            batch=match.side_by_side,
+            key=jax.random.fold_in(key, part),
         )
         player = trained.player(
             step,
-            simulations,
+            match.simulations,
             children=config.children,
             decision_shares=config.decision_shares,
         )
-        pimbot = make_pimbot(trained.rules, PimBot(simulations=opponent))
-        won = play_games(against, player, pimbot, role=role, games=games)
+        pimbot = PimBot(
+            simulations=opponent, exploration=config.exploration, reduction=config.reduction
+        )
+        other = make_pimbot(trained.rules, pimbot)
+        won = play_games(against, player, other, role=role, games=games)
         yield Point(
             step=step,
-            simulations=simulations,
+            simulations=match.simulations,
             opponent=opponent,
             role=role,
             games=won.games,
             won=won.wins,
         )
 
-    points = []
-    for opponent in config.opponents:
-        for step, simulations in agents(config, trained.compared):
-            for role in ROLES:
-                how = step, simulations, opponent, role
-                name = "-".join(map(str, how))
-                points += run.kept(name, Point, functools.partial(play, *how))
-    return points
+    parts = []
+    for match in config.matches:
+        for opponent, step, role, part in itertools.product(
+            match.opponents, steps(match, trained.compared), ROLES, range(match.parts)
+        ):
+            name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
+            piece = functools.partial(play, step, match, opponent, role, part)
+            parts += run.kept(name, Point, piece)
+    return together(parts)
 
 
-def agents(config: Config, steps: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Steps of training and simulations: the trained agent with all numbers of simulations, the
-    others with the fewest."""
-    for simulations in config.simulations:
-        yield steps[-1], simulations
-    for step in steps[:-1]:
-        yield step, min(config.simulations)
+def together(parts: Sequence[Point]) -> list[Point]:
+    """Games of the same agents in the same roles as one point each."""
+    found: dict[Point, list[Point]] = {}
+    for part in parts:
+        found.setdefault(dataclasses.replace(part, games=0, won=0), []).append(part)
+    return [
+        dataclasses.replace(
+            which, games=sum(part.games for part in own), won=sum(part.won for part in own)
+        )
+        for which, own in found.items()
+    ]
+
+
+def steps(match: Match, compared: Sequence[int]) -> Sequence[int]:
+    """Steps of training after which the networks of a match were kept.
+
+    Args:
+      match: whose networks are wanted.
+      compared: steps of training that are compared, the last one of all training.
+    """
+    return compared[-1:] if match.networks == "last" else compared[:-1]
 
 
 def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]:
@@ -161,19 +234,23 @@ def _name(step, simulations, last):
     return agent if step == last else f"{agent}, {f'{step:,} steps' if step else 'untrained'}"
 
 
+def _paper(step, simulations, opponent, last):
+    """The paper's number, which is of its own agent, trained to the end."""
+    return PAPER.get(opponent) if (step, simulations) == (last, _PAPER_SIMULATIONS) else None
+
+
 def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]:
     """Shares of games won in both roles together, and in each."""
     last = max(point.step for point in points)
     for (step, simulations, opponent), share in both_roles(points).items():
         low, high = share.interval
-        known = PAPER if (step, simulations) == (last, _PAPER_SIMULATIONS) else {}
         yield results.Number(
             name=f"{_name(step, simulations, last)}:PimBot({opponent})",
             value=share.value,
             unit="share of games",
             low=low,
             high=high,
-            paper=known.get(opponent),
+            paper=_paper(step, simulations, opponent, last),
         )
     for point in points:
         low, high = point.share.interval
@@ -225,22 +302,53 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
             f"{opponent:,}",
             f"{share.wins} of {share.games}",
             results.text(share.value),
-            results.text(PAPER.get(opponent)) if simulations == _PAPER_SIMULATIONS else "",
+            "" if known is None else results.text(known),
         )
         for (step, simulations, opponent), share in shares.items()
+        for known in [_paper(step, simulations, opponent, last)]
     ]
     headings = ("agent", "PimBot's simulations", "won", "share", "paper")
     yield text_table("sog_pimbot: games won in both roles", headings, lines, labels=1)
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with another agent.
+    """The preset with another agent, whose networks can be read.
 
     Raises:
-      ValueError: the folder has no trained agent.
+      ValueError: the folder has no trained agent, or a network is damaged or another one.
+      OSError: a network cannot be read.
     """
-    read_student(options.agent)
+    trained = read_student(options.agent)
+    for step in {step for match in config.matches for step in steps(match, trained.compared)}:
+        trained.params(step)
     return dataclasses.replace(config, agent=str(options.agent))
+
+
+def deviations(config: Config) -> list[str]:
+    """What differs from the paper."""
+    return [
+        "PimBot is a re-implementation: its binary cannot be had",
+        "the agent was trained by `sog_london`, whose result says how; its networks are read from"
+        " files with 16 bits a parameter",
+        *(
+            f"SoG({match.simulations},1){_EARLIER if match.networks == 'earlier' else ''} plays"
+            f" {match.games:,} games a point against PimBot with"
+            f" {', '.join(f'{number:,}' for number in match.opponents)} simulations (the paper:"
+            f" SoG({_PAPER_SIMULATIONS},1), {_PAPER_GAMES:,} games, {min(PAPER)} to"
+            f" {max(PAPER):,} simulations)"
+            for match in config.matches
+        ),
+        room_in_words(config.children, config.decision_shares),
+        "the paper's numbers are read off Figure 5",
+    ]
+
+
+def _batches(config):
+    """The sizes that devices share."""
+    return {
+        f"batch of match {number}": match.side_by_side
+        for number, match in enumerate(config.matches)
+    }
 
 
 COMMAND = Experiment(
@@ -251,10 +359,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "half a day on two cores",
+        "cpu": "ten hours on two cores: 16 to 96 games a point",
         "large": "2,000 games a point, for accelerators",
     },
-    batches=lambda config: {"batch": min(config.batch, config.games // 2)},
+    batches=_batches,
     compute=compute,
     rows=rows,
     draw=draw,
@@ -265,9 +373,5 @@ COMMAND = Experiment(
         "share of games that Student of Games wins, half of them in each role; it searches at its"
         " own decisions"
     ),
-    deviations=(
-        "PimBot is a re-implementation: its binary cannot be had",
-        "the agent was trained by `sog_london`, whose result says how",
-        "the paper's numbers are read off Figure 5",
-    ),
+    deviations=deviations,
 )

@@ -8,6 +8,7 @@ import json
 import pathlib
 
 from flax import nnx
+from jaxtyping import PyTree
 
 from experiments.harness import results
 from experiments.scotland_yard.agent_games import student_player
@@ -18,7 +19,9 @@ from nets import cvpn
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
 
-NETWORKS = "networks"  # folder of the networks, in that of a run
+_SIZES = "width", "depth"  # of the network, in the config
+NETWORKS = "networks"  # folder of the networks, in that of a run; git does not see it
+FILE_DTYPE = "float16"  # of parameters there: 9 MB instead of 19 for a network of London
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
 # detectives act.
 CHILDREN, DECISION_SHARES = 12.0, (0.3, 1.0)
@@ -46,7 +49,7 @@ class TrainedStudent:
     @functools.cached_property
     def _network(self):
         """The graph of its networks, and parameters that are not trained."""
-        sizes = {name: self.config[name] for name in ("width", "depth")}
+        sizes = {name: self.config[name] for name in _SIZES}
         return nnx.split(cvpn.new_cvpn(self.beliefs, seed=0, **sizes))
 
     @property
@@ -55,6 +58,20 @@ class TrainedStudent:
         last = self.steps[-1]
         tenth = min(self.steps, key=lambda step: abs(step - last / 10))
         return tuple(dict.fromkeys((self.steps[0], tenth, last)))
+
+    def params(self, step: int) -> PyTree:
+        """The parameters of the network that was kept after so many steps of training.
+
+        Raises:
+          ValueError: the file is damaged, or of another network than the run's; names it.
+          OSError: the file cannot be read.
+        """
+        path = self.folder / NETWORKS / f"{step}.npz"
+        try:
+            return cvpn.from_bytes(path.read_bytes(), self._network[1])
+        except ValueError as error:
+            sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
+            raise ValueError(f"{path} is not a network of {sizes}: {error}") from None
 
     def player(
         self,
@@ -73,10 +90,10 @@ class TrainedStudent:
           decision_shares: of the nodes at which Mr X and detectives act, likewise.
 
         Raises:
-          ValueError: the network is not one of this game, or there are no simulations.
+          ValueError: as of `params`, or there are no simulations.
+          OSError: as of `params`.
         """
-        graph, blank = self._network
-        params = cvpn.from_bytes((self.folder / NETWORKS / f"{step}.npz").read_bytes(), blank)
+        graph, params = self._network[0], self.params(step)
         search = GrowingTreeCfr(
             cvpn.CvpnEvaluator(graph),
             simulations=simulations,
@@ -90,13 +107,18 @@ def read_student(folder: pathlib.Path) -> TrainedStudent:
     """What a run of `sog_london` has left.
 
     Raises:
-      ValueError: the folder has no such run, or not its networks.
+      ValueError: the folder has no such run, or not its networks, which git does not see.
     """
     try:
         result = json.loads((folder / results.RESULT_FILE).read_text())
     except (OSError, ValueError) as error:
         raise ValueError(f"agent={folder} must be the folder of a run of sog_london") from error
     steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
-    if result.get("experiment") != "sog_london" or not steps:
-        raise ValueError(f"agent={folder} must be the folder of a run of sog_london with networks")
+    if result.get("experiment") != "sog_london":
+        raise ValueError(f"agent={folder} must be the folder of a run of sog_london")
+    if not steps:
+        raise ValueError(
+            f"agent={folder} has no networks in {NETWORKS}: they are large, and not in the"
+            " repository; train them with sog_london, or name another folder"
+        )
     return TrainedStudent(folder, result["config"], tuple(steps))

@@ -40,7 +40,7 @@ PRESETS = {
         game=_TWO_DETECTIVES,
         simulations=(33, 100, 300, 1000),
         seeds=1,
-        measured_at=(0, 3000),
+        measured_at=(0, 500, 1000, 3000),
         solves=32,
         updates=8,
         queries_per_search=3.0,
@@ -64,8 +64,8 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "one detective: an hour on two cores",
-        "two_detectives": "an hour on two cores",
+        "cpu": "one detective: an hour on two cores, by estimate",
+        "two_detectives": "one to two hours on two cores, by estimate",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
 )

@@ -3,12 +3,14 @@
 - `search` of the module `pimbot` makes PimBot's searches, with the settings `PimBot`;
   `yard_tables` and `from_state` give it the game and its positions.
 - The modules `playouts`, `tree`, `location_categories`, `station_sets` and `noise` are its parts.
-- `play` plays many games between two agents (`MatchAgent`), such as those of `make_pimbot`.
+- `play` plays many games between two agents (`MatchAgent`), such as those of `make_pimbot`;
+  `compiled_play` does so in batches that shrink, so that games that have ended cost nothing.
 - The module `possible_stations` says where Mr X may be for all that the detectives know.
 """
 
 from solvers.scotland_yard import (
     location_categories,
+    match_batches,
     matches,
     noise,
     pimbot,
@@ -17,6 +19,7 @@ from solvers.scotland_yard import (
     station_sets,
     tree,
 )
+from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import (
     MatchAgent,
     MatchResult,
@@ -40,9 +43,11 @@ __all__ = [
     "Position",
     "UniformAgent",
     "YardTables",
+    "compiled_play",
     "from_state",
     "location_categories",
     "make_pimbot",
+    "match_batches",
     "matches",
     "noise",
     "pimbot",

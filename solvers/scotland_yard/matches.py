@@ -133,11 +133,35 @@ def make_pimbot(game: ScotlandYard, settings: pimbot.PimBot) -> PimBotAgent:
     return PimBotAgent(tables=yard_tables(game), settings=settings)
 
 
+@record
+class Match:
+    """B games between two agents, as far as they have been played; leaves are `[B, ...]`."""
+
+    keys: Array  # [B] of all moves
+    states: MatchStates
+    memories: tuple[Memory, Memory]  # of Mr X's agent and of the detectives'
+    legal: Array  # [B] bool whether all actions so far were legal
+
+    @property
+    def running(self) -> Array:
+        """[B] bool whether the games go on."""
+        return self.states.state.actor >= 0
+
+    @property
+    def result(self) -> MatchResult:
+        """The ends of the games that have ended."""
+        state = self.states.state
+        return MatchResult(mr_x_won=state.result == WON, moves=state.board.moves, legal=self.legal)
+
+
 @functools.partial(jax.jit, static_argnames="game")
 def play(
     game: ScotlandYard, keys: Key[Array, " B"], mr_x: MatchAgent, detectives: MatchAgent
 ) -> MatchResult:
     """Plays B games to their ends; each has the result that it has alone.
+
+    Agents think in all games until the last one has ended; where that is slow, the games of
+    `match_batches.compiled_play` have the same results.
 
     Args:
       game: the rules. Static.
@@ -145,65 +169,92 @@ def play(
       mr_x: the agent who plays Mr X.
       detectives: the agent who plays all detectives.
     """
+    match = begin(game, keys, mr_x, detectives)
+    return go_on(game, match, mr_x, detectives).result
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def begin(
+    game: ScotlandYard, keys: Key[Array, " B"], mr_x: MatchAgent, detectives: MatchAgent
+) -> Match:
+    """B games after the deal; takes the arguments of `play`."""
     deal_keys, move_keys, *begin_keys = jax.vmap(lambda key: tuple(jax.random.split(key, 4)))(keys)
     states = jax.vmap(functools.partial(deal, game))(deal_keys)
-    agents = mr_x, detectives
     memories = tuple(
-        agent.begin(begin_keys[side], states, side=side) for side, agent in enumerate(agents)
+        agent.begin(begin_keys[side], states, side=side)
+        for side, agent in enumerate((mr_x, detectives))
     )
+    return Match(keys=move_keys, states=states, memories=memories, legal=jnp.ones(len(keys), bool))
 
-    def turn(player, side, carry):
+
+@functools.partial(jax.jit, static_argnames=("game", "rounds"))
+def go_on(
+    game: ScotlandYard,
+    match: Match,
+    mr_x: MatchAgent,
+    detectives: MatchAgent,
+    *,
+    rounds: int | None = None,
+) -> Match:
+    """Plays on. In a round each player has one turn; games that have ended stay as they are.
+
+    Args:
+      game: the rules. Static.
+      match: games that these agents have begun.
+      mr_x: the agent who plays Mr X.
+      detectives: the agent who plays all detectives.
+      rounds: how many at most; None: until all games have ended. Static.
+    """
+    agents = mr_x, detectives
+
+    def turn(player, side, match):
         return jax.lax.cond(
-            jnp.any(_acts(carry[1], player)),
-            lambda carry: _turn(game, agents, player, side, carry),
-            lambda carry: carry,
-            carry,
+            jnp.any(_acts(match.states, player)),
+            lambda match: _turn(game, agents, player, side, match),
+            lambda match: match,
+            match,
         )
 
     def play_round(carry):
-        carry = turn(jnp.int32(0), MR_X, carry)
-        return jax.lax.fori_loop(
-            1, 1 + game.detectives, lambda d, carry: turn(d, DETECTIVES, carry), carry
+        number, match = carry
+        match = turn(jnp.int32(0), MR_X, match)
+        return number + 1, jax.lax.fori_loop(
+            1, 1 + game.detectives, lambda d, match: turn(d, DETECTIVES, match), match
         )
 
     def goes_on(carry):
-        return jnp.any(carry[1].state.actor >= 0)
+        number, match = carry
+        more = jnp.any(match.running)
+        return more if rounds is None else more & (number < rounds)
 
-    legal = jnp.ones(len(keys), bool)
-    carry = move_keys, states, memories, legal
-    _, states, _, legal = jax.lax.while_loop(goes_on, play_round, carry)
-    return MatchResult(
-        mr_x_won=states.state.result == WON, moves=states.state.board.moves, legal=legal
-    )
+    return jax.lax.while_loop(goes_on, play_round, (jnp.int32(0), match))[1]
 
 
 def _acts(states, player):
     return (states.state.actor >= 0) & (states.state.board.turn == player)
 
 
-def _turn(game, agents, player, side, carry):
+def _turn(game, agents, player, side, match):
     """One player's turn in all games where it is its turn."""
-    keys, states, memories, legal = carry
+    states, memories = match.states, list(match.memories)
     acts = _acts(states, player)
-    drawn = jax.vmap(jax.random.fold_in)(keys, states.state.num_steps)
+    drawn = jax.vmap(jax.random.fold_in)(match.keys, states.state.num_steps)
     thought, actions = agents[side].act(drawn, memories[side], states, side=side)
     exists = (actions >= 0) & (actions < game.num_actions)
     chosen = jnp.where(exists, actions, 0)[:, None]
     allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
-    legal &= allowed | ~acts
     after = jax.vmap(game.step)(states.state, actions)
     possible = jax.vmap(functools.partial(possible_stations.after_action, game))(
         states.possible, states.state, actions, after
     )
     after = MatchStates(state=after, possible=possible)
     after = _where(acts, after, states)
-    memories = list(memories)
     memories[side] = _where(acts, thought, memories[side])
     memories = tuple(
         agent.observe(memory, states, actions, after, acts)
         for agent, memory in zip(agents, memories, strict=True)
     )
-    return keys, after, memories, legal
+    return match.replace(states=after, memories=memories, legal=match.legal & (allowed | ~acts))
 
 
 def _where(mask, new, old):

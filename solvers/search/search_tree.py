@@ -43,6 +43,17 @@ class SearchTree:
         """Which children are in the tree."""
         return self.slot < self.child_values_total[0].shape[-2] - 1
 
+    @property
+    def is_full(self) -> Bool[Array | np.ndarray, "*B"]:
+        """Whether a further node may have had no room: for all its children, or for a decision of
+        one of the players. A tree with all E nodes is not full: it needs no further room."""
+        slots = self.child_values_total[0].shape[-2] - 1
+        full = jnp.sum(self.exists, axis=(-2, -1)) + self.slot.shape[-1] > slots
+        for decision, policy in zip(self.decision, self.policy, strict=True):
+            room = policy.shape[-3]
+            full |= jnp.sum(decision < room, axis=-1) >= room
+        return full & (self.count < self.slot.shape[-2])
+
     # Of a tree that is not batched:
 
     def policy_at(self, node: Int[Array, "..."]) -> tuple[Array, Array]:
@@ -92,6 +103,11 @@ class LazyTree:
     reach_total: tuple[Array, Array]  # [T, 1]
     values_total: tuple[Array, Array]  # [T, 1]
     num_actions: int = flax.struct.field(pytree_node=False)
+
+    @property
+    def is_full(self) -> Bool[Array | np.ndarray, "*B"]:
+        """False: these trees have room for all that simulations add."""
+        return jnp.zeros(self.count.shape, bool)
 
     # Of a tree that is not batched, as of `SearchTree`:
 

@@ -1,0 +1,98 @@
+"""Matches in batches that shrink as games end."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_pimbot import TOY
+
+from jaxgames.core import record
+from jaxgames.registry import make
+from solvers.scotland_yard import match_batches, matches
+from solvers.scotland_yard.match_batches import compiled_play, sizes
+
+GAMES = 32
+
+
+@record
+class Counter(matches.MatchAgent):
+    """Plays by what it remembers: in its turn number n its legal action number n, from a start that
+    is another one in every game."""
+
+    def begin(self, keys, states, *, side):
+        return jax.vmap(lambda key: jax.random.randint(key, (), 0, 7, jnp.int32))(keys)
+
+    def act(self, keys, memory, states, *, side):
+        legal = states.state.legal
+        wanted = memory % jnp.maximum(jnp.sum(legal, axis=1, dtype=jnp.int32), 1)
+        number = jnp.cumsum(legal, axis=1, dtype=jnp.int32) - 1
+        found = legal & (number == wanted[:, None])
+        return memory + 1, jnp.argmax(found, axis=1).astype(jnp.int32)
+
+
+def keys():
+    return jax.random.split(jax.random.key(0), GAMES)
+
+
+@functools.cache
+def played_at_once():
+    return jax.tree.map(np.asarray, matches.play(make(TOY), keys(), *agents()))
+
+
+def agents():
+    return Counter(), matches.UniformAgent()
+
+
+@pytest.mark.parametrize(
+    ("rounds", "shares"),
+    [(1, (1.0, 0.5)), pytest.param(2, match_batches._SHARES, marks=pytest.mark.slow)],
+)
+def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
+    """Also those that move to other places in smaller batches, with what agents remember."""
+    expected, seen, go_on = played_at_once(), [], matches.go_on
+
+    def watched(game, match, *players, **how):
+        seen.append(len(match.keys))  # once for each program
+        return go_on(game, match, *players, **how)
+
+    monkeypatch.setattr(match_batches.matches, "go_on", watched)
+    monkeypatch.setattr(match_batches, "_SHARES", shares)
+    reports, play = [], compiled_play(make(TOY), rounds=rounds)
+    found = play(agents(), keys(), reports.append)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    assert seen == [size for size in sizes(GAMES) if size in seen]  # each once, the largest first
+    assert len(seen) > 1
+    assert sum(reports) == GAMES
+    assert 0 < found.mr_x_won.mean() < 1
+    assert found.legal.all()
+    assert len(set(found.moves.tolist())) > 2  # games of several lengths
+
+
+@pytest.mark.slow
+def test_games_end_as_they_do_alone():
+    play = compiled_play(make(TOY))
+    for number in range(8):
+        alone = play(agents(), keys()[number : number + 1])
+        together = jax.tree.map(lambda x: x[number : number + 1], played_at_once())  # noqa: B023
+        jax.tree.map(np.testing.assert_array_equal, alone, together)
+
+
+@pytest.mark.parametrize(
+    ("batch", "devices", "expected"),
+    [
+        (64, 1, (64, 48, 32, 24, 16, 8)),
+        (50, 2, (50, 38, 26, 20, 14, 8)),
+        (8, 2, (8, 6, 4, 2)),
+        (2, 2, (2,)),
+        (1, 1, (1,)),
+    ],
+)
+def test_batches_have_few_sizes(batch, devices, expected):
+    assert sizes(batch, devices) == expected
+
+
+def test_a_look_needs_a_round():
+    with pytest.raises(ValueError, match="rounds=0 must be at least 1"):
+        compiled_play(make(TOY), rounds=0)

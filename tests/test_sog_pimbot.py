@@ -1,0 +1,222 @@
+"""The experiments `sog_london` and `sog_pimbot`: arithmetic with made-up games, and bad input."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+from flax import nnx
+
+from experiments import cli
+from experiments.harness.win_shares import Share
+from experiments.scotland_yard import sog_london, sog_pimbot
+from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
+from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
+from experiments.scotland_yard.sog_pimbot import Match, Point
+from experiments.scotland_yard.trained_students import TrainedStudent, read_student
+from jaxgames.registry import make
+from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
+from nets import cvpn
+
+GAME = "scotland_yard(map=glasses,rounds=3)"
+STEPS = sog_london.PRESETS["cpu"].measured_at
+
+
+def point(step, simulations, opponent, role, won, games=10):
+    return Point(
+        step=step, simulations=simulations, opponent=opponent, role=role, games=games, won=won
+    )
+
+
+# Of the last network, after 100 steps, with 400 and 100 simulations, and of an earlier one.
+POINTS = [
+    point(100, 400, 10, MR_X, 9),
+    point(100, 400, 10, DETECTIVES, 7),
+    point(100, 400, 50, MR_X, 4),
+    point(100, 400, 50, DETECTIVES, 5),
+    point(100, 100, 10, MR_X, 6),
+    point(100, 100, 10, DETECTIVES, 8),
+    point(0, 400, 10, MR_X, 1),
+    point(0, 400, 10, DETECTIVES, 2),
+]
+
+
+def test_games_of_both_roles_count_together():
+    assert sog_pimbot.both_roles(POINTS) == {
+        (100, 400, 10): Share(wins=16, games=20),
+        (100, 400, 50): Share(wins=9, games=20),
+        (100, 100, 10): Share(wins=14, games=20),
+        (0, 400, 10): Share(wins=3, games=20),
+    }
+
+
+def test_batches_of_the_same_games_are_one_point():
+    halves = [dataclasses.replace(each, games=5, won=each.won // 2) for each in POINTS]
+    others = [dataclasses.replace(each, games=5, won=(each.won + 1) // 2) for each in POINTS]
+    assert sog_pimbot.together([*halves, *others]) == POINTS
+    assert Match(simulations=4, opponents=(4,), games=24, batch=4).parts == 3
+
+
+def test_the_papers_numbers_stand_beside_its_own_agent_only():
+    """SoG(400,1), trained to the end, against opponents that Figure 5 has."""
+    config = sog_pimbot.PRESETS["smoke"]
+    numbers = {number.name: number for number in sog_pimbot.numbers(config, POINTS)}
+    assert {name: number.paper for name, number in numbers.items() if number.paper} == {
+        "SoG(400,1):PimBot(10)": 0.99
+    }
+    assert numbers["SoG(400,1):PimBot(10)"].value == 0.8
+    assert numbers["SoG(400,1):PimBot(10):as Mr X"].value == 0.9
+    assert numbers["SoG(400,1), untrained:PimBot(10):as detectives"].value == 0.2
+    assert all(0 <= each.low < each.value < each.high <= 1 for each in numbers.values())
+    assert len(numbers) == 4 + len(POINTS)
+
+
+def test_tables_and_plots(tmp_path):
+    config = sog_pimbot.PRESETS["smoke"]
+    (table,) = sog_pimbot.tables(config, POINTS)
+    assert [*table.columns[4].cells] == ["0.99", "", "", ""]
+    sog_pimbot.draw(tmp_path / "curve.png", config, POINTS)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert len([*sog_pimbot.rows(config, POINTS)]) == len(POINTS)
+
+
+@pytest.mark.parametrize(
+    ("steps", "compared"),
+    [
+        (STEPS, (0, 1_600, 16_000)),
+        (sog_london.PRESETS["paper"].measured_at, (0, 1_700_000, 17_000_000)),
+        ((0, 6), (0, 6)),
+        ((0, 90, 120, 1_000), (0, 90, 1_000)),
+        ((7,), (7,)),
+    ],
+)
+def test_the_first_the_tenth_and_the_last_network_are_compared(steps, compared):
+    assert TrainedStudent(pathlib.Path(), {}, steps).compared == compared
+
+
+def test_a_match_is_of_the_last_network_or_of_the_earlier_ones():
+    match = Match(simulations=100, opponents=(10,), games=4, batch=2)
+    assert sog_pimbot.steps(match, (0, 1_600, 16_000)) == (16_000,)
+    earlier = dataclasses.replace(match, networks="earlier")
+    assert sog_pimbot.steps(earlier, (0, 1_600, 16_000)) == (0, 1_600)
+
+
+@pytest.mark.parametrize("games", [0, 5, 12])
+def test_games_of_a_role_are_whole_batches(games):
+    with pytest.raises(ValueError, match=rf"games={games} must be twice a multiple of batch=4"):
+        Match(simulations=100, opponents=(10,), games=games, batch=4)
+    assert Match(simulations=100, opponents=(10,), games=6, batch=4).side_by_side == 3
+
+
+def test_smaller_numbers_than_the_papers_are_named():
+    said = "\n".join(sog_pimbot.deviations(sog_pimbot.PRESETS["cpu"]))
+    assert "SoG(400,1) plays 16 games a point against PimBot with 10, 1,000 simulations" in said
+    assert "(the paper: SoG(400,1), 2,000 games, 10 to 10,000,000 simulations)" in said
+    assert "untrained and after a tenth of the training" in said
+    assert "room for 12 children a node on average" in said
+
+
+# sog_london
+
+MEASURED = [
+    Measured(step=step, opponent=opponent, role=role, games=4, won=won)
+    for won, (step, opponent, role) in enumerate(
+        [(0, 10, MR_X), (0, 10, DETECTIVES), (6, 10, MR_X), (6, 10, DETECTIVES)]
+    )
+]
+LOG = [
+    {"step": step, "values": 1.0 / (step + 1), "policy": None if step < 20 else 0.5}
+    | {"solved": 2.0, "full": float(step == 10)}
+    for step in range(0, 60, 10)
+]
+OUTCOME = Outcome(MEASURED, Pace(seconds=2.0, games=0.25), LOG)
+
+
+def test_numbers_of_training(tmp_path):
+    config = sog_london.PRESETS["smoke"]
+    numbers = {number.name: number for number in sog_london.numbers(config, OUTCOME)}
+    assert numbers["step 6, detectives:PimBot(10)"].value == 0.75
+    assert numbers["self-play"].value == 3600 / 2 * 0.25
+    assert numbers["full trees"].value == 1 / (6 * (4 + 2))  # four games and two queries a step
+    table, text = sog_london.tables(config, OUTCOME)
+    assert [*table.columns[2].cells] == ["1 of 4", "3 of 4"]
+    assert "450 games an hour" in text
+    sog_london.draw(tmp_path / "curve.png", config, OUTCOME)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert len([*sog_london.rows(config, OUTCOME)]) == 4
+
+
+def test_losses_are_means_over_parts_of_training():
+    steps, values = sog_london.losses(LOG, "values", points=2)
+    assert steps == [10, 40]
+    assert values == pytest.approx([(1 + 1 / 11 + 1 / 21) / 3, (1 / 31 + 1 / 41 + 1 / 51) / 3])
+    assert sog_london.losses(LOG, "policy") == ([20, 30, 40, 50], [0.5] * 4)
+
+
+def test_all_settings_that_differ_are_named():
+    said = "\n".join(sog_london.deviations(sog_london.PRESETS["cpu"]))
+    for text in (
+        "optimizer adam (the paper: sgd)",
+        "learning rate 0.001 (the paper: 0.1)",
+        "decay rate 0.05 (the paper: 0.5)",
+        "decay steps 32,000 (the paper: 2,000,000)",
+        "batch size 256 (the paper: 1,024)",
+        "capacity 50,000 (the paper: 1,000,000)",
+        "max uses 20 (the paper: 5)",
+        "for decisions of Mr X at 40% and of the detectives at 100%",
+    ):
+        assert text in said
+    assert "the learner" not in "\n".join(sog_london.deviations(sog_london.PRESETS["paper"]))
+
+
+# Networks in files
+
+
+def write_run(folder, widths):
+    """What a run of `sog_london` leaves: networks of these widths by step, the first as said."""
+    rules = make(GAME)
+    starts = rules.detective_starts[: rules.detectives]
+    beliefs = scotland_yard_beliefs(rules, detective_starts=starts)
+    (folder / "networks").mkdir(parents=True)
+    for step, width in widths.items():
+        _, params = nnx.split(cvpn.new_cvpn(beliefs, seed=step, width=width, depth=1))
+        (folder / "networks" / f"{step}.npz").write_bytes(cvpn.to_bytes(params))
+    config = {"game": GAME, "width": next(iter(widths.values())), "depth": 1}
+    result = {"experiment": "sog_london", "config": config}
+    (folder / "result.json").write_text(json.dumps(result))
+
+
+@pytest.mark.parametrize("step", [0, 1, 10])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, step, damaged):
+    """Each of the three that are compared."""
+    trained, out = tmp_path / "trained", tmp_path / "out"
+    write_run(trained, {5: 8, 0: 8, 1: 8, 10: 8} | ({} if damaged else {step: 16}))
+    path = trained / "networks" / f"{step}.npz"
+    if damaged:
+        path.write_bytes(path.read_bytes()[:300])
+    command = ["sog_pimbot", "--preset", "cpu", "--agent", str(trained), "--out", str(out)]
+    assert cli.main(command) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{step}.npz is not a network of game={GAME}, width=8, depth=1:" in said
+    assert ("damaged" if damaged else "must have shape") in said
+    assert not out.exists()
+
+
+def test_networks_that_are_not_compared_are_not_needed(tmp_path):
+    write_run(tmp_path, {0: 8, 1: 8, 5: 16, 10: 8})
+    options = sog_pimbot.Options(agent=tmp_path, out=tmp_path / "out")
+    config = sog_pimbot.configure(sog_pimbot.PRESETS["cpu"], options)
+    assert config.agent == str(tmp_path)
+    assert read_student(tmp_path).steps == (0, 1, 5, 10)
+
+
+def test_a_run_without_its_networks_is_refused(tmp_path, capsys):
+    """As it is in the repository, which has none."""
+    write_run(tmp_path / "trained", {0: 8})
+    (tmp_path / "trained" / "networks" / "0.npz").unlink()
+    command = ["sog_pimbot", "--agent", str(tmp_path / "trained"), "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "has no networks in networks: they are large, and not in the repository; train" in said
+    assert not (tmp_path / "out").exists()
