@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_scotland_yard import FULL, GLASSES, LONDON
+from yard_cases import FULL, GLASSES, LONDON
 
 from jaxgames import CHANCE, TERMINAL, make, random_playouts
 from jaxgames.scotland_yard import add_map, maps, scotland_yard_beliefs
