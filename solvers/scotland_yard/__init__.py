@@ -1,9 +1,10 @@
-"""Search for Scotland Yard: PimBot, a Monte Carlo tree search, and matches.
+"""Scotland Yard: exact values stage by stage, the search PimBot, and matches.
 
 - `search` of the module `pimbot` makes PimBot's searches, with the settings `PimBot`;
   `yard_tables` and `from_state` give it the game and its positions.
 - The modules `playouts`, `tree`, `location_categories`, `station_sets` and `noise` are its parts.
 - `play` plays many games between two agents (`MatchAgent`), such as those of `make_pimbot`.
+- `solve_by_stages` finds the exact values of long games in which Mr X shows himself now and then.
 - The module `possible_stations` says where Mr X may be for all that the detectives know.
 """
 
@@ -17,6 +18,7 @@ from solvers.scotland_yard import (
     station_sets,
     tree,
 )
+from solvers.scotland_yard.by_stages import SolvedStages, Stage, solve_by_stages
 from solvers.scotland_yard.matches import (
     MatchAgent,
     MatchResult,
@@ -38,6 +40,8 @@ __all__ = [
     "PimBot",
     "PimBotAgent",
     "Position",
+    "SolvedStages",
+    "Stage",
     "UniformAgent",
     "YardTables",
     "from_state",
@@ -50,6 +54,7 @@ __all__ = [
     "playouts",
     "possible_stations",
     "search",
+    "solve_by_stages",
     "station_sets",
     "tree",
     "yard_tables",
