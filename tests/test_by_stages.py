@@ -32,7 +32,7 @@ def test_value_is_that_of_the_whole_game(name, boards_at_once):
     assert abs(solved.value - value) < solved.exploitability_bound + 1e-5
 
 
-@pytest.mark.slow(minutes=3)
+@pytest.mark.slow(minutes=2)
 def test_six_rounds_of_the_district():
     game = make("scotland_yard(map=district,reveals=3)").belief_game()
     form = sequence_form_of_beliefs(game, list_public_states(game))
