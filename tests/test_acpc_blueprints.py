@@ -56,7 +56,9 @@ def folder_of(players, folder):
     if players == 2:
         game = game_of(kept["poker"], ABSTRACTION.num_buckets)
         rows = bucket_uct.average_policy(walk, learner)
-        write_blueprint(folder, betting_walk.policy_tables(game, rows), **kept)
+        buckets = bucket_tables(ABSTRACTION, board=kept["poker"].board)
+        tables = betting_walk.policy_tables(game, rows)
+        write_blueprint(folder, tables, buckets=buckets, **kept)
     else:
         write_state_policy(folder, bucket_uct.average(learner), walk=walk, **kept)
     return folder

@@ -106,8 +106,8 @@ def test_too_little_memory_is_told_before_buckets_are_made(monkeypatch, tmp_path
     words = ["blueprint_limit", "--preset", "smoke", "--out", str(tmp_path / "run")]
     assert cli.main(words) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "169/percentile:20: 2,752 information states, which take up to" in told
-    assert "buckets 2, an iteration" in told
+    assert "169/percentile:20/percentile:10: 3,592 information states, which take" in told
+    assert "buckets 23, an iteration" in told
     assert "the device has 3: fewer buckets or boards per iteration take less" in told
 
 

@@ -338,7 +338,8 @@ def test_a_match_does_not_go_on_with_another_blueprint(kept, pieces, tmp_path, m
     interrupted_match(words, monkeypatch)
     before = (folder / "blueprint.npz").read_bytes()
     other = jax.tree.map(lambda table: table[:, ::-1], policy)
-    write_blueprint(folder, other, poker=TWO_STREETS, abstraction=abstraction)
+    own = read_blueprint(folder)[0].buckets
+    write_blueprint(folder, other, poker=TWO_STREETS, abstraction=abstraction, buckets=own)
     capsys.readouterr()
     assert cli.main([*words, "--resume"]) == 2
     assert "which differs in contents: use another --out" in capsys.readouterr().err

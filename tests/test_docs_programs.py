@@ -166,12 +166,18 @@ def test_guide_to_devices():
 
 
 def test_program_of_student_of_games():
-    program, _ = blocks("docs/student_of_games.md")
+    program, *_ = blocks("docs/student_of_games.md")
     assert printed(program).count("[") == 4  # three actions
 
 
 def test_program_of_the_districts():
-    _, program = blocks("docs/student_of_games.md")
+    _, program, _ = blocks("docs/student_of_games.md")
+    assert 0 <= last_number(printed(program)) < 0.005
+
+
+@pytest.mark.slow  # what it calls is tested in `test_by_stages`
+def test_program_of_stages():
+    *_, program = blocks("docs/student_of_games.md")
     assert 0 <= last_number(printed(program)) < 0.005
 
 

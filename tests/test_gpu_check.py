@@ -359,6 +359,7 @@ def test_no_published_setting_is_left_out():
         "startup",
         "expected",
         "scaling",
+        "districts",
     }  # in which a GPU has no part
 
 

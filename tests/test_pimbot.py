@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_scotland_yard import LONDON
+from yard_cases import LONDON
 
 from experiments.harness.win_shares import wilson_interval
 from jaxgames import make, random_playouts

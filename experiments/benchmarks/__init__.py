@@ -67,6 +67,13 @@ def _pimbot(out: pathlib.Path, **options: Any) -> None:
     pimbot.benchmark(out, **options)
 
 
+def _districts(out: pathlib.Path, **options: Any) -> None:
+    """Seconds of exact solutions of Scotland Yard on districts of London, on one core."""
+    from experiments.benchmarks import districts  # imports JAX
+
+    districts.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -76,6 +83,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "expected": _expected,
     "scaling": _scaling,
     "pimbot": _pimbot,
+    "districts": _districts,
 }
 
 

@@ -40,6 +40,11 @@ PRESETS = {
         ),
         simulations=(1,),
     ),
+    "district": Config(
+        learning=Learning(measured_at=(0, 400), measured_simulations=3000),
+        simulations=(10, 100),
+        agents=("experiments/results/sog_district/district",),
+    ),
     "cpu": Config(
         learning=Learning(measured_at=(0, 400), measured_simulations=3000),
         simulations=(10, 100),
@@ -52,15 +57,17 @@ PRESETS = {
 class Options(RunArguments):
     """What can be chosen beside the preset."""
 
-    agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FOLDER ...")] = Config.agents
-    """Folders that trainings wrote, of agents of enumerable games."""
+    agents: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FOLDER ...")] = ()
+    """Folders that trainings wrote, of agents of enumerable games; those of the preset if none are
+    named."""
 
 
 def configure(config: Config, options: Options) -> Config:
     """The preset with the agents that were asked for; refuses folders without an agent."""
-    for agent in options.agents:
+    agents = options.agents or config.agents
+    for agent in agents:
         agent_game(pathlib.Path(agent))
-    return dataclasses.replace(config, agents=options.agents)
+    return dataclasses.replace(config, agents=agents)
 
 
 def compute(run: Run) -> response_curves.Curves:
@@ -80,6 +87,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
+        "district": "minutes, after `sog_district --preset district`",
         "cpu": "minutes",
         "paper": "larger searches and networks, for an accelerator",
     },

@@ -125,7 +125,7 @@ def _searched(folder, simulations, game) -> TabularPolicy:
                 chain=chain,
                 report=count,
             )
-            policies.append(composed[0])
+            policies.append(composed[player][0])
     return information_state_policies(agent.game, tree, table, policies)
 
 

@@ -26,6 +26,16 @@ PRESETS = {
         batch_size=32,
         capacity=500,
     ),
+    "district": Config(
+        game="scotland_yard(map=district,rounds=4)",
+        simulations=(10, 100),
+        seeds=2,
+        measured_at=(0, 1000),
+        solves=32,
+        updates=8,
+        queries_per_search=3.0,
+        batch=64,
+    ),
     "cpu": Config(
         game=_DISTRICT,
         simulations=(33, 100, 300, 1000),
@@ -64,6 +74,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
+        "district": "four rounds, short enough for a list of all histories: minutes",
         "cpu": "one detective: an hour on two cores, by estimate",
         "two_detectives": "one to two hours on two cores, by estimate",
         "paper": "two detectives, as long as the paper's training, for an accelerator",

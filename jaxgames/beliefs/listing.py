@@ -1,4 +1,4 @@
-"""All public states of a belief-level game, for games small enough to list them."""
+"""All public states of a belief-level game, or of parts of it, if they are few enough to list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
@@ -19,13 +19,13 @@ NO_STATE = -1
 
 @record
 class Listing:
-    """S public states in breadth-first order, the root of the game first."""
+    """S public states in breadth-first order: first the root of the game, or several roots."""
 
     state: PublicState  # [S, ...]
-    parent: Array  # [S] int32, NO_STATE at the root
+    parent: Array  # [S] int32, NO_STATE at roots
     slot: Array  # [S] int32 which child of its parent
     child: Array  # [S, K] int32 number of each child, NO_STATE where there is none
-    actor: Array  # [S] int32
+    actor: Array  # [S] int32, TERMINAL also where the listing ends before the game does
 
     @property
     def num_inner(self) -> int:
@@ -33,26 +33,37 @@ class Listing:
         return int((np.asarray(self.actor) != TERMINAL).sum())
 
 
-def list_public_states(game: BeliefGame, *, max_states: int = MAX_STATES) -> Listing:
+def list_public_states(
+    game: BeliefGame,
+    *,
+    roots: PublicState | None = None,
+    is_end: Callable[[PublicState], Bool[np.ndarray, " _"]] | None = None,
+    max_states: int = MAX_STATES,
+) -> Listing:
     """Lists a game's public states, level by level.
 
     Args:
       game: any belief-level game.
+      roots: public states `[B, ...]` to list all that is below of, in place of the game's root.
+      is_end: tells of public states, which it gets as NumPy arrays with a leading axis, where to
+        end although the game goes on; these count as terminals. It is not asked about roots.
       max_states: the most public states to list.
 
     Returns:
-      The listing; its first state is the root of the game.
+      The listing, which begins with the root of the game, or with the roots in their order.
 
     Raises:
       ValueError: there are more than `max_states`.
     """
-    view = jax.jit(jax.vmap(lambda s: (game.children(s), game.child_mask(s), game.actor(s))))
-    view = functools.partial(in_blocks, view)
-    level = jax.tree.map(lambda x: np.asarray(x)[None], game.root())
-    states, parents, slots, actors = [level], [np.array([NO_STATE])], [np.zeros(1, int)], []
-    count, begin = 1, 0
+    view = functools.partial(in_blocks, functools.partial(_view, game))
+    start = jax.tree.map(lambda x: np.asarray(x)[None], game.root()) if roots is None else roots
+    level = jax.tree.map(np.asarray, start)
+    count, begin = len(jax.tree.leaves(level)[0]), 0
+    states, parents, slots = [level], [np.full(count, NO_STATE)], [np.zeros(count, int)]
+    actors, ends = [], np.zeros(count, bool)
     while True:
         children, mask, actor = view(level)
+        actor = np.where(ends, TERMINAL, actor)
         actors.append(actor)
         above, slot = np.nonzero(mask & (actor != TERMINAL)[:, None])
         if not len(above):
@@ -63,13 +74,15 @@ def list_public_states(game: BeliefGame, *, max_states: int = MAX_STATES) -> Lis
                 f" far and {len(above):,} on the next level"
             )
         level = jax.tree.map(lambda x, a=above, k=slot: x[a, k], children)
+        ends = np.zeros(len(above), bool) if is_end is None else is_end(level)
         states.append(level)
         parents.append(above + begin)
         slots.append(slot)
         begin, count = count, count + len(above)
     parent, slot = np.concatenate(parents), np.concatenate(slots)
     child = np.full((count, game.num_children), NO_STATE)
-    child[parent[1:], slot[1:]] = np.arange(1, count)
+    below = parent != NO_STATE
+    child[parent[below], slot[below]] = np.flatnonzero(below)
     return Listing(
         state=jax.tree.map(lambda *x: jnp.asarray(np.concatenate(x)), *states),
         parent=jnp.asarray(parent, jnp.int32),
@@ -77,6 +90,13 @@ def list_public_states(game: BeliefGame, *, max_states: int = MAX_STATES) -> Lis
         child=jnp.asarray(child, jnp.int32),
         actor=jnp.asarray(np.concatenate(actors), jnp.int32),
     )
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _view(game, state):
+    """A public state's children, which of them exist, and who acts in it."""
+    return game.children(state), game.child_mask(state), game.actor(state)
 
 
 def in_blocks(

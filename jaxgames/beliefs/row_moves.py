@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -46,15 +48,13 @@ def row_moves(game: BeliefGame, listing: Listing) -> tuple[RowMoves, RowMoves]:
     """
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
     inner = np.flatnonzero(actor != TERMINAL)
-    down = jax.jit(game.down)  # traced once for all its uses
-    view = jax.jit(jax.vmap(lambda state: _unit_reaches(game, down, state)))
     above = jax.tree.map(np.asarray, listing.state)
     parts: tuple[list, list] = ([], [])
     for begin in range(0, len(inner), _BLOCK):
         states = inner[begin : begin + _BLOCK]
         padded = np.resize(states, _BLOCK)  # one compilation serves all blocks
         reaches = jax.tree.map(
-            np.asarray, view(jax.tree.map(lambda x, padded=padded: x[padded], above))
+            np.asarray, _unit_reaches(game, jax.tree.map(lambda x, p=padded: x[p], above))
         )
         for player, (acted, seen) in enumerate(reaches):
             acts = (actor[states] == player)[:, None, None, None, None]
@@ -77,12 +77,15 @@ def _joined(parts):
     return RowMoves(state=state, row=row, action=action, slot=slot, child=child, row_below=below)
 
 
-def _unit_reaches(game, down, state):
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _unit_reaches(game, state):
     """`down` of a reach of 1 in a single row, into all children, for both players.
 
     Reaches are `[N, A, K, N]` by row and action here, as they are where the player acts, and
     `[N, 1, K, N]` by row here, as they are where the player does not act.
     """
+    down = jax.jit(game.down)  # traced once for all its uses
     children = jnp.arange(game.num_children, dtype=jnp.int32)
     every = tuple(jnp.ones(n) for n in game.num_rows)
     sizes = [*zip(game.num_actions, game.num_rows, strict=True)]

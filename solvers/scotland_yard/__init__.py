@@ -1,10 +1,11 @@
-"""Search for Scotland Yard: PimBot, a Monte Carlo tree search, and matches.
+"""Scotland Yard: exact values stage by stage, the search PimBot, and matches.
 
 - `search` of the module `pimbot` makes PimBot's searches, with the settings `PimBot`;
   `yard_tables` and `from_state` give it the game and its positions.
 - The modules `playouts`, `tree`, `location_categories`, `station_sets` and `noise` are its parts.
 - `play` plays many games between two agents (`MatchAgent`), such as those of `make_pimbot`;
   `compiled_play` does so in batches that shrink, so that games that have ended cost nothing.
+- `solve_by_stages` finds the exact values of long games in which Mr X shows himself now and then.
 - The module `possible_stations` says where Mr X may be for all that the detectives know.
 """
 
@@ -19,6 +20,7 @@ from solvers.scotland_yard import (
     station_sets,
     tree,
 )
+from solvers.scotland_yard.by_stages import SolvedStages, Stage, solve_by_stages
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import (
     MatchAgent,
@@ -41,6 +43,8 @@ __all__ = [
     "PimBot",
     "PimBotAgent",
     "Position",
+    "SolvedStages",
+    "Stage",
     "UniformAgent",
     "YardTables",
     "compiled_play",
@@ -55,6 +59,7 @@ __all__ = [
     "playouts",
     "possible_stations",
     "search",
+    "solve_by_stages",
     "station_sets",
     "tree",
     "yard_tables",

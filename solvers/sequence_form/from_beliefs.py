@@ -11,6 +11,7 @@ Decision s * N_p + n of player p is its row n at listed public state s.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float
 from scipy.sparse import coo_array, csr_array
 
 from jaxgames.arrays import on_device
-from jaxgames.beliefs import BeliefGame, Listing
+from jaxgames.beliefs import NO_STATE, BeliefGame, Listing
 from jaxgames.beliefs.listing import in_blocks
 from jaxgames.beliefs.row_moves import WATCHING, row_moves
 from jaxgames.core import TERMINAL
@@ -38,13 +39,22 @@ from solvers.sequence_form.treeplex import (
 
 
 def sequence_form_of_beliefs(
-    game: BeliefGame, listing: Listing, *, dtype: str = "float32"
+    game: BeliefGame,
+    listing: Listing,
+    *,
+    end_values: Float[np.ndarray, " S"] | None = None,
+    dtype: str = "float32",
 ) -> SequenceForm:
     """Compiles a belief-level game with S public states into a sequence form.
 
+    Of a listing with several roots each is a game of its own. A solver solves all of them at once,
+    and every player has one root sequence for each of its rows in each of the roots.
+
     Args:
       game: any belief-level game.
-      listing: `list_public_states(game)`.
+      listing: `list_public_states(game)`, or a part of the game that is listed by it.
+      end_values: what each pair of rows is worth to player 0 where the listing ends before the game
+        does; what it is at other public states does not matter.
       dtype: "float32" or "float64", the precision of everything that is solved.
 
     Returns:
@@ -56,14 +66,13 @@ def sequence_form_of_beliefs(
         or the game's rows do not lead to rows one by one.
     """
     precision = checked_dtype(dtype)
-    view = jax.jit(jax.vmap(lambda state: (game.rows(state), game.legal(state))))
-    rows, legal = in_blocks(view, listing.state)
+    rows, legal = in_blocks(functools.partial(_rows_and_legal, game), listing.state)
     layouts = [
         _lay_out(listing, p, rows[p], legal[p].swapaxes(1, 2), moves, precision)
         for p, moves in enumerate(row_moves(game, listing))
     ]
     first, second = (layout.sources for layout in layouts)
-    joint = (first.T @ _payoffs(game, listing, rows) @ second).tocoo()
+    joint = (first.T @ _payoffs(game, listing, rows, end_values) @ second).tocoo()
     sequences = joint.row, joint.col
     return SequenceForm(
         treeplexes=tuple(layout.treeplex for layout in layouts),
@@ -128,8 +137,9 @@ def _lay_out(listing, player, exists, legal, moves, dtype):
     decides = (exists & acts[:, None]).ravel()
     depth = np.where(decides, np.repeat(_own_depth(listing, acts), exists.shape[1]), -1)
     legal = legal.reshape(len(decides), -1)
-    num_roots = int(exists[0].sum())
-    sources = _sources(exists, moves, legal.shape[1])
+    roots = _root_rows(listing, exists)
+    num_roots = len(roots)
+    sources = _sources(exists, roots, moves, legal.shape[1])
     place = np.full(num_roots + legal.size, -1)  # of each raw number
     place[:num_roots] = np.arange(num_roots)
     found, begin, first_group, above = [], num_roots, 0, (0, num_roots)
@@ -174,13 +184,19 @@ def _own_depth(listing, acts):
     """How many public states above each one [S] are the player's own."""
     parent, depth = np.asarray(listing.parent), np.zeros(len(acts), np.int64)
     for states in levels(parent):
-        depth[states] = depth[parent[states]] + acts[parent[states]]
+        above = parent[states]
+        depth[states] = np.where(above == NO_STATE, 0, depth[above] + acts[above])
     return depth
 
 
-def _sources(exists, moves, num_actions):
+def _root_rows(listing, exists):
+    """The rows [R] of S * N that a player has in the roots."""
+    return np.flatnonzero(exists & (np.asarray(listing.parent) == NO_STATE)[:, None])
+
+
+def _sources(exists, roots, moves, num_actions):
     """The raw sequences that lead to each row [S * N, R + S * N * A]."""
-    size, roots = exists.size, np.flatnonzero(exists[0])
+    size = exists.size
     above = moves.state * exists.shape[1] + moves.row
     below = moves.child * exists.shape[1] + moves.row_below
     acted = moves.action != WATCHING
@@ -229,15 +245,34 @@ def _sums(row, column, num_rows, num_columns):
     return sparse_sum.build(row=row, columns=(column,), num_rows=num_rows, num_columns=num_columns)
 
 
-def _payoffs(game, listing, rows):
-    """Player 0's payoffs, weighted by chance, where rows meet at terminals [S * N0, S * N1]."""
+def _payoffs(game, listing, rows, end_values):
+    """Player 0's payoffs, weighted by chance, where rows meet at ends [S * N0, S * N1]."""
     ends = np.flatnonzero(np.asarray(listing.actor) == TERMINAL)
-    columns = jnp.eye(game.num_rows[1])
-    worth = jax.vmap(game.terminal_values, (None, None, 0), out_axes=1)
-    view = jax.jit(jax.vmap(lambda state: worth(state, 0, columns)))
-    values = in_blocks(view, jax.tree.map(lambda x: np.asarray(x)[ends], listing.state))
+    view = functools.partial(_final_values, game)
+    final = in_blocks(view, jax.tree.map(lambda x: np.asarray(x)[ends], listing.state))
+    values, weights, is_over = final
+    if end_values is not None:
+        values = np.where(is_over[:, None, None], values, end_values[ends, None, None] * weights)
     values = np.where(rows[0][ends, :, None] & rows[1][ends, None, :], values, 0)
     end, first, second = np.nonzero(values)
     places = (ends[end] * game.num_rows[0] + first, ends[end] * game.num_rows[1] + second)
     shape = tuple(own.size for own in rows)
     return coo_array((values[end, first, second].astype(float), places), shape=shape).tocsr()
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _rows_and_legal(game, state):
+    return game.rows(state), game.legal(state)
+
+
+@jax.jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def _final_values(game, state):
+    """Payoffs of player 0 and weights by pairs of rows [N0, N1], and whether the game is over."""
+    columns = jnp.eye(game.num_rows[1])
+    values, weights = (
+        jax.vmap(of, (None, None, 0), out_axes=1)(state, 0, columns)
+        for of in (game.terminal_values, game.compatible)
+    )
+    return values, weights, game.actor(state) == TERMINAL

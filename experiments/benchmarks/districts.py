@@ -1,0 +1,215 @@
+"""The exact solver of belief-level games on one core, in Scotland Yard on districts of London.
+
+Listing all public states, building the sequence form, compiling and solving by predictive CFR+ are
+timed apart, each as it is the first time in a process. Solving ends when exploitability, which is
+computed now and then, is as low as asked for. Iterations are then timed alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+from rich.console import Console
+from rich.table import Table
+
+from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.measurements import Clock, peak_memory, sample_searches
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.harness import results, runs
+from experiments.harness.experiment import text_table
+from experiments.harness.progress import status
+from experiments.harness.usage_meter import UsageMeter
+from jaxgames.beliefs import list_public_states
+from jaxgames.registry import make
+from solvers import cfr, evaluation
+from solvers.sequence_form import sequence_form_of_beliefs
+
+GAMES = {  # with their values to Mr X: docs/student_of_games.md says where these are from
+    "glasses": ("scotland_yard(map=glasses)", -7 / 9),
+    "district": ("scotland_yard(map=district)", -0.6),
+    "district_two_detectives": (
+        "scotland_yard(map=district,edition=district_two_detectives)",
+        0.0,
+    ),
+    "district_reveals": ("scotland_yard(map=district,edition=district_reveals)", 0.75),
+}
+_PARTS = ("list", "build", "compile", "solve")
+_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is measured."""
+
+    games: tuple[str, ...] = ("district", "district_two_detectives", "district_reveals")
+    exploitability: float = 0.005  # to solve to
+    checked_after: int = 25  # iterations, every time
+    iterations: int = 100  # of a sample
+    repeats: int = 5  # samples
+    sampling_seconds: float = 60.0  # after which two samples are enough
+    time_limit: float = 600.0  # in seconds, for one process
+
+
+PRESETS = {"smoke": Config(games=("glasses",), repeats=2), "cpu": Config()}
+
+
+def benchmark(
+    out: pathlib.Path,
+    *,
+    preset: str = "cpu",
+    overwrite: bool = False,
+    command: str = "python -m experiments benchmark districts",
+    **changes: Any,
+) -> None:
+    """Measures, and writes result.json, benchmark.csv and table.md.
+
+    Args:
+      out: the folder for the results.
+      preset: "smoke" or "cpu".
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
+
+    Raises:
+      ValueError: the preset or a game is unknown, `out` holds an earlier run, a measurement fails,
+        or a game's value is not the known one.
+    """
+    meter = UsageMeter()
+    config = preset_config(PRESETS, preset, **changes)
+    check_names("game", config.games, GAMES)
+    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    rows = [_measured(config, game) for game in config.games]
+    result = results.make_result(
+        experiment="benchmark_districts",
+        preset=preset,
+        config=dataclasses.asdict(config)
+        | {
+            "measure": "seconds on one core to list all public states, to build the sequence form,"
+            f" to compile, and to solve to exploitability {config.exploitability:g}; microseconds"
+            " of an iteration by public decision: median of all samples",
+            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+        },
+        command=command,
+        usage=meter.usage(),
+        numbers=[number for row in rows for number in numbers(row)],
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
+    )
+    lines = [_details(row) for row in rows]
+    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
+    results.write_csv(out / "benchmark.csv", lines)
+    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n")
+    results.write_result(out, result)
+    Console().print(_shown(rows))
+
+
+def _measured(config, game):
+    """A row with what one game took."""
+    with status(f"benchmark districts: {game}"):
+        job = dataclasses.asdict(config) | {"game": game}
+        run = measure_in_process(__name__, job, time_limit=config.time_limit, cores=1)
+    if run["failure"]:
+        raise ValueError(f"{game}: {run['failure']}")
+    return Row(task=game, program="PCFR+", runs=[run])
+
+
+def numbers(row: Row) -> Iterator[results.Number]:
+    """The numbers of one game."""
+    seconds = [row.median(f"{part}_seconds") for part in _PARTS]
+    for part, value in zip((*_PARTS, "all"), (*seconds, sum(seconds)), strict=True):
+        yield results.Number(name=f"{part}:{row.task}", value=value, unit="s")
+    count = row.median("iterations")
+    yield results.Number(name=f"iterations:{row.task}", value=count, unit="iterations")
+    low, value, high = (
+        microseconds(row, rate) for rate in (max(row.rates), row.rate, min(row.rates))
+    )
+    yield results.Number(
+        name=f"node and iteration:{row.task}", value=value, low=low, high=high, unit="microseconds"
+    )
+
+
+def microseconds(row: Row, rate: float) -> float:
+    """Microseconds of an iteration by public decision, at so many iterations per second."""
+    return 1e6 / (rate * row.median("nodes"))
+
+
+def _shown(rows: Sequence[Row]) -> Table:
+    """The times for the terminal."""
+    lines = [
+        [
+            row.task,
+            *(results.text(row.median(f"{part}_seconds")) for part in _PARTS),
+            results.text(microseconds(row, row.rate)),
+        ]
+        for row in rows
+    ]
+    headings = ("game", *(f"{part}, s" for part in _PARTS), "us by node and iteration")
+    return text_table("Exact solutions on one core", headings, lines)
+
+
+def _details(row) -> dict[str, Any]:
+    """One line of the CSV."""
+    return rounded(
+        {"game": row.task, "public decisions": row.median("nodes")}
+        | {f"{part} seconds": row.median(f"{part}_seconds") for part in _PARTS}
+        | {
+            "iterations": row.median("iterations"),
+            "exploitability": row.median("exploitability"),
+            "value": row.median("value"),
+            "microseconds by node and iteration": microseconds(row, row.rate),
+            "samples": len(row.rates),
+            "peak MiB": row.median("peak_memory"),
+            "cores busy with others": row.largest("others"),
+        }
+    )
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports what listing, building, compiling and solving take, and samples of iterations.
+
+    Args:
+      job: the fields of a `Config`, and `game`, a key of `GAMES`.
+      report: takes the numbers as keywords.
+
+    Raises:
+      ValueError: the value that is found is not the known one.
+    """
+    spec, expected = GAMES[job["game"]]
+    game = make(spec).belief_game()
+    clock = Clock()
+    listing = list_public_states(game)
+    report(list_seconds=clock.seconds(), nodes=listing.num_inner)
+    clock = Clock()
+    form = sequence_form_of_beliefs(game, listing)
+    report(build_seconds=clock.seconds())
+
+    def run(state, num_iterations):
+        solver = cfr.pcfr_plus()
+        state = cfr.run(form, state, solver=solver, num_iterations=num_iterations)
+        return jax.block_until_ready(state)
+
+    def measured(state):
+        values, nash_conv = evaluation.values_and_nash_conv(form, cfr.average_policy(form, state))
+        return float(values[0]), float(nash_conv) / 2
+
+    clock = Clock()
+    start = cfr.init(form)
+    measured(run(start, 0))
+    report(compile_seconds=clock.seconds())
+    clock, state = Clock(), start
+    exploitability = float("inf")
+    while exploitability > job["exploitability"]:
+        state = run(state, job["checked_after"])
+        value, exploitability = measured(state)
+    report(solve_seconds=clock.seconds(), iterations=int(state.step))
+    report(value=value, exploitability=exploitability)
+    if abs(value - expected) > 2 * job["exploitability"]:
+        raise ValueError(f"{spec} is worth {expected:.4g} to Mr X, but {value:.4g} was found")
+    report(
+        samples=sample_searches(lambda _: run(start, job["iterations"]), job["iterations"], job)[1]
+    )
+    report(peak_memory=peak_memory())

@@ -1,0 +1,50 @@
+"""Scotland Yard stage by stage, against whole games."""
+
+import pytest
+import row_program
+from yard_cases import FULL
+
+from jaxgames import make
+from jaxgames.beliefs import list_public_states
+from solvers import cfr, evaluation
+from solvers.scotland_yard import solve_by_stages
+from solvers.sequence_form import sequence_form_of_beliefs
+
+DEALT = "scotland_yard(map=district,edition=district_reveals{})"  # Mr X's start is drawn in secret
+
+
+@pytest.mark.parametrize(
+    ("name", "boards_at_once"),
+    [
+        (FULL, 100),  # a double move goes on after the reveal, and cards run out
+        pytest.param(FULL, 20, marks=pytest.mark.slow),
+        pytest.param(DEALT.format(""), 100, marks=pytest.mark.slow(minutes=2)),
+        pytest.param(DEALT.format(",reveals=1/2"), 100, marks=pytest.mark.slow(minutes=2)),
+    ],
+)
+def test_value_is_that_of_the_whole_game(name, boards_at_once):
+    """By a linear program over all rows of the game."""
+    game = make(name).belief_game()
+    solved = solve_by_stages(game, boards_at_once=boards_at_once)
+    assert [stage.moves for stage in solved.stages] == [0, *game.game.reveals]
+    assert solved.exploitability_bound < 0.005
+    value = row_program.game_value(game, list_public_states(game))
+    assert abs(solved.value - value) < solved.exploitability_bound + 1e-5
+
+
+@pytest.mark.slow(minutes=2)
+def test_six_rounds_of_the_district():
+    game = make("scotland_yard(map=district,reveals=3)").belief_game()
+    form = sequence_form_of_beliefs(game, list_public_states(game))
+    state = cfr.run(form, cfr.init(form), solver=cfr.pcfr_plus(), num_iterations=400)
+    most, least = evaluation.best_response_value(form, cfr.average_policy(form, state))
+    assert most + least < 0.005
+    solved = solve_by_stages(game)
+    assert solved.exploitability_bound < 0.005
+    assert -least - 0.005 < solved.value < most + 0.005
+
+
+@pytest.mark.parametrize("name", ["num_iterations", "boards_at_once"])
+def test_nothing_to_do_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+        solve_by_stages(make(FULL).belief_game(), **{name: 0})
