@@ -120,6 +120,7 @@ def test_openings_are_legal_and_even():
     assert all(len({*moves}) == 3 for moves in drawn.tolist())
     counts = np.bincount(np.asarray(drawn).ravel(), minlength=9)
     np.testing.assert_allclose(counts, 300, atol=6 * 300**0.5)
+    assert board_duels.draw_openings(game, jax.random.key(0), pairs=5, moves=0).shape == (5, 0)
 
 
 def test_shares_and_their_intervals():

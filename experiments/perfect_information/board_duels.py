@@ -109,10 +109,11 @@ def draw_openings(
         after, over = position_after(game, state, action), game.actor(state) == TERMINAL
         return jax.tree.map(lambda old, new: jnp.where(over, old, new), state, after), action
 
-    def opening(key):
-        return jax.lax.scan(move, game.root(), jax.random.split(key, moves))[1]
+    def turn(states, key):
+        return jax.vmap(move)(states, jax.random.split(key, pairs))
 
-    return jax.vmap(opening)(jax.random.split(key, pairs))
+    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (pairs, *x.shape)), game.root())
+    return jax.lax.scan(turn, states, jax.random.split(key, moves))[1].T
 
 
 def _drawn(game, key, state):

@@ -64,7 +64,7 @@ _SMOKE = Config(
     solves=4,
 )
 _CPU = Config(
-    measured_at=(0, 800, 2_500, 5_000, 8_000),
+    measured_at=(0, 280, 800, 1_600, 2_800),
     games=96,
     batch=96,
     width=32,
@@ -96,13 +96,17 @@ _LARGE = dataclasses.replace(
     depth=19,
     updates=1,
 )
+_LONGER = dict(measured_at=(0, 800, 2_500, 5_000, 8_000))  # where there are fewer actions
 # What is other than in Gardner chess, by preset and game.
 _CHANGES = {
     "smoke": {},
     "cpu": {
         "chess": dict(
-            measured_at=(0, 500, 1_500, 3_000, 5_000), episodes=32, solves=32, games=32, batch=32
+            measured_at=(0, 100, 300, 600, 1_000), episodes=32, solves=32, games=32, batch=32
         ),
+        "go_9x9": _LONGER,
+        "hex": _LONGER,
+        "othello": _LONGER,
         "go_19x19": dict(
             measured_at=(0, 500, 1_500, 3_000, 5_000), episodes=16, games=32, batch=32
         ),
