@@ -100,9 +100,12 @@ def reach_of(tree, node, policy, bucket, player):
     return reach
 
 
-def best_response(tree, node, policy, bucket, pairs, player, reach=None, after=None, times=1):
+def best_response(
+    tree, node, policy, bucket, pairs, player, reach=None, after=None, times=1, best_from=0
+):
     """The values `[H]` of a player who answers with each hand as is best on this board, below a
-    node; `policy` has a table for each decision, and `pairs` are `pairs_of_hands`.
+    node; `policy` has a table for each decision, and `pairs` are `pairs_of_hands`. On streets
+    before `best_from` the player has the same policy.
 
     Where the next street is dealt, `after` has the values of a node and a reach, summed over so
     many ways to deal it for each pair of hands.
@@ -121,7 +124,10 @@ def best_response(tree, node, policy, bucket, pairs, player, reach=None, after=N
         rows = policy[node][bucket[tree.street[node]]]
         children = [tree.child[node, action] for action in range(rows.shape[1])]
         if actor == player:
-            return np.max([values(child, reach) for child in children], axis=0)
+            below = np.array([values(child, reach) for child in children])
+            if tree.street[node] < best_from:
+                return np.sum(rows.T * below, axis=0)
+            return np.max(below, axis=0)
         return sum(values(child, reach * rows[:, a]) for a, child in enumerate(children))
 
     return values(node, np.ones(len(meets)) if reach is None else reach)

@@ -11,7 +11,13 @@ import pytest
 
 from experiments.benchmarks import numpy_board_sampled_cfr
 from jaxgames.holdem import betting_of_rules, limit_holdem
-from jaxgames.holdem.canonical_boards import board_finder, canonical_boards, num_deals
+from jaxgames.holdem.canonical_boards import (
+    HAND_IMAGES,
+    board_finder,
+    board_symmetries,
+    canonical_boards,
+    num_deals,
+)
 from jaxgames.holdem.card_abstraction import BucketTables
 from jaxgames.holdem.ranges import NUM_HANDS, class_numbers, hand_numbers
 from jaxgames.holdem.rules import Poker
@@ -33,7 +39,10 @@ def random_tables(num_buckets, board):
     tables = []
     for cards, count in zip(num_cards, num_buckets, strict=True):
         boards = len(canonical_boards(max(cards, 1))[cards].cards)
-        tables.append(generator.integers(count, size=(boards, NUM_HANDS)).astype(np.uint16))
+        table = generator.integers(count, size=(boards, NUM_HANDS)).astype(np.uint16)
+        for board, permutations in board_symmetries(cards):
+            table[board] = table[board, HAND_IMAGES[permutations]].min(axis=0)
+        tables.append(table)
     return BucketTables(
         tables=tuple(map(jnp.asarray, tables)),
         finder=board_finder(max(num_cards[-1], 1)),

@@ -14,9 +14,9 @@ from experiments.acpc.agents import make_agent
 from experiments.harness import results
 from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.holdem import limit_holdem
-from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
+from jaxgames.holdem.canonical_boards import num_deals
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
-from jaxgames.holdem.ranges import class_numbers, hand_numbers
+from jaxgames.holdem.ranges import hand_numbers
 from jaxgames.holdem.rules import Poker
 from solvers.blueprint import best_response, board_sampled_cfr
 from solvers.blueprint.blueprint import (
@@ -28,10 +28,6 @@ from solvers.blueprint.blueprint import (
 from solvers.blueprint.deals import make_deal, random_board
 from solvers.blueprint.enumerated_match import check_same_betting, winnings
 from solvers.blueprint.hand_policy import BlueprintByHand, hand_policy
-
-THREE_STREETS = Poker(
-    raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
-)
 
 
 @functools.cache
@@ -85,42 +81,6 @@ def test_matches_are_between_the_same_bets():
     check_same_betting(games[0], games[0])
     with pytest.raises(ValueError, match=r"both must play the same bets: .* differ"):
         check_same_betting(*games)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("player", range(2))
-def test_best_responses_go_through_all_turns(player):
-    """At each round on a flop: hand by hand, summed over the 49 cards that may come."""
-    blueprint, by_node = blueprint_of(1, THREE_STREETS, (20, 30, 10))
-    tree, number = blueprint.game.rounds.tree, 600
-    (found,) = best_response.flop_values(blueprint, np.array([number]), player=player)
-    flop = canonical_boards(3)[3].cards[number].astype(np.int32)
-    on_turn = []
-    for card in np.setdiff1d(np.arange(52), flop):
-        bucket, cards, strength = hands_of(blueprint, np.append(flop, card).astype(np.int32))
-        pairs = reference.pairs_of_hands(cards, strength)
-        on_turn.append((bucket, hand_numbers(cards), pairs))
-    bucket, cards, strength = hands_of(blueprint, flop)
-    hands, pairs = hand_numbers(cards), reference.pairs_of_hands(cards, strength)
-
-    def after(node, reach):
-        """Values `[H]` of the flop's hands once a turn has been dealt."""
-        by_hand, total = np.zeros(1326), np.zeros(1326)
-        by_hand[hands] = reach
-        for rows, there, pairs in on_turn:
-            total[there] += reference.best_response(
-                tree, node, by_node, rows, pairs, player, by_hand[there]
-            )
-        return total[hands]
-
-    for entry, node in enumerate(blueprint.game.rounds.streets[1][0].nodes[0]):
-        reach = reference.reach_of(tree, node, by_node, bucket, 1 - player)
-        values = reference.best_response(
-            tree, node, by_node, bucket, pairs, player, reach, after, times=45
-        )
-        expected = np.bincount(class_numbers()[hands], weights=values, minlength=169)
-        close = 1e-4 * abs(expected).max()
-        np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=close)
 
 
 def test_play_before_the_flop_is_best_for_what_is_expected():

@@ -24,11 +24,11 @@ def test_work_grows_with_the_cores_and_not_with_the_devices():
 
 def test_speeds_are_compared_with_one_core_and_with_one_device_per_core():
     samples = [(2, 3, 4), (5, 6, 7), (4, 4.5, 5), (4, 5, 5)]  # medians are 3, 6, 4.5 and 5
-    rows = [
-        Row(task=program, program=place.name, runs=[{"samples": [{"rate": times * x} for x in each]}])
-        for program, times in (("searches", 1), ("training", 2))
-        for place, each in zip(scaling.places(CPU), samples, strict=True)
-    ]
+    rows = []
+    for program, times in (("searches", 1), ("training", 2)):
+        for place, rates in zip(scaling.places(CPU), samples, strict=True):
+            found = [{"rate": times * rate} for rate in rates]
+            rows.append(Row(task=program, program=place.name, runs=[{"samples": found}]))
     found = {each.name: each.value for each in scaling.numbers(CPU, rows)}
     assert len(found) == 2 * (4 + 2 * (3 + 2))
     for program, times in (("searches", 1), ("training", 2)):

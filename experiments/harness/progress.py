@@ -13,7 +13,7 @@ from rich.table import Column
 from experiments.harness.devices import is_first
 
 # takes the iterations so far, exploitability (None before the first evaluation), iterations/s
-Report = Callable[[int, float | None, float], None]
+Report = Callable[[int | float, float | None, float], None]
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def progress(description: str, total: int) -> Iterator[Report]:
     with Progress(*columns, console=_console(), expand=True) as bar:
         task = bar.add_task(_shortened(description), total=total, note="", speed="-")
 
-        def report(iteration: int, exploitability: float | None, speed: float) -> None:
+        def report(iteration: int | float, exploitability: float | None, speed: float) -> None:
             bar.update(
                 task,
                 completed=iteration,

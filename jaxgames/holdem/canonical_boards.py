@@ -13,6 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -180,6 +181,36 @@ def board_symmetries(num_cards: int) -> Iterator[tuple[int, Int[np.ndarray, " s"
     fixes = _fixes(num_cards)
     for board in np.flatnonzero(fixes.sum(axis=1) > 1):
         yield int(board), np.flatnonzero(fixes[board])
+
+
+class NextCards(NamedTuple):
+    """The cards that may be dealt next, one of each class of those that differ in the names of
+    suits only."""
+
+    cards: Int[np.ndarray, " n"]
+    times: Int[np.ndarray, " n"]  # how many cards each of them stands for
+    # permutations of suits that change nothing so far, the identity first, as in `HAND_IMAGES`
+    symmetries: Int[np.ndarray, " s"]
+
+
+def next_cards(*dealt: Int[np.ndarray, " _"]) -> NextCards:
+    """The cards that may come after those that have been dealt.
+
+    A sum `[1326]` over all next cards of what does not depend on the names of suits is that over
+    these cards, each as often as it says, averaged over the `HAND_IMAGES` of the symmetries.
+
+    Args:
+      dealt: what came together, in whatever order, is one of them: the flop, the turn.
+    """
+    fixes = [
+        all(set(_permuted(cards, suits)) == set(cards) for cards in dealt)
+        for suits in _SUIT_PERMUTATIONS
+    ]
+    symmetries = np.flatnonzero(fixes)
+    left = np.setdiff1d(np.arange(NUM_CARDS), np.concatenate(dealt))
+    least = np.min([_permuted(left, _SUIT_PERMUTATIONS[s]) for s in symmetries], axis=0)
+    cards, times = np.unique(least, return_counts=True)
+    return NextCards(cards=cards, times=times, symmetries=symmetries)
 
 
 def _check_num_cards(num_cards):

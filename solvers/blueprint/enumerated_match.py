@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from jaxgames.holdem.cards import NUM_CARDS
@@ -24,7 +23,7 @@ from solvers.blueprint.bucket_game import in_chunks
 from solvers.blueprint.deals import make_deal
 from solvers.blueprint.rounds_played import of_groups, played_in_round, reaches_at_rounds
 from solvers.blueprint.showdowns import folds, showdowns
-from solvers.device_batches import DATA
+from solvers.device_batches import split_calls
 
 
 def check_same_betting(first: BettingRounds, second: BettingRounds) -> None:
@@ -63,29 +62,44 @@ def winnings(
     Returns:
       Chips per hand as player 0 and as player 1. Boards are deals: the mean over random ones is
       the value of the match.
+
+    Raises:
+      ValueError: the devices cannot share the boards evenly.
+    """
+    here = values_on_boards(first, second, boards, mesh=mesh)
+    there = -values_on_boards(second, first, boards, mesh=mesh)
+    return jnp.stack([here, there], axis=1)
+
+
+@functools.partial(jax.jit, static_argnames="mesh")
+def values_on_boards(
+    zero: Blueprint, one: Blueprint, boards: Int[Array, "n cards"], *, mesh: Mesh | None = None
+) -> Float[Array, " n"]:
+    """One seat of `winnings`, which is all that there is to know of a blueprint against itself.
+
+    Args:
+      zero: what player 0 plays.
+      one: what player 1 plays.
+      boards: as there.
+      mesh: as there.
+
+    Returns:
+      What player 0 wins on average, in chips per hand.
+
+    Raises:
+      ValueError: the devices cannot share the boards evenly.
     """
 
-    def on_device(first, second, boards):
-        return jax.lax.map(functools.partial(_on_board, first, second), boards)
+    def on_device(players, boards):
+        return jax.lax.map(functools.partial(_value, *players), boards)
 
-    if mesh is None:
-        return on_device(first, second, boards)
-    specs = dict(in_specs=(P(), P(), P(DATA)), out_specs=P(DATA), check_vma=False)
-    return jax.shard_map(on_device, mesh=mesh, **specs)(first, second, boards)
+    return split_calls(on_device, mesh)((zero, one), boards)
 
 
-def _on_board(first, second, board):
-    """What the first wins in both seats."""
+def _value(zero, one, board):
+    """What player 0 wins of player 1, on average over all pairs of hands on a board."""
     left = NUM_CARDS - len(board)
     hands = left * (left - 1) // 2
-    pairs = hands * (left - 2) * (left - 3) // 2
-    seats = ((first, second), (second, first))
-    value = [_value(zero, one, board, hands) for zero, one in seats]  # of player 0
-    return jnp.stack([value[0], -value[1]]) / pairs
-
-
-def _value(zero, one, board, hands):
-    """What player 0 wins of player 1, summed over all pairs of hands on a board."""
     players = zero, one
     deals = [make_deal(b.buckets, board, groups=hands)[0] for b in players]
     reaches = [
@@ -104,7 +118,7 @@ def _value(zero, one, board, hands):
             buckets = [deal.bucket[street] for deal in deals]
             chunk = functools.partial(_of_rounds, family.template, deals[0], buckets)
             total += jnp.sum(jax.lax.map(chunk, (tables, reach, *chips)))
-    return total
+    return total / (hands * (left - 2) * (left - 3) // 2)
 
 
 def _of_rounds(template, deal, buckets, given):
