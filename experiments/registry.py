@@ -130,6 +130,15 @@ EXPERIMENTS = {
         "perfect_information.sog_connect_four",
         "Train a Student of Games agent in Connect Four, and score its moves by a perfect player.",
     ),
+    "alphazero_board_games": Entry(
+        "perfect_information.alphazero_board_games",
+        "Train AlphaZero in Gardner chess, chess, Go, Hex or Othello, and measure it by duels.",
+    ),
+    "sog_board_games": Entry(
+        "perfect_information.sog_board_games",
+        "Train a Student of Games agent in Gardner chess, chess, Go, Hex or Othello, and measure it"
+        " by duels.",
+    ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",

@@ -62,6 +62,8 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "abr_chumps",
     "rl_baselines",
     "pimbot_settings",
+    "alphazero_board_games",
+    "sog_board_games",
     "sog_london",
     "sog_glasses",
     "sog_district",

@@ -36,15 +36,24 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
       OSError: a file cannot be read.
     """
     graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, **_sizes(path)))
-    return cvpn.CvpnEvaluator(graph), _params(path, params, game)
+    temperature = _config(path).get("temperature", 1.0)  # of the prior in training
+    evaluate = cvpn.CvpnEvaluator(graph, temperature=temperature)
+    return evaluate, _params(path, params, game)
+
+
+def _config(path: pathlib.Path) -> dict[str, Any]:
+    """Of the run that has left a network."""
+    return results.read_result(_result_file(path)).config
+
+
+def _result_file(path):
+    return path.parent.parent / results.RESULT_FILE
 
 
 def _sizes(path: pathlib.Path) -> dict[str, Any]:
-    file = path.parent.parent / results.RESULT_FILE
-    config = results.read_result(file).config
-    names = ("width", "depth", "torso")
+    config, names = _config(path), ("width", "depth", "torso")
     if missing := [name for name in names if name not in config]:
-        raise ValueError(f"{file} says nothing of {missing} of its networks")
+        raise ValueError(f"{_result_file(path)} says nothing of {missing} of its networks")
     return {name: config[name] for name in names}
 
 

@@ -5,33 +5,18 @@ Its counterpart is `sog_connect_four`.
 
 from __future__ import annotations
 
-import functools
-
-import jax
-import jax.numpy as jnp
-from flax import nnx
-
 from experiments.harness.runs import Run
+from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.connect_four_training import (
-    ALONE,
     SMOKE,
     Config,
-    Student,
     training_experiment,
 )
-from experiments.student_of_games.training_run import Trainee
+from experiments.perfect_information.student import ALONE, Student
 from jaxgames.beliefs.contract import BeliefGame
-from nets import cvpn, value_prior
-from nets.value_prior import ValuePriorEvaluator
-from solvers.perfect_information import alphazero_search
-from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
-from solvers.perfect_information.positions import legal_actions
-from train import alphazero_training
-from train.alphazero_training import AlphaZeroSettings
 from train.learner import LearnerSettings
 
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
-_NOISE = 0.25  # of Dirichlet in the prior of the root, in training
 PRESETS = {
     "smoke": SMOKE,
     "cpu": Config(
@@ -53,63 +38,30 @@ PRESETS = {
 def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     """The agent in training."""
     config = run.config
-    network = value_prior.new_value_prior(
-        game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
+    learner = LearnerSettings(
+        learning_rate=config.learning_rate,
+        decay_rate=config.decay,
+        decay_steps=config.measured_at[-1] * config.updates,
+        batch_size=config.batch_size,
+        capacity=config.capacity,
+        max_uses=20,
+        policy_weight=1.0,
+        l2=config.l2,
     )
-    graph, params = nnx.split(network)
-    evaluate = ValuePriorEvaluator(graph)
-    settings = AlphaZeroSettings(
-        search=AlphaZero(
-            evaluate,
-            simulations=config.training_simulations,
-            noise=_NOISE,
-            sampled_moves=_EXPLORED_MOVES,
-        ),
-        learner=LearnerSettings(
-            learning_rate=config.learning_rate,
-            decay_rate=config.decay,
-            decay_steps=config.measured_at[-1] * config.updates,
-            batch_size=config.batch_size,
-            capacity=config.capacity,
-            max_uses=20,
-            policy_weight=1.0,
-            l2=config.l2,
-        ),
-        games=config.episodes,
-        updates=config.updates,
-    )
-    common = dict(settings=settings, mesh=run.mesh)
-    state = alphazero_training.init(game, params, jax.random.key(seed), **common)
-
-    def step(state):
-        return alphazero_training.train_step(game, graph, state, **common)
-
-    return Student(
-        trainee=Trainee(state, step, run, name=str(seed)),
-        chooses=functools.partial(_chooses, game, evaluate),
-        evaluations=config.episodes * game.max_depth * (1 + config.training_simulations),
-        to_bytes=cvpn.to_bytes,
+    return alphazero_student(
+        game, run, learner=learner, sampled_moves=_EXPLORED_MOVES, seed=seed, name=str(seed)
     )
 
 
-def _chooses(game, evaluate, simulations):
-    """The moves of the network alone, or the most visited ones of searches."""
-
-    def alone(params, key, state):
-        _, logits = evaluate(params, game, state)
-        return jnp.argmax(jnp.where(legal_actions(game, state), logits, -jnp.inf))
-
-    def searched(params, key, state):
-        settings = AlphaZero(evaluate, simulations=simulations)
-        agent = AlphaZeroAgent(params=params, settings=settings)
-        return alphazero_search.act(game, agent, key, state, jnp.int32(0))[0]
-
-    return jax.vmap(searched if simulations else alone, (None, 0, 0))
+def evaluations(game: BeliefGame, config: Config) -> int:
+    """Of the network in a step of training, at most."""
+    return config.episodes * game.max_depth * (1 + config.training_simulations)
 
 
 COMMAND = training_experiment(
     "alphazero_connect_four",
     new_student,
+    evaluations=evaluations,
     label=lambda simulations: f"AlphaZero({simulations})" if simulations else "network alone",
     shared=lambda config: {
         name: getattr(config, name) for name in ("episodes", "batch_size", "capacity")

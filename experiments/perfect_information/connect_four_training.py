@@ -16,7 +16,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 from rich.table import Table
 
 from experiments.harness import devices, plots, results
@@ -25,14 +24,21 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality
 from experiments.perfect_information.connect_four_positions import read_positions
-from experiments.student_of_games.training_run import LOG, Trainee
+from experiments.perfect_information.student import (
+    ALONE,
+    NETWORKS,
+    Choose,
+    Speed,
+    Student,
+    speed,
+    write_network,
+)
+from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.device_batches import split_calls
 
 GAME = "connect_four"
-ALONE = 0  # simulations of the network alone
-NETWORKS = "networks"  # folder of the trained networks, one for each seed
 _TIMED_STEPS = 5
 
 
@@ -49,10 +55,8 @@ class Config:
     torso: str = "convolutional"
     width: int = 64
     depth: int = 5
-    episodes: int = (
-        64  # games side by side: a step of AlphaZero plays them to their ends, one of SoG a
-    )
-    # move of each
+    # games side by side: a step of AlphaZero plays them to their ends, one of SoG a move of each
+    episodes: int = 64
     solves: int = 0  # queries that a step of SoG solves at most
     updates: int = 16  # gradient updates in a step
     learning_rate: float = 2e-3
@@ -79,17 +83,6 @@ SMOKE = Config(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Student:
-    """An agent in training, as an experiment defines it."""
-
-    trainee: Trainee
-    # choose(params, keys [B], states [B, ...]) -> actions [B], by simulations
-    chooses: Callable[[int], Callable[..., Any]]
-    evaluations: int  # of the network in a step of training
-    to_bytes: Callable[[PyTree], bytes]  # of parameters
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
     """The moves of an agent after some training."""
@@ -106,17 +99,15 @@ class Cell:
     first: int  # column of its first move of the game
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Speed:
-    """How long a step of training takes."""
-
-    seconds: float
+NewStudent = Callable[[BeliefGame, Run, int], Student]
+Evaluations = Callable[[BeliefGame, Config], int]
 
 
 def training_experiment(
     name: str,
-    new_student: Callable[[BeliefGame, Run, int], Student],
+    new_student: NewStudent,
     *,
+    evaluations: Evaluations,
     label: Callable[[int], str],
     shared: Callable[[Config], Mapping[str, int]],
     **fields: Any,
@@ -126,6 +117,7 @@ def training_experiment(
     Args:
       name: of the experiment.
       new_student: the agent in training of a game, a run and a seed.
+      evaluations: of the network in a step of training.
       label: the name of the agent with so many simulations.
       shared: the sizes that devices share in training.
       fields: further fields of the record.
@@ -133,7 +125,7 @@ def training_experiment(
     return Experiment(
         name=name,
         shown="shares of good moves against training steps",
-        compute=functools.partial(compute, new_student),
+        compute=functools.partial(compute, new_student, evaluations),
         batches=lambda config: {"batch": config.batch} | dict(shared(config)),
         rows=rows,
         draw=functools.partial(draw, label),
@@ -146,35 +138,29 @@ def training_experiment(
     )
 
 
-def compute(new_student: Callable[[BeliefGame, Run, int], Student], run: Run) -> list[Cell]:
+def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list[Cell]:
     """Trains and measures one network after the other."""
     config, game = run.config, pgx_beliefs(GAME)
     every = read_positions().every(config.every)
     states = move_quality.states_of(game, every)
+    each = evaluations(game, config)
     cells = []
     for seed in range(config.seeds):
         student = new_student(game, run, seed)
-        (speed,) = run.kept(f"speed-{seed}", Speed, functools.partial(_speed, student.trainee))
+        timed = functools.partial(speed, student.trainee, _TIMED_STEPS)
+        (pace,) = run.kept(f"speed-{seed}", Speed, timed)
         for step in config.measured_at:
+            costs = dict(seconds=step * pace.seconds, evaluations=step * each)
             measured = functools.partial(
-                _measure, run, student, every, states, seed=seed, step=step, speed=speed
+                _measure, run, student, every, states, seed=seed, step=step, **costs
             )
             cells += run.kept(f"{seed}-{step}", Cell, measured)
         student.trainee.train(config.measured_at[-1])
-        if run.writes:
-            folder = run.out / NETWORKS
-            folder.mkdir(parents=True, exist_ok=True)
-            params = student.to_bytes(student.trainee.params)
-            results.write_file(folder / f"{seed}.npz", params)
+        write_network(run, str(seed), student.trainee.params)
     return cells
 
 
-def _speed(trainee: Trainee) -> Iterator[Speed]:
-    """The time of a step: the median of a few, after one that compiles. They are undone."""
-    yield Speed(seconds=float(np.median(trainee.timed_steps(_TIMED_STEPS))))
-
-
-def _measure(run, student, positions, states, *, seed, step, speed) -> Iterator[Cell]:
+def _measure(run, student, positions, states, *, seed, step, **costs) -> Iterator[Cell]:
     """The quality of moves after some training, alone and with search."""
     config, trainee = run.config, student.trainee
     trainee.train(step)
@@ -194,17 +180,16 @@ def _measure(run, student, positions, states, *, seed, step, speed) -> Iterator[
                 seed=seed,
                 step=step,
                 simulations=simulations,
-                seconds=step * speed.seconds,
-                evaluations=step * student.evaluations,
                 positions=number,
                 keeps=float(positions.keeps_result(moves).mean()),
                 decides=float(positions.keeps_result(moves)[positions.matters].mean()),
                 best=float(positions.is_best(moves).mean()),
                 first=int(moves[0]),
+                **costs,
             )
 
 
-def _on_devices(choose, mesh):
+def _on_devices(choose: Choose, mesh):
     """A function of parameters, a key, numbers and states, whose batch devices share."""
 
     def actions(shared, batch):

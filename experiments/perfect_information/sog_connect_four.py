@@ -5,29 +5,20 @@ Schmid et al. 2023 let it learn chess and Go. Its counterpart is `alphazero_conn
 
 from __future__ import annotations
 
-import functools
-
-import jax
-import jax.numpy as jnp
-from flax import nnx
-
 from experiments.harness.runs import Run
+from experiments.perfect_information import sog_student
 from experiments.perfect_information.connect_four_training import (
-    ALONE,
     SMOKE,
     Config,
-    Student,
     training_experiment,
 )
-from experiments.perfect_information.simulation_pace import simulation_pace
-from experiments.student_of_games.training_run import shared_sizes, student
+from experiments.perfect_information.student import ALONE, Student
+from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.beliefs.contract import BeliefGame
-from nets import cvpn
-from solvers.perfect_information.positions import legal_actions
-from solvers.search import continual_resolving, growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
 from train.self_play import SelfPlaySettings
+from train.student_of_games_training import StudentOfGamesSettings
 
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
@@ -54,68 +45,31 @@ PRESETS = {
 def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     """The agent in training."""
     config = run.config
-    network = cvpn.new_cvpn(
-        game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
-    )
-    evaluate = cvpn.CvpnEvaluator(nnx.graphdef(network))
-    settings = training_settings(
-        config,
-        _search(evaluate, config.training_simulations),
-        steps=config.measured_at[-1],
-        policy_weight=1.0,
-        self_play=SelfPlaySettings(exploration=0.0, greedy_after=_GREEDY_AFTER),
-        queries_per_search=1.0,
-        queries_per_solve=0.2,
-    )
-    return Student(
-        trainee=student(game, network, settings, run, seed=seed, name=str(seed)),
-        chooses=functools.partial(_chooses, game, evaluate),
-        evaluations=(config.episodes + config.solves) * (1 + config.training_simulations),
-        to_bytes=cvpn.to_bytes,
-    )
 
-
-def _search(evaluate, simulations):
-    """The paper's searches: k = 1 child at a time, and c = 10 where there are many simulations."""
-    pace = simulation_pace(simulations)
-    return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
-
-
-def _chooses(game, evaluate, simulations):
-    """The likeliest moves by the network's policy, or by searches."""
-    one = continual_resolving.first_problem(game, max_path=1)
-
-    def alone(params, key, state):
-        _, policy = evaluate(params, game, state, one.reach)
-        return _likeliest(policy, legal_actions(game, state))
-
-    def searched(params, key, state):
-        search = growing_tree_cfr.search(
-            game,
-            params,
-            key,
-            problem=one.replace(state=state),
-            settings=_search(evaluate, simulations),
+    def settings_of(search: GrowingTreeCfr) -> StudentOfGamesSettings:
+        return training_settings(
+            config,
+            search,
+            steps=config.measured_at[-1],
+            policy_weight=1.0,
+            self_play=SelfPlaySettings(exploration=0.0, greedy_after=_GREEDY_AFTER),
+            queries_per_search=1.0,
+            queries_per_solve=0.2,
         )
-        return _likeliest(readouts.average_policy(search), legal_actions(game, state))
 
-    return jax.vmap(searched if simulations else alone, (None, 0, 0))
-
-
-def _likeliest(policy, legal):
-    first, second = policy
-    return jnp.argmax(jnp.where(legal, first[:, 0] + second[:, 0], -1.0))
+    return sog_student.sog_student(game, run, settings_of=settings_of, seed=seed, name=str(seed))
 
 
-def _label(simulations):
-    pace = round(simulation_pace(simulations))
-    return f"SoG({simulations},{pace})" if simulations else "network alone"
+def evaluations(game: BeliefGame, config: Config) -> int:
+    """Of the network in a step of training, at most."""
+    return (config.episodes + config.solves) * (1 + config.training_simulations)
 
 
 COMMAND = training_experiment(
     "sog_connect_four",
     new_student,
-    label=_label,
+    evaluations=evaluations,
+    label=lambda simulations: sog_student.label(simulations) if simulations else "network alone",
     shared=shared_sizes,
     presets=PRESETS,
     preset_docs={

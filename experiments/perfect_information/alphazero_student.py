@@ -1,0 +1,93 @@
+"""AlphaZero in training (Silver et al. 2018), as the experiments about board games share it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from experiments.harness.runs import Run
+from experiments.perfect_information.student import Choose, Student
+from experiments.student_of_games.training_run import Trainee
+from jaxgames.beliefs.contract import BeliefGame
+from nets import value_prior
+from nets.value_prior import ValuePriorEvaluator
+from solvers.perfect_information import alphazero_search
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
+from solvers.perfect_information.positions import legal_actions
+from train import alphazero_training
+from train.alphazero_training import AlphaZeroSettings
+from train.learner import LearnerSettings
+
+_NOISE = 0.25  # of Dirichlet in the prior of the root, in training
+
+
+def alphazero_student(
+    game: BeliefGame,
+    run: Run,
+    *,
+    learner: LearnerSettings,
+    sampled_moves: int,
+    concentration: float = 1.0,
+    seed: int,
+    name: str = "",
+) -> Student:
+    """The agent in training.
+
+    Args:
+      game: what it learns.
+      run: its config has the sizes of the network (`torso`, `width`, `depth`) and of a step of
+        training (`episodes`, which are whole games, and `updates`), and `training_simulations`.
+      learner: how the network learns.
+      sampled_moves: at the start of a game of training, drawn by visits.
+      concentration: of the noise in training.
+      seed: of the network and of training.
+      name: tells the networks of a run apart.
+    """
+    config = run.config
+    network = value_prior.new_value_prior(
+        game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
+    )
+    graph, params = nnx.split(network)
+    evaluate = ValuePriorEvaluator(graph)
+    settings = AlphaZeroSettings(
+        search=AlphaZero(
+            evaluate,
+            simulations=config.training_simulations,
+            noise=_NOISE,
+            concentration=concentration,
+            sampled_moves=sampled_moves,
+        ),
+        learner=learner,
+        games=config.episodes,
+        updates=config.updates,
+    )
+    common = dict(settings=settings, mesh=run.mesh)
+    state = alphazero_training.init(game, params, jax.random.key(seed), **common)
+
+    def step(state: Any) -> Any:
+        return alphazero_training.train_step(game, graph, state, **common)
+
+    return Student(
+        trainee=Trainee(state, step, run, name=name),
+        chooses=functools.partial(_chooses, game, evaluate),
+        games=lambda state: int(state.step) * config.episodes,
+    )
+
+
+def _chooses(game, evaluate, simulations) -> Choose:
+    """The moves of the network alone, or the most visited ones of searches."""
+
+    def alone(params, key, state):
+        _, logits = evaluate(params, game, state)
+        return jnp.argmax(jnp.where(legal_actions(game, state), logits, -jnp.inf))
+
+    def searched(params, key, state):
+        settings = AlphaZero(evaluate, simulations=simulations)
+        agent = AlphaZeroAgent(params=params, settings=settings)
+        return alphazero_search.act(game, agent, key, state, jnp.int32(0))[0]
+
+    return jax.vmap(searched if simulations else alone, (None, 0, 0))

@@ -1,0 +1,208 @@
+"""Student of Games in board games of pgx (Schmid et al. 2023), measured by duels.
+
+Self-play, queries, the weights of the losses and the temperature of the prior are those of chess or
+Go in the paper's Table S2. The trained networks play as engines. Its counterpart is
+`alphazero_board_games`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from experiments.harness.runs import Run
+from experiments.perfect_information import board_training
+from experiments.perfect_information.board_training import GAMES, training_experiment
+from experiments.perfect_information.sog_student import label, sog_student
+from experiments.perfect_information.student import Student
+from jaxgames.beliefs.contract import BeliefGame
+from solvers.search.search_state import GrowingTreeCfr
+from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.paper_settings import PAPER_TEMPERATURE, paper_settings
+from train.student_of_games_training import StudentOfGamesSettings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(board_training.Config):
+    """The training and its measurements.
+
+    A step of training plays `episodes` moves of self-play and solves `solves` queries at most.
+    """
+
+    table: str  # the column of Table S2: "chess" or "go"
+    solves: int
+
+
+# Whose column of Table S2 is taken; queries teach values in that of chess, outcomes in that of Go.
+_TABLE = {
+    "gardner_chess": "chess",
+    "chess": "chess",
+    "go_9x9": "go",
+    "go_19x19": "go",
+    "hex": "go",
+    "othello": "go",
+}
+_NO_QUERIES = 8  # searches of a step where no queries are asked: the fewest for eight devices
+# Our learner: what differs from the paper's, by preset.
+_LEARNERS = {
+    "smoke": dict(batch_size=16, capacity=512),
+    "cpu": dict(batch_size=256, capacity=40_000),
+    "paper": dict(batch_size=2048, capacity=1_000_000),
+}
+_ADAM = dict(optimizer="adam", learning_rate=2e-3, decay_rate=0.05, max_uses=20)
+_SMOKE = Config(
+    measured_at=(0, 4),
+    simulations=4,
+    games=4,
+    batch=4,
+    training_simulations=4,
+    width=8,
+    depth=1,
+    episodes=4,
+    updates=1,
+    learner=PAPER_SETTINGS["chess"],
+    table="chess",
+    solves=4,
+)
+_CPU = Config(
+    measured_at=(0, 280, 800, 1_600, 2_800),
+    games=96,
+    batch=96,
+    width=32,
+    depth=2,
+    episodes=64,
+    updates=4,
+    learner=PAPER_SETTINGS["chess"],
+    table="chess",
+    solves=64,
+)
+_PAPER = Config(
+    measured_at=(0, 2_000, 6_000, 12_000, 20_000),
+    games=1024,
+    batch=1024,
+    episodes=1024,
+    updates=8,
+    learner=PAPER_SETTINGS["chess"],
+    table="chess",
+    solves=1280,
+)
+_LARGE = dataclasses.replace(
+    _PAPER,
+    measured_at=(0, 20_000, 80_000, 200_000),
+    games=512,
+    batch=256,
+    training_simulations=400,
+    simulations=400,
+    width=256,
+    depth=19,
+    updates=1,
+)
+_LONGER = dict(measured_at=(0, 800, 2_500, 5_000, 8_000))  # where there are fewer actions
+# What is other than in Gardner chess, by preset and game.
+_CHANGES = {
+    "smoke": {},
+    "cpu": {
+        "chess": dict(
+            measured_at=(0, 100, 300, 600, 1_000), episodes=32, solves=32, games=32, batch=32
+        ),
+        "go_9x9": _LONGER,
+        "hex": _LONGER,
+        "othello": _LONGER,
+        "go_19x19": dict(
+            measured_at=(0, 500, 1_500, 3_000, 5_000), episodes=16, games=32, batch=32
+        ),
+    },
+    "paper": {"go_19x19": dict(episodes=512)},
+}
+
+
+def _config(preset: str, game: str) -> Config:
+    """The config of a preset for a game."""
+    large = preset == "paper" and game in ("chess", "go_19x19")
+    base = {"smoke": _SMOKE, "cpu": _CPU, "paper": _LARGE if large else _PAPER}[preset]
+    table = _TABLE[game]
+    more = {"game": game, "table": table}
+    if table == "go" and preset != "smoke":  # there are fewer examples
+        more |= {"solves": _NO_QUERIES, "updates": max(base.updates // 2, 1)}
+    config = dataclasses.replace(base, **more | _CHANGES[preset].get(game, {}))
+    own = _LEARNERS[preset]
+    if not large:
+        own = own | _ADAM | {"decay_steps": config.measured_at[-1] * config.updates, "l2": 1e-4}
+    elif table == "go":  # else batches would not be full
+        own = own | {"max_uses": 4}
+    learner = dataclasses.replace(PAPER_SETTINGS[table], **own)
+    return dataclasses.replace(config, learner=learner)
+
+
+PRESETS = {preset: {game: _config(preset, game) for game in GAMES} for preset in _CHANGES}
+
+
+def training_settings(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
+    """The paper's settings (Table S2), with the config's sizes and learner."""
+    sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates", "learner")}
+    return paper_settings(config.table, search, **sizes)
+
+
+def new_student(game: BeliefGame, run: Run) -> Student:
+    """The agent in training."""
+    config = run.config
+    return sog_student(
+        game,
+        run,
+        settings_of=lambda search: training_settings(config, search),
+        seed=config.seed,
+    )
+
+
+def own_sizes(learner: LearnerSettings, paper: LearnerSettings) -> str:
+    """What differs between two learners, in words; empty: nothing."""
+    pairs = [
+        (field.name, getattr(learner, field.name), getattr(paper, field.name))
+        for field in dataclasses.fields(LearnerSettings)
+    ]
+    return ", ".join(
+        f"{name} {ours:,} (the paper: {theirs:,})"
+        if isinstance(ours, int | float)
+        else f"{name} {ours} (the paper: {theirs})"
+        for name, ours, theirs in pairs
+        if ours != theirs
+    )
+
+
+def deviations(config: Config) -> list[str]:
+    """What differs from the paper."""
+    own = own_sizes(config.learner, PAPER_SETTINGS[config.table])
+    named = {"chess": "chess", "go_19x19": "go"}
+    return [
+        f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
+        f" at most, and {config.updates} updates: a length of our own",
+        f"{config.depth} blocks of {config.width} channels, and {config.training_simulations}"
+        " simulations in training; the paper does not say how many it trains with",
+        *([f"our learner: {own}"] * bool(own)),
+        *(
+            [f"settings of {config.table} in Table S2 in another game, {config.game}"]
+            * (named.get(config.game) != config.table)
+        ),
+        "the features are pgx's",
+    ]
+
+
+COMMAND = training_experiment(
+    "sog_board_games",
+    new_student,
+    presets=PRESETS,
+    label=label,
+    shared=lambda config: {
+        "episodes": config.episodes,
+        "solves": config.solves,
+        "batch_size": config.learner.batch_size,
+        "capacity": config.learner.capacity,
+        "queue_capacity": StudentOfGamesSettings.queue_capacity,
+    },
+    preset_docs={
+        "smoke": "minutes",
+        "cpu": "two or three hours on two cores",
+        "paper": "for accelerators; chess and Go on 19x19 with large networks",
+    },
+    extras={"temperature": lambda config, outcome: PAPER_TEMPERATURE[config.table]},
+    deviations=deviations,
+)

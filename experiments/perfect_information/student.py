@@ -1,0 +1,50 @@
+"""An agent in training in a game of perfect information, as experiments measure it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from jaxtyping import PyTree
+
+from experiments.harness import results
+from experiments.harness.runs import Run
+from experiments.student_of_games.training_run import Trainee
+from nets import cvpn
+
+ALONE = 0  # simulations of the network alone
+NETWORKS = "networks"  # folder of the trained networks, which engines read
+
+# choose(params, keys [B], states [B, ...]) -> actions [B]
+Choose = Callable[..., Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Student:
+    """An agent in training."""
+
+    trainee: Trainee
+    chooses: Callable[[int], Choose]  # by the simulations of its searches
+    games: Callable[[Any], int]  # that have ended in training, of the trainee's state
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Speed:
+    """How long a step of training takes."""
+
+    seconds: float
+
+
+def speed(trainee: Trainee, steps: int) -> Iterator[Speed]:
+    """The median time of some steps, after one that may compile. They change nothing."""
+    yield Speed(seconds=float(np.median(trainee.timed_steps(steps))))
+
+
+def write_network(run: Run, name: str, params: PyTree) -> None:
+    """Writes parameters into the folder of networks; of several processes the first does."""
+    if run.writes:
+        folder = run.out / NETWORKS
+        folder.mkdir(parents=True, exist_ok=True)
+        results.write_file(folder / f"{name}.npz", cvpn.to_bytes(params))

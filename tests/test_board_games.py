@@ -1,0 +1,298 @@
+"""The experiments that learn board games: duels, Elo, presets, and engines with their networks."""
+
+import csv
+import dataclasses
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from experiment_cases import smoke_run
+from flax import nnx
+
+from experiments import cli, registry
+from experiments.engines.gtp_server import GtpServer
+from experiments.engines.referee import load
+from experiments.engines.uci_server import UciServer
+from experiments.harness import results
+from experiments.perfect_information import (
+    alphazero_board_games,
+    board_duels,
+    board_training,
+    sog_board_games,
+)
+from experiments.perfect_information.board_duels import UNIFORM, Duel
+from experiments.perfect_information.board_training import GAMES, Outcome, Reached
+from experiments.perfect_information.sog_student import games_ended
+from experiments.perfect_information.student import Speed
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from nets.cvpn import CvpnEvaluator
+from solvers.perfect_information.positions import legal_actions
+from solvers.search.search_state import GrowingTreeCfr
+from train import alphazero_training, student_of_games_training
+from train.learner import PAPER_SETTINGS
+from train.paper_settings import PAPER_QUERIES, PAPER_SELF_PLAY
+
+NAMES = ("alphazero_board_games", "sog_board_games")
+MEASURED_AT = (0, 30, 100, 200, 300)
+public = functools.cache(pgx_beliefs)
+
+
+def outermost(last, keys, states):
+    """The first free cell of tic-tac-toe; the last one if `last` is 1."""
+    legal = jax.vmap(functools.partial(legal_actions, public("tic_tac_toe")))(states)
+    numbers = jnp.arange(9, dtype=jnp.int32)
+    wanted = jnp.where(last == 1, numbers, -numbers)
+    return jnp.argmax(jnp.where(legal, wanted, -9), axis=1)
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, (UNIFORM,)),
+        (30, (UNIFORM, 0)),
+        (100, (UNIFORM, 0, 30)),
+        (200, (UNIFORM, 0, 30, 100)),
+        (300, (UNIFORM, 0, 30, 200)),
+    ],
+)
+def test_networks_meet_those_before(step, expected):
+    assert board_duels.opponents(MEASURED_AT, step) == expected
+
+
+def test_a_pair_of_games_has_the_same_opening():
+    """One player takes the first free cell of tic-tac-toe, the other the last one, as soon as the
+    opening has ended."""
+    game = public("tic_tac_toe")
+    play = board_duels.compiled_games(game, outermost, None)
+    openings = np.array([[4, 0], [8, 7], [0, 1]], np.int32)
+    payoffs = np.asarray(play(0, 1, jax.random.key(0), jnp.asarray(openings)))
+
+    def by_hand(opening, first):
+        board, player = np.full(9, -1), 0
+        lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8)]
+        lines += [(2, 4, 6)]
+        for turn in range(9):
+            free = np.flatnonzero(board < 0)
+            own = free[0] if (player == 0) == first else free[-1]
+            board[opening[turn] if turn < len(opening) else own] = player
+            if any((board[list(line)] == player).all() for line in lines):
+                return 1 if (player == 0) == first else -1
+            player = 1 - player
+        return 0
+
+    expected = [by_hand(opening, first) for opening in openings for first in (True, False)]
+    np.testing.assert_array_equal(payoffs, expected)
+    assert len({*expected}) > 1
+
+
+def test_games_without_an_opening_begin_at_the_start():
+    play = board_duels.compiled_games(public("tic_tac_toe"), outermost, None)
+    none = jnp.zeros((2, 0), jnp.int32)
+    np.testing.assert_array_equal(play(0, 0, jax.random.key(0), none), [1, -1] * 2)
+
+
+def test_an_opponent_without_parameters_draws_its_moves():
+    """Uniform play in tic-tac-toe wins 58.5 % of games as the first player, and 28.8 % as the
+    second, against itself. Here the player is also at random, by other means."""
+    game = public("tic_tac_toe")
+
+    def drawn(params, keys, states):
+        legal = jax.vmap(functools.partial(legal_actions, game))(states)
+        noise = jax.vmap(lambda key: jax.random.uniform(key, 9))(keys)
+        return jnp.argmax(jnp.where(legal, noise, -1.0), axis=1)
+
+    play = board_duels.compiled_games(game, drawn, None)
+    payoffs = np.asarray(play(0, None, jax.random.key(1), jnp.zeros((1000, 0), jnp.int32)))
+    for seat, (won, lost) in enumerate([(0.5849, 0.2881), (0.2881, 0.5849)]):
+        mine = payoffs[seat::2]
+        np.testing.assert_allclose(
+            [(mine == 1).mean(), (mine == -1).mean()], [won, lost], atol=0.05
+        )
+
+
+def test_openings_are_legal_and_even():
+    game = public("tic_tac_toe")
+    draw = functools.partial(board_duels.draw_openings, game, pairs=900, moves=3)
+    drawn = jax.jit(draw)(jax.random.key(0))
+    assert all(len({*moves}) == 3 for moves in drawn.tolist())
+    counts = np.bincount(np.asarray(drawn).ravel(), minlength=9)
+    np.testing.assert_allclose(counts, 300, atol=6 * 300**0.5)
+    assert board_duels.draw_openings(game, jax.random.key(0), pairs=5, moves=0).shape == (5, 0)
+
+
+def test_shares_and_their_intervals():
+    duel = Duel(step=1, opponent=0, payoffs=[1.0, -1.0, 1.0, 0.0])
+    assert (duel.share, duel.count(1.0), duel.count(0.0), duel.count(-1.0)) == (0.625, 2, 1, 1)
+    low, high = duel.interval  # of pairs with 1/2 and 3/4
+    assert (low, high) == (0.5, 0.75)
+    swept = Duel(step=1, opponent=0, payoffs=[1.0] * 20)
+    assert swept.interval == pytest.approx((0.05**0.1, 1.0))  # an exact test of ten pairs
+
+
+def test_elo_by_hand():
+    """Three wins and a loss, with the drawn game that is added: odds of 3.5 to 1.5."""
+    found = [Duel(step=0, opponent=UNIFORM, payoffs=[1.0, 1.0, 1.0, -1.0])]
+    found.append(Duel(step=5, opponent=0, payoffs=[0.0, 0.0]))
+    ratings = board_duels.ratings((0, 5), found)
+    assert ratings[UNIFORM] == (0, 0)
+    expected = 400 * np.log10(3.5 / 1.5)
+    assert ratings[0][0] == pytest.approx(expected)
+    assert ratings[5][0] == pytest.approx(expected)
+    assert ratings[0][1] == pytest.approx(400 / np.log(10) / (5 * 0.7 * 0.3) ** 0.5)
+
+
+def test_games_and_numbers():
+    config = dataclasses.replace(registry.load(NAMES[0]).presets["smoke"], measured_at=(0, 5))
+    outcome = Outcome(
+        reached=[Reached(step=0, games=0), Reached(step=5, games=60)],
+        duels=[
+            Duel(step=0, opponent=UNIFORM, payoffs=[1.0, -1.0]),
+            Duel(step=5, opponent=UNIFORM, payoffs=[1.0, 1.0]),
+            Duel(step=5, opponent=0, payoffs=[1.0, 0.0]),
+        ],
+        speed=Speed(seconds=2.0),
+    )
+    numbers = {each.name: each for each in board_training.numbers(config, outcome)}
+    assert numbers["games/h"].value == pytest.approx(60 / (5 * 2.0) * 3600)
+    assert numbers["steps/s"].value == 0.5
+    assert numbers["against the untrained network"].value == 0.75
+    elo = numbers["Elo after 5 steps"]
+    assert elo.low < numbers["Elo after 0 steps"].value < elo.value < elo.high
+    rows = [*board_training.rows(config, outcome)]
+    assert [row["games_of_training"] for row in rows] == [0, 60, 60]
+    assert {key: rows[2][key] for key in ("wins", "draws", "losses", "opponent")} == {
+        "wins": 1,
+        "draws": 1,
+        "losses": 0,
+        "opponent": "the untrained network",
+    }
+
+
+def test_ended_games_are_counted():
+    """Where a game has ended, the next one has no move yet."""
+    games = games_ended(jnp.int32(5), jnp.array([0, 3, 1, 0], jnp.int32))
+    assert games == 7
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_games_have_presets(name):
+    module = registry.load(name)
+    presets = {NAMES[0]: alphazero_board_games.PRESETS, NAMES[1]: sog_board_games.PRESETS}[name]
+    shared = module.batches(module.presets["paper"]).keys()
+    for preset, configs in presets.items():
+        assert configs.keys() == {*GAMES}
+        assert configs["gardner_chess"] == module.presets[preset]
+        for game, config in configs.items():
+            assert config.game == game
+            assert config.measured_at[0] == 0
+            assert list(config.measured_at) == sorted(config.measured_at)
+            sizes = module.batches(config)
+            assert sizes.keys() == shared
+            # all can be computed on as many devices as the preset's own game
+            assert all(size % (8 if preset == "paper" else 4) == 0 for size in sizes.values())
+            json.dumps(dataclasses.asdict(config))
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_student_of_games_trains_by_table_s2(game):
+    """Everything but the learner's sizes, and those are named."""
+    config = sog_board_games.PRESETS["paper"][game]
+    evaluate = CvpnEvaluator(nnx.graphdef(nnx.Linear(1, 1, rngs=nnx.Rngs(0))))
+    search = GrowingTreeCfr(evaluate, simulations=4)
+    settings = sog_board_games.training_settings(config, search)
+    column = "go" if game.startswith("go") or game in ("hex", "othello") else "chess"
+    assert settings.self_play == PAPER_SELF_PLAY[column]
+    assert (settings.queries_per_search, settings.queries_per_solve) == PAPER_QUERIES[column]
+    assert settings.search.evaluate.temperature == 1.5
+    weights = "value_weight", "policy_weight"
+    for name in weights:
+        assert getattr(settings.learner, name) == getattr(PAPER_SETTINGS[column], name)
+    said = " ".join(sog_board_games.deviations(config))
+    for field in dataclasses.fields(settings.learner):
+        own = getattr(settings.learner, field.name)
+        assert (own != getattr(PAPER_SETTINGS[column], field.name)) == (f"{field.name} " in said)
+    assert ("Table S2 in another game" in said) == (game not in ("chess", "go_19x19"))
+
+
+@pytest.mark.parametrize(("changes", "message"), [({"batch": 3}, "even"), ({"games": 5}, "multi")])
+def test_duels_are_pairs(changes, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(registry.load(NAMES[0]).presets["smoke"], **changes)
+
+
+def read_rows(folder):
+    with (folder / "curve.csv").open(newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+def without_speed(numbers):
+    return [number for number in numbers if number.unit not in ("steps/s", "games/h")]
+
+
+ENGINES = {"alphazero_board_games": "alphazero", "sog_board_games": "student_of_games"}
+
+
+@pytest.mark.slow(minutes=4)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trained_network_plays_as_an_engine(name, tmp_path):
+    """In Gardner chess: by UCI, and in a match."""
+    result = smoke_run(name, tmp_path / "run")
+    last = result.config["measured_at"][-1]
+    names = [number.name for number in result.numbers]
+    assert names[:2] == ["against uniformly random moves", "against the untrained network"]
+    assert names[2:] == ["Elo after 0 steps", f"Elo after {last} steps", *names[-3:]]
+    assert result.number("steps/s").value > 0
+    assert [row["opponent"] for row in read_rows(tmp_path / "run")][-1] == "the untrained network"
+    network = tmp_path / "run" / "networks" / f"{last}.npz"
+    said = []
+    options = {"agent": ENGINES[name], "network": str(network), "write": said.append}
+    server = UciServer("gardner_chess", **options)
+    server.run(["position startpos moves a2a3", "go nodes 4", "quit"])
+    assert said[-1].startswith("bestmove ")
+    referee = load("gardner_chess")
+    legal = referee.moves(referee.played(["a2a3"], referee.start))
+    assert said[-1].split()[1] in legal
+    player = f"{ENGINES[name]}(simulations=4,network={network})"
+    words = ["engine_match", "gardner_chess", player, "uniform", "--pairs", "1"]
+    assert cli.main([*words, "--out", str(tmp_path / "match")]) == 0
+    match = results.read_result(tmp_path / "match" / "result.json")
+    assert all(each.value == 0 for each in match.numbers if each.name.startswith("faults"))
+
+
+@pytest.mark.slow(minutes=4)
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interrupted_training_of_go_resumes_to_the_same_numbers(name, tmp_path, monkeypatch):
+    """It stops in the middle of training; then the network plays by GTP."""
+    trainings = {NAMES[0]: alphazero_training, NAMES[1]: student_of_games_training}
+    module = trainings[name]
+    words = [name, "--preset", "smoke", "--game", "go_9x9", "--out"]
+    assert cli.main([*words, str(tmp_path / "whole")]) == 0
+    whole = results.read_result(tmp_path / "whole" / "result.json")
+    step, made = module.train_step, []
+
+    def interrupted(*args, **kwargs):
+        made.append(1)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return step(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train_step", interrupted)
+        assert cli.main([*words, str(tmp_path / "part")]) == 130
+    assert (tmp_path / "part" / "networks" / "0.npz").exists()
+    assert cli.main([*words, str(tmp_path / "part"), "--resume"]) == 0
+    part = results.read_result(tmp_path / "part" / "result.json")
+    assert without_speed(part.numbers) == without_speed(whole.numbers)
+    assert read_rows(tmp_path / "part") == read_rows(tmp_path / "whole")
+    last = part.config["measured_at"][-1]
+    files = [tmp_path / run / "networks" / f"{last}.npz" for run in ("whole", "part")]
+    arrays = [dict(np.load(file)) for file in files]
+    for key, array in arrays[0].items():
+        np.testing.assert_array_equal(array, arrays[1][key])
+    said = []
+    options = {"agent": ENGINES[name], "network": str(files[1]), "simulations": 4}
+    GtpServer(load("go_9x9"), write=said.append, **options).run(["genmove b", "quit"])
+    assert said[0].removeprefix("= ").strip() in load("go_9x9").moves(load("go_9x9").start)
