@@ -25,7 +25,6 @@ from experiments.perfect_information import (
 )
 from experiments.perfect_information.board_duels import UNIFORM, Duel
 from experiments.perfect_information.board_training import GAMES, Outcome, Reached
-from experiments.perfect_information.sog_student import games_ended
 from experiments.perfect_information.student import Speed
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.cvpn import CvpnEvaluator
@@ -169,12 +168,6 @@ def test_games_and_numbers():
         "losses": 0,
         "opponent": "the untrained network",
     }
-
-
-def test_ended_games_are_counted():
-    """Where a game has ended, the next one has no move yet."""
-    games = games_ended(jnp.int32(5), jnp.array([0, 3, 1, 0], jnp.int32))
-    assert games == 7
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,41 +9,19 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
-from jaxtyping import Array, Int
 
 from experiments.harness.runs import Run
 from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.student import Choose, Student
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
-from jaxgames.core import record
 from nets import cvpn
 from nets.cvpn import CvpnEvaluator
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import continual_resolving, growing_tree_cfr, readouts
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
-from train.student_of_games_training import StudentOfGamesSettings, StudentOfGamesTraining
-
-
-@record
-class CountedTraining:
-    """A state of training, and how many games have ended in it."""
-
-    training: StudentOfGamesTraining
-    games: Array  # [] int32
-
-    @property
-    def learner(self) -> Any:
-        """The network in training."""
-        return self.training.learner
-
-    @property
-    def step(self) -> Array:
-        """The number of steps that were made."""
-        return self.training.step
+from train.student_of_games_training import StudentOfGamesSettings
 
 
 def sog_student(
@@ -73,30 +51,15 @@ def sog_student(
     settings = settings_of(_search(CvpnEvaluator(graph), config.training_simulations))
     common = dict(settings=settings, mesh=run.mesh)
     state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
-    everywhere = None if run.mesh is None else NamedSharding(run.mesh, P())
-    none = jax.jit(lambda: jnp.int32(0), out_shardings=everywhere)()
 
-    def step(state: CountedTraining) -> tuple[CountedTraining, dict[str, Array]]:
-        after, metrics = student_of_games_training.train_step(game, graph, state.training, **common)
-        games = games_ended(state.games, after.episodes.moves)
-        return CountedTraining(training=after, games=games), metrics
+    def step(state: Any) -> Any:
+        return student_of_games_training.train_step(game, graph, state, **common)
 
     return Student(
-        trainee=Trainee(CountedTraining(training=state, games=none), step, run, name=name),
+        trainee=Trainee(state, step, run, name=name),
         chooses=functools.partial(_chooses, game, settings.search.evaluate),
         games=lambda state: int(state.games),
     )
-
-
-@jax.jit
-def games_ended(before: Int[Array, ""], moves: Int[Array, " B"]) -> Int[Array, ""]:
-    """How many games have ended.
-
-    Args:
-      before: how many had before a step, in which each of B episodes made a move.
-      moves: of the episodes after it. Where a game has ended, the next has none yet.
-    """
-    return before + jnp.sum(moves == 0, dtype=jnp.int32)
 
 
 def _search(evaluate, simulations):
