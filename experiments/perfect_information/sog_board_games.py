@@ -16,8 +16,8 @@ from experiments.perfect_information.sog_student import label, sog_student
 from experiments.perfect_information.student import Student
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
-from train.learner import PAPER_SETTINGS, LearnerSettings
-from train.paper_settings import PAPER_TEMPERATURE, paper_settings
+from train.learner import PAPER_SETTINGS
+from train.paper_settings import PAPER_TEMPERATURE, learner_deviations, paper_settings
 from train.student_of_games_training import StudentOfGamesSettings
 
 
@@ -153,24 +153,9 @@ def new_student(game: BeliefGame, run: Run) -> Student:
     )
 
 
-def own_sizes(learner: LearnerSettings, paper: LearnerSettings) -> str:
-    """What differs between two learners, in words; empty: nothing."""
-    pairs = [
-        (field.name, getattr(learner, field.name), getattr(paper, field.name))
-        for field in dataclasses.fields(LearnerSettings)
-    ]
-    return ", ".join(
-        f"{name} {ours:,} (the paper: {theirs:,})"
-        if isinstance(ours, int | float)
-        else f"{name} {ours} (the paper: {theirs})"
-        for name, ours, theirs in pairs
-        if ours != theirs
-    )
-
-
 def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
-    own = own_sizes(config.learner, PAPER_SETTINGS[config.table])
+    own = "; ".join(learner_deviations(config.table, config.learner))
     named = {"chess": "chess", "go_19x19": "go"}
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
