@@ -130,6 +130,10 @@ EXPERIMENTS = {
         "perfect_information.sog_connect_four",
         "Train a Student of Games agent in Connect Four, and score its moves by a perfect player.",
     ),
+    "search_ladder": Entry(
+        "perfect_information.search_ladder",
+        "Measure the Elo of trained AlphaZero and Student of Games by their simulations.",
+    ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",

@@ -44,6 +44,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_tictactoe",
     "alphazero_connect_four",
     "sog_connect_four",
+    "search_ladder",
     "sog_variants",
     "smooth_uct_kuhn",
     "ismcts_leduc",
@@ -68,6 +69,12 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_leduc",
     "abr_alphazero",
 )
+_TRAINED_BEFORE = {  # options with the folders of other items, whose networks are needed
+    "search_ladder": (
+        *("--alphazero", f"{OUT}/../alphazero_connect_four"),
+        *("--student_of_games", f"{OUT}/../sog_connect_four"),
+    ),
+}
 
 
 def _tests(name: str, what: str, files: tuple[str, ...], minutes: float) -> Item:
@@ -115,11 +122,11 @@ def _profile(name: str, task: str, minutes: float) -> Item:
     )
 
 
-def _training(name: str, experiment: str, preset: str) -> Item:
+def _training(name: str, experiment: str, preset: str, *more: str) -> Item:
     return Item(
         name=name,
         what=f"`{experiment} --preset {preset}`",
-        command=_experiment(experiment, "--preset", preset, "--out", OUT, "--resume"),
+        command=_experiment(experiment, "--preset", preset, *more, "--out", OUT, "--resume"),
         minutes=5.0,
         resumable=True,
     )
@@ -155,7 +162,8 @@ def _items() -> Iterator[Item]:
     yield _training("train_leduc", "sog_leduc", "quick")
     yield _training("train_connect_four", "abr_alphazero", "cpu")
     for experiment in _PAPERS:
-        yield _training(experiment, experiment, "paper")
+        more = _TRAINED_BEFORE.get(experiment, ())
+        yield _training(experiment, experiment, "paper", *more)
 
 
 ITEMS = tuple(_items())

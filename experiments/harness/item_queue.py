@@ -26,7 +26,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from experiments.harness import limited_process, results
 from experiments.harness.interrupts import ctrl_c_waits
 
-OUT = "{out}"  # in commands: the item's folder
+OUT = "{out}"  # in commands: the item's folder; `f"{OUT}/../NAME"` is that of another item
 GRACE = 60.0  # seconds in which an item that is asked to stop must do so
 State = Literal["done", "failed", "stopped"]
 _PATIENCE = 2  # how often the estimated minutes an item may take that cannot go on later
@@ -208,7 +208,7 @@ def _command(item: Item, out: pathlib.Path) -> list[str]:
     folder = (out / item.name).resolve()
     if folder.is_relative_to(results.ROOT):
         folder = folder.relative_to(results.ROOT)
-    return [sys.executable, *(str(folder) if word == OUT else word for word in item.command)]
+    return [sys.executable, *(word.replace(OUT, str(folder)) for word in item.command)]
 
 
 def _record(item, out, ending, records, device, out_of_patience) -> Record:
