@@ -42,6 +42,10 @@ TOOLS = {
         "Let two players of chess, Gardner chess or Go meet in pairs of games with swapped"
         " colours.",
     ),
+    "engine_ladder": Entry(
+        "commands.engine_ladder",
+        "Let several players of chess, Gardner chess or Go meet, and rate them by Elo.",
+    ),
     "uci": Entry(
         "commands.uci",
         "Let an agent of ours play chess in a graphical interface that speaks UCI.",
