@@ -97,7 +97,8 @@ def numbers(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list
 
     Returns:
       Wins, draws and losses; the share of the points and the difference in Elo, with intervals;
-      for each player, the games that it lost because something went wrong with it.
+      for each player, the games that it lost because something went wrong with it, and those in
+      which its rules were others than pgx's.
     """
     games = [game for pair in pairs for game in pair]
     each = points(pairs)
@@ -131,7 +132,8 @@ def numbers(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list
 
 
 def failures(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list[results.Number]:
-    """For each player, the games that it lost because something went wrong with it.
+    """For each player, the games that it lost because something went wrong with it, and those in
+    which its rules were others than pgx's.
 
     Args:
       names: of the players.
@@ -141,7 +143,13 @@ def failures(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> lis
     found = []
     for name in names:
         faults = sum(game.fault == name for game in games)
-        found.append(results.Number(name=f"faults of {name}", value=float(faults), unit="games"))
+        disagreements = sum(
+            (game.first_disagrees and game.first == name)
+            or (game.second_disagrees and game.second == name)
+            for game in games
+        )
+        for what, count in (("faults of", faults), ("disagreements with", disagreements)):
+            found.append(results.Number(name=f"{what} {name}", value=float(count), unit="games"))
     return found
 
 

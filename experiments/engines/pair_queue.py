@@ -42,7 +42,7 @@ class _Stoppable:
 
     def __init__(self, player: Player, stop: threading.Event):
         self.name, self._player, self._stop = player.name, player, stop
-        self.begin, self.close = player.begin, player.close
+        self.begin, self.object_to, self.close = player.begin, player.object_to, player.close
 
     def choose(self, turn: Turn) -> str | Loss:
         if self._stop.is_set():
