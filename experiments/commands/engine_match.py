@@ -22,11 +22,11 @@ class Arguments(GamesArguments):
     """Let two players of chess, Gardner chess or Go meet in pairs of games with swapped colours.
 
     A player is one of ours: alphazero(simulations=100,network=FILE), student_of_games(...) or
-    uniform; an installed program: stockfish(nodes=1000,skill=20), fairy_stockfish(...) or
-    gnugo(level=10); or any other: uci:COMMAND or gtp:COMMAND. A program that dies, hangs, or
-    plays no legal move loses the game, and the match goes on. Writes result.json, games.csv, all
-    games with their moves and endings, and what programs print on stderr into --out. Ctrl-C keeps
-    what is finished there, from which --resume continues.
+    uniform; an installed program: stockfish(nodes=1000,skill=20), stockfish(elo=1500),
+    fairy_stockfish(...) or gnugo(level=10); or any other: uci:COMMAND or gtp:COMMAND. A program
+    that dies, hangs, or plays no legal move loses the game, and the match goes on. Writes
+    result.json, games.csv, all games with their moves and endings, and what programs print on
+    stderr into --out. Ctrl-C keeps what is finished there, from which --resume continues.
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
