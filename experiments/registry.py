@@ -42,6 +42,10 @@ TOOLS = {
         "Let two players of chess, Gardner chess or Go meet in pairs of games with swapped"
         " colours.",
     ),
+    "engine_ladder": Entry(
+        "commands.engine_ladder",
+        "Let several players of chess, Gardner chess or Go meet, and rate them by Elo.",
+    ),
     "uci": Entry(
         "commands.uci",
         "Let an agent of ours play chess in a graphical interface that speaks UCI.",
@@ -138,6 +142,10 @@ EXPERIMENTS = {
         "perfect_information.sog_board_games",
         "Train a Student of Games agent in Gardner chess, chess, Go, Hex or Othello, and measure it"
         " by duels.",
+    ),
+    "search_ladder": Entry(
+        "perfect_information.search_ladder",
+        "Measure the Elo of trained AlphaZero and Student of Games by their simulations.",
     ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",

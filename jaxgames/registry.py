@@ -184,7 +184,11 @@ def _parameters(name: str, function: Callable, inside: str) -> dict[str, object]
 
 
 def _value(name: str, key: str, text: str, hint: object) -> object:
-    """Reads one value of the type `hint`: a tuple, bool, int, float or word."""
+    """Reads one value of the type `hint`: a tuple, bool, int, float or word, or one of them or
+    None, which no text stands for."""
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+    if type(None) in typing.get_args(hint) and len(kinds) == 1:
+        hint = kinds[0]
     if typing.get_origin(hint) is tuple and not text:
         return ()
     if typing.get_origin(hint) is tuple:

@@ -4,7 +4,9 @@ import chex
 import numpy as np
 import pytest
 
+from experiments.engines import match
 from experiments.harness import elo
+from experiments.harness.ladder_ratings import Ladder, Match
 
 
 def test_two_players_by_the_formula():
@@ -39,3 +41,70 @@ def test_players_must_be_connected_by_games():
     points[0, 1] = points[2, 3] = 5
     with pytest.raises(ValueError, match=r"no games connect players \[2, 3\] to player 0"):
         elo.ratings(points)
+
+
+def matches_of(pairs):
+    """Matches from the shares of their pairs of games, by the two players."""
+    return [Match(first=i, second=j, shares=[*shares]) for (i, j), shares in pairs.items()]
+
+
+def test_two_players_have_the_bootstrap_interval_of_their_match():
+    """The match's own code is another one, for the share of the points."""
+    shares = np.random.default_rng(0).choice([0.0, 0.25, 0.5, 0.75, 1.0], 100)
+    ladder = Ladder(matches_of({(1, 0): shares}), 2, resamples=1500)
+    rating = ladder.ratings(0)[1]
+    expected = [elo.difference(share) for share in match.share_interval(shares)]
+    assert rating.value == pytest.approx(expected[0], abs=1e-6)
+    assert (rating.low, rating.high) == pytest.approx(expected[1:], abs=4)
+    assert str(ladder.ratings(0)[0]) == "+0 (+0 to +0)"
+    turned = ladder.difference(0, 1)
+    assert (turned.value, turned.low) == pytest.approx((-rating.value, -rating.high))
+
+
+def test_a_clean_sweep_has_the_bound_of_its_match():
+    """Also above and below others, and for two players together."""
+    even, lost = [0.5] * 10, [0.0] * 10
+    bound = elo.difference(match.share_interval(np.ones(10))[1])
+    ladder = Ladder(matches_of({(0, 1): lost}), 2, resamples=20)
+    assert ladder.ratings(0)[1].value == pytest.approx(bound)
+    assert [str(rating) for rating in ladder.ratings(1)] == ["<= -183", "+0 (+0 to +0)"]
+    chain = Ladder(matches_of({(0, 1): lost, (1, 2): lost}), 3, resamples=20)
+    assert [str(rating) for rating in chain.ratings(0)] == ["+0 (+0 to +0)", ">= 183", ">= 365"]
+    assert str(chain.ratings(1)[0]) == "<= -183"
+    # two equals, each of whom won ten pairs: a share p with p^20 = 5 %
+    both = Ladder(matches_of({(0, 1): lost, (0, 2): lost, (1, 2): even}), 3, resamples=20)
+    again = elo.difference(match.share_interval(np.ones(20))[1])
+    assert [rating.value for rating in both.ratings(0)[1:]] == pytest.approx([again] * 2)
+    assert str(both.difference(1, 2)) == "+0 (+0 to +0)"
+    number = both.ratings(0)[1].number("B")
+    assert (number.name, number.low) == ("B, at least", None)
+    # 2 and 1 have both won everything from 0: nothing is known of which is stronger
+    apart = Ladder(matches_of({(0, 1): lost, (0, 2): lost}), 3, resamples=20)
+    assert (str(apart.difference(1, 2)), apart.difference(1, 2).number("B")) == ("?", None)
+
+
+def test_ratings_of_a_ladder_are_recovered_and_grow():
+    """Games of players whose true ratings are known."""
+    true, generator = np.array([0.0, 100.0, 250.0, 300.0]), np.random.default_rng(1)
+    pairs = {}
+    for i in range(4):
+        for j in range(i):
+            share = 1 / (1 + 10 ** ((true[j] - true[i]) / 400))
+            pairs[i, j] = generator.binomial(2, share, 400) / 2
+    ladder = Ladder(matches_of(pairs), 4, resamples=200)
+    found = ladder.ratings(0)
+    assert all(r.low <= t <= r.high for r, t in zip(found, true, strict=True))
+    assert all(r.high - r.low < 60 for r in found)
+    steps, surely = ladder.growth([0, 1, 2, 3])
+    assert (steps, surely > 0.9) == (1.0, True)
+    assert ladder.growth([3, 1, 2])[0] == 0.5
+    assert ladder.growth([3, 1, 2])[1] == 0
+
+
+def test_800_even_games_are_known_to_24():
+    """And 200 to 48, two standard errors of the share of games without draws."""
+    generator = np.random.default_rng(2)
+    for games, error in ((800, 24), (200, 48)):
+        shares = generator.binomial(2, 0.5, games // 2) / 2
+        rating = Ladder(matches_of({(1, 0): shares}), 2, resamples=400).ratings(0)[1]
+        assert (rating.high - rating.low) / 2 == pytest.approx(error, rel=0.12)

@@ -12,17 +12,18 @@ import pytest
 from flax import nnx
 
 from experiments import cli
-from experiments.engines import match, networks, thinkers
+from experiments.engines import match, networks, pair_queue, thinkers
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.gtp_server import GtpServer
 from experiments.engines.named_players import Settings, make_player
-from experiments.engines.player import OwnAgent
+from experiments.engines.player import OwnAgent, Turn, move_seed
 from experiments.engines.program import find
 from experiments.engines.referee import load
-from experiments.engines.uci_engine import UciEngine
+from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.engines.uci_server import UciServer, centipawns
 from experiments.harness import elo, results
+from jaxgames.adapters import gtp_moves
 from nets import cvpn, value_prior
 
 FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
@@ -52,20 +53,33 @@ FAULTS = [
     ("chatters", "", "did not answer 'go nodes 1' in time"),
     ("writes a long line", "", "sent a line of more than 65536 bytes"),
     ("is silent", "", "did not answer 'uci' in time"),
-    ("answers", "a1a5", "played 'a1a5', which is illegal"),
     ("answers", "", "answered 'bestmove'"),
+]
+DISAGREEMENTS = [  # no faults, but other rules than those of pgx
+    ("answers", "a1a5", "played 'a1a5', which is illegal"),
     ("answers", "0000", "played '0000', which is illegal"),
+    ("answers", "(none)", "says by 'bestmove (none)' that the game is over"),
 ]
 
 
-@pytest.mark.parametrize(("behaviour", "word", "why"), FAULTS)
+def lost_for(games, engine):
+    """Whether the engine lost both games by a fault, and whether by other rules than pgx's."""
+    faults = {game.fault for game in games}
+    disagreements = {(game.first_disagrees, game.second_disagrees) for game in games}
+    assert faults <= {engine.name, None}
+    assert disagreements <= {(False, False), (True, False), (False, True)}
+    return faults == {engine.name}, disagreements == {(True, False), (False, True)}
+
+
+@pytest.mark.parametrize(("behaviour", "word", "why"), FAULTS + DISAGREEMENTS)
 def test_an_engine_that_fails_loses_and_the_match_goes_on(behaviour, word, why):
     referee = load("gardner_chess")
     limits = {"move_seconds": 0.3, "start_seconds": 0.3 if behaviour == "is silent" else 20.0}
     engine, other = fake("uci", behaviour, word, **limits), uniform("other", referee)
     games = match.play_pair(referee, [engine, other], opening=(), seed=0)
     engine.close()
-    assert [game.fault for game in games] == [engine.name] * 2
+    rules = (behaviour, word, why) in DISAGREEMENTS
+    assert lost_for(games, engine) == (not rules, rules)
     assert [game.payoff for game in games] == [-1, 1]
     assert games[0].reason == games[1].reason == f"{engine.name} {why}"
     assert (games[0].moves, len(games[1].moves.split())) == ("", 1)
@@ -79,16 +93,52 @@ def test_an_engine_that_fails_loses_and_the_match_goes_on(behaviour, word, why):
         ("komi", "", "refused 'komi 7.5': no"),
         ("answers", "I5", "played 'I5', which is illegal"),
         ("answers", "resign", "resigns"),
+        ("play", "", "refused 'play black D4': no"),
     ],
 )
 def test_a_gtp_engine_that_fails_loses(behaviour, word, why):
     referee = load("go_9x9")
     engine = fake("gtp", behaviour, word, start_seconds=20.0)
-    game = play_game(referee, [uniform("other", referee), engine], opening=(), seed=0)
+    players = [uniform("other", referee), engine]
+    game = play_game(referee, players, opening=("D4", "E5", "D5"), seed=0)
     engine.close()
     assert game.reason.startswith(f"{engine.name} {why}")
     assert game.payoff == 1
-    assert game.fault == (None if word == "resign" else engine.name)
+    rules = word == "I5" or behaviour == "play"
+    assert game.fault == (None if word == "resign" or rules else engine.name)
+    assert (game.first_disagrees, game.second_disagrees) == (False, rules)
+
+
+@pytest.mark.parametrize(
+    ("score", "agrees"),
+    [("B+73.5", True), ("b+73.50", True), ("B+72.5", False), ("W+7.5", False), ("0", False)],
+)
+def test_scores_are_compared_after_two_passes(score, agrees):
+    """One black stone has all 81 points, of which white's komi is taken."""
+    referee, engine = load("go_9x9"), fake("gtp", "scores", score)
+    other = fake("gtp", "answers", "pass")
+    black, white = match.play_pair(referee, [engine, other], opening=("D4",), seed=0)
+    engine.close()
+    other.close()
+    for game, disagrees in ((black, (not agrees, False)), (white, (False, not agrees))):
+        assert (game.payoff, game.fault) == (1, None)
+        words = "" if agrees else f"; {engine.name} scores it '{score}', pgx B+73.5"
+        assert game.reason == f"two passes{words}"
+        assert (game.first_disagrees, game.second_disagrees) == disagrees
+    numbers = {n.name: n.value for n in match.failures(["fake scores"], [[black, white]])}
+    assert numbers == {
+        "faults of fake scores": 0,
+        "disagreements with fake scores": 0 if agrees else 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("points", "score"), [(3.5, "B+3.5"), (-7.5, "W+7.5"), (0.0, "0"), (2.0, "B+2")]
+)
+def test_scores_are_those_of_gtp(points, score):
+    assert gtp_moves.score(points) == score
+    assert gtp_moves.points(score) == points
+    assert gtp_moves.points("W+Resign") is None
 
 
 def test_gtp_engines_play_a_game_to_its_end():
@@ -99,6 +149,44 @@ def test_gtp_engines_play_a_game_to_its_end():
         player.close()
     assert (first.moves, first.payoff, first.reason) == ("D4 pass pass", 1, "two passes")
     assert (again.moves, again.payoff, again.fault) == ("pass pass", -1, None)
+
+
+@pytest.mark.parametrize("game", ["chess", "gardner_chess"])
+def test_strength_by_elo_is_sent(game, tmp_path, monkeypatch):
+    """The lines that the program gets, and the range that it tells itself."""
+    lines = tmp_path / "lines"
+    program = tmp_path / "stockfish"
+    program.write_text(f"#!/bin/sh\nexec {FAKE} uci 'writes down' {lines}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("experiments.engines.named_players.find", lambda *_, **__: str(program))
+    name, referee = ("stockfish" if game == "chess" else "fairy_stockfish"), load(game)
+    player = make_player(f"{name}(nodes=7,elo=1400)", Settings(referee=referee))
+    player.begin(3)
+    assert player.choose(Turn(moves=("a2a3",), position=referee.start)) == "e2e4"
+    player.close()
+    variant = [] if game == "chess" else ["setoption name UCI_Variant value gardner"]
+    assert lines.read_text().splitlines() == [
+        *("uci", "uci", *variant),
+        *("setoption name Threads value 1", "setoption name Hash value 16"),
+        *("setoption name UCI_LimitStrength value true", "setoption name UCI_Elo value 1400"),
+        *("setoption name Seed value 3", "ucinewgame", "isready"),
+        *("position startpos moves a2a3", "go nodes 7", "quit"),
+    ]
+    for words, message in (
+        ("elo=1320", "elo=1320 must be from 1350 to 2850"),
+        ("elo=1400,skill=3", "skill=3 and elo=1400 exclude each other"),
+        ("elo=many", "elo='many' must be of type int"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make_player(f"{name}({words})", Settings(referee=referee))
+    make_player(f"{name}(skill=3)", Settings(referee=referee))
+
+
+def test_programs_without_an_option_are_named():
+    with pytest.raises(ValueError, match="has no option UCI_Height"):
+        spin_range([*shlex.split(FAKE), "uci", "answers"], "UCI_Height")
+    with pytest.raises(ValueError, match="died with exit code 0"):
+        spin_range([sys.executable, "-c", ""], "UCI_Elo")
 
 
 def test_a_program_that_cannot_start_loses():
@@ -185,16 +273,16 @@ def test_a_match_resumes_to_the_same_games(tmp_path, monkeypatch, capsys):
     assert not any(game["fault"] for game in games)
 
     def interrupted(*args, **kwargs):
-        monkeypatch.setattr(match, "play_pair", stops)
+        monkeypatch.setattr(pair_queue, "play_pair", stops)
         return play_pair(*args, **kwargs)
 
     def stops(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(match, "play_pair", interrupted)
+    monkeypatch.setattr(pair_queue, "play_pair", interrupted)
     assert run_match(tmp_path / "part") == 130
     assert len(read_games(tmp_path / "part")) == 2
-    monkeypatch.setattr(match, "play_pair", play_pair)
+    monkeypatch.setattr(pair_queue, "play_pair", play_pair)
     assert run_match(tmp_path / "part", "--resume") == 0
     assert read_games(tmp_path / "part") == games
     numbers = results.read_result(tmp_path / "part" / "result.json").numbers
@@ -222,16 +310,17 @@ def record(payoff, fault=None):
     return GameRecord(**game)
 
 
-def test_elo_of_200_even_games_is_known_to_48():
-    """Two standard errors of the share of 200 games without draws, 0.0693, are 48 Elo."""
-    drawn = np.random.default_rng(0).choice([-1.0, 1.0], (100, 2))
+@pytest.mark.parametrize(("games", "error"), [(200, 48), (800, 24)])
+def test_elo_of_even_games_is_known_to_what_two_standard_errors_say(games, error):
+    """Of the share of 200 games without draws they are 0.0693, which are 48 Elo."""
+    drawn = np.random.default_rng(0).choice([-1.0, 1.0], (games // 2, 2))
     pairs = [[record(a), record(b)] for a, b in drawn]
     numbers = {number.name: number for number in match.numbers(("a", "b"), pairs)}
     share, found = numbers["share of points"].value, numbers["Elo difference"]
     assert found.value == pytest.approx(elo.difference(share))
-    assert (found.high - found.low) / 2 == pytest.approx(48, abs=6)
-    assert numbers["wins"].value + numbers["losses"].value == 200
-    assert share == pytest.approx(numbers["wins"].value / 200)
+    assert (found.high - found.low) / 2 == pytest.approx(error, rel=0.12)
+    assert numbers["wins"].value + numbers["losses"].value == games
+    assert share == pytest.approx(numbers["wins"].value / games)
 
 
 def test_clean_sweeps_give_a_bound():
@@ -321,6 +410,47 @@ def test_uci_plays_its_own_moves():
     assert " pv " in said[0]
 
 
+class Recorder:
+    """Notes what it is made with and asked for."""
+
+    notes = []  # noqa: RUF012
+
+    def __init__(self, game, network=None):
+        self.legal, self.network = np.flatnonzero(game.start.pgx.legal_action_mask), network
+
+    def think(self, position, *, simulations, seed):
+        self.notes.append((self.network, simulations, seed))
+        action = int(self.legal[0])
+        yield thinkers.Thought(simulations=simulations, action=action, value=0.0, line=(action,))
+
+
+def test_uci_options_change_the_search(monkeypatch, tmp_path):
+    monkeypatch.setitem(thinkers.THINKERS, "uniform", Recorder)
+    monkeypatch.setattr(Recorder, "notes", notes := [])
+    network = tmp_path / "0.npz"
+    network.touch()
+    changes = ("Simulations value 7", "Seed value 2", f"network value {network}")
+    lines = ["go", *(line for change in changes for line in (f"setoption name {change}", "go"))]
+    said = uci([*lines, "setoption name Network value <empty>", "go", "go nodes 9", "quit"])
+    assert not [line for line in said if "error" in line]
+    first, second = move_seed(0, 0), move_seed(2, 0)
+    assert notes == [
+        *((None, 800, first), (None, 7, first), (None, 7, second), (network, 7, second)),
+        *((None, 7, second), (None, 9, second)),
+    ]
+    assert first != second
+
+
+def test_uci_begins_a_new_game():
+    """Which is the first one again, as nothing but the seed and the position count."""
+    game = ["position startpos moves a2a3", "go nodes 3"]
+    once, fresh = uci([*game, "quit"], seed=5), ["ucinewgame", "isready"]
+    both = uci([*fresh, *game, *fresh, "position startpos", "go", *fresh, *game, "quit"], seed=5)
+    best = [line for line in both if line.startswith("bestmove")]
+    assert best[0] == best[2] == once[-1] != best[1]
+    assert both.count("readyok") == 3
+
+
 def test_uci_is_stopped_between_the_pieces_of_a_search(monkeypatch):
     monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
     begin = time.monotonic()
@@ -366,6 +496,26 @@ def test_gtp_follows_a_game():
     vertex = said[3].removeprefix("= ")
     assert vertex in load("go_9x9").moves(load("go_9x9").start)
     assert said[4:] == ["=", "=", "= B+73.5", "=", "= B+73.5", "? the game is over: two passes"]
+
+
+def test_gtp_knows_the_larger_board():
+    lines = ["boardsize 19", "showboard", "play b T19", "genmove w", "boardsize 9", "play b T19"]
+    said = gtp(lines)
+    assert said[0] == said[2] == said[4] == "="
+    assert len(said[1].splitlines()) == 19 + 3
+    assert said[3].removeprefix("= ") in load("go_19x19").moves(load("go_19x19").start)
+    assert said[5] == "? illegal move"
+
+
+def test_gtp_ends_a_game_whose_board_is_repeated():
+    """White sends two stones and takes one back; then the board is that of three moves before."""
+    moves = ["A2", "C2", "B2", "D1", "J9", "B1", "J8", "A1", "C1", "B1"]
+    lines = [f"play {'bw'[number % 2]} {move}" for number, move in enumerate(moves)]
+    said = gtp([*lines, "genmove b", "final_score", "undo", "final_score"])
+    assert said[:10] == ["="] * 10
+    assert said[10:12] == ["? the game is over: repeated board", "= B+F"]
+    assert said[12] == "="
+    assert said[13] not in ("= B+F", "= W+F")
 
 
 @pytest.mark.parametrize(
@@ -427,10 +577,31 @@ def assert_full_games(referee, players, opening):
         player.close()
     for game in games:
         assert game.fault is None, game
+        assert (game.first_disagrees, game.second_disagrees) == (False, False), game
         if not game.reason.endswith("resigns"):
             position = referee.played(game.moves.split(), referee.start)
             assert referee.is_over(position)
     return games
+
+
+@pytest.mark.parametrize(
+    ("game", "spec"),
+    [
+        ("chess", "stockfish(nodes=20,skill=0)"),
+        ("gardner_chess", "fairy_stockfish(nodes=20)"),
+        ("go_9x9", "gnugo(level=0)"),
+    ],
+)
+def test_real_programs_play_a_game(game, spec):
+    """Against random moves; no move is refused on either side, and nobody disagrees."""
+    referee = load(game)
+    engine, other = real_player(spec, referee), uniform("other", referee)
+    record = play_game(referee, [other, engine], opening=(), seed=3)
+    engine.close()
+    assert record.fault is None, record
+    assert (record.first_disagrees, record.second_disagrees) == (False, False), record
+    assert record.payoff == -1
+    assert engine.name not in record.reason
 
 
 @pytest.mark.slow(minutes=3)

@@ -38,8 +38,9 @@ EXPORTS = {
         " search_agent searched_exploitability solve_below"
     ),
     "solvers.perfect_information": (
-        "AlphaZero AlphaZeroAgent act alphazero_search best_response_values duel duels"
-        " enumerate_positions perfect_policy perfect_values search"
+        "AlphaZero AlphaZeroAgent GrowingTreeAgent act alphazero_search best_response_values"
+        " draw_openings duel duels enumerate_positions matches perfect_policy perfect_values"
+        " play_pairs search"
     ),
     "jaxgames": (
         "CHANCE TERMINAL Game GameTree Playout State TreeTooLargeError absorb check_game"

@@ -85,7 +85,7 @@ def test_connect_four_is_pgxs():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["animal_shogi", "othello", "hex", "go_9x9", "gardner_chess", "chess"]
+    "name", ["animal_shogi", "othello", "hex", "go_9x9", "go_19x19", "gardner_chess", "chess"]
 )
 def test_larger_games_are_pgxs(name):
     assert_same_games(name, from_pgx(name), 2)

@@ -44,6 +44,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_tictactoe",
     "alphazero_connect_four",
     "sog_connect_four",
+    "search_ladder",
     "sog_variants",
     "smooth_uct_kuhn",
     "ismcts_leduc",
@@ -70,6 +71,12 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_leduc",
     "abr_alphazero",
 )
+_TRAINED_BEFORE = {  # options with the folders of other items, whose networks are needed
+    "search_ladder": (
+        *("--alphazero", f"{OTHERS}/alphazero_connect_four"),
+        *("--student_of_games", f"{OTHERS}/sog_connect_four"),
+    ),
+}
 
 
 def _tests(name: str, what: str, files: tuple[str, ...], minutes: float) -> Item:
@@ -157,7 +164,8 @@ def _items() -> Iterator[Item]:
     yield _training("train_leduc", "sog_leduc", "quick")
     yield _training("train_connect_four", "abr_alphazero", "cpu")
     for experiment in _PAPERS:
-        yield _training(experiment, experiment, "paper")
+        more = _TRAINED_BEFORE.get(experiment, ())
+        yield _training(experiment, experiment, "paper", *more)
         if experiment == "sog_london":  # whose agent then plays
             yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
 

@@ -74,6 +74,9 @@ class _Person:
                 return words[text]
             say(" ".join(legal) if text == "?" else f"{text!r} is no legal move")
 
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        return None
+
     def close(self) -> None:
         pass
 
@@ -93,6 +96,9 @@ class _Shown:
         if not isinstance(move, Loss):
             say(f"{self.name}: {move}")
         return move
+
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        return self._player.object_to(end, score)
 
     def close(self) -> None:
         self._player.close()

@@ -26,12 +26,15 @@ class GameRecord:
     reason: str
     fault: str | None = None
     """The player who lost because something went wrong with it; None: nothing did."""
+    first_disagrees: bool = False
+    """Whether the first player's rules were others than pgx's in this game; `reason` says where."""
+    second_disagrees: bool = False
 
 
 def play_game(
     referee: Referee, players: Sequence[Player], *, opening: Sequence[str], seed: int
 ) -> GameRecord:
-    """Plays a game. A player who gives no legal move loses it.
+    """Plays a game. A player who gives no legal move loses it, and so does one who refuses a move.
 
     Args:
       referee: of the game.
@@ -41,7 +44,7 @@ def play_game(
     """
     moves, position = [*opening], referee.played(opening, referee.start)
 
-    def record(payoff, reason, fault=None):
+    def record(payoff, reason, *, fault=None, disagree=(False, False)):
         return GameRecord(
             first=players[0].name,
             second=players[1].name,
@@ -50,6 +53,8 @@ def play_game(
             payoff=payoff,
             reason=reason,
             fault=fault,
+            first_disagrees=disagree[0],
+            second_disagrees=disagree[1],
         )
 
     for player in players:
@@ -59,11 +64,27 @@ def play_game(
         player, legal = players[seat], referee.moves(position)
         move = player.choose(Turn(moves=tuple(moves), position=position))
         if not isinstance(move, Loss) and move not in legal:
-            move = Loss(reason=f"played {short(move)}, which is illegal")
+            reason = f"played {short(move)}, which is illegal"
+            move = Loss(reason=reason, fault=False, disagrees=True)
         if isinstance(move, Loss):
             payoff = -1.0 if seat == 0 else 1.0
-            fault = player.name if move.fault else None
-            return record(payoff, f"{player.name} {move.reason}", fault)
+            return record(
+                payoff,
+                f"{player.name} {move.reason}",
+                fault=player.name if move.fault else None,
+                disagree=[move.disagrees and number == seat for number in range(2)],
+            )
         moves.append(move)
         position = referee.after(position, legal[move])
-    return record(referee.payoff(position), referee.ending(position))
+    end, score = Turn(moves=tuple(moves), position=position), referee.final_score(position)
+    objections = [player.object_to(end, score) for player in players]
+    reasons = [
+        f"{player.name} {objection}"
+        for player, objection in zip(players, objections, strict=True)
+        if objection
+    ]
+    return record(
+        referee.payoff(position),
+        "; ".join([referee.ending(position), *reasons]),
+        disagree=[objection is not None for objection in objections],
+    )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.engines.player import Loss, Turn
-from experiments.engines.program import ProgramError, short
+from experiments.engines.program import ProgramError, RulesError, short
 from experiments.engines.program_player import ProgramPlayer
 from jaxgames.adapters import gtp_moves
 
@@ -43,10 +43,7 @@ class GtpEngine(ProgramPlayer):
         self._known = []
 
     def _answer(self, turn: Turn) -> str | Loss:
-        for number in range(len(self._known), len(turn.moves)):
-            move = turn.moves[number]
-            self._ask(f"play {COLOURS[number % 2]} {move}", self._seconds)
-            self._known.append(move)
+        self._tell(turn)
         answer = self._ask(f"genmove {COLOURS[len(turn.moves) % 2]}", self._seconds)
         if answer.lower() == "resign":
             return Loss(reason="resigns", fault=False)
@@ -54,8 +51,33 @@ class GtpEngine(ProgramPlayer):
         self._known.append(move)
         return move
 
-    def _ask(self, line: str, seconds: float) -> str:
-        """The text of a successful answer."""
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        """The program's score after two passes, if it is another one."""
+        passes = end.moves[-2:] == (gtp_moves.PASS, gtp_moves.PASS)
+        if score is None or self._program is None or not self._begun or not passes:
+            return None
+        try:
+            self._tell(end)
+            if self._ask("known_command final_score", self._seconds) != "true":
+                return None
+            own = self._ask("final_score", self._seconds)
+        except RulesError as error:
+            return str(error)
+        except ProgramError:  # the game is over
+            self.close()
+            return None
+        agree = gtp_moves.points(own) == gtp_moves.points(score)
+        return None if agree else f"scores it {short(own)}, pgx {score}"
+
+    def _tell(self, turn: Turn) -> None:
+        """Tells the moves that the program does not know yet."""
+        for number in range(len(self._known), len(turn.moves)):
+            move = turn.moves[number]
+            self._ask(f"play {COLOURS[number % 2]} {move}", self._seconds, refused=RulesError)
+            self._known.append(move)
+
+    def _ask(self, line: str, seconds: float, *, refused: type[ProgramError] = ProgramError) -> str:
+        """The text of a successful answer; an error of the kind `refused` if it is none."""
         self._program.send(line)
         end = time.monotonic() + seconds
         while not (first := self._program.receive(end, line)):
@@ -65,5 +87,5 @@ class GtpEngine(ProgramPlayer):
         while self._program.receive(end, line):  # an answer ends with an empty line
             pass
         if first[0] == "?":
-            raise ProgramError(f"refused {line!r}: {first[1:].strip()}")
+            raise refused(f"refused {line!r}: {first[1:].strip()}")
         return first[1:].strip()

@@ -153,11 +153,7 @@ class GtpServer:
         return ""
 
     def _do_final_score(self, words):
-        position, game = self._positions[-1], self._referee.game
-        if bool(position.pgx._x.is_psk):
-            return "B+F" if self._referee.payoff(position) > 0 else "W+F"
-        points = gtp_moves.area(gtp_moves.stones(game, position)) - gtp_moves.komi(game)
-        return f"{'B' if points > 0 else 'W'}+{abs(points):g}"
+        return self._referee.final_score(self._positions[-1])
 
     def _do_showboard(self, words):
         board = gtp_moves.stones(self._referee.game, self._positions[-1])

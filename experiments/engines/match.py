@@ -97,7 +97,8 @@ def numbers(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list
 
     Returns:
       Wins, draws and losses; the share of the points and the difference in Elo, with intervals;
-      for each player, the games that it lost because something went wrong with it.
+      for each player, the games that it lost because something went wrong with it, and those in
+      which its rules were others than pgx's.
     """
     games = [game for pair in pairs for game in pair]
     each = points(pairs)
@@ -127,9 +128,28 @@ def numbers(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list
         found.append(
             results.Number(name=f"Elo difference, {word}", value=elo.difference(bound), unit="Elo")
         )
+    return [*found, *failures(names, pairs)]
+
+
+def failures(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> list[results.Number]:
+    """For each player, the games that it lost because something went wrong with it, and those in
+    which its rules were others than pgx's.
+
+    Args:
+      names: of the players.
+      pairs: the games of each pair.
+    """
+    games = [game for pair in pairs for game in pair]
+    found = []
     for name in names:
         faults = sum(game.fault == name for game in games)
-        found.append(results.Number(name=f"faults of {name}", value=float(faults), unit="games"))
+        disagreements = sum(
+            (game.first_disagrees and game.first == name)
+            or (game.second_disagrees and game.second == name)
+            for game in games
+        )
+        for what, count in (("faults of", faults), ("disagreements with", disagreements)):
+            found.append(results.Number(name=f"{what} {name}", value=float(count), unit="games"))
     return found
 
 
@@ -157,6 +177,6 @@ def elo_text(found: Sequence[results.Number]) -> str:
     return f"{number.value:+.0f} ({number.low:+.0f} to {number.high:+.0f})"
 
 
-def pair_seed(seed: int, pair: int) -> int:
-    """The seed of the players in the first game of a pair."""
-    return int(np.random.default_rng((seed, pair)).integers(2**30))
+def pair_seed(seed: int, *numbers: int) -> int:
+    """The seed of the players in the first game of a pair, which numbers tell from others."""
+    return int(np.random.default_rng((seed, *numbers)).integers(2**30))

@@ -12,7 +12,7 @@ from experiments.engines.player import OwnAgent, Player
 from experiments.engines.program import find
 from experiments.engines.referee import Referee
 from experiments.engines.thinkers import check_simulations, make_thinker
-from experiments.engines.uci_engine import UciEngine
+from experiments.engines.uci_engine import UciEngine, spin_range
 from jaxgames.adapters import gtp_moves, uci_moves
 from jaxgames.registry import call
 
@@ -40,7 +40,7 @@ def make_player(spec: str, settings: Settings, *, name: str = "") -> Player:
       spec: one of
         `alphazero(simulations=100,network=FILE)`, `student_of_games(...)`, `uniform`: our agents,
         without a network if none is given;
-        `stockfish(nodes=1000,skill=20)`, `fairy_stockfish(nodes=1000,skill=20)`,
+        `stockfish(nodes=1000,skill=20)`, `stockfish(elo=1500)`, `fairy_stockfish(...)`,
         `gnugo(level=10)`: installed programs with fixed effort;
         `uci:COMMAND`, `gtp:COMMAND`: any other program.
       settings: of the match.
@@ -80,16 +80,19 @@ def uniform() -> Build:
     return _own("uniform", 1, "")
 
 
-def stockfish(nodes: int = 1000, skill: int = 20) -> Build:
-    """Stockfish, one thread; below skill 20 it errs at random, in other ways in each game."""
-    options = {"Threads": 1, "Hash": 16, "Skill Level": _checked("skill", skill, 0, 20)}
-    return _uci([find("stockfish", package="stockfish")], nodes, options, games=("chess",))
+def stockfish(nodes: int = 1000, skill: int | None = None, elo: int | None = None) -> Build:
+    """Stockfish, one thread, of a skill up to 20, which it has by default, or of an Elo.
+
+    Weaker than that it errs at random, in other ways in each game.
+    """
+    command = [find("stockfish", package="stockfish")]
+    return _uci(command, nodes, _options(command, skill, elo, least=0), games=("chess",))
 
 
-def fairy_stockfish(nodes: int = 1000, skill: int = 20) -> Build:
-    """Fairy-Stockfish, one thread, also for Gardner chess."""
-    options = {"Threads": 1, "Hash": 16, "Skill Level": _checked("skill", skill, -20, 20)}
+def fairy_stockfish(nodes: int = 1000, skill: int | None = None, elo: int | None = None) -> Build:
+    """Fairy-Stockfish, in the same way, with skills from -20; also for Gardner chess."""
     command = [find("fairy-stockfish", package="fairy-stockfish")]
+    options = _options(command, skill, elo, least=-20)
     return _uci(command, nodes, options, variants={"chess": "chess", "gardner_chess": "gardner"})
 
 
@@ -108,6 +111,17 @@ BUILDERS: dict[str, Callable[..., Build]] = {
     "fairy_stockfish": fairy_stockfish,
     "gnugo": gnugo,
 }
+
+
+def _options(command, skill, elo, *, least):
+    """What Stockfish is told about its size and strength."""
+    size: dict[str, str | int] = {"Threads": 1, "Hash": 16}
+    if elo is None:
+        return size | {"Skill Level": _checked("skill", 20 if skill is None else skill, least, 20)}
+    if skill is not None:
+        raise ValueError(f"skill={skill} and elo={elo} exclude each other")
+    elo = _checked("elo", elo, *spin_range(command, "UCI_Elo"))
+    return size | {"UCI_LimitStrength": "true", "UCI_Elo": elo}
 
 
 def _own(agent, simulations, network):

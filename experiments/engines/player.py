@@ -27,7 +27,9 @@ class Loss:
 
     reason: str
     fault: bool = True
-    """Whether something went wrong; resigning is no fault."""
+    """Whether something went wrong: it died, hung or wrote garbage. Resigning is no fault."""
+    disagrees: bool = False
+    """Whether its rules are others than pgx's. That is no fault."""
 
 
 @runtime_checkable
@@ -42,6 +44,15 @@ class Player(Protocol):
 
     def choose(self, turn: Turn) -> str | Loss:
         """A move, or why the player loses."""
+        ...
+
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        """What the player's own rules say otherwise of a game that is over; None: nothing.
+
+        Args:
+          end: all moves, and the last position.
+          score: the result by pgx, as `Referee.final_score` has it.
+        """
         ...
 
     def close(self) -> None:
@@ -74,6 +85,9 @@ class OwnAgent:
         )
         action = thinkers.best(thoughts).action
         return next(m for m, a in self._referee.moves(turn.position).items() if a == action)
+
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        return None
 
     def close(self) -> None:
         pass

@@ -22,6 +22,10 @@ class ProgramError(Exception):
     """What a program did wrong, in words that a sentence with its name goes on with."""
 
 
+class RulesError(ProgramError):
+    """What a program did that is wrong only by the rules of pgx."""
+
+
 def find(program: str, *, package: str | None = None) -> str:
     """The path of a program.
 

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments.engines.player import Loss, Turn
-from experiments.engines.program import Program, ProgramError
+from experiments.engines.program import Program, ProgramError, RulesError
 
 
 class ProgramPlayer(abc.ABC):
@@ -53,7 +53,11 @@ class ProgramPlayer(abc.ABC):
             return self._answer(turn)
         except ProgramError as error:
             self.close()
-            return Loss(reason=str(error))
+            rules = isinstance(error, RulesError)
+            return Loss(reason=str(error), fault=not rules, disagrees=rules)
+
+    def object_to(self, end: Turn, score: str | None) -> str | None:
+        return None
 
     def close(self) -> None:
         if self._program is not None:

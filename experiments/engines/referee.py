@@ -89,6 +89,18 @@ class Referee:
             return "fifty moves"
         return "stalemate, repetition or too few pieces"
 
+    def final_score(self, position: PgxPosition) -> str | None:
+        """The result of a game of Go as it is, as GTP has it, such as W+3.5; None: another game.
+
+        Who has repeated a board has lost by forfeit, such as W+F.
+        """
+        if self._words is not gtp_moves:
+            return None
+        if bool(position.pgx._x.is_psk):
+            return "B+F" if self.payoff(position) > 0 else "W+F"
+        area = gtp_moves.area(gtp_moves.stones(self.game, position))
+        return gtp_moves.score(area - gtp_moves.komi(self.game))
+
     def _is_long(self, position):
         return int(position.num_steps) >= self.game.max_depth
 

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.engines.player import Loss, Turn
-from experiments.engines.program import short
+from experiments.engines.program import Program, ProgramError, RulesError, short
 from experiments.engines.program_player import ProgramPlayer
+
+
+def spin_range(command: Sequence[str], option: str, *, seconds: float = 20.0) -> tuple[int, int]:
+    """The least and the most value of an option, by the program's own words.
+
+    Args:
+      command: the program and its arguments, which is started and ended.
+      option: such as `UCI_Elo`.
+      seconds: how long it may take.
+
+    Raises:
+      ValueError: the program does not have the option, or fails.
+    """
+    try:
+        program = Program(command)
+    except ProgramError as error:
+        raise ValueError(f"{command[0]} {error}") from None
+    try:
+        program.send("uci")
+        end, line = time.monotonic() + seconds, ""
+        while line != "uciok":
+            line = program.receive(end, "uci")
+            found = re.fullmatch(rf"option name {option} type spin .*min (-?\d+) max (-?\d+)", line)
+            if found:
+                return int(found[1]), int(found[2])
+        raise ValueError(f"{command[0]} has no option {option}")
+    except ProgramError as error:
+        raise ValueError(f"{command[0]} {error}") from None
+    finally:
+        program.close()
 
 
 class UciEngine(ProgramPlayer):
@@ -58,6 +89,8 @@ class UciEngine(ProgramPlayer):
         self._program.send(f"position startpos{moves}")
         answer = self._ask(f"go nodes {self._nodes}", "bestmove", self._seconds)
         words = answer.split()
+        if words[1:2] == ["(none)"]:
+            raise RulesError("says by 'bestmove (none)' that the game is over")
         return words[1] if len(words) > 1 else Loss(reason=f"answered {short(answer)}")
 
     def _ask(self, line: str, wanted: str, seconds: float) -> str:

@@ -27,7 +27,7 @@ from experiments.harness import limited_process, results
 from experiments.harness.interrupts import ctrl_c_waits
 
 OUT = "{out}"  # in commands: the item's folder
-OTHERS = "{others}"  # in words of commands: the folder with those of all items
+OTHERS = "{others}"  # in commands: the folder with those of all items
 GRACE = 60.0  # seconds in which an item that is asked to stop must do so
 State = Literal["done", "failed", "stopped"]
 _PATIENCE = 2  # how often the estimated minutes an item may take that cannot go on later
@@ -210,11 +210,9 @@ def _command(item: Item, out: pathlib.Path) -> list[str]:
     folder = (out / item.name).resolve()
     if folder.is_relative_to(results.ROOT):
         folder = folder.relative_to(results.ROOT)
-    return [sys.executable, *(_placed(word, folder) for word in item.command)]
-
-
-def _placed(word, folder):
-    return str(folder) if word == OUT else word.replace(OTHERS, str(folder.parent))
+    others = str(folder.parent)
+    words = (word.replace(OUT, str(folder)).replace(OTHERS, others) for word in item.command)
+    return [sys.executable, *words]
 
 
 def _record(item, out, ending, records, device, out_of_patience) -> Record:

@@ -92,29 +92,32 @@ class Run:
           kind: a dataclass whose fields JSON can hold.
           compute: computes the records of this kind that make up the piece.
         """
-        path = self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
+        path = self._path(name)
         records = self.kept_json(path, lambda: [dataclasses.asdict(each) for each in compute()])
         return [kind(**fields) for fields in records]
 
+    def find_kept(self, name: str, kind: type[Piece]) -> list[Piece] | None:
+        """A piece that `kept` has kept; None: there is none, or it is damaged, of which it warns.
+
+        Args:
+          name: of the piece within the run.
+          kind: a dataclass whose fields JSON can hold.
+        """
+        records = by_first(lambda: _read_kept(self._path(name)))
+        return [kind(**fields) for fields in records[0]] if records else None
+
+    def _path(self, name):
+        return self.checkpoint / (re.sub(r"[^\w.]+", "_", name) + ".json")
+
     def kept_json(self, path: pathlib.Path, compute: Callable[[], Any]) -> Any:
         """As `kept`, of anything that JSON can hold, in a file of the checkpoint."""
-
-        def earlier():
-            """A list with the content, or an empty one."""
-            try:
-                return [kept_file.read(path)]
-            except FileNotFoundError:
-                return []
-            except ValueError as error:
-                warnings.warn(f"{error}; it is computed again", stacklevel=4)
-                return []
 
         def write():
             kept_file.write_once(path, computed)
             self.keep_usage()
             return kept_file.read(path)
 
-        if kept := by_first(earlier):
+        if kept := by_first(lambda: _read_kept(path)):
             return kept[0]
         computed = compute()
         return by_first(write)
@@ -182,6 +185,17 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
     if overwrite:
         for path in earlier:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _read_kept(path):
+    """A list with what a file holds, or an empty one."""
+    try:
+        return [kept_file.read(path)]
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        warnings.warn(f"{error}; it is computed again", stacklevel=5)
+        return []
 
 
 def _check_same_config(folder, config):

@@ -5,6 +5,8 @@ The action of a point is row * size + column, rows from the top; the last action
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from jaxtyping import Int
 
@@ -53,6 +55,21 @@ def stones(game: PgxBeliefs, position: PgxPosition) -> Int[np.ndarray, "N N"]:
     """The board, rows from the top: 1 black, -1 white, 0 empty."""
     board = np.sign(np.asarray(position.pgx._x.board))
     return board.reshape(size(game), size(game)).astype(np.int32)
+
+
+def score(points: float) -> str:
+    """Black's points less white's in the words of GTP, such as `B+3.5`; `0` for a draw."""
+    return f"{'B' if points > 0 else 'W'}+{abs(points):g}" if points else "0"
+
+
+def points(score: str) -> float | None:
+    """Black's points less white's of a score; None if it is no number, such as `W+Resign`."""
+    match = re.fullmatch(r"([BW])\+(\d+(?:\.\d*)?)|0", score.strip(), re.IGNORECASE)
+    if match is None:
+        return None
+    if match[1] is None:
+        return 0.0
+    return float(match[2]) if match[1].upper() == "B" else -float(match[2])
 
 
 def area(board: Int[np.ndarray, "N N"]) -> int:

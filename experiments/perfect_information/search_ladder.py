@@ -1,0 +1,250 @@
+"""Elo of AlphaZero and of Student of Games by simulations (Schmid et al. 2023, Fig. 4, Table S3).
+
+Both have been trained by other experiments, in the same game. The trained networks stay as they
+are, and the searches grow. Players meet in pairs of games from random openings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+
+from experiments.harness import ladder_ratings, plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.ladder_ratings import Ladder, Match, Rating
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information.search_matches import (
+    AGENTS,
+    ALPHAZERO,
+    STUDENT,
+    Config,
+    Pair,
+    name_of,
+    play_matches,
+    players,
+)
+
+GAMES_FILE = "pairs.csv"
+_ANCHOR = 800  # simulations of the Student of Games whose Elo is 0, as in Figure 4
+# Elo in Go, of the tournament with AlphaZero after 800,000 steps (Table S3, Figure 4B).
+PAPER_GO = {
+    ALPHAZERO: {800: 2099.0, 2_000: 2451.0, 4_000: 2643.0, 8_000: 2875.0, 16_000: 3139.0},
+    STUDENT: {800: 1426.0, 2_000: 1672.0, 4_000: 1796.0, 8_000: 1902.0, 16_000: 1970.0},
+}
+# Student of Games less AlphaZero, by simulations: Table S3, and in chess Table 1.
+PAPER_GAPS = {
+    "go_19x19": {
+        count: PAPER_GO[STUDENT][count] - PAPER_GO[ALPHAZERO][count] for count in PAPER_GO[STUDENT]
+    },
+    "chess": {8_000: 268.0 - 455.0, 60_000: 420.0 - 592.0},
+}
+
+
+_SIMULATIONS = (32, 100, 320, 800, 1600, 3200)
+PRESETS = {
+    "smoke": Config(
+        game="tic_tac_toe", simulations=(2, 8), everybody=True, pairs=4, opening_moves=2, batch=2
+    ),
+    "cpu": Config(simulations=_SIMULATIONS, everybody=False, pairs=24, batch=24),
+    "paper": Config(simulations=_SIMULATIONS, everybody=True, pairs=100, batch=100),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    game: str | None = None
+    """A game of pgx, in which both were trained; None: that of the preset."""
+    alphazero: pathlib.Path | None = None
+    """Folder of a run that trained AlphaZero, such as alphazero_connect_four. None: it searches
+    without a network."""
+    student_of_games: pathlib.Path | None = None
+    """The same for Student of Games, such as sog_connect_four."""
+    network: int = 0
+    """Which network of each run: that of this seed."""
+
+
+def ladder_of(config: Config, pairs: Sequence[Pair]) -> Ladder:
+    """The ladder of all players."""
+    by_players: dict[tuple[int, int], list[float]] = {}
+    for pair in pairs:
+        by_players.setdefault((pair.first, pair.second), []).append(pair.share)
+    met = [Match(first=i, second=j, shares=shares) for (i, j), shares in by_players.items()]
+    return Ladder(met, len(players(config)))
+
+
+def anchor(config: Config) -> int:
+    """The player whose Elo is 0: Student of Games with 800 simulations, or with the fewest."""
+    count = _ANCHOR if _ANCHOR in config.simulations else config.simulations[0]
+    return players(config).index((STUDENT, count))
+
+
+def gaps(config: Config, ladder: Ladder) -> dict[int, Rating]:
+    """What Student of Games is stronger than AlphaZero, by simulations."""
+    count = len(config.simulations)
+    return {
+        simulations: ladder.difference(count + number, number)
+        for number, simulations in enumerate(config.simulations)
+    }
+
+
+def rows(config: Config, pairs: Sequence[Pair]) -> Iterator[dict[str, object]]:
+    """A row for every player."""
+    ladder = ladder_of(config, pairs)
+    ratings = ladder.ratings(anchor(config))
+    for number, ((agent, simulations), rating) in enumerate(
+        zip(players(config), ratings, strict=True)
+    ):
+        points, lost = ladder.points[number].sum(), ladder.points[:, number].sum()
+        yield dict(agent=agent, simulations=simulations, points=points, games=points + lost) | {
+            name: getattr(rating, name) for name in ("bound", "value", "low", "high")
+        }
+
+
+def write_more(run: Run, pairs: Sequence[Pair]) -> None:
+    """Writes the results of all games."""
+    names = [name_of(*player) for player in players(run.config)]
+    lines = [
+        dataclasses.asdict(pair) | dict(first=names[pair.first], second=names[pair.second])
+        for pair in pairs
+    ]
+    results.write_csv(run.out / GAMES_FILE, lines)
+
+
+def numbers(config: Config, pairs: Sequence[Pair]) -> Iterator[results.Number]:
+    """Elo of all players, the gaps between the ladders, and whether they grow."""
+    ladder = ladder_of(config, pairs)
+    paper = PAPER_GAPS.get(config.game, {})
+    found = [
+        rating.number(name_of(*player))
+        for player, rating in zip(players(config), ladder.ratings(anchor(config)), strict=True)
+    ]
+    for simulations, gap in gaps(config, ladder).items():
+        names = [name_of(agent, simulations) for agent in AGENTS[::-1]]
+        found.append(gap.number(" less ".join(names), paper=paper.get(simulations)))
+    yield from (number for number in found if number is not None)
+    for number, agent in enumerate(AGENTS):
+        count = len(config.simulations)
+        own = range(number * count, (number + 1) * count)
+        steps, samples = ladder.growth(own)
+        yield results.Number(name=f"{agent}: Elo grows", value=steps, unit="share of steps")
+        yield results.Number(
+            name=f"{agent}: Elo grows at every step", value=samples, unit="share of samples"
+        )
+
+
+def tables(config: Config, pairs: Sequence[Pair]) -> Iterator[Table]:
+    """Elo by simulations, and the gaps beside the paper's."""
+    ladder, count = ladder_of(config, pairs), len(config.simulations)
+    ratings, between = ladder.ratings(anchor(config)), gaps(config, ladder)
+    lines = [
+        (f"{simulations:,}", str(ratings[n]), str(ratings[count + n]), str(between[simulations]))
+        for n, simulations in enumerate(config.simulations)
+    ]
+    headings = ("simulations", *AGENTS, f"{STUDENT} less {ALPHAZERO}")
+    yield text_table(f"search_ladder: Elo in {config.game}", headings, lines, labels=0)
+    lines = [
+        (game, f"{simulations:,}", f"{gap:+,.0f}")
+        for game, known in PAPER_GAPS.items()
+        for simulations, gap in known.items()
+    ]
+    headings = ("published", "simulations", f"{STUDENT} less {ALPHAZERO}")
+    yield text_table("Elo of Tables 1 and S3", headings, lines)
+
+
+def draw(path: pathlib.Path, config: Config, pairs: Sequence[Pair]) -> None:
+    """Elo by simulations as in Figure 4, and the gap, with the paper's points."""
+    ladder, count = ladder_of(config, pairs), len(config.simulations)
+    ratings, zero = ladder.ratings(anchor(config)), PAPER_GO[STUDENT][_ANCHOR]
+    with plots.figure(path, rows=1, columns=2, size=(8.4, 3.4)) as ((left, right),):
+        for number, agent in enumerate(AGENTS):
+            own = dict(zip(config.simulations, ratings[number * count :], strict=False))
+            _line(left, own, number, agent)
+            known = {x: elo - zero for x, elo in PAPER_GO[agent].items()}
+            plots.points(left, known, number)
+        left.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
+        left.set(xscale="log", xlabel="simulations", ylabel="relative Elo")
+        left.set_title(config.game)
+        _line(right, gaps(config, ladder), 2, f"{STUDENT} less {ALPHAZERO}")
+        for (game, known), shape in zip(PAPER_GAPS.items(), "os", strict=True):
+            style = plots.HOLLOW | {"marker": shape, "markeredgecolor": "black"}
+            right.plot([*known], [*known.values()], label=f"{game} (paper)", **style)
+        right.set(xscale="log", xlabel="simulations", ylabel="difference in Elo")
+
+
+def _line(axes, ratings: dict[int, Rating], number: int, label: str) -> None:
+    """Ratings by simulations with their intervals; bounds are arrow heads."""
+    known = {x: rating for x, rating in ratings.items() if rating.value is not None}
+    colour = plots.colour(number)
+    axes.plot([*known], [r.value for r in known.values()], color=colour, label=label)
+    for x, rating in known.items():
+        if rating.bound:
+            shape = "^" if rating.bound == ">=" else "v"
+            axes.plot([x], [rating.value], color=colour, marker=shape)
+        else:
+            axes.plot([x, x], [rating.low, rating.high], color=colour, linewidth=1)
+            axes.plot([x], [rating.value], color=colour, marker="o", markersize=3.5)
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the options."""
+    if options.network < 0:
+        raise ValueError(f"network={options.network} must be at least 0")
+    return dataclasses.replace(
+        config,
+        game=options.game or config.game,
+        alphazero=str(options.alphazero or ""),
+        student_of_games=str(options.student_of_games or ""),
+        network=options.network,
+    )
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    shown = name_of(*players(config)[anchor(config)])
+    return (
+        f"Elo in {config.game} by simulations, 0 for {shown}, from {2 * config.pairs} games of each"
+        " match; 'A less B' is the difference in Elo; published: Go (Table S3) and chess (Table 1)"
+    )
+
+
+def deviations(config: Config) -> Iterator[str]:
+    """From the paper's setting, in words."""
+    if config.game not in PAPER_GAPS:
+        yield f"{config.game} instead of chess and Go"
+    for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
+        if not folder:
+            yield f"{agent} searches without a network: all values are 0 and all priors uniform"
+    yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
+    yield "c = 10 from 320 simulations on, and 1 below"
+    if not config.everybody:
+        yield "players meet only the next on their ladder and the rival with as many simulations"
+
+
+COMMAND = Experiment(
+    name="search_ladder",
+    shown="Elo by simulations",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds, in tic-tac-toe without networks",
+        "cpu": "some hours on two cores",
+        "paper": "200 games of everybody with everybody, for an accelerator",
+    },
+    options=Options,
+    configure=configure,
+    batches=lambda config: {"batch": config.batch},
+    compute=play_matches,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+    deviations=deviations,
+    error_bars=ladder_ratings.ERROR_BARS,
+    more_files=(GAMES_FILE,),
+    write_more=write_more,
+)
