@@ -5,8 +5,6 @@ import dataclasses
 import functools
 import json
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiment_cases import smoke_run
@@ -28,7 +26,6 @@ from experiments.perfect_information.board_training import GAMES, Outcome, Reach
 from experiments.perfect_information.student import Speed
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.cvpn import CvpnEvaluator
-from solvers.perfect_information.positions import legal_actions
 from solvers.search.search_state import GrowingTreeCfr
 from train import alphazero_training, student_of_games_training
 from train.learner import PAPER_SETTINGS
@@ -37,14 +34,6 @@ from train.paper_settings import PAPER_QUERIES, PAPER_SELF_PLAY
 NAMES = ("alphazero_board_games", "sog_board_games")
 MEASURED_AT = (0, 30, 100, 200, 300)
 public = functools.cache(pgx_beliefs)
-
-
-def outermost(last, keys, states):
-    """The first free cell of tic-tac-toe; the last one if `last` is 1."""
-    legal = jax.vmap(functools.partial(legal_actions, public("tic_tac_toe")))(states)
-    numbers = jnp.arange(9, dtype=jnp.int32)
-    wanted = jnp.where(last == 1, numbers, -numbers)
-    return jnp.argmax(jnp.where(legal, wanted, -9), axis=1)
 
 
 @pytest.mark.parametrize(
@@ -59,67 +48,6 @@ def outermost(last, keys, states):
 )
 def test_networks_meet_those_before(step, expected):
     assert board_duels.opponents(MEASURED_AT, step) == expected
-
-
-def test_a_pair_of_games_has_the_same_opening():
-    """One player takes the first free cell of tic-tac-toe, the other the last one, as soon as the
-    opening has ended."""
-    game = public("tic_tac_toe")
-    play = board_duels.compiled_games(game, outermost, None)
-    openings = np.array([[4, 0], [8, 7], [0, 1]], np.int32)
-    payoffs = np.asarray(play(0, 1, jax.random.key(0), jnp.asarray(openings)))
-
-    def by_hand(opening, first):
-        board, player = np.full(9, -1), 0
-        lines = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8)]
-        lines += [(2, 4, 6)]
-        for turn in range(9):
-            free = np.flatnonzero(board < 0)
-            own = free[0] if (player == 0) == first else free[-1]
-            board[opening[turn] if turn < len(opening) else own] = player
-            if any((board[list(line)] == player).all() for line in lines):
-                return 1 if (player == 0) == first else -1
-            player = 1 - player
-        return 0
-
-    expected = [by_hand(opening, first) for opening in openings for first in (True, False)]
-    np.testing.assert_array_equal(payoffs, expected)
-    assert len({*expected}) > 1
-
-
-def test_games_without_an_opening_begin_at_the_start():
-    play = board_duels.compiled_games(public("tic_tac_toe"), outermost, None)
-    none = jnp.zeros((2, 0), jnp.int32)
-    np.testing.assert_array_equal(play(0, 0, jax.random.key(0), none), [1, -1] * 2)
-
-
-def test_an_opponent_without_parameters_draws_its_moves():
-    """Uniform play in tic-tac-toe wins 58.5 % of games as the first player, and 28.8 % as the
-    second, against itself. Here the player is also at random, by other means."""
-    game = public("tic_tac_toe")
-
-    def drawn(params, keys, states):
-        legal = jax.vmap(functools.partial(legal_actions, game))(states)
-        noise = jax.vmap(lambda key: jax.random.uniform(key, 9))(keys)
-        return jnp.argmax(jnp.where(legal, noise, -1.0), axis=1)
-
-    play = board_duels.compiled_games(game, drawn, None)
-    payoffs = np.asarray(play(0, None, jax.random.key(1), jnp.zeros((1000, 0), jnp.int32)))
-    for seat, (won, lost) in enumerate([(0.5849, 0.2881), (0.2881, 0.5849)]):
-        mine = payoffs[seat::2]
-        np.testing.assert_allclose(
-            [(mine == 1).mean(), (mine == -1).mean()], [won, lost], atol=0.05
-        )
-
-
-def test_openings_are_legal_and_even():
-    game = public("tic_tac_toe")
-    draw = functools.partial(board_duels.draw_openings, game, pairs=900, moves=3)
-    drawn = jax.jit(draw)(jax.random.key(0))
-    assert all(len({*moves}) == 3 for moves in drawn.tolist())
-    counts = np.bincount(np.asarray(drawn).ravel(), minlength=9)
-    np.testing.assert_allclose(counts, 300, atol=6 * 300**0.5)
-    assert board_duels.draw_openings(game, jax.random.key(0), pairs=5, moves=0).shape == (5, 0)
 
 
 def test_shares_and_their_intervals():

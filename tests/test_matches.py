@@ -128,3 +128,21 @@ def test_games_with_hidden_information_are_refused():
     table = belief_table(make("kuhn_poker"))
     with pytest.raises(ValueError, match=r"allowed: \(1, 1\), perfect information"):
         matches.draw_openings(table, number=1, length=1, seed=0)
+
+
+def test_the_shares_of_uniform_play():
+    """In tic-tac-toe whoever begins wins 58.5 % of the games, and loses 28.8 %."""
+    number = 1_000
+    uniform = matches.chooser(GAME, AlphaZeroAgent())
+    keys = jax.random.split(jax.random.key(0), number)
+    generator = np.random.default_rng(0)
+
+    def drawn(_, states, num_moves):
+        legal = np.asarray(legal_moves(states))
+        return jnp.asarray(np.where(legal, generator.uniform(size=legal.shape), -1).argmax(axis=1))
+
+    openings = np.zeros((number, 0), np.int32)
+    won = matches.play_pairs(GAME, keys, [uniform, drawn], openings, batch=2 * number)
+    for mine, begins in ((won[:, 0], 1), (won[:, 1], -1)):
+        shares = [(mine == begins).mean(), (mine == -begins).mean()]
+        np.testing.assert_allclose(shares, [0.5849, 0.2881], atol=0.05)

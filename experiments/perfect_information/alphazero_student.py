@@ -15,7 +15,6 @@ from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import value_prior
 from nets.value_prior import ValuePriorEvaluator
-from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.perfect_information.positions import legal_actions
 from train import alphazero_training
@@ -73,21 +72,23 @@ def alphazero_student(
 
     return Student(
         trainee=Trainee(state, step, run, name=name),
-        chooses=functools.partial(_chooses, game, evaluate),
+        agent=functools.partial(_agent, evaluate),
+        alone=_alone(game, evaluate),
         games=lambda state: int(state.step) * config.episodes,
     )
 
 
-def _chooses(game, evaluate, simulations) -> Choose:
-    """The moves of the network alone, or the most visited ones of searches."""
+def _agent(evaluate, params, simulations) -> AlphaZeroAgent:
+    """Plays the most visited move of its searches."""
+    settings = AlphaZero(evaluate, simulations=simulations)
+    return AlphaZeroAgent(params=params, settings=settings)
 
-    def alone(params, key, state):
+
+def _alone(game, evaluate) -> Choose:
+    """The likeliest moves of the network."""
+
+    def move(params, key, state):
         _, logits = evaluate(params, game, state)
         return jnp.argmax(jnp.where(legal_actions(game, state), logits, -jnp.inf))
 
-    def searched(params, key, state):
-        settings = AlphaZero(evaluate, simulations=simulations)
-        agent = AlphaZeroAgent(params=params, settings=settings)
-        return alphazero_search.act(game, agent, key, state, jnp.int32(0))[0]
-
-    return jax.vmap(searched if simulations else alone, (None, 0, 0))
+    return jax.vmap(move, (None, 0, 0))

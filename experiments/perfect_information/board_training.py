@@ -35,6 +35,8 @@ from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
+from solvers.perfect_information import matches
+from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from train.learner import LearnerSettings
 
 Game = Literal["gardner_chess", "chess", "go_9x9", "go_19x19", "hex", "othello"]
@@ -191,33 +193,39 @@ class _Games:
     """The games of duels."""
 
     def __init__(self, run: Run, game: BeliefGame, student: Student):
-        config, mesh = run.config, devices.local(run.mesh)
-        choose = student.chooses(config.simulations)
-        self._config = config
-        self._play = board_duels.compiled_games(game, choose, mesh)
-        self._openings = jax.jit(
-            functools.partial(
-                board_duels.draw_openings,
-                game,
-                pairs=config.batch // 2,
-                moves=config.opening_moves,
-            )
+        config = run.config
+        self._config, self._game, self._agent = config, game, student.agent
+        self._mesh = devices.local(run.mesh)
+        self._openings = matches.draw_openings(
+            game, number=config.games // 2, length=config.opening_moves, seed=config.seed
         )
 
     def duel(self, networks: _Networks, step: int, opponent: int) -> Iterator[Duel]:
         """The games of the network of a step against an opponent."""
         config, payoffs = self._config, []
-        params = networks.after(step)
-        others = None if opponent == UNIFORM else networks.after(opponent)
+        agents = [
+            AlphaZeroAgent()  # draws uniformly
+            if number == UNIFORM
+            else self._agent(networks.after(number), config.simulations)
+            for number in (step, opponent)
+        ]
+        players = [matches.chooser(self._game, agent, self._mesh) for agent in agents]
         key = jax.random.fold_in(jax.random.key(config.seed + 1), step)
-        key = jax.random.fold_in(key, 1 + opponent)
+        keys = jax.random.split(jax.random.fold_in(key, 1 + opponent), len(self._openings))
         with progress(f"step {step:,}, duel", config.games) as report:
             count = counter(report)
-            for part in range(config.games // config.batch):
-                opening_key, play_key = jax.random.split(jax.random.fold_in(key, part))
-                openings = self._openings(opening_key)
-                payoffs += self._play(params, others, play_key, openings).tolist()
-                count(config.batch)
+            for begin in range(0, len(self._openings), config.batch // 2):
+                pairs = slice(begin, begin + config.batch // 2)
+                won = matches.play_pairs(
+                    self._game,
+                    keys[pairs],
+                    players,
+                    self._openings[pairs],
+                    batch=config.batch,
+                    devices=1 if self._mesh is None else self._mesh.size,
+                )
+                payoffs += won.ravel().tolist()
+                count(won.size)
         yield Duel(step=step, opponent=opponent, payoffs=payoffs)
 
 

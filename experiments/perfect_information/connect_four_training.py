@@ -27,7 +27,6 @@ from experiments.perfect_information.connect_four_positions import read_position
 from experiments.perfect_information.student import (
     ALONE,
     NETWORKS,
-    Choose,
     Speed,
     Student,
     speed,
@@ -37,6 +36,7 @@ from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.device_batches import split_calls
+from solvers.perfect_information import matches
 
 GAME = "connect_four"
 _TIMED_STEPS = 5
@@ -152,7 +152,7 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
         for step in config.measured_at:
             costs = dict(seconds=step * pace.seconds, evaluations=step * each)
             measured = functools.partial(
-                _measure, run, student, every, states, seed=seed, step=step, **costs
+                _measure, run, game, student, every, states, seed=seed, step=step, **costs
             )
             cells += run.kept(f"{seed}-{step}", Cell, measured)
         student.trainee.train(config.measured_at[-1])
@@ -160,7 +160,7 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
     return cells
 
 
-def _measure(run, student, positions, states, *, seed, step, **costs) -> Iterator[Cell]:
+def _measure(run, game, student, positions, states, *, seed, step, **costs) -> Iterator[Cell]:
     """The quality of moves after some training, alone and with search."""
     config, trainee = run.config, student.trainee
     trainee.train(step)
@@ -168,13 +168,9 @@ def _measure(run, student, positions, states, *, seed, step, **costs) -> Iterato
     with progress(f"step {step:,}, positions", number * len(config.simulations)) as report:
         count = counter(report)
         for simulations in config.simulations:
-            choose = _on_devices(student.chooses(simulations), devices.local(run.mesh))
-            moves = move_quality.chosen_moves(
-                functools.partial(choose, trainee.params, jax.random.key(seed)),
-                states,
-                number,
-                batch=config.batch,
-            )
+            key, mesh = jax.random.key(seed), devices.local(run.mesh)
+            choose = _chooses(game, student, simulations, trainee.params, key, mesh)
+            moves = move_quality.chosen_moves(choose, states, number, batch=config.batch)
             count(number)
             yield Cell(
                 seed=seed,
@@ -189,17 +185,16 @@ def _measure(run, student, positions, states, *, seed, step, **costs) -> Iterato
             )
 
 
-def _on_devices(choose: Choose, mesh):
-    """A function of parameters, a key, numbers and states, whose batch devices share."""
-
-    def actions(shared, batch):
-        params, key = shared
-        numbers, states = batch
-        keys = jax.vmap(functools.partial(jax.random.fold_in, key))(numbers)
-        return choose(params, keys, states)
-
-    split = jax.jit(split_calls(actions, mesh))
-    return lambda params, key, numbers, states: split((params, key), (jnp.asarray(numbers), states))
+def _chooses(game, student, simulations, params, key, mesh):
+    """The student's moves in positions with these numbers: alone, or with searches."""
+    if simulations == ALONE:
+        alone = jax.jit(split_calls(lambda params, batch: student.alone(params, *batch), mesh))
+        moves = lambda keys, states: alone(params, (keys, states))  # noqa: E731
+    else:
+        choose = matches.chooser(game, student.agent(params, simulations), mesh)
+        moves = lambda keys, states: choose(keys, states, jnp.zeros(len(keys), jnp.int32))  # noqa: E731
+    fold = jax.vmap(functools.partial(jax.random.fold_in, key))
+    return lambda numbers, states: moves(fold(jnp.asarray(numbers)), states)
 
 
 def _of(cells: Sequence[Cell], step: int, simulations: int) -> list[Cell]:

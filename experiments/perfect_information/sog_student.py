@@ -17,8 +17,9 @@ from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
 from nets.cvpn import CvpnEvaluator
+from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.perfect_information.positions import legal_actions
-from solvers.search import continual_resolving, growing_tree_cfr, readouts
+from solvers.search import continual_resolving
 from solvers.search.search_state import GrowingTreeCfr
 from train import student_of_games_training
 from train.student_of_games_training import StudentOfGamesSettings
@@ -57,7 +58,8 @@ def sog_student(
 
     return Student(
         trainee=Trainee(state, step, run, name=name),
-        chooses=functools.partial(_chooses, game, settings.search.evaluate),
+        agent=functools.partial(_agent, settings.search.evaluate),
+        alone=_alone(game, settings.search.evaluate),
         games=lambda state: int(state.games),
     )
 
@@ -68,30 +70,21 @@ def _search(evaluate, simulations):
     return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
 
 
-def _chooses(game, evaluate, simulations) -> Choose:
-    """The likeliest moves by the network's policy, or by searches."""
+def _agent(evaluate, params, simulations) -> GrowingTreeAgent:
+    """Plays the likeliest move of its searches."""
+    return GrowingTreeAgent(params=params, settings=_search(evaluate, simulations))
+
+
+def _alone(game, evaluate) -> Choose:
+    """The likeliest moves by the network's policy."""
     one = continual_resolving.first_problem(game, max_path=1)
 
-    def alone(params, key, state):
-        _, policy = evaluate(params, game, state, one.reach)
-        return _likeliest(policy, legal_actions(game, state))
+    def move(params, key, state):
+        _, (first, second) = evaluate(params, game, state, one.reach)
+        legal = legal_actions(game, state)
+        return jnp.argmax(jnp.where(legal, first[:, 0] + second[:, 0], -1.0))
 
-    def searched(params, key, state):
-        search = growing_tree_cfr.search(
-            game,
-            params,
-            key,
-            problem=one.replace(state=state),
-            settings=_search(evaluate, simulations),
-        )
-        return _likeliest(readouts.average_policy(search), legal_actions(game, state))
-
-    return jax.vmap(searched if simulations else alone, (None, 0, 0))
-
-
-def _likeliest(policy, legal):
-    first, second = policy
-    return jnp.argmax(jnp.where(legal, first[:, 0] + second[:, 0], -1.0))
+    return jax.vmap(move, (None, 0, 0))
 
 
 def label(simulations: int) -> str:

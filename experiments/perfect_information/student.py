@@ -13,6 +13,7 @@ from experiments.harness import results
 from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import Trainee
 from nets import cvpn
+from solvers.perfect_information.matches import Agent
 
 ALONE = 0  # simulations of the network alone
 NETWORKS = "networks"  # folder of the trained networks, which engines read
@@ -26,7 +27,10 @@ class Student:
     """An agent in training."""
 
     trainee: Trainee
-    chooses: Callable[[int], Choose]  # by the simulations of its searches
+    agent: Callable[
+        [PyTree, int], Agent
+    ]  # with some parameters, by the simulations of its searches
+    alone: Choose  # the moves of the network without a search
     games: Callable[[Any], int]  # that have ended in training, of the trainee's state
 
 
