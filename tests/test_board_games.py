@@ -134,7 +134,9 @@ def test_student_of_games_trains_by_table_s2(game):
     said = " ".join(sog_board_games.deviations(config))
     for field in dataclasses.fields(settings.learner):
         own = getattr(settings.learner, field.name)
-        assert (own != getattr(PAPER_SETTINGS[column], field.name)) == (f"{field.name} " in said)
+        assert (own != getattr(PAPER_SETTINGS[column], field.name)) == (
+            f"{field.name.replace('_', ' ')} " in said
+        )
     assert ("Table S2 in another game" in said) == (game not in ("chess", "go_19x19"))
 
 

@@ -57,7 +57,11 @@ def test_games_are_those_of_the_rules():
     assert won.tolist() == [[by_the_rules([0, 0])[1], -by_the_rules([0, 0])[1]]]
 
 
-@pytest.mark.parametrize("agent", [AlphaZeroAgent(), ALPHAZERO, STUDENT], ids=["u", "az", "sog"])
+@pytest.mark.parametrize(
+    "agent",
+    [AlphaZeroAgent(), ALPHAZERO, pytest.param(STUDENT, marks=pytest.mark.slow)],
+    ids=["uniform", "alphazero", "student_of_games"],
+)
 def test_games_alone_and_in_batches_and_with_swapped_colours(agent, openings):
     """Against an agent that draws; and an agent gets nothing from itself."""
     players = [matches.chooser(GAME, each) for each in (agent, AlphaZeroAgent())]

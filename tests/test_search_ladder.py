@@ -71,6 +71,7 @@ def test_numbers_are_those_of_the_games():
     assert search_ladder.PAPER_GAPS["go_19x19"][16_000] == -1169
 
 
+@pytest.mark.slow
 def test_a_run_resumes_to_the_same_games(tmp_path, monkeypatch):
     """With agents that play at random; Ctrl-C after two pieces changes nothing."""
     monkeypatch.setattr(search_matches, "_agents", lambda *_: [AlphaZeroAgent()] * 4)
