@@ -26,11 +26,11 @@ LADDER_FILE = "ladder.csv"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments(GamesArguments):
-    """Let several players of chess, Gardner chess or Go meet, each of them all others.
+    """Let several players of chess, Gardner chess or Go meet, and rate them by Elo.
 
     Players are those of engine_match. The first one is the anchor, whose Elo is 0: as a rule the
-    weakest program, such as gnugo(level=0) or stockfish(nodes=1000,skill=0). Two players meet in
-    pairs of games with swapped colours; all meet from the same openings. Writes result.json,
+    weakest program, such as gnugo(level=0) or stockfish(nodes=1000,skill=0). Each meets all others
+    in pairs of games with swapped colours, from the same openings. Writes result.json,
     ladder.csv, games.csv, all games with their moves and endings, and what programs print on
     stderr into --out. Ctrl-C keeps what is finished there, from which --resume continues.
     """
