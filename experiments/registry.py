@@ -70,6 +70,10 @@ TOOLS = {
         "perfect_information.connect_four_positions",
         "Write positions of Connect Four with the scores of all moves, by a solver.",
     ),
+    "board_picture": Entry(
+        "perfect_information.board_picture",
+        "Play a game of chess, Go, Connect Four, Hex or Othello between two players, and draw it.",
+    ),
     "scotland_yard_picture": Entry(
         "scotland_yard.scotland_yard_picture",
         "Play a game of Scotland Yard between two agents, and draw it.",

@@ -36,7 +36,7 @@ class Arguments(GamesArguments):
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
-    """chess, gardner_chess, go_9x9 or go_19x19."""
+    """chess, gardner_chess, go_9x9 or go_19x19; for our agents connect_four, hex or othello too."""
     players: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="A B ...")]
     """At least two players, the anchor first."""
     out: pathlib.Path = pathlib.Path("out/engine_ladder")

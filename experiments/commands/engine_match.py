@@ -30,7 +30,7 @@ class Arguments(GamesArguments):
     """
 
     game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
-    """chess, gardner_chess, go_9x9 or go_19x19."""
+    """chess, gardner_chess, go_9x9 or go_19x19; for our agents connect_four, hex or othello too."""
     a: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")]
     """A player."""
     b: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")]

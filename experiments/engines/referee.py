@@ -1,4 +1,4 @@
-"""The rules of chess, Gardner chess and Go, one position at a time, with moves as text.
+"""The rules of chess, Go and other board games, one position at a time, with moves as text.
 
 pgx is the referee: what it calls illegal is illegal, and the game is over when it says so.
 """
@@ -11,28 +11,29 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxgames.adapters import gtp_moves, uci_moves
+from jaxgames.adapters import board_moves, gtp_moves, uci_moves
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition, pgx_beliefs
 from jaxgames.registry import unknown
 
-GAMES = (*uci_moves.GAMES, *gtp_moves.GAMES)
+GAMES = (*uci_moves.GAMES, *gtp_moves.GAMES)  # that other programs play
+_WORDS = {name: words for words in (uci_moves, gtp_moves, board_moves) for name in words.GAMES}
+BOARD_GAMES = (*_WORDS,)
 
 
 class Referee:
     """The rules of a game. Positions are pgx's, as NumPy arrays.
 
     Args:
-      name: one of `GAMES`.
+      name: one of `BOARD_GAMES`.
 
     Raises:
       ValueError: an unknown name.
     """
 
     def __init__(self, name: str):
-        if name not in GAMES:
-            raise ValueError(unknown("game of engines", name, GAMES))
-        self.name, self.game = name, pgx_beliefs(name)
-        self._words = uci_moves if name in uci_moves.GAMES else gtp_moves
+        if name not in BOARD_GAMES:
+            raise ValueError(unknown("board game", name, BOARD_GAMES))
+        self.name, self.game, self._words = name, pgx_beliefs(name), _WORDS[name]
 
     @functools.cached_property
     def start(self) -> PgxPosition:
@@ -40,7 +41,7 @@ class Referee:
         return jax.device_get(self.game.root())
 
     def seat(self, position: PgxPosition) -> int:
-        """Who moves, 0 (who begins: white in chess, black in Go) or 1."""
+        """Who moves, 0 (who begins: white in chess, black in the others) or 1."""
         return (int(position.pgx.current_player) - int(self.game.first)) % 2
 
     def is_over(self, position: PgxPosition) -> bool:
@@ -81,6 +82,8 @@ class Referee:
             if bool(x.is_psk):
                 return "repeated board"
             return "two passes" if int(x.consecutive_pass_count) >= 2 else "length of the game"
+        if self._words is board_moves:
+            return board_moves.ending(self.game, position)
         if self.payoff(position):
             return "checkmate"
         if self._is_long(position):
@@ -107,7 +110,7 @@ class Referee:
 
 @functools.cache
 def load(name: str) -> Referee:
-    """The rules of a game, one of `GAMES`, made once; a ValueError if the name is unknown."""
+    """The rules of a game, one of `BOARD_GAMES`, made once; a ValueError if the name is unknown."""
     return Referee(name)
 
 
