@@ -1,12 +1,23 @@
 """The experiments that learn Connect Four, at their smallest."""
 
+import csv
+import dataclasses
+import itertools
+
 import jax
 import numpy as np
 import pytest
 from experiment_cases import smoke_run
 
-from experiments.perfect_information import move_quality
+from experiments.perfect_information import (
+    alphazero_connect_four,
+    connect_four_training,
+    move_quality,
+    sog_connect_four,
+)
 from experiments.perfect_information.connect_four_positions import read_positions
+from experiments.perfect_information.connect_four_training import Cell
+from experiments.perfect_information.student import ALONE
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from solvers.perfect_information.positions import legal_actions
 
@@ -24,16 +35,86 @@ def test_chosen_moves_are_those_of_each_position():
     np.testing.assert_array_equal(moves, np.argmax(~np.isnan(positions.scores), axis=1))
 
 
+FIRST = {(0, ALONE): (3, 3), (0, 800): (0, 6), (10, ALONE): (2, 3), (10, 800): (3, 3)}
+CONFIG = dataclasses.replace(
+    connect_four_training.SMOKE, measured_at=(0, 10), simulations=(ALONE, 800), seeds=2
+)
+
+
+def made_up_cells():
+    """Of two seeds; a step takes 3 seconds with the first, and 6 with the second."""
+    for seed, (step, simulations) in itertools.product(range(2), FIRST):
+        share = 0.5 + 0.04 * step + (simulations == 800) * 0.05 + 0.02 * seed
+        yield Cell(
+            seed=seed,
+            step=step,
+            simulations=simulations,
+            seconds=3.0 * step * (1 + seed),
+            evaluations=100 * step,
+            games=4 * step,
+            positions=60,
+            keeps=share,
+            decides=share - 0.1,
+            best=share - 0.2,
+            first=FIRST[step, simulations][seed],
+        )
+
+
+@pytest.mark.parametrize(
+    ("module", "agent", "target", "row"),
+    [
+        (alphazero_connect_four, "AlphaZero(800)", "opens in the centre", ["1", "1"]),
+        (sog_connect_four, "SoG(800,10)", "keeps the result", ["0.96", "0.97"]),
+    ],
+)
+def test_numbers_of_cells(module, agent, target, row):
+    cells = [*made_up_cells()]
+    found = {number.name: number for number in module.COMMAND.numbers(CONFIG, cells)}
+    assert len(found) == 4 * 4 + 1
+    for (step, simulations), first in FIRST.items():
+        name = f"{'' if step else 'untrained '}{agent if simulations else 'network alone'}"
+        opens = found[f"{name}: opens in the centre"]
+        assert (opens.value, opens.unit, opens.seeds) == (first.count(3) / 2, "share of seeds", 2)
+        keeps = found[f"{name}: keeps the result"]
+        low = 0.5 + 0.04 * step + (simulations == 800) * 0.05
+        assert (keeps.low, keeps.high) == pytest.approx((low, low + 0.02))
+        assert keeps.value == pytest.approx(low + 0.01)
+    pace = found["games/h"]  # 4 games in 3 or 6 seconds
+    assert (pace.value, pace.low, pace.high) == pytest.approx((3600, 2400, 4800))
+
+    *_, table = module.COMMAND.tables(CONFIG, cells)
+    columns = [[*column.cells] for column in table.columns]
+    assert columns[0] == [f"{agent}: {target}"]
+    assert [columns[1][0], columns[2][0]] == row
+    (recorded,) = (extra(CONFIG, cells) for extra in module.COMMAND.extras.values())
+    assert recorded == {f"{agent}: {target}": float(row[1])}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "agent"), [("alphazero", "AlphaZero(4)"), ("sog", "SoG(4,1)")])
-def test_learning_connect_four(tmp_path, name, agent):
+@pytest.mark.parametrize(
+    ("name", "agent", "games"), [("alphazero", "AlphaZero(4)", 8), ("sog", "SoG(4,1)", 0)]
+)
+def test_learning_connect_four(tmp_path, name, agent, games):
     result = smoke_run(f"{name}_connect_four", tmp_path)
-    measures = ("keeps the result", "keeps it where that matters", "best move")
-    assert [number.name for number in result.numbers] == [
-        f"{when}{player}: {what}"
-        for when in ("untrained ", "")
-        for player in ("network alone", agent)
-        for what in measures
-    ]
-    assert all(0 <= number.value <= 1 for number in result.numbers)
+    with (tmp_path / "curve.csv").open(newline="") as file:
+        curve = [*csv.DictReader(file)]
+    assert [row["step"] for row in curve] == ["0", "0", "2", "2"]
+    positions = read_positions().every(connect_four_training.SMOKE.every)
+    measures = {"keeps the result": "keeps", "keeps it where that matters": "decides"}
+    expected = {}
+    for row in curve:
+        player = "network alone" if row["simulations"] == "0" else agent
+        player = player if row["step"] == "2" else f"untrained {player}"
+        for what, column in (measures | {"best move": "best"}).items():
+            expected[f"{player}: {what}"] = float(row[column])
+        assert (float(row["best"]) * len(positions.moves)) % 1 == pytest.approx(0, abs=1e-6)
+        assert float(row["best"]) <= float(row["keeps"])  # best moves keep the result
+        undecided = 1 - positions.matters.mean()
+        assert float(row["keeps"]) == pytest.approx(
+            undecided + (1 - undecided) * float(row["decides"])
+        )
+        expected[f"{player}: opens in the centre"] = float(row["first"] == "3")
+    assert [int(row["games"]) for row in curve] == [0, 0, games, games]
+    expected["games/h"] = games / float(curve[-1]["seconds"]) * 3600
+    assert {number.name: number.value for number in result.numbers} == pytest.approx(expected)
     assert (tmp_path / "networks" / "0.npz").exists()

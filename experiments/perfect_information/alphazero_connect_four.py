@@ -8,6 +8,7 @@ from __future__ import annotations
 from experiments.harness.runs import Run
 from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.connect_four_training import (
+    OPENS,
     SMOKE,
     Config,
     training_experiment,
@@ -16,6 +17,7 @@ from experiments.perfect_information.student import ALONE, Student
 from jaxgames.beliefs.contract import BeliefGame
 from train.learner import LearnerSettings
 
+TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
 PRESETS = {
     "smoke": SMOKE,
@@ -66,6 +68,7 @@ COMMAND = training_experiment(
     shared=lambda config: {
         name: getattr(config, name) for name in ("episodes", "batch_size", "capacity")
     },
+    targets=TARGETS,
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",

@@ -23,7 +23,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality
-from experiments.perfect_information.connect_four_positions import read_positions
+from experiments.perfect_information.connect_four_positions import COLUMNS, read_positions
 from experiments.perfect_information.student import (
     ALONE,
     NETWORKS,
@@ -39,7 +39,9 @@ from solvers.device_batches import split_calls
 from solvers.perfect_information import matches
 
 GAME = "connect_four"
+_CENTRE = COLUMNS // 2  # where a perfect player begins
 _TIMED_STEPS = 5
+KEEPS, OPENS = "keeps the result", "opens in the centre"  # names of numbers, after the agent's
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +94,7 @@ class Cell:
     simulations: int
     seconds: float  # of training, as a step took after its compilation
     evaluations: int  # of the network in training
+    games: int  # that have ended in training
     positions: int
     keeps: float  # share of positions in which its move keeps the result
     decides: float  # the same among the positions in which some moves do not
@@ -110,6 +113,7 @@ def training_experiment(
     evaluations: Evaluations,
     label: Callable[[int], str],
     shared: Callable[[Config], Mapping[str, int]],
+    targets: Mapping[str, float],
     **fields: Any,
 ) -> Experiment:
     """The experiment that trains one kind of agent.
@@ -120,6 +124,7 @@ def training_experiment(
       evaluations: of the network in a step of training.
       label: the name of the agent with so many simulations.
       shared: the sizes that devices share in training.
+      targets: the least values that are hoped for, by the name of the number.
       fields: further fields of the record.
     """
     return Experiment(
@@ -130,7 +135,8 @@ def training_experiment(
         rows=rows,
         draw=functools.partial(draw, label),
         numbers=functools.partial(numbers, label),
-        tables=functools.partial(tables, name, label),
+        tables=functools.partial(tables, name, label, targets),
+        extras={"targets": lambda config, cells: dict(targets)},
         error_bars=results.LEAST_AND_MOST,
         measure=measure,
         more_files=(LOG, NETWORKS),
@@ -164,6 +170,7 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
     """The quality of moves after some training, alone and with search."""
     config, trainee = run.config, student.trainee
     trainee.train(step)
+    games = student.games(trainee.state)
     number = len(positions.moves)
     with progress(f"step {step:,}, positions", number * len(config.simulations)) as report:
         count = counter(report)
@@ -176,6 +183,7 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
                 seed=seed,
                 step=step,
                 simulations=simulations,
+                games=games,
                 positions=number,
                 keeps=float(positions.keeps_result(moves).mean()),
                 decides=float(positions.keeps_result(moves)[positions.matters].mean()),
@@ -230,13 +238,13 @@ def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:
 
 
 def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Number]:
-    """The shares before and after training."""
+    """The shares before and after training, and the speed of training."""
     for step in dict.fromkeys((config.measured_at[0], config.measured_at[-1])):
         for simulations in config.simulations:
             own = _of(cells, step, simulations)
             agent = f"{'' if step else 'untrained '}{label(simulations)}"
             for name, values in (
-                ("keeps the result", [cell.keeps for cell in own]),
+                (KEEPS, [cell.keeps for cell in own]),
                 ("keeps it where that matters", [cell.decides for cell in own]),
                 ("best move", [cell.best for cell in own]),
             ):
@@ -248,10 +256,30 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
                     high=max(values),
                     seeds=config.seeds,
                 )
+            yield results.Number(
+                name=f"{agent}: {OPENS}",
+                value=float(np.mean([cell.first == _CENTRE for cell in own])),
+                unit="share of seeds",
+                seeds=config.seeds,
+            )
+    paces = [
+        cell.games / cell.seconds * 3600
+        for cell in _of(cells, config.measured_at[-1], config.simulations[0])
+    ]
+    yield results.Number(
+        name="games/h",
+        value=float(np.mean(paces)),
+        unit="games/h",
+        low=min(paces),
+        high=max(paces),
+        seeds=config.seeds,
+    )
 
 
-def tables(name: str, label, config: Config, cells: Sequence[Cell]) -> Iterator[Table]:
-    """Shares of moves that keep the result by training and simulations."""
+def tables(
+    name: str, label, targets: Mapping[str, float], config: Config, cells: Sequence[Cell]
+) -> Iterator[Table]:
+    """Shares of moves that keep the result by training and simulations; numbers with targets."""
     lines = []
     for step in config.measured_at:
         first = _of(cells, step, config.simulations[0])[0]
@@ -261,11 +289,21 @@ def tables(name: str, label, config: Config, cells: Sequence[Cell]) -> Iterator[
     headings = ("step", "seconds", "evaluations", *map(label, config.simulations))
     title = f"{name}: share of positions in which a move keeps the result"
     yield text_table(title, headings, lines, labels=0)
+    found = {number.name: number for number in numbers(label, config, cells)}
+    lines = [
+        (target, results.text(found[target].value), results.text(least), found[target].unit)
+        for target, least in targets.items()
+        if target in found
+    ]
+    if lines:
+        headings = ("", "share", "target", "of")
+        yield text_table(f"{name}: targets after training", headings, lines)
 
 
 def measure(config: Config) -> str:
     """What the numbers are."""
     return (
         "share of scored positions of Connect Four in which the agent's move keeps the result, or"
-        f" has the best score; mean of {config.seeds} networks"
+        f" has the best score; mean of {config.seeds} networks; share of the networks whose first"
+        " move of the game is the centre, the only one that wins; games/h of training"
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from experiments.harness.runs import Run
 from experiments.perfect_information import sog_student
 from experiments.perfect_information.connect_four_training import (
+    KEEPS,
     SMOKE,
     Config,
     training_experiment,
@@ -20,6 +21,7 @@ from train.agent import training_settings
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
+TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
     "smoke": SMOKE,
@@ -71,6 +73,7 @@ COMMAND = training_experiment(
     evaluations=evaluations,
     label=lambda simulations: sog_student.label(simulations) if simulations else "network alone",
     shared=shared_sizes,
+    targets=TARGETS,
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
