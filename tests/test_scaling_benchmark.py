@@ -23,7 +23,8 @@ def test_work_grows_with_the_cores_and_not_with_the_devices():
 
 
 def test_speeds_are_compared_with_one_core_and_with_one_device_per_core():
-    samples = [(2, 3, 4), (5, 6, 7), (4, 4.5, 5), (4, 5, 5)]  # medians are 3, 6, 4.5 and 5
+    # medians are 3, 6, 4.5 and 5
+    samples = [(2.0, 3.0, 4.0), (5.0, 6.0, 7.0), (4.0, 4.5, 5.0), (4.0, 5.0, 5.0)]
     rows = []
     for program, times in (("searches", 1), ("training", 2)):
         for place, rates in zip(scaling.places(CPU), samples, strict=True):
