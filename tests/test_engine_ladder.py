@@ -68,7 +68,7 @@ def test_two_workers_play_the_same_games(tmp_path, monkeypatch):
     def interrupted(*args, **kwargs):
         if len(calls) < 6:
             return counted(*args, **kwargs)
-        while len([*(part / "checkpoint").glob("pair-*.json")]) <= 2:
+        while len([*(part / "checkpoint").glob("pair_*.json")]) <= 2:
             time.sleep(0.01)
         raise KeyboardInterrupt
 
@@ -111,7 +111,7 @@ def test_a_killed_run_resumes_to_the_same_games(tmp_path):
         [*command, "--workers", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     end = time.monotonic() + 300
-    while len([*(part / "checkpoint").glob("pair-*.json")]) < 3:
+    while len([*(part / "checkpoint").glob("pair_*.json")]) < 3:
         assert time.monotonic() < end
         assert process.poll() is None
         time.sleep(0.01)
