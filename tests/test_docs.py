@@ -26,7 +26,7 @@ GENERATED = {  # pages that the site makes: see docs/hooks.py
     ),
 }
 MAX_README_LINES = 150
-MAX_README_ROWS = 15
+MAX_README_ROWS = 12
 
 
 def page_id(path):
@@ -185,7 +185,6 @@ HEADLINES = [
         "ours, 2 devices:Connect Four (800,1), 6x512",
         "AlphaZero (mctx), 2 devices:Connect Four (800,1), 6x512",
     ),
-    ("Student of Games in Leduc, 100", "sog_leduc/cpu", "SoG(100,1)", None),
     ("Student of Games in Leduc, 1,000", "sog_leduc/cpu", "SoG(1000,1)", None),
     (
         "Student of Games in Scotland",
@@ -200,13 +199,6 @@ HEADLINES = [
         None,
     ),
     ("off-tree bet", "depth_limited_nlfh/cpu", "values=16:plain", None),
-    ("CFR-BR in [2-4]", "blueprint_two_rounds/cpu", "CFR-BR:169/percentile:570", None),
-    (
-        "hold'em with five ranks",
-        "five_ranks/cpu",
-        "exploitability after 1,000 iterations",
-        None,
-    ),
     ("Smooth UCT wins", "smooth_uct_limit/cpu", "Smooth UCT against UCT, greedy", None),
     ("exact best response", "abr_chumps/cpu", "exact:always raise, limit", None),
 ]

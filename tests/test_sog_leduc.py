@@ -130,3 +130,33 @@ def test_training_stops_at_numbers_that_are_not_finite(tmp_path):
 
     with pytest.raises(FloatingPointError, match="step 0: not finite: values"):
         trainee(tmp_path, broken).train(3)
+
+
+def test_metrics_are_read_while_the_next_step_runs_and_before_anything_is_kept(
+    tmp_path, monkeypatch
+):
+    events = []
+
+    def step(state):
+        events.append(f"step {int(state.step)}")
+        return add(state)
+
+    def read(metrics, number):
+        events.append(f"read {number}")
+        learner.require_finite_losses(metrics, number)
+
+    monkeypatch.setattr(training_run, "require_finite_losses", read)
+    trained = trainee(tmp_path, step)
+    monkeypatch.setattr(trained, "_save", lambda: events.append("save"))
+    trained.train(3)
+    assert events == ["step 0", "step 1", "read 0", "step 2", "read 1", "read 2", "save"]
+
+
+def test_a_last_step_that_is_not_finite_is_not_kept(tmp_path):
+    def broken(state):
+        after, metrics = add(state)
+        return after, metrics | {"policy": jnp.where(state.step == 2, jnp.nan, 1.0)}
+
+    with pytest.raises(FloatingPointError, match="step 2: not finite: policy"):
+        trainee(tmp_path, broken).train(3)
+    assert not (tmp_path / "checkpoint" / "training").exists()

@@ -6,6 +6,9 @@ import collections
 import contextlib
 import dataclasses
 from collections.abc import Sequence
+from typing import Annotated, TypeVar
+
+import tyro
 
 from experiments.engines import match, pair_queue
 from experiments.engines.game import GameRecord
@@ -18,12 +21,15 @@ from experiments.harness.runs import Run, RunArguments
 
 GAMES_FILE = "games.csv"
 ERRORS = "stderr"  # folder for what programs print there
+Config = TypeVar("Config", bound="GamesConfig")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GamesArguments(RunArguments):
     """The options about pairs of games."""
 
+    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
+    """chess, gardner_chess, go_9x9 or go_19x19; for our agents connect_four, hex or othello too."""
     pairs: int = 10
     """How many openings, from each of which two players play two games."""
     opening_moves: int = 4
@@ -43,6 +49,25 @@ class GamesArguments(RunArguments):
     def preset(self) -> str:
         """The name of the preset on record."""
         return "custom"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GamesConfig:
+    """What is on record in result.json of the options."""
+
+    game: str
+    pairs: int
+    opening_moves: int
+    nodes: int
+    seed: int
+    move_seconds: float
+    start_seconds: float
+
+
+def recorded(config: type[Config], arguments: GamesArguments) -> Config:
+    """The record of a kind that has fields of the arguments' names."""
+    names = [field.name for field in dataclasses.fields(config)]
+    return config(**{name: getattr(arguments, name) for name in names})
 
 
 def check(arguments: GamesArguments) -> None:

@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 
 from experiments.commands import engine_games
-from experiments.commands.engine_games import GamesArguments
+from experiments.commands.engine_games import GamesArguments, GamesConfig
 from experiments.engines import match
 from experiments.engines.game import GameRecord
 from experiments.engines.pair_queue import PairTask
@@ -35,8 +35,6 @@ class Arguments(GamesArguments):
     stderr into --out. Ctrl-C keeps what is finished there, from which --resume continues.
     """
 
-    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
-    """chess, gardner_chess, go_9x9 or go_19x19; for our agents connect_four, hex or othello too."""
     players: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="A B ...")]
     """At least two players, the anchor first."""
     out: pathlib.Path = pathlib.Path("out/engine_ladder")
@@ -44,17 +42,10 @@ class Arguments(GamesArguments):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(GamesConfig):
     """On record in result.json."""
 
-    game: str
     players: tuple[str, ...]
-    pairs: int
-    opening_moves: int
-    nodes: int
-    seed: int
-    move_seconds: float
-    start_seconds: float
 
 
 def main(arguments: Arguments, *, command: str) -> None:
@@ -71,8 +62,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     if count < 2:
         raise ValueError(f"players={arguments.players} must be at least two")
     devices.start(arguments, None)
-    fields = [field.name for field in dataclasses.fields(Config)]
-    config = Config(**{name: getattr(arguments, name) for name in fields})
+    config = engine_games.recorded(Config, arguments)
     new_players = engine_games.player_factory(arguments, config.game, config.players)
     files = (engine_games.GAMES_FILE, LADDER_FILE, engine_games.ERRORS)
     run = Run(arguments, config, experiment="engine_ladder", command=command, files=files)

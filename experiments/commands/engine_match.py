@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 
 from experiments.commands import engine_games
-from experiments.commands.engine_games import GamesArguments
+from experiments.commands.engine_games import GamesArguments, GamesConfig
 from experiments.engines import match
 from experiments.harness import devices, results
 from experiments.harness.experiment import Command, text_table
@@ -29,8 +29,6 @@ class Arguments(GamesArguments):
     stderr into --out. Ctrl-C keeps what is finished there, from which --resume continues.
     """
 
-    game: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="GAME")]
-    """chess, gardner_chess, go_9x9 or go_19x19; for our agents connect_four, hex or othello too."""
     a: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="A")]
     """A player."""
     b: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="B")]
@@ -40,18 +38,11 @@ class Arguments(GamesArguments):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(GamesConfig):
     """On record in result.json."""
 
-    game: str
     a: str
     b: str
-    pairs: int
-    opening_moves: int
-    nodes: int
-    seed: int
-    move_seconds: float
-    start_seconds: float
 
 
 def main(arguments: Arguments, *, command: str) -> None:
@@ -65,8 +56,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     """
     engine_games.check(arguments)
     devices.start(arguments, None)
-    fields = [field.name for field in dataclasses.fields(Config)]
-    config = Config(**{name: getattr(arguments, name) for name in fields})
+    config = engine_games.recorded(Config, arguments)
     specs = (config.a, config.b)
     new_players = engine_games.player_factory(arguments, config.game, specs)
     files = (engine_games.GAMES_FILE, engine_games.ERRORS)

@@ -89,9 +89,9 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# Two usual cores make 1.7 searches with 100 simulations a second, and 0.11 with 400. A game has up
-# to 24 searches of Mr X or 120 of the detectives: 54 on average when PimBot(100) plays itself, and
-# 60 with those in games that have ended. So the matches of `cpu` take 3.8, 1.3 and 4.8 hours.
+# Two cores make 0.11 searches a second with 400 simulations and 16 with 32 (`benchmark search`), so
+# that 100 are taken to make 1.7. A game has up to 24 searches of Mr X or 120 of the detectives, and
+# is taken to have 60 on average. So the matches of `cpu` should take 3.8, 1.3 and 4.8 hours.
 PRESETS = {
     "smoke": Config(
         matches=(
