@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 import blueprint_reference as reference
 import jax
@@ -147,7 +148,7 @@ def check_iterations(groups, poker=TWO_STREETS, buckets=BUCKETS):
             deal, count = make_deal(tables, board, groups=groups, dtype=jnp.float64)
             assert int(count) <= groups
             state = board_sampled_cfr.iterate(state, deal, game=game)
-            whole, _ = make_deal(tables, board, groups=1176)
+            whole, _ = make_deal(tables, board, groups=math.comb(52 - num_cards, 2))
             cards = [np.asarray(x) for x in (whole.bucket, whole.cards, whole.strength)]
             reference.iterate(tree, regret, average, *cards, weight=number + 1)
         for mine, theirs in ((state.regret, regret), (state.average, average)):
