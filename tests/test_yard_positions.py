@@ -75,6 +75,11 @@ def test_possible_stations_are_those_of_the_game_of_beliefs():
     assert 0 < cheap_sets_are_larger < 0.3
 
 
+@pytest.mark.slow
+def test_possible_stations_on_london_are_those_of_the_game_of_beliefs():
+    assert beliefs_agree(LONDON, blocks=1) < 0.01
+
+
 @pytest.mark.slow(minutes=5)
 def test_possible_stations_are_those_of_the_game_of_beliefs_along_thousands_of_games():
     assert 0 < beliefs_agree(DOUBLES, blocks=15) < 0.3
