@@ -49,7 +49,7 @@ PRESETS = {
         game="tic_tac_toe", simulations=(2, 8), everybody=True, pairs=4, opening_moves=2, batch=2
     ),
     "cpu": Config(simulations=_SIMULATIONS, everybody=False, pairs=24, batch=24),
-    "paper": Config(simulations=_SIMULATIONS, everybody=True, pairs=100, batch=100),
+    "paper": Config(simulations=_SIMULATIONS, everybody=True, pairs=104, batch=104),
 }
 
 
