@@ -139,8 +139,8 @@ def start(
         forest, new = grow(forest, layout, leaf, child != NO_STEP)
         return forest, jnp.where(new < layout.inner, new, place)
 
-    # a loop, also of one step: the program is as long for any length of the path
-    forest, place = jax.lax.fori_loop(0, length, follow, (forest, place))
+    if length:  # a loop: the program is as long for any length of the path
+        forest, place = jax.lax.fori_loop(0, length, follow, (forest, place))
     if layout.single_row:  # with perfect information reach would only scale all values
         problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
     state = at(forest.state, place)
