@@ -126,6 +126,7 @@ class ScotlandYardBeliefs(BeliefGame):
         actor = self.actor(state)
         return self._his_legal(state) & (actor == 0), self._their_legal(state) & (actor == 1)
 
+    @jax.jit
     def _his_legal(self, state):
         """Mr X's moves `[A0, N0]`, if it is his turn."""
         board, stations = state.board, self._stations()
@@ -136,6 +137,7 @@ class ScotlandYardBeliefs(BeliefGame):
         """The detective's moves `[A1, N1]`, if it is a detective's turn."""
         return detective_legal(self.table, state.board, self.game.num_open)[:, None]
 
+    @jax.jit  # several methods need it: traced once for all of them
     def children(self, state: YardPublicState) -> YardPublicState:
         actor = self.actor(state)
         others = _select(actor == 1, self._after_detective(state), self._after_showing(state))
