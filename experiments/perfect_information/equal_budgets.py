@@ -221,7 +221,9 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
             )
             for trained, simulations in itertools.product(outcome.runs, outcome.simulations)
         ]
-        title = f"equal_budgets: shares of positions after {outcome.budget(cost):,.0f} {cost}"
+        title = (
+            f"equal_budgets: shares of positions after {results.text(outcome.budget(cost))} {cost}"
+        )
         yield text_table(title, ("agent", "search", *SHARES), lines, labels=2)
         lines = []
         for rivals in outcome.rivals:
@@ -240,8 +242,9 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
                 _band(trained, simulations, cost, outcome.seeds)
                 for trained, simulations in itertools.product(outcome.runs, shown)
             ]
-            label = f"{cost} of training"
-            plots.bands(panel, lines, published={}, x_label=label, log_x=cost == "evaluations")
+            of_network = " of the network" if cost == "evaluations" else ""
+            label = f"{cost}{of_network} in training"
+            plots.bands(panel, lines, published={}, x_label=label, log_x=bool(of_network))
             panel.set(yscale="linear", ylabel="share of moves that keep the result")
             panel.axvline(outcome.budget(cost), color="#333333", linewidth=0.8, label="budget")
 
