@@ -93,6 +93,10 @@ def test_the_gap_is_the_sum_of_those_of_network_and_search():
     assert found[f"SoG(4,2) {less}"].value == pytest.approx(0, abs=0.01)
     assert found[f"SoG(4,1) with k = 2 {less}"].value == pytest.approx(-2 * STEP, abs=0.01)
     assert found[whole].seeds == 2
+    moves = found[f"{whole}: keeps it where that matters"]  # its worst moves do not, of one seed
+    assert (moves.low, moves.value, moves.high) == (-0.5, -0.5, -0.5)
+    alike = found[f"{network[0]}: best move"]
+    assert (alike.low, alike.value, alike.high) == (0, 0, 0)
 
 
 def perfect_and_worst(config):

@@ -290,7 +290,7 @@ COMMAND = Experiment(
     shown="shares of good moves at equal budgets",
     presets=PRESETS,
     preset_docs={
-        "smoke": "seconds",
+        "smoke": "a minute",
         "cpu": "an hour on two cores",
         "paper": "800 simulations and 208 games of each seed, for an accelerator",
     },

@@ -138,13 +138,12 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
         (
             player.network,
             player.search_name,
-            f"{player.evaluations:,}",
             *(f"{own[name].mean():.3f}" for name in SHARES),
             str(rating),
         )
         for player, own, rating in zip(every, good, ladder.ratings(0), strict=True)
     ]
-    headings = ("network", "search", "evaluations", *SHARES, "Elo")
+    headings = ("network", "search", *SHARES, "Elo")
     yield text_table("search_gap: moves and Elo in Connect Four", headings, lines, labels=2)
     lines = [
         (
@@ -214,7 +213,7 @@ COMMAND = Experiment(
     shown="shares of good moves and Elo by network and search",
     presets=PRESETS,
     preset_docs={
-        "smoke": "a minute, without networks",
+        "smoke": "minutes",
         "cpu": "two hours on two cores",
         "paper": "800 simulations and 208 games of each match, for an accelerator",
     },
