@@ -353,7 +353,7 @@ def test_items_are_commands_with_options_that_exist():
 def test_no_published_setting_is_left_out():
     papers = [words[0] for _, words in words_of("experiments") if "paper" in words]
     have_one = {n for n in registry.EXPERIMENTS if "paper" in registry.load(n).presets}
-    assert sorted(papers) == sorted(have_one)
+    assert {*papers} == have_one
     benchmarks = {words[1] for _, words in words_of("experiments") if words[0] == "benchmark"}
     assert benchmarks == {*BENCHMARKS} - {
         "startup",
@@ -369,6 +369,17 @@ def test_the_agent_of_sog_london_plays_pimbot(tmp_path):
     assert words[words.index("--agent") + 1] == str(tmp_path / "sog_london")
     assert words[words.index("--out") + 1] == str(tmp_path / "sog_pimbot")
     assert [each.name for each in ITEMS].index("sog_london") < ITEMS.index(item)
+
+
+def test_agents_of_connect_four_are_trained_before_they_are_compared(tmp_path):
+    names = [each.name for each in ITEMS]
+    for name, count in (("search_ladder", 2), ("search_gap", 2), ("equal_budgets", 3)):
+        place = names.index(name)
+        words = item_queue._command(ITEMS[place], tmp_path)
+        folders = [word for word in words if word.startswith(f"{tmp_path}/")]
+        assert folders.pop() == str(tmp_path / name)  # of its own results
+        assert len(folders) == count
+        assert {folder.removeprefix(f"{tmp_path}/") for folder in folders} < {*names[:place]}
 
 
 def test_tests_and_tasks_of_items_exist():
