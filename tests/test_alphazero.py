@@ -434,11 +434,13 @@ def test_bad_input():
     for name, value in (("games", 0), ("updates", 0), ("td_steps", 0), ("moves", 0)):
         with pytest.raises(ValueError, match=f"{name}=0 must be"):
             AlphaZeroSettings(**fine | {name: value})
+    graph, params = nnx.split(new_value_prior(GAME, seed=0, width=2, depth=1))
+    fine["learner"] = LearnerSettings(batch_size=8, capacity=64)
     for name in ("td_steps", "moves"):
         settings = AlphaZeroSettings(**fine | {name: 3})
-        state = training.init(GAME, {}, jax.random.key(0), settings=settings)
+        state = training.init(GAME, params, jax.random.key(0), settings=settings)
         with pytest.raises(ValueError, match=f"{name}=3 must be None against an opponent"):
-            training.train_step(GAME, None, state, settings=settings, opponent=AlphaZeroAgent())
+            training.train_step(GAME, graph, state, settings=settings, opponent=AlphaZeroAgent())
 
 
 def test_a_search_in_pieces_is_the_whole_search():

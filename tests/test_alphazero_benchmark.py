@@ -35,7 +35,7 @@ def test_payoffs_are_handed_back_from_the_ends_of_games():
 def sample(**changes):
     """Of a step that does all the work of the task, in two seconds."""
     task = TASKS[TASK]
-    work = {name: getattr(task, name) for name in ("positions", "simulations", "updates")}
+    work = {name: float(getattr(task, name)) for name in ("positions", "simulations", "updates")}
     counts = {"games": 6.0, "valued": 40.0, "seconds": 2.0, "cores": 1.0, "others": 0.0}
     return work | counts | {"rate": task.positions / 2.0} | changes
 
@@ -73,7 +73,7 @@ def test_unequal_work_is_refused(name):
     expected = getattr(TASKS[TASK], name)
     message = f"{name} of {PEER} are {expected + 1}, must be {expected}"
     with pytest.raises(ValueError, match=message):
-        alphazero_training.check_work(row(PEER, sample(), sample(**{name: expected + 1})))
+        alphazero_training.check_work(row(PEER, sample(), sample(**{name: expected + 1.0})))
 
 
 def test_all_positions_of_a_step_are_used():
@@ -120,7 +120,7 @@ def test_the_recipe_plays_by_the_rules():
                 assert (after[:, 1] >= before[:, 0]).all()
 
 
-@pytest.mark.slow(minutes=3)
+@pytest.mark.slow(minutes=4)
 @pytest.mark.skipif(devices.cores() < 2, reason="needs two cores")
 def test_training_is_measured(tmp_path):
     benchmarks.run("alphazero_training", tmp_path, preset="smoke")

@@ -133,7 +133,7 @@ def _samples(program, step) -> Iterator[dict[str, float]]:
         if "simulations" in done:
             done["simulations"] /= done["positions"]
         else:
-            done["simulations"] = program.simulations
+            done["simulations"] = float(program.simulations)
         done["updates"] -= updates
         updates += int(done["updates"])
         yield sample | done | {"rate": done["positions"] / seconds, "seconds": seconds}
