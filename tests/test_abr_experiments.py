@@ -31,6 +31,7 @@ def test_a_run_against_uniform_play(tmp_path, capsys):
     assert "% of exact" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_learns_the_same_curve(tmp_path, monkeypatch, capfd):
     """What an earlier step has measured is kept, since training does not go back to it."""
     command = ["approximate_best_response", "kuhn_poker", "--steps", "4", "--out"]

@@ -90,7 +90,7 @@ def decisions_of(name, line, players):
     return streets
 
 
-@pytest.mark.parametrize("players", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("players", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_folders_play_matches(players, tmp_path, monkeypatch):
     """As commands, against uniform players: what each hand's bucket does after each betting."""
     folder, game = folder_of(players, tmp_path), make(GAMES[players])

@@ -109,7 +109,7 @@ def as_accelerators(monkeypatch):
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("groups", [600, 1176])
+@pytest.mark.parametrize("groups", [600, pytest.param(1176, marks=pytest.mark.slow)])
 def test_iterations_of_accelerators_equal_those_hand_by_hand(groups, as_accelerators):
     check_iterations(groups)
 
@@ -120,7 +120,7 @@ def test_iterations_in_chunks_equal_those_hand_by_hand(monkeypatch):
     check_iterations(600)
 
 
-@pytest.mark.parametrize("groups", [600, 1176])
+@pytest.mark.parametrize("groups", [pytest.param(600, marks=pytest.mark.slow), 1176])
 def test_iterations_equal_those_hand_by_hand(groups):
     check_iterations(groups)
 

@@ -16,7 +16,9 @@ DEALT = "scotland_yard(map=district,edition=district_reveals{})"  # Mr X's start
 @pytest.mark.parametrize(
     ("name", "boards_at_once"),
     [
-        (FULL, 100),  # a double move goes on after the reveal, and cards run out
+        pytest.param(
+            FULL, 100, marks=pytest.mark.slow
+        ),  # a double move goes on after the reveal, and cards run out
         pytest.param(FULL, 20, marks=pytest.mark.slow),
         pytest.param(DEALT.format(""), 100, marks=pytest.mark.slow(minutes=2)),
         pytest.param(DEALT.format(",reveals=1/2"), 100, marks=pytest.mark.slow(minutes=2)),

@@ -39,9 +39,10 @@ def compiled(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "heads"), [("coin_toss", 0.25), ("coin_toss(swapped=true)", 0.75)]
+    ("name", "heads"),
+    [("coin_toss", 0.25), pytest.param("coin_toss(swapped=true)", 0.75, marks=pytest.mark.slow)],
 )
-@pytest.mark.parametrize("before", [(0.5, 0.5), (0.9, 0.1)])
+@pytest.mark.parametrize("before", [pytest.param((0.5, 0.5), marks=pytest.mark.slow), (0.9, 0.1)])
 def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     """Whatever player 0 was thought to play: it may opt out for what selling pays."""
     _, table, _ = compiled(name)
@@ -132,7 +133,7 @@ def test_paths_from_search_to_search():
     assert longest_path(leduc, agents(own_decisions_only=True)) == 4
 
 
-@pytest.mark.parametrize("by_policies", [False, True])
+@pytest.mark.parametrize("by_policies", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_range_that_goes_on(by_policies):
     """Behind a search with a gadget: what the opponent had there on average, which was the gadget's
     in part, or what the search began with; times its average policy in either case. Then it is

@@ -20,6 +20,12 @@ MODULES = {
     for path in sorted((ROOT / package).rglob("*.py"))
 }
 WITH_EXAMPLES = [name for name, path in MODULES.items() if ">>> " in path.read_text()]
+# Their programs take long to compile, and other fast tests run the same.
+LONG = (
+    "solvers.search",
+    "solvers.approximate_best_response.local_best_response",
+    "train.best_response_training",
+)
 
 
 def programs(docstring: str) -> list[str]:
@@ -57,7 +63,9 @@ def test_every_program_in_a_docstring_is_an_example_that_runs(name):
     assert programs(docstring) == [], f"{MODULES[name]}: write the program as an example with >>>"
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in WITH_EXAMPLES]
+)
 def test_examples_print_what_they_show(name):
     module = importlib.import_module(name)
     tests = doctest.DocTestFinder().find(module, name, globs={})

@@ -55,6 +55,7 @@ def test_a_ladder_has_all_players(tmp_path, capsys):
     assert ">=" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_workers_play_the_same_games(tmp_path, monkeypatch):
     """And an interruption changes nothing."""
     words, part = ("--workers", "2"), tmp_path / "part"

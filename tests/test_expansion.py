@@ -140,6 +140,7 @@ def test_search_of_the_whole_rest_is_minimax(expand):
         assert not policy[player][~acts].any()
 
 
+@pytest.mark.slow
 def test_long_axes_are_the_same_as_unrolled_ones(monkeypatch):
     """Games with many actions, such as chess, take other operations for the same sums."""
     table, _ = endgame()
@@ -157,6 +158,7 @@ def test_long_axes_are_the_same_as_unrolled_ones(monkeypatch):
     chex.assert_trees_all_close(found(), unrolled, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_as_many_as_there_are_is_all():
     """A node that starts with all of its children is one that has all of them; but for PUCT, for
     which it was visited once before."""

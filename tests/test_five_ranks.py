@@ -50,6 +50,7 @@ def test_the_game_is_that_of_its_parameters():
     assert dataclasses.replace(game, raise_sizes=()) == CONFIG.game
 
 
+@pytest.mark.slow
 def test_the_smallest_run(tmp_path):
     numbers = smoke_run("five_ranks", tmp_path).numbers
     assert [number.name for number in numbers] == [

@@ -244,6 +244,7 @@ def agent():
     return made
 
 
+@pytest.mark.slow
 def test_agents_are_measured_and_printed(agent):
     assert 0 < agent.exploitability() < 1
     assert "Student of Games agent of kuhn_poker(players=2)" in str(agent)
@@ -284,7 +285,13 @@ def numbers(folder):
     return {n.name: n.value for n in results.read_result(folder / "result.json").numbers}
 
 
-@pytest.mark.parametrize("name", sorted(set(SOLVERS) - {"linear_program"}))
+ITERATIVE = sorted(set(SOLVERS) - {"linear_program"})
+FAST = ("cfr_plus", "external_sampling", "fictitious_play")  # one of each kind
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in FAST else pytest.mark.slow) for n in ITERATIVE]
+)
 def test_the_command_line_knows_every_solver_and_resumes_it(name, tmp_path):
     """In pieces the same as at once in `solvers.solve`."""
     arguments = f"kuhn_poker --solver {name} --every 20"

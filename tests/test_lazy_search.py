@@ -84,14 +84,14 @@ def searched(name, settings, *, batch=3):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("connect_four", dict(expand=1)),
-        ("connect_four", dict(expand=2, exploration=3.0)),
+        pytest.param("connect_four", dict(expand=1), marks=pytest.mark.slow),
+        pytest.param("connect_four", dict(expand=2, exploration=3.0), marks=pytest.mark.slow),
         pytest.param(
             "connect_four",
             dict(expand=1, pace=5.0, virtual_loss=0.5),
             marks=pytest.mark.slow,
         ),
-        ("tic_tac_toe", dict(expand=1)),
+        ("tic_tac_toe", dict(expand=2, exploration=3.0)),
         pytest.param("gardner_chess", dict(expand=1, simulations=20), marks=pytest.mark.slow),
     ],
 )
@@ -157,6 +157,7 @@ def test_a_search_starts_where_its_path_ends():
     )
 
 
+@pytest.mark.slow
 def test_a_search_in_pieces_is_the_whole_search():
     game, params, _ = subject("tic_tac_toe")
     settings = GrowingTreeCfr(evaluate, simulations=40, expand=1, max_path=1, pace=2.0)

@@ -76,6 +76,7 @@ def test_games_alone_and_in_batches_and_with_swapped_colours(agent, openings):
     np.testing.assert_array_equal(own.sum(axis=1), 0)
 
 
+@pytest.mark.slow
 def test_searches_beat_random_play():
     """Even after the worst openings; 30 simulations see all that wins or loses at once."""
     openings = matches.draw_openings(GAME, number=9, length=1, seed=1)

@@ -102,6 +102,7 @@ def test_agent_wins_against_uniform_play(folder, capsys):
     assert mean > half > 0
 
 
+@pytest.mark.slow
 def test_agent_breaks_even_with_itself(folder, capsys):
     mean, half = match(folder, folder, capsys)
     assert abs(mean) < 2 * half

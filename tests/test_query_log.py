@@ -171,7 +171,7 @@ def searched(name, num_queries, **changes):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n == "uneven" else pytest.mark.slow) for n in GAMES]
+    "name", [pytest.param(n, marks=() if n == "dice" else pytest.mark.slow) for n in GAMES]
 )
 def test_the_log_changes_nothing_else(name):
     _, without = searched(name, 0)

@@ -43,12 +43,11 @@ def compiled(name, dtype="float32"):
     "name",
     [
         pytest.param("kuhn_poker", marks=pytest.mark.slow),
-        "leduc_poker",
+        pytest.param("leduc_poker", marks=pytest.mark.slow),
+        "uneven",  # one player has more rows and actions
         # rows change their numbers
         pytest.param("goofspiel(cards=3,points=descending)", marks=pytest.mark.slow),
-        # one player has more rows and actions
-        pytest.param("uneven", marks=pytest.mark.slow),
-        "scotland_yard(map=glasses,rounds=2)",  # and rows change their numbers
+        pytest.param("scotland_yard(map=glasses,rounds=2)", marks=pytest.mark.slow),
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
     ],
 )
@@ -62,12 +61,13 @@ def test_a_full_tree_is_plain_cfr(name):
         reach = tuple(rows.astype("float64") for rows in table.rows(root))
         public = build_sequence_form(tree, dtype="float64")
         plain, solver = cfr.init(public), cfr.cfr_plus(alternating=False)
-        for count in range(1, 6):
+        for count in (1, 5):  # each is compiled by itself
             search = solve_below(
                 table, root, reach, settings=dataclasses.replace(how, iterations=count)
             )
             assert int(search.tree.count) == inner
-            plain = cfr.run(public, plain, solver=solver, num_iterations=1)
+            more = count - int(plain.step)
+            plain = cfr.run(public, plain, solver=solver, num_iterations=more)
             average = cfr.average_policy(public, plain)
             where = np.asarray(search.tree.state[:inner])
             actor = np.asarray(table.actors)[where]
@@ -255,6 +255,7 @@ def test_trees_do_not_grow_beyond_a_share_of_decisions():
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_padding_of_the_path_does_not_matter():
     _, table = compiled("leduc_poker")
     trees = []
@@ -280,7 +281,9 @@ def test_policies_are_distributions():
     assert not second.any()
 
 
-@pytest.mark.parametrize(("pace", "iterations"), [(0.5, 60), (3.0, 10)])
+@pytest.mark.parametrize(
+    ("pace", "iterations"), [(0.5, 60), pytest.param(3.0, 10, marks=pytest.mark.slow)]
+)
 def test_pace_is_simulations_per_iteration(pace, iterations):
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=30, pace=pace, max_path=1)
     _, batch = searched("leduc_poker", jax.random.split(jax.random.key(0), 1), settings)
@@ -288,6 +291,7 @@ def test_pace_is_simulations_per_iteration(pace, iterations):
     assert int(target_visits(batch)[0].sum()) == 30
 
 
+@pytest.mark.slow
 def test_walks_end_with_the_last_leaf():
     """They change nothing but visits then: the policy is that of walking on."""
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=60, max_path=1)
@@ -331,7 +335,12 @@ def test_bad_settings(changes, message):
 
 
 @pytest.mark.parametrize(
-    "least", [{"max_nodes": 2}, {"children": 1.0}, {"decision_shares": (0.0, 0.1)}]
+    "least",
+    [
+        pytest.param({"max_nodes": 2}, marks=pytest.mark.slow),
+        {"children": 1.0},
+        pytest.param({"decision_shares": (0.0, 0.1)}, marks=pytest.mark.slow),
+    ],
 )
 def test_the_least_room_is_enough_for_a_search(least):
     """Its tree stops to grow, but it has a policy where it acts."""
@@ -344,6 +353,7 @@ def test_the_least_room_is_enough_for_a_search(least):
     np.testing.assert_allclose(first.sum(axis=1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_searches_without_room_for_a_path():
     _, table = compiled("kuhn_poker")
     policies = []

@@ -48,10 +48,19 @@ def twice(state):
 
 def thinking(name, keys, number, states):
     """Agents side by side, with the keys of `composed_policy`."""
-    _, table, _ = compiled(name)
     keys = jax.vmap(lambda key: jax.random.fold_in(key, number))(keys)
-    think = functools.partial(search_agent.think, table, None, settings=SETTINGS)
-    return jax.vmap(think)(keys, states)
+    return compiled_mind(name)[0](keys, states)
+
+
+@functools.cache
+def compiled_mind(name):
+    """How agents think and act, compiled."""
+    _, table, _ = compiled(name)
+    think, act = (
+        functools.partial(step, table, None, settings=SETTINGS)
+        for step in (search_agent.think, search_agent.act)
+    )
+    return jax.jit(jax.vmap(think)), jax.jit(jax.vmap(act))
 
 
 @functools.cache
@@ -122,9 +131,8 @@ def test_thinking_again_finds_the_same():
 
 
 def test_acts_are_drawn_from_what_was_thought():
-    _, table, _ = compiled("leduc_poker")
     start, rows = twice(started("leduc_poker", 0)), jnp.array([0, 5], jnp.int32)
-    act = jax.vmap(functools.partial(search_agent.act, table, None, settings=SETTINGS))
+    _, act = compiled_mind("leduc_poker")
     raised, shares = [], []
     for key in jax.random.split(jax.random.key(3), 40):
         after, action, policy = act(jax.random.split(key), start, rows)
@@ -142,13 +150,13 @@ def test_acts_are_drawn_from_what_was_thought():
 def test_policies_of_who_has_fewer_actions_end_in_zeros():
     _, table, _ = compiled("uneven")
     state = search_agent.observe(table, at_root("uneven", 1), jnp.int32(2))  # the highest bid
-    after, action, policy = search_agent.act(
-        table, None, jax.random.key(0), state, jnp.int32(0), settings=SETTINGS
-    )
-    _, second = readouts.average_policy(after.search)
-    assert policy.tolist() == [*second[:, 0].tolist(), 0]
-    assert float(policy.sum()) == pytest.approx(1)
-    assert int(action) < 2
+    keys = jax.random.split(jax.random.key(0), 2)
+    after, action, policy = compiled_mind("uneven")[1](keys, twice(state), jnp.zeros(2, jnp.int32))
+    _, second = jax.vmap(readouts.average_policy)(after.search)
+    np.testing.assert_array_equal(policy[:, :2], second[:, :, 0])
+    np.testing.assert_array_equal(policy[:, 2], 0)
+    np.testing.assert_allclose(policy.sum(axis=1), 1, rtol=1e-6)
+    assert (action < 2).all()
 
 
 def test_impossible_observations_are_refused():

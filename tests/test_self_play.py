@@ -113,6 +113,7 @@ def test_games_teach_once_and_each_move():
     assert set(np.abs(first).round(5)) == {1, 2}
 
 
+@pytest.mark.slow
 def test_searches_expect_the_value_of_the_game():
     """The first player's expectation over the deals, after a thorough search."""
     thorough = GrowingTreeCfr(leaf_evaluators.zero, simulations=100, pace=0.02, max_path=1)

@@ -19,6 +19,7 @@ from solvers.sampling.decision_tree import split_by_player
 from solvers.sampling.uct import Reading
 
 
+@pytest.mark.slow
 def test_a_run_of_some_readings(tmp_path):
     words = ["smooth_uct_leduc_readings", "--preset", "smoke", "--out", str(tmp_path)]
     assert cli.main(words) == 0

@@ -173,6 +173,7 @@ def test_a_step_does_all():
     assert max(jax.tree.leaves(moved)) > 0
 
 
+@pytest.mark.slow
 def test_training_is_reproducible():
     _, first, _ = trained(12)
     trained.cache_clear()

@@ -24,7 +24,7 @@ from train.learner import LearnerSettings, require_finite_losses
 
 IDENTITY = {"training": "a small run"}
 CAPACITY = 88  # of the replay buffer: a number that no other axis has
-POLICIES = 40  # of player 0 in the replay buffer, another such number
+POLICIES = 56  # of player 0 in the replay buffer, another such number
 SAVE_EVERY = 3
 
 
@@ -45,7 +45,7 @@ def setup():
             policy_shares=(POLICIES / CAPACITY, 1.0),
         ),
         episodes=8,
-        solves=8,
+        solves=16,  # another number than of episodes: all travel between devices together
         updates=2,
         queue_capacity=16,
     )

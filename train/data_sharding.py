@@ -42,12 +42,12 @@ def everywhere(batch: PyTree, mesh: Mesh | None) -> PyTree:
     once for each array.
 
     Args:
-      batch: arrays `[B, ...]`.
+      batch: arrays `[B, ...]`, of one B or of several, all of which the devices can share evenly.
       mesh: the devices; None: the batch is returned as it is.
     """
     if mesh is None:
         return batch
-    return _from_rows(constrain(_rows(batch), P(), mesh), batch)
+    return _from_rows(constrain(_rows(batch, mesh.size), P(), mesh), batch)
 
 
 def read(tables: Sequence[tuple[PyTree, Int[Array, " B"]]], mesh: Mesh | None) -> list[PyTree]:
@@ -71,7 +71,7 @@ def read(tables: Sequence[tuple[PyTree, Int[Array, " B"]]], mesh: Mesh | None) -
             mine = (here >= 0) & (here < size)
             here = jnp.where(mine, here, 0)
             found.append((jax.tree.map(lambda x, i=here: x[i], table), mine))
-        rows = [jnp.where(mine[:, None], _rows(x), 0) for x, mine in found]
+        rows = [jnp.where(mine[:, None], _rows(x, len(mine)), 0) for x, mine in found]
         # one device has each entry, so that a sum of bytes is its own
         share = jax.lax.psum_scatter(jnp.concatenate(rows, axis=1), DATA, tiled=True)
         like = [jax.tree.map(lambda x: x[: len(share)], x) for x, _ in found]
@@ -95,15 +95,15 @@ def on_every_device(function: Callable[..., PyTree], mesh: Mesh | None) -> Calla
     return jax.shard_map(function, mesh=mesh, in_specs=P(), out_specs=P(), check_vma=False)
 
 
-def _rows(batch):
-    """The bytes of each entry of a batch, `[B, n]`."""
-    return jnp.concatenate([_bytes(x) for x in jax.tree.leaves(batch)], axis=1)
+def _rows(batch, number):
+    """The bytes of a batch in so many rows, each of which has an equal part of every array."""
+    return jnp.concatenate([_bytes(x).reshape(number, -1) for x in jax.tree.leaves(batch)], axis=1)
 
 
 def _from_rows(rows, like):
     """The batch of `_rows`, with the shapes and types of another one."""
     leaves, structure = jax.tree.flatten(like)
-    sizes = [x.dtype.itemsize * (x.size // len(x)) for x in leaves]
+    sizes = [x.dtype.itemsize * x.size // len(rows) for x in leaves]
     parts = jnp.split(rows, list(itertools.accumulate(sizes))[:-1], axis=1)
     return structure.unflatten(map(_from_bytes, parts, leaves))
 

@@ -107,7 +107,7 @@ def draw(path: pathlib.Path, config: Config, curves: Curves) -> None:
             place.axhline(exact, color=plots.colour(number), linewidth=0.8, linestyle=(0, (4, 3)))
         place.set(
             xlabel="training steps",
-            ylabel="approximate exploitability (chips; dashed: exact)",
+            ylabel="approximate exploitability (payoff; dashed: exact)",
             title=config.curve_game,
         )
         first, end = curve[1].step, curve[-1].step

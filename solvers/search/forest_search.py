@@ -131,12 +131,16 @@ def start(
         since=jnp.zeros(batch, dtype),
         evaluate=settings.evaluate,
     )
-    for step in range(length):
-        number = jnp.maximum(problems.path[:, step], 0)
-        on_path = problems.path[:, step] != NO_STEP
-        leaf = forest.pointers[place, number]
-        forest, new = grow(forest, layout, leaf, on_path)
-        place = jnp.where(new < layout.inner, new, place)
+
+    def follow(step, carry):
+        forest, place = carry
+        child = problems.path[:, step]
+        leaf = forest.pointers[place, jnp.maximum(child, 0)]
+        forest, new = grow(forest, layout, leaf, child != NO_STEP)
+        return forest, jnp.where(new < layout.inner, new, place)
+
+    if length:  # a loop: the program is as long for any length of the path
+        forest, place = jax.lax.fori_loop(0, length, follow, (forest, place))
     if layout.single_row:  # with perfect information reach would only scale all values
         problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
     state = at(forest.state, place)

@@ -226,11 +226,18 @@ def stored(
     if jax.default_backend() != "cpu":
         return compute(*arguments)
 
+    shapes = []  # of the result, as the first branch was traced: tracing it again takes long
+
+    def computed(*arguments):
+        result = compute(*arguments)
+        shapes.append(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), result))
+        return result
+
     def unreachable(*arguments):
-        result = jax.eval_shape(compute, *arguments)
+        result = shapes[-1] if shapes else jax.eval_shape(compute, *arguments)
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), result)
 
-    return jax.lax.cond(opaque_one > 0, compute, unreachable, *arguments)
+    return jax.lax.cond(opaque_one > 0, computed, unreachable, *arguments)
 
 
 def _sum_block(block: Block, factors):
