@@ -15,7 +15,7 @@ import pytest
 import tyro
 
 from experiments import cli, registry
-from experiments.benchmarks import BENCHMARKS, search_profile
+from experiments.benchmarks import BENCHMARKS, alphazero_programs, search_profile
 from experiments.commands import gpu_check
 from experiments.commands.gpu_items import ITEMS
 from experiments.harness import item_queue, results
@@ -396,12 +396,16 @@ def test_changed_benchmarks_have_changes_that_exist(tmp_path, monkeypatch):
     assert len(changed) > 1
     for each in changed:
         asked = []
-        for module in ("holdem", "sampling"):
+        for module in ("holdem", "sampling", "alphazero_training"):
             name = f"experiments.benchmarks.{module}.measure_all"
             monkeypatch.setattr(name, lambda config, asked=asked: asked.append(config) or 1 / 0)
         monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path / each.name)])
         with pytest.raises(ZeroDivisionError):
             exec(each.command[1], {})
+        if each.name == "alphazero_training_example":
+            sizes = alphazero_programs.TASKS[asked[0].tasks[0]]
+            assert (sizes.positions, sizes.updates) == (262_144, 64)  # those of the example
+            continue
         assert asked[0].rounds == 1
         assert {1024, 4096, 16384, 65536} & {*vars(asked[0]).values()} - {None}
 

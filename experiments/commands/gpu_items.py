@@ -149,10 +149,11 @@ def _items() -> Iterator[Item]:
     yield _tests("tests_solvers", "solvers, sampling and hold'em", _SOLVERS, 5.0)
     yield _tests("tests_search", "search, self-play and training", _SEARCH, 6.0)
     yield _benchmark("cfr", 12.0)
-    yield _benchmark("search", 12.0)
+    yield _benchmark("search", 16.0)
     yield _benchmark("holdem", 10.0)
     yield _benchmark("sampling", 8.0)
     yield _benchmark("pimbot", 3.0)
+    yield _benchmark("alphazero_training", 10.0)
     yield _profile("profile_leduc", "Leduc (100,1), 3x128", 3.0)
     yield _profile("profile_connect_four", "Connect Four (800,1), 6x512", 4.0)
     rivers = "spots=('river',), batch=1024, rounds=1"
@@ -168,6 +169,13 @@ def _items() -> Iterator[Item]:
             of="sampling",
             minutes=4.0,
         )
+    yield _changed_benchmark(
+        "alphazero_training_example",
+        "tasks=('9x9 Go, 6x128 blocks',), whole=()",
+        "the sizes of pgx's example",
+        of="alphazero_training",
+        minutes=15.0,
+    )
     yield _training("train_leduc", "sog_leduc", "quick")
     yield _training("train_connect_four", "abr_alphazero", "cpu")
     for experiment in _PAPERS:

@@ -2,6 +2,8 @@
 
 In every turn each game makes one move. A player is a function of a batch of positions. A single
 player plays both seats, as in self-play; of two players, the first has a given seat in each game.
+`play` plays games to their ends, the last of which all others wait for. In `play_on` a new game
+follows at once where one has ended.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def play(
     require_perfect_information(game)
     two = len(players) == 2
     turns = (game.max_depth + 2) // 2 * 2 if two else game.max_depth
-    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(keys), *x.shape)), game.root())
+    states = _roots(game, len(keys))
     actors = jax.vmap(game.actor)
 
     def move(number, player, carry):
@@ -94,6 +96,76 @@ def play(
     _, states, moved, notes = jax.lax.while_loop(goes_on, step, carry)
     payoffs = jax.vmap(lambda state: payoff(game, state, 0))(states)
     return Games(payoffs=payoffs, moved=moved, notes=notes)
+
+
+@record
+class GamesUnderWay:
+    """B games, none of which is over."""
+
+    states: PublicState  # [B, ...]
+    num_moves: Array  # [B] int32 made in each so far
+
+
+@record
+class Turns:
+    """T turns of B games, in each of which all of them make a move."""
+
+    notes: PyTree  # [B, T, ...] of the player
+    ended: Array  # [B, T] bool whether the move ended a game
+    payoffs: Array  # [B, T] float32 of player 0 in the game that ended; 0 elsewhere
+
+
+def begin(game: BeliefGame, num_games: int) -> GamesUnderWay:
+    """B games before their first moves.
+
+    Args:
+      game: a game of perfect information.
+      num_games: B.
+
+    Raises:
+      ValueError: the game has several rows.
+    """
+    require_perfect_information(game)
+    return GamesUnderWay(states=_roots(game, num_games), num_moves=jnp.zeros(num_games, jnp.int32))
+
+
+def play_on(
+    game: BeliefGame,
+    keys: Key[Array, " B"],
+    under_way: GamesUnderWay,
+    player: Player,
+    *,
+    turns: int,
+) -> tuple[GamesUnderWay, Turns]:
+    """Goes on with B games of self-play; a new one follows where one has ended.
+
+    Args:
+      game: a game of perfect information.
+      keys: consumed, one for each game.
+      under_way: the games.
+      player: plays both seats.
+      turns: T. Static.
+
+    Returns:
+      The games after T moves in each, and what happened in them.
+    """
+    roots = _roots(game, len(keys))
+
+    def turn(under_way, number):
+        drawn = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        actions, notes = player(drawn, under_way.states, under_way.num_moves)
+        after = jax.vmap(position_after, (None, 0, 0))(game, under_way.states, actions)
+        ended = jax.vmap(game.actor)(after) == TERMINAL
+        payoffs = jnp.where(ended, jax.vmap(lambda state: payoff(game, state, 0))(after), 0)
+        following = GamesUnderWay(
+            states=_where(ended, roots, after),
+            num_moves=jnp.where(ended, 0, under_way.num_moves + 1),
+        )
+        return following, Turns(notes=notes, ended=ended, payoffs=payoffs)
+
+    numbers = jnp.arange(turns, dtype=jnp.int32)
+    under_way, happened = jax.lax.scan(turn, under_way, numbers)
+    return under_way, jax.tree.map(lambda x: x.swapaxes(0, 1), happened)
 
 
 def player(game: BeliefGame, agent: AlphaZeroAgent) -> Player:
@@ -137,6 +209,11 @@ _act = jax.jit(jax.vmap(alphazero_search.act, (None, None, 0, 0, 0)))  # traced 
 def _silent(player):
     """The same player without notes."""
     return lambda keys, states, num_moves: (player(keys, states, num_moves)[0], ())
+
+
+def _roots(game, number):
+    """So many first positions."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), game.root())
 
 
 def _where(mask, new, old):
