@@ -345,13 +345,16 @@ def test_learned_responses_come_to_the_exact_one():
 
 
 def numbers():
-    """Parameters after two steps on all devices, for the test below."""
-    _, state, _ = trained(2, mesh=data_sharding.data_mesh())
-    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
+    """Parameters after two steps on all devices, and duels, for the test below."""
+    mesh = data_sharding.data_mesh()
+    _, state, _ = trained(2, mesh=mesh)
+    agents = AlphaZeroAgent(settings=SEARCH), AlphaZeroAgent()
+    won = duels.duel(GAME, *agents, jax.random.key(0), num_games=8, mesh=mesh)
+    return np.concatenate([np.ravel(x) for x in (won, *jax.tree.leaves(state.learner.params))])
 
 
 @pytest.mark.slow
-def test_two_devices_learn_what_one_does(tmp_path):
+def test_two_devices_learn_and_play_what_one_does(tmp_path):
     spread = other_devices.numbers("test_alphazero", tmp_path, devices=2)
     np.testing.assert_allclose(spread, numbers(), rtol=1e-3, atol=1e-5)
 
