@@ -150,12 +150,10 @@ def _draw_responses(place: Any, config: Config, responses: Sequence[Response]) -
         )
     for response in responses:
         if response.way == PERFECT:
-            place.axhline(
-                response.won,
-                color=_COLOURS[AGENTS.index(response.agent)],
-                linestyle=":",
-                label=f"{response.agent}, {PERFECT}",
-            )
+            number = AGENTS.index(response.agent)
+            dots = (3 * number, (2, 4))  # two lines at the same height are seen in turns
+            style = dict(color=_COLOURS[number], linestyle=dots)
+            place.axhline(response.won, label=f"{response.agent}, {PERFECT}", **style)
     place.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
     place.set(xlabel="training steps of the response", ylabel="games won", ylim=(0, 1))
     place.set_title("ISMCTS-BR")
