@@ -409,14 +409,17 @@ def test_learned_responses_come_to_the_exact_one():
 
 
 def numbers():
-    """Parameters after two steps on all devices, for the test below."""
-    states = [trained(2, moves=moves, mesh=data_sharding.data_mesh())[1] for moves in (None, 6)]
+    """Parameters after two steps on all devices, and duels, for the test below."""
+    mesh = data_sharding.data_mesh()
+    states = [trained(2, moves=moves, mesh=mesh)[1] for moves in (None, 6)]
+    agents = AlphaZeroAgent(settings=SEARCH), AlphaZeroAgent()
+    won = duels.duel(GAME, *agents, jax.random.key(0), num_games=8, mesh=mesh)
     arrays = jax.tree.leaves([state.learner.params for state in states])
-    return np.concatenate([np.ravel(x) for x in arrays])
+    return np.concatenate([np.ravel(x) for x in (won, *arrays)])
 
 
 @pytest.mark.slow
-def test_two_devices_learn_what_one_does(tmp_path):
+def test_two_devices_learn_and_play_what_one_does(tmp_path):
     spread = other_devices.numbers("test_alphazero", tmp_path, devices=2)
     np.testing.assert_allclose(spread, numbers(), rtol=1e-3, atol=1e-5)
 

@@ -186,6 +186,8 @@ def _items() -> Iterator[Item]:
             yield _training("sog_connect_four_outcomes", experiment, "paper", *values)
         if experiment == "sog_london":  # whose agent then plays
             yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
+    agent = ("--agent", f"{OTHERS}/alphazero_connect_four")  # which is then exploited
+    yield _training("abr_connect_four", "abr_alphazero", "connect_four_large", *agent)
 
 
 ITEMS = tuple(_items())

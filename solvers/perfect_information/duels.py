@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
+from solvers.device_batches import split_calls
 from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from solvers.perfect_information.positions import (
@@ -173,7 +175,7 @@ def player(game: BeliefGame, agent: AlphaZeroAgent) -> Player:
     return functools.partial(_act, game, agent)
 
 
-@functools.partial(jax.jit, static_argnames="num_games")
+@functools.partial(jax.jit, static_argnames=("num_games", "mesh"))
 def duel(
     game: BeliefGame,
     first: AlphaZeroAgent,
@@ -181,6 +183,7 @@ def duel(
     key: Key[Array, ""],
     *,
     num_games: int,
+    mesh: Mesh | None = None,
 ) -> Float[Array, " G"]:
     """Plays one agent against another.
 
@@ -190,17 +193,24 @@ def duel(
       second: begins the others.
       key: consumed.
       num_games: G. Static.
+      mesh: the devices that share the games; None: there is one. Static.
 
     Returns:
       What the first agent wins in each game.
 
     Raises:
-      ValueError: the game has several rows.
+      ValueError: the game has several rows, or the devices cannot share the games evenly.
     """
     seats = jnp.arange(num_games, dtype=jnp.int32) % 2
-    players = [_silent(player(game, agent)) for agent in (first, second)]
-    games = play(game, jax.random.split(key, num_games), seats, players)
-    return jnp.where(seats == 0, games.payoffs, -games.payoffs)
+    keys = jax.random.split(key, num_games)
+    payoffs = split_calls(_payoffs, mesh)((game, first, second), (keys, seats))
+    return jnp.where(seats == 0, payoffs, -payoffs)
+
+
+def _payoffs(shared, batch):
+    """What player 0 wins in games of two agents."""
+    game, *agents = shared
+    return play(game, *batch, [_silent(player(game, agent)) for agent in agents]).payoffs
 
 
 _act = jax.jit(jax.vmap(alphazero_search.act, (None, None, 0, 0, 0)))  # traced once
