@@ -151,6 +151,16 @@ EXPERIMENTS = {
         "perfect_information.search_ladder",
         "Measure the Elo of trained AlphaZero and Student of Games by their simulations.",
     ),
+    "equal_budgets": Entry(
+        "perfect_information.equal_budgets",
+        "Compare agents trained in Connect Four after equal seconds, and after equal evaluations of"
+        " the network.",
+    ),
+    "search_gap": Entry(
+        "perfect_information.search_gap",
+        "Measure trained networks of AlphaZero and Student of Games in Connect Four, each with both"
+        " searches.",
+    ),
     "sog_variants": Entry(
         "student_of_games.sog_variants",
         "Measure a trained agent of Student of Games with other settings of its search.",

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
 
+from nets import convolution
+
 _LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
@@ -91,15 +93,16 @@ class Convolutional(nnx.Module):
         if len(board) != 3 or math.prod(board) > num_inputs:
             raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
 
-        def convolution(before, after, size=3):
-            return nnx.Conv(before, after, kernel_size=(size, size), rngs=rngs, dtype=dtype)
+        def layer(before, after, size=3):
+            options = dict(rngs=rngs, dtype=dtype, conv_general_dilated=convolution.in_layer)
+            return nnx.Conv(before, after, kernel_size=(size, size), **options)
 
         height, length, channels = self.board = board
         planes = channels + num_inputs - math.prod(board)
-        self.first = convolution(planes, width)
+        self.first = layer(planes, width)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
-        self.layers = nnx.List(convolution(width, width) for _ in range(2 * depth))
-        self.narrow = convolution(width, _LAST_CHANNELS, size=1)
+        self.layers = nnx.List(layer(width, width) for _ in range(2 * depth))
+        self.narrow = layer(width, _LAST_CHANNELS, size=1)
         self.last = nnx.Linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
         self.width = width
 

@@ -1,22 +1,31 @@
-"""The experiment `abr_alphazero`: its numbers, and a run that is interrupted."""
+"""The experiment `abr_alphazero`: its numbers, its agents, and a run that is interrupted."""
 
+import argparse
+import dataclasses
 import itertools
+import pathlib
+import sys
 
+import jax
 import numpy as np
 import pytest
+from experiment_cases import smoke_run
 
 from experiments import cli
-from experiments.best_response import abr_alphazero
+from experiments.best_response import abr_alphazero, alphazero_presets
 from experiments.best_response.abr_alphazero import PRESETS, Outcome
 from experiments.best_response.alphazero_responses import (
     AGENTS,
     HEAD_TO_HEAD,
+    PERFECT,
     RANDOM,
     WAYS,
+    AlphaZeroLaboratory,
     Rated,
     Response,
 )
 from experiments.harness import results
+from experiments.harness.runs import Run
 from train import alphazero_training
 
 CONFIG = PRESETS["smoke"]
@@ -31,6 +40,7 @@ def example_numbers():
         for agent, way, step in itertools.product(AGENTS, WAYS, steps)
     ]
     responses.append(Response(agent=AGENTS[0], way=HEAD_TO_HEAD, step=0, **share))
+    responses.append(Response(agent="TD", way=PERFECT, step=0, games=100, won=1.0, drawn=0.0))
     players = [
         Rated(agent=RANDOM, step=0, simulations=0, points=[0.0, 10.0]),
         Rated(agent="TD", step=2, simulations=2, points=[30.0, 0.0]),
@@ -56,6 +66,105 @@ def test_numbers_and_their_errors():
     np.testing.assert_allclose(rated.high - rated.value, 2 * errors[1])
     np.testing.assert_allclose(rated.value - rated.low, 2 * errors[1])
     assert not any(RANDOM in name for name in numbers)
+    every = numbers["perfect player:TD"]  # a share of 97 % is all of 100 games once in twenty times
+    assert (every.value, every.high, every.paper) == (1, 1, None)
+    np.testing.assert_allclose(every.low**100, 0.05)
+    gained = numbers["perfect player:gained from TD"]
+    np.testing.assert_allclose([gained.low, gained.high], [2 * every.low - 1, 1])
+
+
+@pytest.mark.parametrize("name", ["connect_four", "connect_four_large"])
+def test_the_window_is_as_large_a_part_of_a_game_as_in_go(name):
+    """25 of 150 moves; games of Connect Four have 36 (Allis 1994)."""
+    config = PRESETS[name]
+    assert config.td_steps / 36 == 25 / 150
+    assert config.curriculum == PRESETS["paper"].curriculum
+    words = abr_alphazero.deviations(config)
+    assert "TD learns from searches 6 moves later instead of 25" in words
+    assert not any("instead of 800" in text for text in words)
+
+
+def test_without_the_solver_a_line_says_so(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "bitbully", None)
+    assert not abr_alphazero._has_perfect_player(CONFIG)
+    said = "no games of a perfect player: bitbully is not installed: pip install bitbully\n"
+    assert capsys.readouterr().err == said
+    assert not abr_alphazero._has_perfect_player(PRESETS["cpu"])  # where none is asked for
+    assert capsys.readouterr().err == ""
+
+
+def made_up_run(folder, experiment="alphazero_connect_four"):
+    """The folder of a run, whose network is empty."""
+    from experiments.perfect_information.alphazero_connect_four import PRESETS as TRAININGS
+
+    result = results.make_result(
+        experiment=experiment,
+        preset="cpu",
+        config=dataclasses.asdict(TRAININGS["cpu"]),
+        command="",
+        usage=results.Usage(),
+        numbers=[],
+    )
+    (folder / "networks").mkdir(parents=True)
+    (folder / "networks" / "0.npz").touch()
+    results.write_result(folder, result)
+    return folder
+
+
+def test_agents_are_trained_as_the_run_was(tmp_path):
+    """The preset has the settings of the training that it stands beside."""
+    preset = PRESETS["connect_four"]
+    config = alphazero_presets.with_agent(preset, made_up_run(tmp_path / "run"))
+    assert config.agent == str(tmp_path / "run")
+    assert config.measured_at == (400,)
+    assert dataclasses.replace(config, agent="", measured_at=(0, 400)) == preset
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--agent", "/nowhere"], "agent=/nowhere must be the folder of a finished training"),
+        (["--agent", "sog_run"], "sog_run must be a run of alphazero_connect_four, not of sog"),
+        (["--agent", "run", "--preset", "paper"], "agent=run is for presets of pgx:connect_four"),
+        (["--td_steps", "0"], "td_steps=0 must be at least 1"),
+    ],
+)
+def test_bad_options_are_refused(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made_up_run(pathlib.Path("sog_run"), "sog_connect_four")
+    command = ["abr_alphazero", "--preset", "smoke", "--out", str(tmp_path / "out"), *words]
+    assert cli.main(command) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow(minutes=3)
+def test_the_agent_of_another_run(tmp_path):
+    """Its network is taken, and is the one that the agent of returns has if it is trained here."""
+    smoke_run("alphazero_connect_four", tmp_path / "run")
+    words = ["--agent", str(tmp_path / "run"), "--td_steps", "2", "--out", str(tmp_path / "out")]
+    assert cli.main(["abr_alphazero", "--preset", "smoke", *words]) == 0
+    result = results.read_result(tmp_path / "out" / "result.json")
+    network = tmp_path / "run" / "networks" / "0.npz"
+    assert (tmp_path / "out" / "network_returns.npz").read_bytes() == network.read_bytes()
+    assert (tmp_path / "out" / "network_TD.npz").read_bytes() != network.read_bytes()
+    assert (result.config["td_steps"], result.config["torso"]) == (2, "convolutional")
+    for name in AGENTS:
+        assert result.number(f"perfect player first:{name}").value == 1
+
+    config = alphazero_presets.with_agent(CONFIG, tmp_path / "run")
+    read, trained = (
+        returns_of(each, tmp_path / name)
+        for name, each in (("read", config), ("trained", dataclasses.replace(config, agent="")))
+    )
+    for own, other in zip(trained, read, strict=True):
+        np.testing.assert_allclose(own, other, atol=1e-4)
+
+
+def returns_of(config, folder):
+    """The parameters of the agent of returns."""
+    arguments = argparse.Namespace(out=folder, preset="", resume=False, overwrite=False)
+    run = Run(arguments, config, experiment="abr_alphazero", command="")
+    return jax.tree.leaves(AlphaZeroLaboratory(run).agent("returns")[config.measured_at[-1]])
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """AlphaZero: its search, also against a fixed opponent, games side by side, training."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -232,7 +233,7 @@ def test_value_targets():
     lengths, payoffs = np.array([5, 9, 3]), np.array([1.0, -1.0, 0.0], np.float32)
     value = random.normal(size=(3, 9)).astype(np.float32)
     moved = np.arange(9) < lengths[:, None]
-    notes = training._Note(example=None, sign=None, value=jnp.asarray(value))
+    notes = training.Note(example=None, sign=None, value=jnp.asarray(value))
     games = Games(payoffs=jnp.asarray(payoffs), moved=jnp.asarray(moved), notes=notes)
     for steps in (None, 1, 4, 20):
         targets = np.asarray(training.value_targets(games, steps))
@@ -243,7 +244,67 @@ def test_value_targets():
                 assert targets[game, turn] == (value[game, later] if goes_on else payoffs[game])
 
 
-def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8, mesh=None):
+def test_value_targets_of_games_in_a_row():
+    """Of a game of four turns, one of two, and three turns of one that goes on after them."""
+    values = np.arange(9, dtype=np.float32)[None, :]
+    last = np.array([[3, 3, 3, 3, 5, 5, 20, 20, 20]], np.int32)
+    returns = np.where(last == 3, 100, 200).astype(np.float32)
+    for steps, expected in (
+        (1, [1, 2, 3, 100, 5, 200, 7, 8]),
+        (3, [3, 100, 100, 100, 200, 200]),
+        (12, [100, 100, 100, 100, 200, 200]),
+    ):
+        targets = training._targets(*map(jnp.asarray, (returns, values, last)), steps)
+        assert targets[0, : len(expected)].tolist() == expected
+
+
+LINES = [[*range(i, i + 3)] for i in (0, 3, 6)] + [[i, i + 3, i + 6] for i in range(3)]
+LINES += [[0, 4, 8], [2, 4, 6]]
+
+
+def test_games_that_go_on_teach_what_the_rules_say():
+    """From the boards in the examples: games one after the other, none of them cut, with the
+    payoffs that their last boards have."""
+    games, moves, steps = 3, 4, 6
+    settings = AlphaZeroSettings(
+        search=AlphaZero(alphazero_search.zero, simulations=6, noise=1.0, concentration=0.3),
+        learner=LearnerSettings(),
+        games=games,
+        updates=1,
+        moves=moves,
+    )
+    self_play = training._new_self_play(GAME, games)
+    step = jax.jit(functools.partial(training._go_on, settings=settings))
+    found, ended = [[] for _ in range(games)], np.zeros(games, int)
+    for number in range(steps):
+        keys = jax.random.split(jax.random.key(number), games)
+        self_play, examples, exists, turns = step((GAME, None), (keys, self_play))
+        ended += np.asarray(turns.ended).sum(axis=1)
+        for slot, place in np.argwhere(exists):
+            board = np.asarray(examples.features[slot, place])[:18].reshape(9, 2)
+            move = int(np.argmax(examples.policy[slot, place]))  # the most visited one was made
+            found[slot].append((board, move, float(examples.value[slot, place])))
+    for slot, history in enumerate(found):
+        boards, actions, values = zip(*history, strict=True)
+        begins = [number for number, board in enumerate(boards) if not board.any()]
+        assert len(begins) == ended[slot] > 1
+        for begin, end in itertools.pairwise([*begins, len(boards)]):
+            for number in range(begin, end):
+                after = boards[number].copy()  # own stones, and the opponent's
+                after[actions[number], 0] = 1
+                if number < end - 1:
+                    np.testing.assert_array_equal(boards[number + 1], after[:, ::-1])
+            won = any(after[line, 0].all() for line in LINES)
+            assert won or after.sum() == 9
+            assert [*values[begin:end]] == [
+                won * (-1) ** (end - 1 - number) for number in range(begin, end)
+            ]
+        assert len(boards) + self_play.games.num_moves[slot] == steps * moves
+
+
+def trained(
+    steps, *, opponent=None, simulations=16, seed=0, games=32, moves=None, updates=8, mesh=None
+):
     """A network's graph, and a run after so many steps with the metrics of the last."""
     graph, params = nnx.split(new_value_prior(GAME, seed=seed, width=64, depth=2))
     settings = AlphaZeroSettings(
@@ -265,6 +326,7 @@ def trained(steps, *, opponent=None, simulations=16, seed=0, games=32, updates=8
         ),
         games=games,
         updates=updates,
+        moves=moves,
     )
     state = training.init(GAME, params, jax.random.key(seed), settings=settings, mesh=mesh)
     for _ in range(steps):
@@ -294,10 +356,12 @@ def gain_of_best_response(policy):
 
 
 @pytest.mark.slow
-def test_training_teaches_to_win():
+@pytest.mark.parametrize("moves", [None, 8])
+def test_training_teaches_to_win(moves):
     """A policy head without search wins more of random play after a little training."""
-    graph, state, metrics = trained(25)
+    graph, state, metrics = trained(25, moves=moves)
     assert metrics["moves"] > 5
+    assert metrics["games"] > 20
     assert 0 < state.replay.size <= 25 * 32 * 9
     np.testing.assert_array_equal(state.learner.step, 25 * 8)
     head = AlphaZero(ValuePriorEvaluator(graph), simulations=1)
@@ -345,13 +409,17 @@ def test_learned_responses_come_to_the_exact_one():
 
 
 def numbers():
-    """Parameters after two steps on all devices, for the test below."""
-    _, state, _ = trained(2, mesh=data_sharding.data_mesh())
-    return np.concatenate([np.ravel(x) for x in jax.tree.leaves(state.learner.params)])
+    """Parameters after two steps on all devices, and duels, for the test below."""
+    mesh = data_sharding.data_mesh()
+    states = [trained(2, moves=moves, mesh=mesh)[1] for moves in (None, 6)]
+    agents = AlphaZeroAgent(settings=SEARCH), AlphaZeroAgent()
+    won = duels.duel(GAME, *agents, jax.random.key(0), num_games=8, mesh=mesh)
+    arrays = jax.tree.leaves([state.learner.params for state in states])
+    return np.concatenate([np.ravel(x) for x in (won, *arrays)])
 
 
 @pytest.mark.slow
-def test_two_devices_learn_what_one_does(tmp_path):
+def test_two_devices_learn_and_play_what_one_does(tmp_path):
     spread = other_devices.numbers("test_alphazero", tmp_path, devices=2)
     np.testing.assert_allclose(spread, numbers(), rtol=1e-3, atol=1e-5)
 
@@ -366,9 +434,16 @@ def test_bad_input():
         with pytest.raises(ValueError, match=message):
             AlphaZero(alphazero_search.zero, **fields)
     fine = dict(search=SEARCH, learner=LearnerSettings(), games=2, updates=1)
-    for name, value in (("games", 0), ("updates", 0), ("td_steps", 0)):
+    for name, value in (("games", 0), ("updates", 0), ("td_steps", 0), ("moves", 0)):
         with pytest.raises(ValueError, match=f"{name}=0 must be"):
             AlphaZeroSettings(**fine | {name: value})
+    graph, params = nnx.split(new_value_prior(GAME, seed=0, width=2, depth=1))
+    fine["learner"] = LearnerSettings(batch_size=8, capacity=64)
+    for name in ("td_steps", "moves"):
+        settings = AlphaZeroSettings(**fine | {name: 3})
+        state = training.init(GAME, params, jax.random.key(0), settings=settings)
+        with pytest.raises(ValueError, match=f"{name}=3 must be None against an opponent"):
+            training.train_step(GAME, graph, state, settings=settings, opponent=AlphaZeroAgent())
 
 
 def test_a_search_in_pieces_is_the_whole_search():

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import itertools
+import pathlib
 
 import jax
 import numpy as np
@@ -20,6 +21,8 @@ from experiments.perfect_information.connect_four_training import Cell
 from experiments.perfect_information.student import ALONE
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from solvers.perfect_information.positions import legal_actions
+from solvers.search import leaf_evaluators
+from solvers.search.search_state import GrowingTreeCfr
 
 
 def test_chosen_moves_are_those_of_each_position():
@@ -90,21 +93,52 @@ def test_numbers_of_cells(module, agent, target, row):
     assert recorded == {f"{agent}: {target}": float(row[1])}
 
 
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+def test_values_are_learned_from_queries_or_from_outcomes(preset):
+    """As in chess and as in Go (Schmid et al. 2023, Table S2), by as many searches."""
+    trained = {}
+    for values in ("queries", "outcomes"):
+        options = sog_connect_four.Options(out=pathlib.Path(), values=values)
+        config = sog_connect_four.configure(sog_connect_four.PRESETS[preset], options)
+        search = GrowingTreeCfr(leaf_evaluators.zero, simulations=32, max_path=1, expand=1)
+        settings = sog_connect_four.settings_for(config, search)
+        each = sog_connect_four.evaluations(pgx_beliefs("connect_four"), config)
+        examples = settings.episodes + round(settings.queries_per_search) * settings.solves
+        uses = settings.updates * settings.learner.batch_size / examples
+        trained[values] = settings, config.measured_at[-1] * each, uses
+        assert settings.learner.decay_steps == config.measured_at[-1] * config.updates
+        (words,) = sog_connect_four.deviations(config)
+        assert f"those of {dict(queries='chess', outcomes='go')[values]} in Table S2" in words
+    (queries, cost, uses), (outcomes, other, others) = trained.values()
+    assert (queries.queries_per_search, queries.queries_per_solve) == (1.0, 0.2)
+    assert (outcomes.queries_per_search, outcomes.queries_per_solve) == (0.0, 0.0)
+    assert queries.self_play.outcome_targets == 0
+    assert outcomes.self_play == dataclasses.replace(queries.self_play, outcome_targets=0.2)
+    assert cost == other
+    assert preset == "smoke" or uses == others
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "agent", "games"), [("alphazero", "AlphaZero(4)", 8), ("sog", "SoG(4,1)", 0)]
+    ("name", "agent", "games", "options"),
+    [
+        ("alphazero", "AlphaZero(4)", 8, []),
+        ("sog", "SoG(4,1)", 0, []),
+        ("sog", "SoG(4,1)", 0, ["--values", "outcomes"]),
+    ],
 )
-def test_learning_connect_four(tmp_path, name, agent, games):
-    result = smoke_run(f"{name}_connect_four", tmp_path)
+def test_learning_connect_four(tmp_path, name, agent, games, options):
+    result = smoke_run(f"{name}_connect_four", tmp_path, *options)
     with (tmp_path / "curve.csv").open(newline="") as file:
         curve = [*csv.DictReader(file)]
-    assert [row["step"] for row in curve] == ["0", "0", "2", "2"]
+    last = "4" if options else "2"
+    assert [row["step"] for row in curve] == ["0", "0", last, last]
     positions = read_positions().every(connect_four_training.SMOKE.every)
     measures = {"keeps the result": "keeps", "keeps it where that matters": "decides"}
     expected = {}
     for row in curve:
         player = "network alone" if row["simulations"] == "0" else agent
-        player = player if row["step"] == "2" else f"untrained {player}"
+        player = player if row["step"] == last else f"untrained {player}"
         for what, column in (measures | {"best move": "best"}).items():
             expected[f"{player}: {what}"] = float(row[column])
         assert (float(row["best"]) * len(positions.moves)) % 1 == pytest.approx(0, abs=1e-6)
@@ -117,4 +151,7 @@ def test_learning_connect_four(tmp_path, name, agent, games):
     assert [int(row["games"]) for row in curve] == [0, 0, games, games]
     expected["games/h"] = games / float(curve[-1]["seconds"]) * 3600
     assert {number.name: number.value for number in result.numbers} == pytest.approx(expected)
-    assert (tmp_path / "networks" / "0.npz").exists()
+    networks = {step: tmp_path / "networks" / f"0-{step}.npz" for step in ("0", last)}
+    kept = {step: path.read_bytes() for step, path in networks.items()}
+    assert kept["0"] != kept[last] or options  # no game has ended, of which outcomes would be known
+    assert (tmp_path / "networks" / "0.npz").read_bytes() == kept[last]

@@ -241,6 +241,12 @@ def test_program_of_alphazero():
     assert -1 <= last_number(printed(program)) <= 1
 
 
+@pytest.mark.slow  # its parts are tested in `test_perfect_player`
+def test_program_of_the_perfect_player():
+    program = blocks("docs/perfect_information.md")[0]
+    assert printed(program) == "[[1. 1.]\n [1. 1.]\n [1. 1.]\n [1. 1.]]\n"
+
+
 @pytest.mark.slow  # its parts are tested in `test_local_best_response`
 def test_program_of_local_best_response():
     program = blocks("docs/approximate_best_response.md")[2]

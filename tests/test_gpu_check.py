@@ -15,7 +15,7 @@ import pytest
 import tyro
 
 from experiments import cli, registry
-from experiments.benchmarks import BENCHMARKS, search_profile
+from experiments.benchmarks import BENCHMARKS, alphazero_programs, search_profile
 from experiments.commands import gpu_check
 from experiments.commands.gpu_items import ITEMS
 from experiments.harness import item_queue, results
@@ -353,7 +353,7 @@ def test_items_are_commands_with_options_that_exist():
 def test_no_published_setting_is_left_out():
     papers = [words[0] for _, words in words_of("experiments") if "paper" in words]
     have_one = {n for n in registry.EXPERIMENTS if "paper" in registry.load(n).presets}
-    assert sorted(papers) == sorted(have_one)
+    assert {*papers} == have_one
     benchmarks = {words[1] for _, words in words_of("experiments") if words[0] == "benchmark"}
     assert benchmarks == {*BENCHMARKS} - {
         "startup",
@@ -371,6 +371,17 @@ def test_the_agent_of_sog_london_plays_pimbot(tmp_path):
     assert [each.name for each in ITEMS].index("sog_london") < ITEMS.index(item)
 
 
+def test_agents_of_connect_four_are_trained_before_they_are_compared(tmp_path):
+    names = [each.name for each in ITEMS]
+    for name, count in (("search_ladder", 2), ("search_gap", 2), ("equal_budgets", 3)):
+        place = names.index(name)
+        words = item_queue._command(ITEMS[place], tmp_path)
+        folders = [word for word in words if word.startswith(f"{tmp_path}/")]
+        assert folders.pop() == str(tmp_path / name)  # of its own results
+        assert len(folders) == count
+        assert {folder.removeprefix(f"{tmp_path}/") for folder in folders} < {*names[:place]}
+
+
 def test_tests_and_tasks_of_items_exist():
     tests = [word for _, words in words_of("pytest") for word in words if word.endswith(".py")]
     assert len(tests) > 10
@@ -385,12 +396,16 @@ def test_changed_benchmarks_have_changes_that_exist(tmp_path, monkeypatch):
     assert len(changed) > 1
     for each in changed:
         asked = []
-        for module in ("holdem", "sampling"):
+        for module in ("holdem", "sampling", "alphazero_training"):
             name = f"experiments.benchmarks.{module}.measure_all"
             monkeypatch.setattr(name, lambda config, asked=asked: asked.append(config) or 1 / 0)
         monkeypatch.setattr(sys, "argv", ["-c", str(tmp_path / each.name)])
         with pytest.raises(ZeroDivisionError):
             exec(each.command[1], {})
+        if each.name == "alphazero_training_example":
+            sizes = alphazero_programs.TASKS[asked[0].tasks[0]]
+            assert (sizes.positions, sizes.updates) == (262_144, 64)  # those of the example
+            continue
         assert asked[0].rounds == 1
         assert {1024, 4096, 16384, 65536} & {*vars(asked[0]).values()} - {None}
 

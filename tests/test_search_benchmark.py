@@ -1,6 +1,7 @@
 """The benchmark of searches: its counts are right, and unequal answers are refused."""
 
 import csv
+import dataclasses
 import functools
 import time
 
@@ -131,8 +132,27 @@ def test_steps_are_pages_of_nodes_and_terminals_chunks_and_blocks():
 
 
 def test_matrix_rate_is_measured():
-    rate = network_time.matrix_rate([(8, 16), (16, 8)], rows=4, seconds=0.01)
-    assert 1e6 < rate < 1e15
+    linear = [network_time.Layer(8, 16), network_time.Layer(16, 8)]
+    convolution = network_time.Layer(4, 8, kernel=(3, 3), board=(2, 3))
+    for found in (linear, [convolution]):
+        assert 1e6 < network_time.matrix_rate(found, rows=4, seconds=0.01) < 1e15
+
+
+def test_operations_of_convolutions_are_those_of_their_matrix_products():
+    """A convolution of 3 by 3 is a product with nine times the inputs at each place of a board."""
+    task = dataclasses.replace(TASKS["tic-tac-toe (40,1), 1x8"], torso="convolutional")
+    setting = build(task)
+    found = network_time.layers(setting.params, setting.game.board)
+    places, planes, width, narrow = 9, 2 + 3, 8, 4  # planes: the board's, the turn and two ranges
+    rows = [9 * planes] + [9 * width] * 2  # of matrices, in the first convolution and in a block
+    convolutions = places * (sum(rows) * width + width * narrow)
+    linear = places * narrow * width + width * (2 + 2 * 9)  # after the board, and the heads
+    assert network_time.operations(found) == 2 * (convolutions + linear)
+    assert growing_tree_search.head_operations(setting)[0] == 2 * (
+        convolutions + places * narrow * width + width * 2
+    )
+    with pytest.raises(ValueError, match="board=None must be given"):
+        network_time.layers(setting.params)
 
 
 def test_a_turn_is_timed_without_the_fixed_cost():

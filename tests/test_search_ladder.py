@@ -10,7 +10,7 @@ from flax import nnx
 from experiments import cli
 from experiments.harness import results
 from experiments.perfect_information import search_ladder, search_matches
-from experiments.perfect_information.search_matches import Pair
+from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.simulation_pace import simulation_pace
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior

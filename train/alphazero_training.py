@@ -6,9 +6,11 @@
     state = alphazero_training.init(game, params, key, settings=settings)
     state, metrics = alphazero_training.train_step(game, graph, state, settings=settings)
 
-A step plays whole games side by side and makes some gradient updates. With an `opponent` the games
-are played against it, and the learner's search draws the opponent's moves from its prior: ISMCTS-BR
-(Timbers et al. 2020) in games of perfect information.
+A step plays whole games side by side and makes some gradient updates. The games wait for the last
+of them; with `moves` a step makes so many moves in each game instead, a new game follows where one
+has ended, and games go on in the next step. With an `opponent` whole games are played against it,
+and the learner's search draws the opponent's moves from its prior: ISMCTS-BR (Timbers et al. 2020)
+in games of perfect information.
 
 Networks, examples and the loss are those of best responses (`train.best_response_training`).
 """
@@ -30,7 +32,7 @@ from jaxgames.core import record
 from jaxgames.debug import checked
 from solvers.perfect_information import duels
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
-from solvers.perfect_information.duels import Games
+from solvers.perfect_information.duels import Games, GamesUnderWay
 from solvers.perfect_information.positions import (
     legal_actions,
     num_actions,
@@ -39,6 +41,7 @@ from solvers.perfect_information.positions import (
 from solvers.value_checks import check_training
 from train import data_sharding, replay
 from train.best_response_training import ResponseExample, response_loss
+from train.data_sharding import DATA
 from train.learner import Learner, LearnerSettings, learn, new_buffer, new_learner
 
 
@@ -48,8 +51,9 @@ class AlphaZeroSettings:
 
     search: AlphaZero  # evaluates with the network
     learner: LearnerSettings
-    games: int  # played in a step
+    games: int  # side by side
     updates: int  # gradient updates in a step
+    moves: int | None = None  # in each game in a step; None: a step plays the games to their ends
     # value targets are the search's values so many turns later; None: the payoffs of the games
     td_steps: int | None = None
 
@@ -57,8 +61,27 @@ class AlphaZeroSettings:
         for name in ("games", "updates"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.td_steps is not None and self.td_steps < 1:
-            raise ValueError(f"td_steps={self.td_steps} must be None or at least 1")
+        for name in ("moves", "td_steps"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value} must be None or at least 1")
+
+
+@record
+class Note:
+    """What is recorded of a turn."""
+
+    example: ResponseExample  # without its value target
+    sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
+    value: Array  # [] of player 0, by the search
+
+
+@record
+class SelfPlay:
+    """B games that go on from step to step, with the examples that wait for the payoffs."""
+
+    games: GamesUnderWay
+    waiting: Note  # [B, max_depth, ...] of the latest turns; those of the game are the last ones
 
 
 @record
@@ -69,6 +92,7 @@ class AlphaZeroTraining:
     replay: replay.Replay
     key: Array
     step: Array  # [] int32
+    self_play: SelfPlay | None = None  # None: every step begins new games
 
 
 _LAYOUT = AlphaZeroTraining(
@@ -76,16 +100,17 @@ _LAYOUT = AlphaZeroTraining(
     replay=replay.LAYOUT,
     key=P(),
     step=P(),
+    self_play=P(DATA),
 )
 
 
 @record
-class _Note:
-    """What is recorded of a turn."""
+class _Played:
+    """What a step has played, as examples for the replay buffer, and its metrics."""
 
-    example: ResponseExample  # without its value target
-    sign: Array  # [] 1 if player 0 acts, -1 if player 1 does
-    value: Array  # [] of player 0, by the search
+    examples: ResponseExample  # [B, T, ...]
+    exists: Array  # [B, T] bool whether it is an example of a game that has ended
+    metrics: dict[str, Array]
 
 
 def init(
@@ -121,6 +146,7 @@ def init(
             replay=new_buffer(_example(game, game.root()), settings.learner),
             key=jax.random.clone(key),
             step=jnp.int32(0),
+            self_play=None if settings.moves is None else _new_self_play(game, settings.games),
         )
 
     layout = None if mesh is None else data_sharding.named(_LAYOUT, mesh)
@@ -149,30 +175,30 @@ def train_step(
       mesh: the devices to train on. Static.
 
     Returns:
-      The state after the step, and its metrics: the losses, the mean number of moves of a game
-      ("moves"), the mean payoff ("won") of the learner against the opponent or, in self-play, of
-      the first player, and the number of examples in the replay buffer ("replay").
+      The state after the step, and its metrics: the losses, the number of games that ended
+      ("games") and their mean number of moves ("moves"), the mean payoff in them ("won") of the
+      learner against the opponent or, in self-play, of the first player, and the number of examples
+      in the replay buffer ("replay").
 
     Raises:
-      ValueError: `td_steps` is given with an opponent, whose searches say nothing about the values
-        of the learner.
+      ValueError: `moves` or `td_steps` is given with an opponent, whose searches say nothing about
+        the values of the learner.
     """
-    if opponent is not None and settings.td_steps is not None:
-        raise ValueError(f"td_steps={settings.td_steps} must be None against an opponent")
+    for name in ("moves", "td_steps"):
+        if opponent is not None and getattr(settings, name) is not None:
+            raise ValueError(f"{name}={getattr(settings, name)} must be None against an opponent")
     key, play_key, learn_key = jax.random.split(state.key, 3)
-    seats = jnp.arange(settings.games, dtype=jnp.int32) % 2
-    played = data_sharding.split_calls(functools.partial(_played, settings=settings), mesh)
-    games = played(
-        (game, state.learner.params, opponent),
-        (jax.random.split(play_key, settings.games), seats),
+    common = dict(settings=settings, mesh=mesh)
+    keys, params, self_play = jax.random.split(play_key, settings.games), state.learner.params, None
+    if settings.moves is None:
+        played = _whole_games(game, params, opponent, keys, **common)
+    else:
+        self_play, played = _going_on(game, params, keys, state.self_play, **common)
+    examples, exists = jax.tree.map(
+        lambda x: x.reshape(-1, *x.shape[2:]), (played.examples, played.exists)
     )
-    values = games.notes.sign * value_targets(games, settings.td_steps)
-    examples, moved = jax.tree.map(
-        lambda x: x.reshape(-1, *x.shape[2:]),
-        (games.notes.example.replace(value=values), games.moved),
-    )
-    examples, moved = data_sharding.everywhere((examples, moved), mesh)
-    buffer = replay.add(state.replay, examples, moved)
+    examples, exists = data_sharding.everywhere((examples, exists), mesh)
+    buffer = replay.add(state.replay, examples, exists)
     learner, buffer, losses = learn(
         graph,
         learn_key,
@@ -183,14 +209,11 @@ def train_step(
         mesh=mesh,
         loss=response_loss,
     )
-    after = AlphaZeroTraining(learner=learner, replay=buffer, key=key, step=state.step + 1)
-    won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
-    counts = {
-        "moves": jnp.mean(jnp.sum(games.moved, axis=1)),
-        "won": jnp.mean(won),
-        "replay": buffer.size,
-    }
-    return data_sharding.constrain(after, _LAYOUT, mesh), losses | counts
+    after = AlphaZeroTraining(
+        learner=learner, replay=buffer, key=key, step=state.step + 1, self_play=self_play
+    )
+    metrics = losses | played.metrics | {"replay": buffer.size}
+    return data_sharding.constrain(after, _LAYOUT, mesh), metrics
 
 
 def value_targets(games: Games, td_steps: int | None) -> Float[Array, "B T"]:
@@ -205,16 +228,40 @@ def value_targets(games: Games, td_steps: int | None) -> Float[Array, "B T"]:
       Targets `[B, T]`.
     """
     returns = jnp.broadcast_to(games.payoffs[:, None], games.moved.shape)
+    last = jnp.sum(games.moved, axis=1, keepdims=True, dtype=jnp.int32) - 1
+    return _targets(returns, games.notes.value, last, td_steps)
+
+
+def _targets(returns, values, last, td_steps):
+    """Targets `[B, T]` from the payoffs of the games and the values of searches by turn; `last` is
+    the turn that ends the game of a turn."""
     if td_steps is None:
         return returns
-    later = jnp.pad(games.notes.value[:, td_steps:], ((0, 0), (0, td_steps)))
-    goes_on = jnp.pad(games.moved[:, td_steps:], ((0, 0), (0, td_steps)))
-    later, goes_on = later[:, : returns.shape[1]], goes_on[:, : returns.shape[1]]
-    return jnp.where(goes_on, later, returns)
+    later = jnp.pad(values[:, td_steps:], ((0, 0), (0, td_steps)))[:, : values.shape[1]]
+    turn = jnp.arange(values.shape[1], dtype=jnp.int32)[None, :]
+    return jnp.where(turn + td_steps <= last, later, returns)
 
 
-def _played(shared, batch, *, settings):
-    """Plays the learner's games, with notes of every turn."""
+def _whole_games(game, params, opponent, keys, *, settings, mesh):
+    """Plays the learner's games from their first moves to their ends."""
+    seats = jnp.arange(settings.games, dtype=jnp.int32) % 2
+    play = data_sharding.split_calls(functools.partial(_play, settings=settings), mesh)
+    games = play((game, params, opponent), (keys, seats))
+    values = games.notes.sign * value_targets(games, settings.td_steps)
+    won = games.payoffs if opponent is None else jnp.where(seats == 0, 1, -1) * games.payoffs
+    return _Played(
+        examples=games.notes.example.replace(value=values),
+        exists=games.moved,
+        metrics={
+            "games": jnp.int32(settings.games),
+            "moves": jnp.mean(jnp.sum(games.moved, axis=1)),
+            "won": jnp.mean(won),
+        },
+    )
+
+
+def _play(shared, batch, *, settings):
+    """Plays whole games, with notes of every turn."""
     game, params, opponent = shared
     keys, seats = batch
     agent = AlphaZeroAgent(params=params, settings=settings.search, opponent=opponent)
@@ -222,6 +269,55 @@ def _played(shared, batch, *, settings):
     if opponent is not None:  # from its moves the values are learned, not the policy
         players.append(_noting(game, opponent, policy_weight=0.0))
     return duels.play(game, keys, seats, players)
+
+
+def _new_self_play(game, num_games):
+    """Games before their first moves, so that nothing waits."""
+    note = Note(example=_example(game, game.root()), sign=jnp.float32(0), value=jnp.float32(0))
+    shape = num_games, game.max_depth
+    return SelfPlay(
+        games=duels.begin(game, num_games),
+        waiting=jax.tree.map(lambda x: jnp.zeros((*shape, *x.shape), x.dtype), note),
+    )
+
+
+def _going_on(game, params, keys, self_play, *, settings, mesh):
+    """Goes on with the learner's games; examples are of those that end."""
+    go_on = data_sharding.split_calls(functools.partial(_go_on, settings=settings), mesh)
+    self_play, examples, exists, turns = go_on((game, params), (keys, self_play))
+    count = jnp.sum(turns.ended, dtype=jnp.int32)
+    share = 1 / jnp.maximum(count, 1).astype(jnp.float32)
+    metrics = {
+        "games": count,
+        "moves": share * jnp.sum(exists).astype(jnp.float32),
+        "won": share * jnp.sum(turns.payoffs),
+    }
+    return self_play, _Played(examples=examples, exists=exists, metrics=metrics)
+
+
+def _go_on(shared, batch, *, settings):
+    """The games after some more moves; examples of the waiting and the new turns, and which of them
+    are of games that have ended; what happened in the new turns, without notes."""
+    game, params = shared
+    keys, self_play = batch
+    agent = AlphaZeroAgent(params=params, settings=settings.search)
+    player = _noting(game, agent, policy_weight=1.0)
+    games, turns = duels.play_on(game, keys, self_play.games, player, turns=settings.moves)
+    room = game.max_depth  # for the turns that wait, before the new ones
+    notes = jax.tree.map(
+        lambda old, new: jnp.concatenate([old, new], axis=1), self_play.waiting, turns.notes
+    )
+    ended, payoffs = (jnp.pad(x, ((0, 0), (room, 0))) for x in (turns.ended, turns.payoffs))
+    turn = jnp.arange(room + settings.moves, dtype=jnp.int32)[None, :]
+    never = jnp.int32(room + settings.moves)
+    last = jax.lax.cummin(jnp.where(ended, turn, never), axis=1, reverse=True)
+    begun = room - self_play.games.num_moves[:, None]  # the first turn of the game
+    returns = jnp.take_along_axis(payoffs, jnp.minimum(last, never - 1), axis=1)
+    values = notes.sign * _targets(returns, notes.value, last, settings.td_steps)
+    exists = (turn >= begun) & (last < never)
+    after = SelfPlay(games=games, waiting=jax.tree.map(lambda x: x[:, -room:], notes))
+    examples = notes.example.replace(value=values)
+    return after, examples, exists, turns.replace(notes=())
 
 
 def _noting(game, agent, *, policy_weight):
@@ -235,7 +331,7 @@ def _noting(game, agent, *, policy_weight):
             policy_weight=jnp.float32(policy_weight),
         )
         sign = jnp.where(game.actor(state) == 0, 1.0, -1.0)
-        return _Note(example=example, sign=sign, value=sign * result.value)
+        return Note(example=example, sign=sign, value=sign * result.value)
 
     def player(keys, states, num_moves):
         actions, results = play(keys, states, num_moves)

@@ -74,6 +74,13 @@ def _districts(out: pathlib.Path, **options: Any) -> None:
     districts.benchmark(out, **options)
 
 
+def _alphazero_training(out: pathlib.Path, **options: Any) -> None:
+    """Positions per second of AlphaZero's training, beside the recipe of pgx's example."""
+    from experiments.benchmarks import alphazero_training  # imports JAX
+
+    alphazero_training.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -84,6 +91,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "scaling": _scaling,
     "pimbot": _pimbot,
     "districts": _districts,
+    "alphazero_training": _alphazero_training,
 }
 
 

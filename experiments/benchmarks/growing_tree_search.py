@@ -108,11 +108,11 @@ def network_calls(setting: Setting, searches: Search) -> dict[str, float]:
         ends = searches.tree.actor == TERMINAL
         used = np.arange(ends.shape[1]) < np.asarray(searches.tree.count)[:, None]
         asked, padded = (used & ~np.asarray(ends)).sum() / batch, ends.shape[1]
-        cost = asked * operations(layers(params)) if params else 0.0
+        cost = asked * operations(_layers(setting)) if params else 0.0
     else:
         asked, computed = leaves_by_iteration(setting, batch)
         leaves, padded = asked.sum() / batch, computed.sum() / batch + others
-        value, prior = head_operations(params) if params else (0, 0)
+        value, prior = head_operations(setting) if params else (0, 0)
         cost = leaves * value + others * prior
         asked = leaves + others
     counted |= {"calls": float(asked), "computed_calls": float(padded)}
@@ -143,10 +143,16 @@ def leaves_by_iteration(setting: Setting, batch: int) -> tuple[np.ndarray, np.nd
     return np.asarray(asked), np.asarray(computed)
 
 
-def head_operations(params: Any) -> tuple[int, int]:
+def head_operations(setting: Setting) -> tuple[int, int]:
     """Operations of a network call that asks for values only, and of one for a prior only."""
-    torso = operations(layers(params["torso"]))
-    return tuple(torso + operations(layers(params[head])) for head in ("values", "policy"))
+    torso, *heads = (operations(_layers(setting, part)) for part in ("torso", "values", "policy"))
+    return torso + heads[0], torso + heads[1]
+
+
+def _layers(setting, part=None):
+    """The layers of the network, or of one part of it."""
+    params = setting.params if part is None else setting.params[part]
+    return layers(params, getattr(setting.game, "board", None))
 
 
 def part_seconds(
@@ -232,13 +238,13 @@ def _network(setting, middle, *, seconds):
     """Seconds of the network's calls in an iteration and in a simulation, and the matrix rate."""
     game, settings, batch = setting.game, setting.settings, middle.layout.batch
     evaluated = functools.partial(_evaluated, game, setting.params, evaluate=settings.evaluate)
-    shapes = layers(setting.params)
+    found = _layers(setting)
     if settings.expand is not None:
-        numbers = {"matrix_rate": matrix_rate(shapes, rows=batch, seconds=seconds)}
+        numbers = {"matrix_rate": matrix_rate(found, rows=batch, seconds=seconds)}
         run = functools.partial(evaluated, heads=(0, 1), shape=(batch, settings.expand))
         spent = seconds_per_turn(run, seconds=seconds)
         return numbers | {"network_seconds": 0.0, "simulate_network_seconds": spent}
-    numbers = {"matrix_rate": matrix_rate(shapes, rows=middle.layout.chunk, seconds=seconds)}
+    numbers = {"matrix_rate": matrix_rate(found, rows=middle.layout.chunk, seconds=seconds)}
     chunks = -(-int(middle.forest.num_leaves) // middle.layout.chunk)
     leaves = functools.partial(evaluated, heads=(0,), shape=(1, middle.layout.chunk))
     prior = functools.partial(evaluated, heads=(1,), shape=(batch, 1))

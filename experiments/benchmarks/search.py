@@ -4,10 +4,10 @@ Every task is measured in a process of its own at steady state; compiling is tim
 runs on one device of JAX, which has the threads of all cores, and, for the tasks of `Config.split`,
 on several, which share the batch. On games of perfect information, AlphaZero's search of mctx runs
 in the same ways, with the same network and as many simulations, and must find the same move; the
-fastest rows of both are compared. The floor is the time that the matrix products of the network
-calls would take at the rate that the machine reaches on layers of their shape. Further measurements
-are the cost of an iteration of CFR by the size of the tree, and searches and games per second of
-ISMCTS-BR.
+fastest rows of both are compared. The floor is the time that the matrix products and convolutions
+of the network calls would take at the rate that the machine reaches on layers of their shape.
+Further measurements are the cost of an iteration of CFR by the size of the tree, and searches and
+games per second of ISMCTS-BR.
 """
 
 from __future__ import annotations

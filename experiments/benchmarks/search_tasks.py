@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,8 +30,9 @@ class Task:
     game: str
     simulations: int
     batch: int
-    width: int = 0  # of the untrained network, an MLP; 0: leaves are worth nothing
+    width: int = 0  # of the untrained network; 0: leaves are worth nothing
     depth: int = 3
+    torso: str = "mlp"  # or "convolutional", with so many residual blocks and channels
     pace: float = 1.0  # simulations per iteration of CFR
     expand: int | None = None  # children by prior that a new node starts with; None: all
     # room: children of a node on average, and shares of nodes at which either player may act
@@ -65,6 +67,11 @@ def _london(**sizes) -> Task:
     return Task(game=LONDON, width=512, depth=6, **sizes)
 
 
+def _blocks(**fields) -> dict[str, Any]:
+    """The fields of a task whose network has five residual blocks of 64 channels."""
+    return {"width": 64, "depth": 5, "torso": "convolutional"} | fields
+
+
 TASKS = {
     "Leduc (100,1), zero leaves": Task(game="leduc_poker", simulations=100, batch=64),
     "Leduc (100,1), 3x128": Task(game="leduc_poker", simulations=100, batch=64, width=128),
@@ -97,6 +104,16 @@ TASKS = {
     "19x19 Go (100,1), 6x512": Task(
         game="pgx:go_19x19", simulations=100, batch=4, width=512, depth=6, expand=1
     ),
+    "Connect Four (800,10), 5x64 blocks": _connect_four(
+        **_blocks(simulations=800, batch=8, pace=10.0)
+    ),
+    "Connect Four (32,1), 5x64 blocks": _connect_four(**_blocks(simulations=32, batch=64)),
+    "Gardner chess (800,10), 5x64 blocks": Task(
+        game="pgx:gardner_chess", expand=1, **_blocks(simulations=800, batch=4, pace=10.0)
+    ),
+    "9x9 Go (100,1), 5x64 blocks": Task(
+        game="pgx:go_9x9", expand=1, **_blocks(simulations=100, batch=8)
+    ),
     "Kuhn (8,1), 1x8": Task(game="kuhn_poker", simulations=8, batch=2, width=8, depth=1),
     "tic-tac-toe (40,1), 1x8": Task(
         game="pgx:tic_tac_toe",
@@ -116,7 +133,8 @@ def build(task: Task) -> Setting:
     game = belief_game(task.game)
     params, evaluate = None, leaf_evaluators.zero
     if task.width:
-        graph, params = nnx.split(new_cvpn(game, seed=0, width=task.width, depth=task.depth))
+        network = new_cvpn(game, seed=0, width=task.width, depth=task.depth, torso=task.torso)
+        graph, params = nnx.split(network)
         evaluate = CvpnEvaluator(graph)
     settings = GrowingTreeCfr(
         evaluate,

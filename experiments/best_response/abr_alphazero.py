@@ -1,15 +1,17 @@
 """Approximate best responses to AlphaZero agents (Timbers et al. 2020, Section 4.2, Figures 2, 3).
 
 There are two agents: the values of one learn the returns of games, those of the other the values of
-searches 25 moves later. They play each other, and ISMCTS-BR learns to exploit each of them, either
-directly or by a curriculum in which the agent has more and more simulations. The response searches
-with the agent's policy head in place of the agent's search; its winnings are measured against the
-agent with its search.
+searches some moves later (25 in the paper). They play each other, and ISMCTS-BR learns to exploit
+each of them, either directly or by a curriculum in which the agent has more and more simulations.
+The response searches with the agent's policy head in place of the agent's search; its winnings are
+measured against the agent with its search. In Connect Four, what a perfect player wins stands
+beside.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -19,20 +21,29 @@ import numpy as np
 from jaxtyping import Float, PyTree
 from rich.table import Table
 
+from experiments.best_response.alphazero_presets import (
+    PRESETS,
+    Config,
+    Options,
+    configure,
+    shared_sizes,
+)
 from experiments.best_response.alphazero_responses import (
     AGENTS,
     HEAD_TO_HEAD,
+    PERFECT,
+    PERFECT_WAYS,
     RANDOM,
     WAYS,
     AlphaZeroLaboratory,
-    Config,
     Rated,
     Response,
-    shared_sizes,
 )
 from experiments.harness import elo, plots, results
 from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.progress import say
 from experiments.harness.runs import Run
+from experiments.perfect_information.connect_four_positions import solver_module
 from experiments.student_of_games.training_run import LOG
 from nets import cvpn
 
@@ -44,52 +55,6 @@ PAPER = {
     ("TD", "direct"): 0.4,
     ("returns", "curriculum"): 0.9,
     ("TD", "curriculum"): 0.9,
-}
-PRESETS = {
-    "smoke": Config(
-        game="pgx:tic_tac_toe",
-        measured_at=(0, 2),
-        responses_at=(0, 2),
-        curriculum=(1, 2),
-        duels=4,
-        training_simulations=2,
-        response_simulations=2,
-        td_steps=3,
-        width=8,
-        depth=1,
-        games=4,
-        updates=1,
-        batch_size=8,
-        capacity=100,
-    ),
-    "cpu": Config(
-        measured_at=(0, 60, 180),
-        responses_at=(0, 20, 40, 60),
-        curriculum=(1, 10, 50),
-        duels=96,
-        response_simulations=50,
-        width=64,
-        capacity=20_000,
-    ),
-    "paper": Config(
-        game="pgx:go_9x9",
-        measured_at=(0, 1000, 3000, 10_000),
-        responses_at=(0, 350, 700, 1400, 2100, 2800, 3500),
-        curriculum=(1, 10, 50, 100, 200, 400, 800),
-        duels=1024,
-        training_simulations=200,
-        response_simulations=800,
-        torso="convolutional",
-        width=128,
-        depth=10,
-        games=512,
-        updates=100,
-        learning_rate=1e-3,
-        batch_size=2048,
-        capacity=2_000_000,
-        explored_moves=30,
-        sampled_moves=30,
-    ),
 }
 
 
@@ -109,14 +74,29 @@ class Outcome:
 
 def compute(run: Run) -> Outcome:
     """Trains the agents, lets them play, then trains and measures responses to them."""
-    laboratory = AlphaZeroLaboratory(run)
+    laboratory, has_perfect = AlphaZeroLaboratory(run), _has_perfect_player(run.config)
     agents = {name: laboratory.agent(name) for name in AGENTS}
     players = run.kept("ladder", Rated, lambda: laboratory.ladder(agents))
     last = {name: params[run.config.measured_at[-1]] for name, params in agents.items()}
     responses = run.kept("head to head", Response, lambda: [laboratory.head_to_head(last)])
+    for name in AGENTS if has_perfect else ():
+        games = functools.partial(laboratory.perfect, name, last[name])
+        responses += run.kept(f"{PERFECT} {name}", Response, games)
     for name, way in itertools.product(AGENTS, WAYS):
         responses += laboratory.responses(name, way, last[name])
     return Outcome(responses, players, last)
+
+
+def _has_perfect_player(config: Config) -> bool:
+    """Whether there is a perfect player where one is asked for; if not, a line says why."""
+    if not config.perfect_duels:
+        return False
+    try:
+        solver_module()
+    except ValueError as error:
+        say(f"no games of a {PERFECT}: {error}")
+        return False
+    return True
 
 
 def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
@@ -147,7 +127,8 @@ def _draw_agents(axes: Any, config: Config, outcome: Outcome) -> None:
 
 
 def _draw_responses(place: Any, config: Config, responses: Sequence[Response]) -> None:
-    """The shares of games that the responses win by training, beside the paper's."""
+    """The shares of games that the responses win by training, beside the paper's and, as dotted
+    lines, those of a perfect player."""
     for (number, agent), way in itertools.product(enumerate(AGENTS), WAYS):
         line = [
             response for response in responses if (response.agent, response.way) == (agent, way)
@@ -167,6 +148,12 @@ def _draw_responses(place: Any, config: Config, responses: Sequence[Response]) -
             markeredgecolor=_COLOURS[number],
             **plots.HOLLOW,
         )
+    for response in responses:
+        if response.way == PERFECT:
+            number = AGENTS.index(response.agent)
+            dots = (3 * number, (2, 4))  # two lines at the same height are seen in turns
+            style = dict(color=_COLOURS[number], linestyle=dots)
+            place.axhline(response.won, label=f"{response.agent}, {PERFECT}", **style)
     place.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
     place.set(xlabel="training steps of the response", ylabel="games won", ylim=(0, 1))
     place.set_title("ISMCTS-BR")
@@ -177,11 +164,15 @@ _COLOURS = tuple(plots.COLOURS.values())
 
 def measure(config: Config) -> str:
     """What the numbers measure."""
+    perfect = (
+        "; so is what a perfect player gains, who takes a move with the best score of the solver"
+        " bitbully, one of several at random"
+    )
     return (
         f"games that a learned response wins against the agent with {config.curriculum[-1]}"
         " simulations, half of them as the first player; what it gains is a lower bound on"
-        " exploitability (NashConv / 2); Elo of the agents, 0 for one that plays at"
-        " random; published: Go on the full board"
+        f" exploitability (NashConv / 2){perfect if config.perfect_duels else ''}; Elo of the"
+        " agents, 0 for one that plays at random; published: Go on the full board"
     )
 
 
@@ -192,10 +183,12 @@ def deviations(config: Config) -> list[str]:
         "the response's network also learns what positions are worth in which the agent acts",
     ]
     if config != PRESETS["paper"]:
+        most, window = config.curriculum[-1], config.td_steps
         texts = [
             f"{config.game} instead of Go on the full board (19x19), with small networks and"
             " little training",
-            f"{config.curriculum[-1]} simulations instead of 800",
+            *([f"{most} simulations instead of 800"] * (most != 800)),
+            *([f"TD learns from searches {window} moves later instead of 25"] * (window != 25)),
             *texts,
         ]
     else:
@@ -220,30 +213,42 @@ def write_more(run: Run, outcome: Outcome) -> None:
 
 
 def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
-    """What the responses win in the end, and the agents' Elo, with two standard errors."""
+    """What the responses win in the end, and the agents' Elo, with ranges of 95 %."""
     last = [response for response in outcome.responses if response.step == config.responses_at[-1]]
-    last += [response for response in outcome.responses if response.way == HEAD_TO_HEAD]
+    for way in (HEAD_TO_HEAD, *PERFECT_WAYS):
+        last += [response for response in outcome.responses if response.way == way]
     for response in last:
-        name = f"{response.way}:{response.agent}"
-        error = 2 * (response.won * (1 - response.won) / response.games) ** 0.5
-        paper = PAPER[response.agent, response.way]
-        yield _with_range(name, response.won, error, unit="share of games won", paper=paper)
-    for response in last:
-        gain, square = 2 * response.won + response.drawn - 1, 1 - response.drawn
-        error = 2 * ((square - gain**2) / response.games) ** 0.5
-        yield _with_range(
-            f"{response.way}:gained from {response.agent}", gain, error, unit="payoff"
+        yield _of_games(
+            f"{response.way}:{response.agent}",
+            response,
+            payoffs=(1, 0, 0),
+            unit="share of games won",
+            paper=PAPER.get((response.agent, response.way)),
         )
+    for response in last:
+        name = f"{response.way}:gained from {response.agent}"
+        yield _of_games(name, response, payoffs=(1, 0, -1), unit="payoff")
     for player, strength, error in zip(outcome.players, *outcome.ratings, strict=True):
         if player.agent != RANDOM:
-            column = f"{player.step} steps, {player.simulations} simulations"
-            yield _with_range(f"{column}:{player.agent}", strength, 2 * error, unit="Elo")
+            name = f"{player.step} steps, {player.simulations} simulations:{player.agent}"
+            ends = dict(low=float(strength - 2 * error), high=float(strength + 2 * error))
+            yield results.Number(name=name, value=float(strength), unit="Elo", **ends)
 
 
-def _with_range(name, value, error, **more) -> results.Number:
-    """A number in the range of an error to either side."""
-    value, error = float(value), float(error)
-    return results.Number(name=name, value=value, low=value - error, high=value + error, **more)
+def _of_games(name, response, *, payoffs, **more) -> results.Number:
+    """The mean of what won, drawn and lost games count, with its range."""
+    shares = np.array([response.won, response.drawn, 1 - response.won - response.drawn])
+    counted = np.array(payoffs)
+    mean = float(shares @ counted)
+    error = 2 * (max(shares @ counted**2 - mean**2, 0) / response.games) ** 0.5
+    below = above = float(error)
+    if error < _ROUNDING:  # all games count the same
+        others = 1 - _LEVEL ** (1 / response.games)
+        below, above = others * (mean - counted.min()), others * (counted.max() - mean)
+    return results.Number(name=name, value=mean, low=mean - below, high=mean + above, **more)
+
+
+_ROUNDING, _LEVEL = 1e-6, 0.05
 
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
@@ -266,17 +271,25 @@ COMMAND = Experiment(
     shown="what the responses win as they learn",
     presets=PRESETS,
     preset_docs={
-        "smoke": "a minute, in tic-tac-toe",
+        "smoke": "a minute or two",
         "cpu": "half an hour on two cores, in Connect Four",
+        "connect_four": "800 simulations, 5x64 network; 15 hours on two cores with --agent, or 21"
+        " without (an estimate)",
+        "connect_four_large": "the same with more games, for an accelerator",
         "paper": "9x9 Go, for an accelerator",
     },
+    options=Options,
+    configure=configure,
     batches=shared_sizes,
     compute=compute,
     rows=rows,
     draw=draw,
     numbers=numbers,
     tables=tables,
-    error_bars=results.TWO_STANDARD_ERRORS,
+    error_bars=(
+        f"{results.TWO_STANDARD_ERRORS}; where all games ended alike, what an exact test of them"
+        " does not refuse at 5 %"
+    ),
     measure=measure,
     deviations=deviations,
     more_files=("elo.csv", *(f"network_{name}.npz" for name in AGENTS), LOG),

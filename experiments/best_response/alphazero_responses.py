@@ -6,6 +6,7 @@ Timbers et al. 2020, Section 4.2; `abr_alphazero` is the experiment.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -15,12 +16,16 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Float, PyTree
 
+from experiments.best_response.alphazero_presets import network_of
+from experiments.engines import networks
+from experiments.harness import devices
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
+from experiments.perfect_information.perfect_player import perfect_player
 from experiments.student_of_games.training_run import Trainee, unplaced
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import value_prior
-from solvers.perfect_information import duels
+from solvers.perfect_information import duels, matches
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from train import alphazero_training
 from train.alphazero_training import AlphaZeroSettings
@@ -29,38 +34,9 @@ from train.learner import LearnerSettings
 AGENTS = ("returns", "TD")  # by what their values learn from
 WAYS = ("direct", "curriculum")  # in which responses are trained
 HEAD_TO_HEAD, RANDOM = "head to head", "random"
+PERFECT = "perfect player"
+PERFECT_WAYS = (PERFECT, f"{PERFECT} first", f"{PERFECT} second")  # all games, and by who begins
 _HEAD_TO_HEAD_DUELS = 4  # times as many games as other measurements have
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """What is trained and measured; a step plays `games` games and makes `updates` updates."""
-
-    measured_at: tuple[int, ...]  # steps of the agents' training, the last of which ends it
-    responses_at: tuple[int, ...]  # steps of the responses' training
-    curriculum: tuple[int, ...]  # simulations of the agent, which plays with the last number
-    duels: int  # games per measurement
-    game: str = "pgx:connect_four"
-    td_steps: int = 25
-    training_simulations: int = 32
-    response_simulations: int = 64  # of a response when it is measured
-    torso: str = "mlp"
-    width: int = 128
-    depth: int = 2
-    games: int = 64
-    updates: int = 16
-    learning_rate: float = 2e-3
-    decay: float = 0.05  # of the learning rate, from the first update to the last
-    l2: float = 1e-4
-    batch_size: int = 256
-    capacity: int = 40_000  # of the replay buffer
-    explored_moves: int = 10  # at the start of a game of training, drawn by visits
-    sampled_moves: int = 4  # likewise in games that are measured, so that the games differ
-
-
-def shared_sizes(config: Config) -> dict[str, int]:
-    """The sizes that devices share in training, by name."""
-    return {name: getattr(config, name) for name in ("games", "batch_size", "capacity")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,6 +61,14 @@ class Rated:
     points: list[float]
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Points:
+    """Of both players in a duel: 1 for a win, 1/2 for a draw."""
+
+    first: float
+    second: float
+
+
 class AlphaZeroLaboratory:
     """Agents in training, their duels, and responses to them, in one game."""
 
@@ -101,12 +85,16 @@ class AlphaZeroLaboratory:
         )
 
     def agent(self, name: str) -> dict[int, PyTree]:
-        """Trains an agent; returns its parameters by the steps at which it is measured."""
+        """Trains an agent, or reads it; its parameters by the steps at which it is measured."""
         from solvers import checkpoint  # imports Orbax
 
         config = self.config
+        if config.agent and name == AGENTS[0]:
+            _, params = networks.load_value_prior(network_of(config.agent), self.game)
+            return {config.measured_at[-1]: params}
         settings = self._training(
             config.measured_at[-1],
+            games=config.games,
             td_steps=config.td_steps if name == "TD" else None,
         )
         common = dict(settings=settings, mesh=self.run.mesh)
@@ -138,16 +126,17 @@ class AlphaZeroLaboratory:
         players = [(RANDOM, 0, 0)]
         for name in agents:
             players += [(name, step, config.curriculum[-1]) for step in config.measured_at[:-1]]
-            players += [(name, config.measured_at[-1], count) for count in config.curriculum]
+            counts = config.rated or config.curriculum
+            players += [(name, config.measured_at[-1], count) for count in counts]
         points = np.zeros((len(players), len(players)))
         pairs = list(itertools.combinations(range(len(players)), 2))
         with progress("ladder", len(pairs)) as report:
             count = counter(report)
             for i, j in pairs:
-                first, second = (self._player(agents, *players[n]) for n in (i, j))
-                won = self._duel(first, second, seed=len(players) * i + j)
-                points[i, j] = np.sum((1 + won) / 2)
-                points[j, i] = len(won) - points[i, j]
+                pair = [self._player(agents, *players[n]) for n in (i, j)]
+                games = functools.partial(self._points, *pair, seed=len(players) * i + j)
+                (met,) = self.run.kept(f"ladder-{i}-{j}", _Points, games)
+                points[i, j], points[j, i] = met.first, met.second
                 count(1)
         for (agent, step, simulations), row in zip(players, points, strict=True):
             yield Rated(agent=agent, step=step, simulations=simulations, points=row.tolist())
@@ -160,6 +149,25 @@ class AlphaZeroLaboratory:
         payoffs = [self._duel(first, second, seed=seed) for seed in range(_HEAD_TO_HEAD_DUELS)]
         return _response(AGENTS[0], HEAD_TO_HEAD, 0, np.concatenate(payoffs))
 
+    def perfect(self, name: str, params: PyTree) -> Iterator[Response]:
+        """What a perfect player wins against an agent with all simulations.
+
+        Raises:
+          ValueError: the game is not Connect Four, or the player's solver is not installed.
+        """
+        mesh, pairs = devices.local(self.run.mesh), self.config.perfect_duels // 2
+        agent = AlphaZeroAgent(params=params, settings=self.playing)
+        payoffs = matches.play_pairs(
+            self.game,
+            jax.random.split(jax.random.key(3000), pairs),
+            [perfect_player(self.game), matches.chooser(self.game, agent, mesh)],
+            np.zeros((pairs, 0), np.int32),
+            batch=2 * pairs,
+            devices=1 if mesh is None else mesh.size,
+        )
+        for way, own in zip(PERFECT_WAYS, (payoffs.ravel(), *payoffs.T), strict=True):
+            yield _response(name, way, 0, own)
+
     def responses(self, name: str, way: str, params: PyTree) -> Iterator[Response]:
         """Trains a response to an agent in one of the ways, and measures it in the course."""
         config = self.config
@@ -168,7 +176,7 @@ class AlphaZeroLaboratory:
             config.responses_at[-1],
         )
         stages = config.curriculum if way == "curriculum" else config.curriculum[-1:]
-        settings = self._training(steps)
+        settings = self._training(steps, games=config.response_games or config.games)
         start = nnx.split(self._network(1))[1]
         common = dict(settings=settings, mesh=self.run.mesh)
         state = alphazero_training.init(self.game, start, jax.random.key(1), **common)
@@ -207,8 +215,8 @@ class AlphaZeroLaboratory:
             self.game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
         )
 
-    def _training(self, steps, td_steps=None):
-        """The settings of a training of `steps` steps."""
+    def _training(self, steps, *, games, td_steps=None):
+        """The settings of a training of `steps` steps with so many games."""
         config = self.config
         return AlphaZeroSettings(
             search=AlphaZero(
@@ -227,7 +235,7 @@ class AlphaZeroLaboratory:
                 policy_weight=1.0,
                 l2=config.l2,
             ),
-            games=config.games,
+            games=games,
             updates=config.updates,
             td_steps=td_steps,
         )
@@ -242,10 +250,16 @@ class AlphaZeroLaboratory:
             simulations=jnp.int32(simulations),
         )
 
+    def _points(self, first, second, *, seed) -> Iterator[_Points]:
+        """The points of both players in a duel."""
+        won = self._duel(first, second, seed=seed)
+        yield _Points(first=float(np.sum((1 + won) / 2)), second=float(np.sum((1 - won) / 2)))
+
     def _duel(self, first, second, *, seed) -> Float[np.ndarray, " G"]:
         """The payoffs of the first player in every game."""
-        key = jax.random.key(seed)
-        return np.asarray(duels.duel(self.game, first, second, key, num_games=self.config.duels))
+        key, mesh = jax.random.key(seed), devices.local(self.run.mesh)
+        payoffs = duels.duel(self.game, first, second, key, num_games=self.config.duels, mesh=mesh)
+        return np.asarray(payoffs)
 
 
 def _response(agent, way, step, payoffs):

@@ -45,6 +45,8 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "alphazero_connect_four",
     "sog_connect_four",
     "search_ladder",
+    "search_gap",
+    "equal_budgets",
     "sog_variants",
     "smooth_uct_kuhn",
     "ismcts_leduc",
@@ -71,11 +73,15 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "sog_leduc",
     "abr_alphazero",
 )
+_BOTH = (
+    *("--alphazero", f"{OTHERS}/alphazero_connect_four"),
+    *("--student_of_games", f"{OTHERS}/sog_connect_four"),
+)
+_CONNECT_FOUR = ("alphazero_connect_four", "sog_connect_four", "sog_connect_four_outcomes")
 _TRAINED_BEFORE = {  # options with the folders of other items, whose networks are needed
-    "search_ladder": (
-        *("--alphazero", f"{OTHERS}/alphazero_connect_four"),
-        *("--student_of_games", f"{OTHERS}/sog_connect_four"),
-    ),
+    "search_ladder": _BOTH,
+    "search_gap": _BOTH,
+    "equal_budgets": ("--runs", *(f"{OTHERS}/{name}" for name in _CONNECT_FOUR)),
 }
 
 
@@ -125,9 +131,10 @@ def _profile(name: str, task: str, minutes: float) -> Item:
 
 
 def _training(name: str, experiment: str, preset: str, *options: str) -> Item:
+    shown = () if any(OTHERS in word for word in options) else options
     return Item(
         name=name,
-        what=f"`{experiment} --preset {preset}`",
+        what=f"`{' '.join((experiment, '--preset', preset, *shown))}`",
         command=_experiment(experiment, "--preset", preset, *options, "--out", OUT, "--resume"),
         minutes=5.0,
         resumable=True,
@@ -142,10 +149,11 @@ def _items() -> Iterator[Item]:
     yield _tests("tests_solvers", "solvers, sampling and hold'em", _SOLVERS, 5.0)
     yield _tests("tests_search", "search, self-play and training", _SEARCH, 6.0)
     yield _benchmark("cfr", 12.0)
-    yield _benchmark("search", 12.0)
+    yield _benchmark("search", 16.0)
     yield _benchmark("holdem", 10.0)
     yield _benchmark("sampling", 8.0)
     yield _benchmark("pimbot", 3.0)
+    yield _benchmark("alphazero_training", 10.0)
     yield _profile("profile_leduc", "Leduc (100,1), 3x128", 3.0)
     yield _profile("profile_connect_four", "Connect Four (800,1), 6x512", 4.0)
     rivers = "spots=('river',), batch=1024, rounds=1"
@@ -161,13 +169,25 @@ def _items() -> Iterator[Item]:
             of="sampling",
             minutes=4.0,
         )
+    yield _changed_benchmark(
+        "alphazero_training_example",
+        "tasks=('9x9 Go, 6x128 blocks',), whole=()",
+        "the sizes of pgx's example",
+        of="alphazero_training",
+        minutes=15.0,
+    )
     yield _training("train_leduc", "sog_leduc", "quick")
     yield _training("train_connect_four", "abr_alphazero", "cpu")
     for experiment in _PAPERS:
         more = _TRAINED_BEFORE.get(experiment, ())
         yield _training(experiment, experiment, "paper", *more)
+        if experiment == "sog_connect_four":
+            values = ("--values", "outcomes")
+            yield _training("sog_connect_four_outcomes", experiment, "paper", *values)
         if experiment == "sog_london":  # whose agent then plays
             yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
+    agent = ("--agent", f"{OTHERS}/alphazero_connect_four")  # which is then exploited
+    yield _training("abr_connect_four", "abr_alphazero", "connect_four_large", *agent)
 
 
 ITEMS = tuple(_items())

@@ -14,6 +14,7 @@ import functools
 import pathlib
 import random
 from collections.abc import Iterator, Sequence
+from types import ModuleType
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,7 +23,8 @@ from experiments.harness import results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress
 
-COLUMNS, CELLS = 7, 42
+ROWS, COLUMNS = 6, 7
+CELLS = ROWS * COLUMNS
 NO_MOVE = -1  # in `Positions.moves` after the last
 PACKAGED = pathlib.Path(__file__).parent / "connect_four_positions.csv"
 
@@ -77,6 +79,19 @@ def read_positions(path: pathlib.Path = PACKAGED) -> Positions:
     return Positions(moves=moves, scores=scores)
 
 
+def solver_module() -> ModuleType:
+    """The module of the solver.
+
+    Raises:
+      ValueError: it is not installed.
+    """
+    try:
+        import bitbully
+    except ImportError as error:
+        raise ValueError("bitbully is not installed: pip install bitbully") from error
+    return bitbully
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Arguments:
     """Write positions of Connect Four with the scores of all moves, by a solver.
@@ -103,11 +118,7 @@ def main(arguments: Arguments, *, command: str) -> None:
         raise ValueError(f"per_ply={arguments.per_ply} must be at least 1")
     if arguments.out.exists():
         raise ValueError(f"out={arguments.out} exists")
-    try:
-        import bitbully
-    except ImportError as error:
-        raise ValueError("bitbully is not installed: pip install bitbully") from error
-    rows = [*_drawn(bitbully, arguments.per_ply, random.Random(arguments.seed))]
+    rows = [*_drawn(solver_module(), arguments.per_ply, random.Random(arguments.seed))]
     results.write_csv(arguments.out, rows)
 
 

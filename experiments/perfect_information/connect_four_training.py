@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
@@ -36,12 +35,16 @@ from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.device_batches import split_calls
-from solvers.perfect_information import matches
 
 GAME = "connect_four"
 _CENTRE = COLUMNS // 2  # where a perfect player begins
 _TIMED_STEPS = 5
 KEEPS, OPENS = "keeps the result", "opens in the centre"  # names of numbers, after the agent's
+SHARES = {  # of positions: names of numbers, and fields of `Cell`
+    KEEPS: "keeps",
+    "keeps it where that matters": "decides",
+    "best move": "best",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -166,10 +169,16 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
     return cells
 
 
+def network_name(seed: int, step: int) -> str:
+    """Of the file with the network of a seed after a measured step."""
+    return f"{seed}-{step}"
+
+
 def _measure(run, game, student, positions, states, *, seed, step, **costs) -> Iterator[Cell]:
     """The quality of moves after some training, alone and with search."""
     config, trainee = run.config, student.trainee
     trainee.train(step)
+    write_network(run, network_name(seed, step), trainee.params)
     games = student.games(trainee.state)
     number = len(positions.moves)
     with progress(f"step {step:,}, positions", number * len(config.simulations)) as report:
@@ -195,14 +204,10 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
 
 def _chooses(game, student, simulations, params, key, mesh):
     """The student's moves in positions with these numbers: alone, or with searches."""
-    if simulations == ALONE:
-        alone = jax.jit(split_calls(lambda params, batch: student.alone(params, *batch), mesh))
-        moves = lambda keys, states: alone(params, (keys, states))  # noqa: E731
-    else:
-        choose = matches.chooser(game, student.agent(params, simulations), mesh)
-        moves = lambda keys, states: choose(keys, states, jnp.zeros(len(keys), jnp.int32))  # noqa: E731
-    fold = jax.vmap(functools.partial(jax.random.fold_in, key))
-    return lambda numbers, states: moves(fold(jnp.asarray(numbers)), states)
+    if simulations != ALONE:
+        return move_quality.by_search(game, student.agent(params, simulations), key, mesh)
+    alone = jax.jit(split_calls(lambda params, batch: student.alone(params, *batch), mesh))
+    return lambda numbers, states: alone(params, (move_quality.keys_of(key, numbers), states))
 
 
 def _of(cells: Sequence[Cell], step: int, simulations: int) -> list[Cell]:
@@ -243,11 +248,8 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
         for simulations in config.simulations:
             own = _of(cells, step, simulations)
             agent = f"{'' if step else 'untrained '}{label(simulations)}"
-            for name, values in (
-                (KEEPS, [cell.keeps for cell in own]),
-                ("keeps it where that matters", [cell.decides for cell in own]),
-                ("best move", [cell.best for cell in own]),
-            ):
+            for name, field in SHARES.items():
+                values = [getattr(cell, field) for cell in own]
                 yield results.Number(
                     name=f"{agent}: {name}",
                     value=float(np.mean(values)),

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int
+from jax.sharding import Mesh
+from jaxtyping import Array, Int, Key
 
 from experiments.perfect_information.connect_four_positions import NO_MOVE, Positions
 from jaxgames.beliefs.contract import BeliefGame, PublicState
+from solvers.perfect_information import matches
+from solvers.perfect_information.matches import Agent
 
 # choose(numbers [B], states [B, ...]) -> actions [B]
 Choose = Callable[[Int[np.ndarray, " B"], PublicState], Any]
@@ -28,6 +32,31 @@ def states_of(game: BeliefGame, positions: Positions) -> PublicState:
         return jax.lax.scan(step, game.root(), moves)[0]
 
     return jax.jit(jax.vmap(after))(jnp.asarray(positions.moves))
+
+
+def keys_of(key: Key[Array, ""], numbers: Int[np.ndarray, " B"]) -> Key[Array, " B"]:
+    """A key for each position, by its number alone."""
+    return jax.vmap(functools.partial(jax.random.fold_in, key))(jnp.asarray(numbers))
+
+
+def by_search(
+    game: BeliefGame, agent: Agent, key: Key[Array, ""], mesh: Mesh | None = None
+) -> Choose:
+    """What an agent plays in positions, by its searches.
+
+    Args:
+      game: `pgx:connect_four`.
+      agent: who moves.
+      key: of its searches.
+      mesh: the devices that share a batch; None: there is one.
+    """
+    choose = matches.chooser(game, agent, mesh)
+
+    def moves(numbers, states):
+        so_far = jnp.zeros(len(numbers), jnp.int32)
+        return choose(keys_of(key, numbers), states, so_far)
+
+    return moves
 
 
 def chosen_moves(

@@ -16,16 +16,15 @@ from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.ladder_ratings import Ladder, Match, Rating
 from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.search_matches import (
     AGENTS,
-    ALPHAZERO,
-    STUDENT,
     Config,
-    Pair,
     name_of,
     play_matches,
     players,
 )
+from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
 
 GAMES_FILE = "pairs.csv"
 _ANCHOR = 800  # simulations of the Student of Games whose Elo is 0, as in Figure 4

@@ -1,30 +1,53 @@
 """Student of Games in Connect Four, beside a perfect player.
 
-Schmid et al. 2023 let it learn chess and Go. Its counterpart is `alphazero_connect_four`.
+Schmid et al. 2023 let it learn chess and Go, in two ways: in chess, values are learned from queries
+alone, and in Go from the outcomes of games (Algorithm 2, Table S2). Its counterpart is
+`alphazero_connect_four`.
 """
 
 from __future__ import annotations
 
-from experiments.harness.runs import Run
-from experiments.perfect_information import sog_student
-from experiments.perfect_information.connect_four_training import (
-    KEEPS,
-    SMOKE,
-    Config,
-    training_experiment,
-)
+import dataclasses
+from collections.abc import Iterator
+from typing import Literal
+
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import connect_four_training, sog_student
+from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
 from experiments.perfect_information.student import ALONE, Student
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.agent import training_settings
+from train.paper_settings import PAPER_QUERIES, PAPER_SELF_PLAY
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
+Values = Literal["queries", "outcomes"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(connect_four_training.Config):
+    """The training and its measurements."""
+
+    values: Values = "queries"  # what they are learned from
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    values: Values = "queries"
+    """What values are learned from: queries alone, as in chess in Table S2, or the outcomes of a
+    fifth of the positions (TD(1)), as in Go."""
+
+
 TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
+_TABLE: dict[str, str] = {"queries": "chess", "outcomes": "go"}  # columns of Table S2
+_NO_QUERIES = 8  # searches of a step where no queries are asked: the fewest for eight devices
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
-    "smoke": SMOKE,
+    "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
         measured_at=(0, 250, 500, 1_000, 2_000, 4_000),
         simulations=(ALONE, 32, 100, 800),
@@ -44,27 +67,60 @@ PRESETS = {
 }
 
 
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the options: without queries, steps of half the size, and twice as many."""
+    if options.values == "queries":
+        return config
+    return dataclasses.replace(
+        config,
+        values=options.values,
+        measured_at=tuple(2 * step for step in config.measured_at),
+        solves=_NO_QUERIES,
+        updates=max(config.updates // 2, 1),
+    )
+
+
 def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     """The agent in training."""
     config = run.config
 
     def settings_of(search: GrowingTreeCfr) -> StudentOfGamesSettings:
-        return training_settings(
-            config,
-            search,
-            steps=config.measured_at[-1],
-            policy_weight=1.0,
-            self_play=SelfPlaySettings(exploration=0.0, greedy_after=_GREEDY_AFTER),
-            queries_per_search=1.0,
-            queries_per_solve=0.2,
-        )
+        return settings_for(config, search)
 
     return sog_student.sog_student(game, run, settings_of=settings_of, seed=seed, name=str(seed))
 
 
+def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
+    """The settings of training with such searches."""
+    column = _TABLE[config.values]
+    per_search, per_solve = PAPER_QUERIES[column]
+    return training_settings(
+        config,
+        search,
+        steps=config.measured_at[-1],
+        policy_weight=1.0,
+        self_play=SelfPlaySettings(
+            exploration=0.0,
+            outcome_targets=PAPER_SELF_PLAY[column].outcome_targets,
+            greedy_after=_GREEDY_AFTER,
+        ),
+        queries_per_search=per_search,
+        queries_per_solve=per_solve,
+    )
+
+
 def evaluations(game: BeliefGame, config: Config) -> int:
     """Of the network in a step of training, at most."""
-    return (config.episodes + config.solves) * (1 + config.training_simulations)
+    searches = config.episodes + (config.solves if config.values == "queries" else 0)
+    return searches * sog_student.evaluations(config.training_simulations)
+
+
+def deviations(config: Config) -> Iterator[str]:
+    """From the published setting, in words."""
+    yield (
+        f"settings of training are those of {_TABLE[config.values]} in Table S2 but for greedy"
+        " moves after 10 instead of 30, no resignation, and the learner's sizes, which are ours"
+    )
 
 
 COMMAND = training_experiment(
@@ -80,8 +136,7 @@ COMMAND = training_experiment(
         "cpu": "two hours on two cores",
         "paper": "larger batches and more training, for an accelerator",
     },
-    deviations=(
-        "settings of training are those of chess in Table S2 but for greedy moves after 10 instead"
-        " of 30, no resignation, and the learner's sizes, which are ours",
-    ),
+    options=Options,
+    configure=configure,
+    deviations=deviations,
 )

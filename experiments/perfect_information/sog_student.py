@@ -70,6 +70,12 @@ def _search(evaluate, simulations):
     return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
 
 
+def evaluations(simulations: int, *, expand: int = 1) -> int:
+    """Of the network in a search, at most: of the root, its k best children, and as many in each
+    simulation."""
+    return 1 + expand * (1 + simulations)
+
+
 def _agent(evaluate, params, simulations) -> GrowingTreeAgent:
     """Plays the likeliest move of its searches."""
     return GrowingTreeAgent(params=params, settings=_search(evaluate, simulations))

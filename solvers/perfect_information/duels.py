@@ -2,6 +2,8 @@
 
 In every turn each game makes one move. A player is a function of a batch of positions. A single
 player plays both seats, as in self-play; of two players, the first has a given seat in each game.
+`play` plays games to their ends, the last of which all others wait for. In `play_on` a new game
+follows at once where one has ended.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
+from solvers.device_batches import split_calls
 from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from solvers.perfect_information.positions import (
@@ -62,7 +66,7 @@ def play(
     require_perfect_information(game)
     two = len(players) == 2
     turns = (game.max_depth + 2) // 2 * 2 if two else game.max_depth
-    states = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(keys), *x.shape)), game.root())
+    states = _roots(game, len(keys))
     actors = jax.vmap(game.actor)
 
     def move(number, player, carry):
@@ -96,12 +100,82 @@ def play(
     return Games(payoffs=payoffs, moved=moved, notes=notes)
 
 
+@record
+class GamesUnderWay:
+    """B games, none of which is over."""
+
+    states: PublicState  # [B, ...]
+    num_moves: Array  # [B] int32 made in each so far
+
+
+@record
+class Turns:
+    """T turns of B games, in each of which all of them make a move."""
+
+    notes: PyTree  # [B, T, ...] of the player
+    ended: Array  # [B, T] bool whether the move ended a game
+    payoffs: Array  # [B, T] float32 of player 0 in the game that ended; 0 elsewhere
+
+
+def begin(game: BeliefGame, num_games: int) -> GamesUnderWay:
+    """B games before their first moves.
+
+    Args:
+      game: a game of perfect information.
+      num_games: B.
+
+    Raises:
+      ValueError: the game has several rows.
+    """
+    require_perfect_information(game)
+    return GamesUnderWay(states=_roots(game, num_games), num_moves=jnp.zeros(num_games, jnp.int32))
+
+
+def play_on(
+    game: BeliefGame,
+    keys: Key[Array, " B"],
+    under_way: GamesUnderWay,
+    player: Player,
+    *,
+    turns: int,
+) -> tuple[GamesUnderWay, Turns]:
+    """Goes on with B games of self-play; a new one follows where one has ended.
+
+    Args:
+      game: a game of perfect information.
+      keys: consumed, one for each game.
+      under_way: the games.
+      player: plays both seats.
+      turns: T. Static.
+
+    Returns:
+      The games after T moves in each, and what happened in them.
+    """
+    roots = _roots(game, len(keys))
+
+    def turn(under_way, number):
+        drawn = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
+        actions, notes = player(drawn, under_way.states, under_way.num_moves)
+        after = jax.vmap(position_after, (None, 0, 0))(game, under_way.states, actions)
+        ended = jax.vmap(game.actor)(after) == TERMINAL
+        payoffs = jnp.where(ended, jax.vmap(lambda state: payoff(game, state, 0))(after), 0)
+        following = GamesUnderWay(
+            states=_where(ended, roots, after),
+            num_moves=jnp.where(ended, 0, under_way.num_moves + 1),
+        )
+        return following, Turns(notes=notes, ended=ended, payoffs=payoffs)
+
+    numbers = jnp.arange(turns, dtype=jnp.int32)
+    under_way, happened = jax.lax.scan(turn, under_way, numbers)
+    return under_way, jax.tree.map(lambda x: x.swapaxes(0, 1), happened)
+
+
 def player(game: BeliefGame, agent: AlphaZeroAgent) -> Player:
     """An agent as a player whose notes are the statistics of its searches."""
     return functools.partial(_act, game, agent)
 
 
-@functools.partial(jax.jit, static_argnames="num_games")
+@functools.partial(jax.jit, static_argnames=("num_games", "mesh"))
 def duel(
     game: BeliefGame,
     first: AlphaZeroAgent,
@@ -109,6 +183,7 @@ def duel(
     key: Key[Array, ""],
     *,
     num_games: int,
+    mesh: Mesh | None = None,
 ) -> Float[Array, " G"]:
     """Plays one agent against another.
 
@@ -118,17 +193,24 @@ def duel(
       second: begins the others.
       key: consumed.
       num_games: G. Static.
+      mesh: the devices that share the games; None: there is one. Static.
 
     Returns:
       What the first agent wins in each game.
 
     Raises:
-      ValueError: the game has several rows.
+      ValueError: the game has several rows, or the devices cannot share the games evenly.
     """
     seats = jnp.arange(num_games, dtype=jnp.int32) % 2
-    players = [_silent(player(game, agent)) for agent in (first, second)]
-    games = play(game, jax.random.split(key, num_games), seats, players)
-    return jnp.where(seats == 0, games.payoffs, -games.payoffs)
+    keys = jax.random.split(key, num_games)
+    payoffs = split_calls(_payoffs, mesh)((game, first, second), (keys, seats))
+    return jnp.where(seats == 0, payoffs, -payoffs)
+
+
+def _payoffs(shared, batch):
+    """What player 0 wins in games of two agents."""
+    game, *agents = shared
+    return play(game, *batch, [_silent(player(game, agent)) for agent in agents]).payoffs
 
 
 _act = jax.jit(jax.vmap(alphazero_search.act, (None, None, 0, 0, 0)))  # traced once
@@ -137,6 +219,11 @@ _act = jax.jit(jax.vmap(alphazero_search.act, (None, None, 0, 0, 0)))  # traced 
 def _silent(player):
     """The same player without notes."""
     return lambda keys, states, num_moves: (player(keys, states, num_moves)[0], ())
+
+
+def _roots(game, number):
+    """So many first positions."""
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), game.root())
 
 
 def _where(mask, new, old):

@@ -1,0 +1,234 @@
+"""Where Student of Games' gap to AlphaZero comes from, in Connect Four: network or search.
+
+Each of two trained networks plays with both searches. Growing-tree CFR also searches with other
+numbers of simulations for an iteration of CFR (c), and of children that a new node starts with (k).
+All are measured by their moves in positions whose moves are all scored, and in pairs of games.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float
+from rich.table import Table
+
+from experiments.harness import ladder_ratings, plots, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information.connect_four_positions import COLUMNS
+from experiments.perfect_information.connect_four_training import KEEPS, SHARES
+from experiments.perfect_information.network_and_search import (
+    Config,
+    Outcome,
+    compute,
+    gaps,
+    players,
+    positions_of,
+)
+from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+
+_GAMES_FILE = "pairs.csv"
+
+PRESETS = {
+    "smoke": Config(
+        networks=1, simulations=4, paces=(2.0,), expands=(2,), every=120, pairs=2, batch=8
+    ),
+    "cpu": Config(
+        simulations=100, paces=(0.2, 2.0, 10.0, 50.0), expands=(2, COLUMNS), pairs=24, batch=24
+    ),
+    "paper": Config(
+        simulations=800, paces=(0.2, 1.0, 2.0, 50.0), expands=(2, COLUMNS), pairs=104, batch=104
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    alphazero: pathlib.Path | None = None
+    """Folder of a run of alphazero_connect_four. None: there is no network, all values are 0 and
+    all priors uniform."""
+    student_of_games: pathlib.Path | None = None
+    """The same of sog_connect_four."""
+
+
+def good_moves(config: Config, outcome: Outcome, player: int) -> dict[str, Float[np.ndarray, " _"]]:
+    """Whether a player's moves are good, by the name of the number, as the mean of the seeds in
+    each position."""
+    positions = positions_of(config)
+    own = [np.asarray(each.moves) for each in outcome.moves if each.player == player]
+    matters = positions.matters
+    judged = {
+        "keeps": lambda moves: positions.keeps_result(moves),
+        "decides": lambda moves: positions.keeps_result(moves)[matters],
+        "best": lambda moves: positions.is_best(moves),
+    }
+    return {
+        name: np.mean([judged[field](moves) for moves in own], axis=0)
+        for name, field in SHARES.items()
+    }
+
+
+def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
+    """A row for each player, with the shares of its good moves and its Elo."""
+    ratings = outcome.ladder.ratings(0)
+    for number, player in enumerate(players(config)):
+        row: dict[str, object] = {"network": player.network, "search": player.search_name}
+        row |= {"simulations": player.simulations, "evaluations": player.evaluations}
+        good = good_moves(config, outcome, number)
+        for name, field in SHARES.items():
+            low, high = results.interval(good[name].tolist())
+            row |= {field: float(good[name].mean()), f"{field}_low": low, f"{field}_high": high}
+        rating = ratings[number]
+        yield row | {
+            "elo_bound": rating.bound,
+            "elo": rating.value,
+            "elo_low": rating.low,
+            "elo_high": rating.high,
+        }
+
+
+def write_more(run: Run, outcome: Outcome) -> None:
+    """Writes the results of all games."""
+    every, lines = players(run.config), []
+    for pair in outcome.pairs:
+        line = {"seed": pair.first // len(every)} | dataclasses.asdict(pair)
+        names = {side: every[line[side] % len(every)].name for side in ("first", "second")}
+        lines.append(line | names)
+    results.write_csv(run.out / _GAMES_FILE, lines)
+
+
+def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
+    """Shares of good moves of all players, and what search and network make of them and of Elo."""
+    good = [good_moves(config, outcome, n) for n in range(len(players(config)))]
+    for player, own in zip(players(config), good, strict=True):
+        for measure in SHARES:
+            yield _share(config, f"{player.name}: {measure}", own[measure])
+    ladder = outcome.ladder
+    for name, (first, second) in gaps(config).items():
+        for measure in SHARES:
+            yield _share(config, f"{name}: {measure}", good[first][measure] - good[second][measure])
+        found = ladder.difference(first, second).number(name)
+        if found is not None:
+            yield dataclasses.replace(found, seeds=config.networks)
+
+
+def _share(config, name, samples) -> results.Number:
+    """A share of positions, or a difference of two."""
+    low, high = results.interval(samples.tolist())
+    return results.Number(
+        name=name,
+        value=float(samples.mean()),
+        low=low,
+        high=high,
+        unit="share of positions",
+        seeds=config.networks,
+    )
+
+
+def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
+    """Shares and Elo of all players; the gaps."""
+    ladder, every = outcome.ladder, players(config)
+    good = [good_moves(config, outcome, number) for number in range(len(every))]
+    lines = [
+        (
+            player.network,
+            player.search_name,
+            *(f"{own[name].mean():.3f}" for name in SHARES),
+            str(rating),
+        )
+        for player, own, rating in zip(every, good, ladder.ratings(0), strict=True)
+    ]
+    headings = ("network", "search", *SHARES, "Elo")
+    yield text_table("search_gap: moves and Elo in Connect Four", headings, lines, labels=2)
+    lines = [
+        (
+            name,
+            *(f"{(good[i][each] - good[j][each]).mean():+.3f}" for each in SHARES),
+            str(ladder.difference(i, j)),
+        )
+        for name, (i, j) in gaps(config).items()
+    ]
+    yield text_table("search_gap: differences", ("", *SHARES, "Elo"), lines)
+
+
+def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
+    """Shares of moves that keep the result, and Elo, of all players."""
+    every, ratings = players(config), outcome.ladder.ratings(0)
+    names = [player.name for player in every]
+    size = (9.6, 1.0 + 0.26 * len(every))
+    with plots.figure(path, rows=1, columns=2, size=size) as ((left, right),):
+        for number, (player, rating) in enumerate(zip(every, ratings, strict=True)):
+            colour = plots.colour(2 * (player.network == STUDENT))
+            kept = good_moves(config, outcome, number)[KEEPS]
+            left.plot(results.interval(kept.tolist()), [number] * 2, color=colour)
+            left.plot([kept.mean()], [number], color=colour, marker="o")
+            shape = {">=": ">", "<=": "<"}.get(rating.bound, "o")
+            if rating.low is not None:
+                right.plot([rating.low, rating.high], [number] * 2, color=colour)
+            if rating.value is not None:
+                right.plot([rating.value], [number], color=colour, marker=shape)
+        left.set(xlabel="share of moves that keep the result")
+        right.set(xlabel=f"Elo, 0 for {names[0]}")
+        left.set_yticks(range(len(names)), names)
+        right.set_yticks(range(len(names)), [""] * len(names))
+        for panel in (left, right):
+            panel.invert_yaxis()
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the folders."""
+    return dataclasses.replace(
+        config,
+        alphazero=str(options.alphazero or ""),
+        student_of_games=str(options.student_of_games or ""),
+    )
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    return (
+        "share of scored positions of Connect Four in which a player's move keeps the result, or"
+        f" has the best score, with {config.networks} networks of each kind, and Elo from"
+        f" {2 * config.pairs} games of each match and network; SoG(s,c) makes c simulations for an"
+        " iteration of CFR, and its new nodes start with k = 1 child; 'A less B' is the difference"
+    )
+
+
+def deviations(config: Config) -> Iterator[str]:
+    """From the published setting, in words."""
+    yield "Connect Four instead of chess and Go"
+    for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games)):
+        if not folder:
+            yield f"in place of {agent}'s network all values are 0 and all priors uniform"
+    yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
+
+
+COMMAND = Experiment(
+    name="search_gap",
+    shown="shares of good moves and Elo by network and search",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "minutes",
+        "cpu": "two hours on two cores",
+        "paper": "800 simulations and 208 games of each match, for an accelerator",
+    },
+    options=Options,
+    configure=configure,
+    batches=lambda config: {"batch": config.batch},
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+    deviations=deviations,
+    error_bars="of shares of positions: two standard errors, over positions; of Elo: "
+    + ladder_ratings.ERROR_BARS,
+    more_files=(_GAMES_FILE,),
+    write_more=write_more,
+)

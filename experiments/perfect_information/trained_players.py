@@ -1,0 +1,81 @@
+"""Trained AlphaZero and Student of Games as players, each network with either search."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from jaxtyping import PyTree
+
+from experiments.engines import networks
+from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.student import NETWORKS
+from jaxgames.beliefs.contract import BeliefGame
+from solvers.perfect_information import alphazero_search
+from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
+from solvers.perfect_information.evaluators import BeliefEvaluator, PositionEvaluator
+from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
+from solvers.search import leaf_evaluators
+from solvers.search.search_state import GrowingTreeCfr
+
+ALPHAZERO, STUDENT = "AlphaZero", "SoG"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """A network, or none, as both searches ask it."""
+
+    params: PyTree = None
+    of_positions: Any = alphazero_search.zero  # for AlphaZero's search
+    of_beliefs: Any = leaf_evaluators.zero  # for growing-tree CFR
+
+    def alphazero(self, simulations: int) -> AlphaZeroAgent:
+        """The player with AlphaZero's search."""
+        settings = AlphaZero(self.of_positions, simulations=simulations)
+        return AlphaZeroAgent(params=self.params, settings=settings)
+
+    def student_of_games(
+        self, simulations: int, *, pace: float | None = None, expand: int = 1
+    ) -> GrowingTreeAgent:
+        """The player with growing-tree CFR.
+
+        Args:
+          simulations: of a search.
+          pace: c, simulations for an iteration of CFR; None: the paper's.
+          expand: k, children that a new node starts with.
+        """
+        settings = GrowingTreeCfr(
+            self.of_beliefs,
+            simulations=simulations,
+            pace=simulation_pace(simulations) if pace is None else pace,
+            max_path=1,
+            expand=expand,
+        )
+        return GrowingTreeAgent(params=self.params, settings=settings)
+
+
+def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Network:
+    """A network that a run of training has left.
+
+    Args:
+      agent: that was trained, `ALPHAZERO` or `STUDENT`.
+      folder: of the run; empty: there is no network, all values are 0 and all priors uniform.
+      name: of the network's file.
+      game: that it was trained in.
+
+    Raises:
+      ValueError: there is no such network, or it is of another kind or another game.
+      OSError: a file cannot be read.
+    """
+    if not folder:
+        return Network()
+    path = pathlib.Path(folder) / NETWORKS / f"{name}.npz"
+    if not path.is_file():
+        raise ValueError(f"{folder} must be a folder of a finished run, with {path}")
+    if agent == ALPHAZERO:
+        evaluate, params = networks.load_value_prior(path, game)
+        others = BeliefEvaluator(evaluate)
+        return Network(params=params, of_positions=evaluate, of_beliefs=others)
+    own, params = networks.load_cvpn(path, game)
+    return Network(params=params, of_positions=PositionEvaluator(own), of_beliefs=own)

@@ -1,0 +1,87 @@
+"""Finished runs of training in Connect Four: what they measured, and what it cost."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.harness import results
+from experiments.harness.experiment import CURVE
+from experiments.perfect_information.connect_four_training import Cell
+from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+
+COSTS = {"seconds": "s", "evaluations": "evaluations"}  # fields of `Cell`, and their units
+_AGENTS = {"alphazero_connect_four": ALPHAZERO, "sog_connect_four": STUDENT}  # by experiment
+_PARSERS = {"int": int, "float": float}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainedRun:
+    """A finished run of training, with its measurements."""
+
+    folder: str
+    agent: str  # ALPHAZERO or STUDENT
+    name: str
+    device: str  # that it ran on, which its seconds are of
+    cells: Sequence[Cell]
+
+    @functools.cached_property
+    def seeds(self) -> int:
+        """How many networks were trained."""
+        return 1 + max(cell.seed for cell in self.cells)
+
+    @functools.cached_property
+    def simulations(self) -> tuple[int, ...]:
+        """Of the searches that were measured."""
+        return tuple(dict.fromkeys(cell.simulations for cell in self.cells))
+
+    def line(self, seed: int, simulations: int) -> list[Cell]:
+        """The measurements of one agent along its training."""
+        both = (seed, simulations)
+        own = (cell for cell in self.cells if (cell.seed, cell.simulations) == both)
+        return sorted(own, key=lambda cell: cell.step)
+
+    def reached(self, cost: str) -> float:
+        """What all seeds have cost in the end."""
+        return float(min(getattr(self._steps(seed)[-1], cost) for seed in range(self.seeds)))
+
+    def last(self, seed: int, cost: str, budget: float) -> Cell:
+        """The last measured step of a seed within a budget."""
+        return [cell for cell in self._steps(seed) if getattr(cell, cost) <= budget][-1]
+
+    def share(self, seed: int, simulations: int, cost: str, budget: float, field: str) -> float:
+        """A share of good moves at a budget, linear between measured steps."""
+        line = self.line(seed, simulations)
+        points = [(getattr(cell, cost), getattr(cell, field)) for cell in line]
+        return float(np.interp(budget, *zip(*points, strict=True)))
+
+    def _steps(self, seed):
+        return self.line(seed, self.simulations[0])
+
+
+def read_run(folder: pathlib.Path) -> TrainedRun:
+    """Reads a finished run of training.
+
+    Raises:
+      ValueError: the folder holds none.
+    """
+    path = folder / results.RESULT_FILE
+    result = results.read_result(path) if path.is_file() else None
+    if result is None or result.experiment not in _AGENTS:
+        raise ValueError(
+            f"runs: {folder} must be the folder of a finished run; allowed: {', '.join(_AGENTS)}"
+        )
+    agent, values = _AGENTS[result.experiment], result.config.get("values")
+    parsers = {field.name: _PARSERS[str(field.type)] for field in dataclasses.fields(Cell)}
+    with (folder / CURVE).open(newline="") as file:
+        cells = [
+            Cell(**{name: parse(line[name]) for name, parse in parsers.items()})
+            for line in csv.DictReader(file)
+        ]
+    name = f"{agent} by {values}" if values else agent
+    return TrainedRun(folder=str(folder), agent=agent, name=name, device=result.device, cells=cells)

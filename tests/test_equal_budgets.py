@@ -1,0 +1,183 @@
+"""The experiment `equal_budgets`: what agents are worth at equal costs of training."""
+
+import csv
+import dataclasses
+import itertools
+import pathlib
+
+import pytest
+from flax import nnx
+
+from experiments import cli
+from experiments.harness import results
+from experiments.perfect_information import equal_budgets, trained_runs
+from experiments.perfect_information.connect_four_training import Cell
+from experiments.perfect_information.equal_budgets import Outcome
+from experiments.perfect_information.paired_matches import Pair
+from experiments.perfect_information.student import ALONE
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from nets import cvpn, value_prior
+from solvers.perfect_information.alphazero_search import AlphaZeroAgent
+
+SMOKE = equal_budgets.PRESETS["smoke"]
+KEEPS = {0: 0.5, 10: 0.7, 20: 0.8}  # by step, with seed 0
+ALPHAZERO, QUERIES, OUTCOMES = "alphazero", "queries", "outcomes"
+# Seconds and evaluations of a step; the second seed of each run is half as fast.
+STEP = {ALPHAZERO: (6.0, 1_000), QUERIES: (2.0, 400), OUTCOMES: (1.0, 200)}
+
+
+def made_up_cells(run):
+    for seed, step, simulations in itertools.product(range(2), KEEPS, (ALONE, 32)):
+        share = KEEPS[step] + 0.05 * seed
+        yield Cell(
+            seed=seed,
+            step=step,
+            simulations=simulations,
+            seconds=STEP[run][0] * step * (1 + seed),
+            evaluations=STEP[run][1] * step,
+            games=step,
+            positions=100,
+            keeps=share,
+            decides=share - 0.1,
+            best=share - 0.2,
+            first=3,
+        )
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Folders of finished runs, without networks."""
+    found = {}
+    for run in STEP:
+        folder = found[run] = tmp_path / run
+        folder.mkdir()
+        results.write_csv(folder / "curve.csv", [*map(dataclasses.asdict, made_up_cells(run))])
+        name = "alphazero_connect_four" if run == ALPHAZERO else "sog_connect_four"
+        config = {"width": 8, "depth": 1, "torso": "mlp"}
+        config |= {} if run == ALPHAZERO else {"values": run}
+        fields = dict(experiment=name, preset="smoke", command="none", numbers=())
+        result = results.make_result(config=config, usage=results.Usage(), **fields)
+        results.write_result(folder, result)
+    return found
+
+
+def outcome_of(folders, **fields):
+    return Outcome(runs=[trained_runs.read_run(folders[run]) for run in STEP], **fields)
+
+
+def test_runs_are_read_as_they_were_written(folders):
+    for run, read in zip(STEP, outcome_of(folders).runs, strict=True):
+        assert read.cells == [*made_up_cells(run)]
+    assert [run.name for run in outcome_of(folders).runs] == [
+        "AlphaZero",
+        "SoG by queries",
+        "SoG by outcomes",
+    ]
+
+
+def test_shares_at_equal_budgets_are_those_of_the_lines_between_the_steps(folders):
+    """All have trained for 20 seconds and 4,000 evaluations, which is as far as outcomes got."""
+    outcome = outcome_of(folders)
+    assert (outcome.budget("seconds"), outcome.budget("evaluations")) == (20, 4_000)
+    found = {number.name: number for number in equal_budgets.numbers(SMOKE, with_games(outcome))}
+    # AlphaZero's seed 0 is a third of the way to step 10 after 20 seconds, the other one a sixth.
+    keeps = found["equal seconds: AlphaZero, network alone: keeps the result"]
+    assert (keeps.low, keeps.high) == pytest.approx((0.5 + 0.2 / 3, 0.55 + 0.2 / 6))
+    assert keeps.value == pytest.approx((keeps.low + keeps.high) / 2)
+    # By queries, seed 0 is at step 10 and seed 1 at step 5; the last run is at 20 and at 10.
+    keeps = found["equal seconds: SoG by queries, 32 simulations: keeps the result"]
+    assert (keeps.low, keeps.high) == pytest.approx((0.65, 0.7))
+    best = found["equal seconds: SoG by outcomes, 32 simulations: best move"]
+    assert (best.low, best.high) == pytest.approx((0.55, 0.6))
+    # Evaluations are the same with both seeds: steps 4, 10 and 20.
+    for run, share in (("AlphaZero", 0.58), ("SoG by queries", 0.7), ("SoG by outcomes", 0.8)):
+        keeps = found[f"equal evaluations: {run}, network alone: keeps the result"]
+        assert (keeps.low, keeps.high) == pytest.approx((share, share + 0.05))
+
+
+def with_games(outcome):
+    """The first of any two networks of seed 0 wins three games of four; others draw."""
+    met = [
+        both
+        for cost in trained_runs.COSTS
+        for rivals in outcome.rivals
+        for both in outcome.met(cost, *rivals)
+    ]
+    pairs = [
+        Pair(first=first, second=second, opening=n, begun=won, answered=won * answered)
+        for first, second in dict.fromkeys(met)
+        for won in [1.0 - outcome.networks[first][1]]
+        for n, answered in enumerate((1.0, -1.0))
+    ]
+    return dataclasses.replace(outcome, pairs=pairs)
+
+
+def test_networks_are_the_last_within_the_budget(folders):
+    outcome = with_games(outcome_of(folders))
+    seconds = [outcome.network(run, seed, "seconds") for run in range(3) for seed in range(2)]
+    assert [step for _, _, step in seconds] == [0, 0, 10, 0, 20, 10]
+    calls = [outcome.network(run, seed, "evaluations") for run in range(3) for seed in range(2)]
+    assert [step for _, _, step in calls] == [0, 0, 10, 10, 20, 20]
+    # The first networks of AlphaZero and of queries meet at both budgets, but only once.
+    assert len(outcome.networks) == 2 + 3 + 3
+    assert outcome.met("seconds", 0, 1)[0] == outcome.met("evaluations", 0, 1)[0]
+    assert len({(pair.first, pair.second) for pair in outcome.pairs}) == len(outcome.pairs) / 2
+    found = {number.name: number for number in equal_budgets.numbers(SMOKE, outcome)}
+    points = found["equal evaluations: SoG by queries against SoG by outcomes"]
+    assert (points.value, points.unit, points.seeds) == ((0.75 + 0.5) / 2, "points/game", 2)
+    assert 0.5 <= points.low < points.value < points.high <= 1
+
+
+def test_equal_players_share_the_points(folders, tmp_path, monkeypatch):
+    """A whole run whose players all draw their moves: both games of a pair are the same game."""
+    monkeypatch.setattr(equal_budgets, "_agent", lambda *_: AlphaZeroAgent())
+    result, games = finished(folders, tmp_path / "out", *STEP)
+    found = {number.name: number.value for number in result.numbers}
+    points = [value for name, value in found.items() if "against" in name]
+    assert points == [0.5] * 6
+    assert {game["begun"] for game in games} >= {"1.0", "-1.0"}
+    assert games[0]["first"] == "AlphaZero, seed 0, step 0"
+
+
+def finished(folders, out, *runs):
+    words = ["equal_budgets", "--preset", "smoke", "--out", str(out)]
+    assert cli.main([*words, "--runs", *(str(folders[run]) for run in runs)]) == 0
+    with (out / "curve.csv").open(newline="") as file:
+        assert len([*csv.DictReader(file)]) == 2 * len(runs) * 2 * 2
+    assert (out / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with (out / "pairs.csv").open(newline="") as file:
+        return results.read_result(out / "result.json"), [*csv.DictReader(file)]
+
+
+@pytest.mark.slow
+def test_networks_of_runs_play(folders, tmp_path):
+    """Untrained ones."""
+    game, sizes = pgx_beliefs("connect_four"), {"width": 8, "depth": 1, "torso": "mlp"}
+    for run, new in ((ALPHAZERO, value_prior.new_value_prior), (QUERIES, cvpn.new_cvpn)):
+        for seed, step in itertools.product(range(2), KEEPS):
+            _, params = nnx.split(new(game, seed=seed, **sizes))
+            path = folders[run] / "networks" / f"{seed}-{step}.npz"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(cvpn.to_bytes(params))
+    _, games = finished(folders, tmp_path / "out", ALPHAZERO, QUERIES)
+    assert {game["second"] for game in games} == {
+        "SoG by queries, seed 0, step 20",
+        "SoG by queries, seed 1, step 10",
+        "SoG by queries, seed 1, step 20",
+    }
+
+
+def test_bad_runs_are_refused(folders, tmp_path, capfd):
+    def refused(*paths):
+        words = ["equal_budgets", "--preset", "smoke", "--out", str(tmp_path / "out")]
+        assert cli.main([*words, "--runs", *map(str, paths)]) == 2
+        return capfd.readouterr().err
+
+    first, second = folders[ALPHAZERO], folders[QUERIES]
+    assert "runs has 1 folders; there must be at least 2" in refused(first)
+    assert "/nowhere must be the folder of a finished run" in refused(first, "/nowhere")
+    assert "runs are of AlphaZero, AlphaZero; there must be one of each" in refused(first, first)
+    path = pathlib.Path(second) / "result.json"
+    result = dataclasses.replace(results.read_result(path), device="an abacus")
+    results.write_result(second, result)
+    assert "an abacus; must be of one device" in refused(first, second)
