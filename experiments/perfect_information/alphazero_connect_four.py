@@ -72,7 +72,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "two hours on two cores",
+        "cpu": "twelve to sixteen hours on two cores (an estimate from single steps)",
         "paper": "larger batches and more games, for an accelerator",
     },
     deviations=(

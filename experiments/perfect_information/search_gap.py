@@ -214,7 +214,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two hours on two cores",
+        "cpu": "some hours on two cores (an estimate)",
         "paper": "800 simulations and 208 games of each match, for an accelerator",
     },
     options=Options,
