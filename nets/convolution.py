@@ -2,8 +2,8 @@
 
 XLA:CPU hands a convolution to Eigen if its axes are in the order of `convolve`. Gradients by JAX
 have other orders, which XLA mends in the outermost part of a program alone. In a loop, such as that
-over the updates of a training step, they took ten times as long. Here gradients are convolutions of
-transposed arrays, whose axes are in the same order.
+over the updates of a training step, they take many times as long. Here gradients are convolutions
+of transposed arrays, whose axes are in the same order.
 """
 
 from __future__ import annotations

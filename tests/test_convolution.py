@@ -49,7 +49,7 @@ def axes_of_convolutions(text):
 
 
 def test_gradients_have_the_axes_that_eigen_takes():
-    """XLA:CPU computes others in a loop, ten times as slowly."""
+    """XLA:CPU computes others in a loop, many times as slowly."""
     inputs, kernel = jnp.ones((4, 3, 3, 2)), jnp.ones((3, 3, 2, 5))
 
     def lowered(convolve):

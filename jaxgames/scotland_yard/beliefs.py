@@ -126,7 +126,7 @@ class ScotlandYardBeliefs(BeliefGame):
         actor = self.actor(state)
         return self._his_legal(state) & (actor == 0), self._their_legal(state) & (actor == 1)
 
-    @jax.jit
+    @jax.jit  # as `children`
     def _his_legal(self, state):
         """Mr X's moves `[A0, N0]`, if it is his turn."""
         board, stations = state.board, self._stations()
