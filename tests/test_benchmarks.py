@@ -15,7 +15,7 @@ from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.cfr_program import GAMES
 from experiments.benchmarks.measurements import bandwidth
 from experiments.benchmarks.numpy_sequence_form import SequenceFormCfrPlus
-from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.processes import MeasuringProcess, measure_in_process
 from experiments.harness import results
 from jaxgames.registry import make
 from solvers import cfr
@@ -208,6 +208,46 @@ def test_a_measurement_may_use_as_many_cores_as_it_is_given(tmp_path, monkeypatc
     body = "    import os\n    report(cores=len(os.sched_getaffinity(0)))\n"
     run = measure(body, {}, time_limit=60.0, folder=tmp_path, monkeypatch=monkeypatch, cores=1)
     assert run == {"failure": None, "cores": 1}
+
+
+def measuring(body, job, *, time_limit, folder, monkeypatch):
+    """A process that measures what a module with this body of `measurements(job)` yields."""
+    (folder / "measured_module.py").write_text(f"def measurements(job):\n{body}")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return MeasuringProcess("measured_module", job, time_limit=time_limit)
+
+
+def test_processes_take_turns(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+    body = (
+        "    for number in range(2):\n"
+        f"        print(job['name'], number, file=open({str(log)!r}, 'a'))\n"
+        "        yield {'number': number}\n"
+    )
+    options = {"time_limit": 60.0, "folder": tmp_path, "monkeypatch": monkeypatch}
+    with (
+        measuring(body, {"name": "a"}, **options) as first,
+        measuring(body, {"name": "b"}, **options) as second,
+    ):
+        for number in range(2):
+            assert [first.measure(), second.measure()] == [{"number": number}] * 2
+        with pytest.raises(ValueError, match="failed: exit code 0"):  # there is no third one
+            first.measure()
+    assert log.read_text().split("\n")[:-1] == ["a 0", "b 0", "a 1", "b 1"]
+
+
+def test_a_turn_that_crashes_or_takes_too_long_says_so(tmp_path, monkeypatch):
+    options = {"folder": tmp_path, "monkeypatch": monkeypatch}
+    body = "    yield {}\n    raise ValueError('no luck')\n"
+    with measuring(body, {}, time_limit=60.0, **options) as process:
+        assert process.measure() == {}
+        with pytest.raises(ValueError, match="failed: ValueError: no luck"):
+            process.measure()
+    body = "    yield {}\n    __import__('time').sleep(600)\n    yield {}\n"
+    with measuring(body, {}, time_limit=5.0, **options) as process:
+        assert process.measure() == {}
+        with pytest.raises(ValueError, match="capped: over 5 s"):
+            process.measure()
 
 
 def test_bandwidth_is_measured():

@@ -4,12 +4,17 @@ Searches and steps of training are measured on one device that is pinned to one 
 of searches side by side; with as many per core on one device per core; and with these on one device
 that has the threads of all cores, and on more devices than there are cores, which shows what
 devices cost. Cores are devices as in the commands (`experiments.harness.devices`).
+
+The processes of a program take turns at samples of a few seconds, and speeds are compared within
+each round: the speed of a shared machine changes by much more over minutes than it does in a round.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pathlib
+import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -19,7 +24,7 @@ from rich.table import Table
 
 from experiments.benchmarks import scaling_runs
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
-from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.processes import MeasuringProcess
 from experiments.benchmarks.reports import Row, markdown_table, rounded
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results, runs
@@ -29,6 +34,7 @@ from experiments.harness.usage_meter import UsageMeter
 
 PROGRAMS = scaling_runs.PROGRAMS
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
+_QUARTILES = "the quartiles of all samples of a speed, and of all rounds of a comparison"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,10 +46,9 @@ class Config:
     batch: int  # searches side by side on one core
     cores: int  # that are used, each of them a device
     forced: int  # devices on these cores in the last measurement
-    rounds: int  # in each of which everything is measured in a process of its own
+    rounds: int  # in each of which every process of a program takes one sample
     seconds: float  # about how long a sample takes
-    repeats: int  # samples in a process
-    time_limit: float  # in seconds, for one process
+    time_limit: float  # in seconds, for one sample
 
 
 PRESETS = {
@@ -53,9 +58,8 @@ PRESETS = {
         batch=8,
         cores=2,
         forced=8,
-        rounds=1,
+        rounds=3,
         seconds=0.05,
-        repeats=2,
         time_limit=300.0,
     ),
     "cpu": Config(
@@ -64,9 +68,8 @@ PRESETS = {
         batch=16,
         cores=even_devices(),
         forced=4 * even_devices(),
-        rounds=3,
+        rounds=45,
         seconds=2.0,
-        repeats=9,
         time_limit=600.0,
     ),
 }
@@ -126,13 +129,14 @@ def benchmark(
         preset=preset,
         config=dataclasses.asdict(config)
         | {
-            "measure": f"searches per second of {config.task}, median of all samples",
+            "measure": f"searches per second of {config.task}, median of all samples; "
+            "comparisons are medians over rounds, in each of which all take one sample",
             "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
         },
         command=command,
         usage=meter.usage(),
         numbers=list(numbers(config, rows)),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
+        error_bars=_QUARTILES,
     )
     lines = [_details(config, row, rows) for row in rows]
     table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
@@ -154,47 +158,79 @@ def places(config: Config) -> list[Place]:
 
 
 def measure_all(config: Config) -> list[Row]:
-    """Makes all measurements, in rounds: a row for each program and each of its `places`.
+    """Makes all measurements: a row for each program and each of its `places`, with as many samples
+    as there are rounds.
 
     Raises:
       ValueError: a measurement fails.
     """
-    jobs = [(program, place) for program in config.programs for place in places(config)]
-    measured: dict[tuple[str, Place], list[dict[str, Any]]] = {job: [] for job in jobs}
+    rows = []
     with Progress(console=Console(stderr=True)) as bar:
-        shown = bar.add_task("", total=len(jobs) * config.rounds)
-        for _ in range(config.rounds):
-            for program, place in jobs:
-                bar.update(shown, description=f"{program}, {place.name}")
-                job = {"program": program, "task": config.task} | dataclasses.asdict(place)
-                job |= {"seconds": config.seconds, "repeats": config.repeats}
-                run = measure_in_process(
-                    scaling_runs.__name__,
-                    job,
-                    time_limit=config.time_limit,
-                    cores=place.cores,
-                )
-                if run["failure"]:
-                    raise ValueError(f"{program}, {place.name}: {run['failure']}")
-                measured[program, place].append(run)
+        turns = (config.rounds + 1) * len(places(config))
+        shown = bar.add_task("", total=turns * len(config.programs))
+
+        def measured(program, place, process):
+            bar.update(shown, description=f"{program}, {place.name}")
+            try:
+                return process.measure()
+            except ValueError as error:
+                raise ValueError(f"{program}, {place.name}: {error}") from error
+            finally:
                 bar.advance(shown)
-    return [Row(task=p, program=place.name, runs=each) for (p, place), each in measured.items()]
+
+        for program in config.programs:
+            with contextlib.ExitStack() as stack:
+                processes, runs = {}, {}
+                for place in places(config):  # one after another, so that each compiles alone
+                    process = stack.enter_context(_process(config, program, place))
+                    runs[place] = measured(program, place, process) | {"samples": []}
+                    processes[place] = process
+                for _ in range(config.rounds):
+                    for place, process in processes.items():
+                        runs[place]["samples"].append(measured(program, place, process))
+            rows += [
+                Row(task=program, program=place.name, runs=[run | {"failure": None}])
+                for place, run in runs.items()
+            ]
+    return rows
+
+
+def _process(config, program, place) -> MeasuringProcess:
+    """Measures a program in one of its places."""
+    job = {"program": program, "task": config.task, "seconds": config.seconds}
+    return MeasuringProcess(
+        scaling_runs.__name__,
+        job | dataclasses.asdict(place),
+        time_limit=config.time_limit,
+        cores=place.cores,
+    )
 
 
 def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
-    """All numbers of `result.json`: speeds, and what they are compared with one core and with one
-    device per core."""
+    """All numbers of `result.json`: speeds, and what they are in comparison with one core and with
+    one device per core, each with its quartiles."""
     for row in rows:
-        low, high = min(row.rates), max(row.rates)
-        name, unit = f"{row.program}:{row.task}", "searches/s (median of the samples)"
-        yield results.Number(name=name, value=row.rate, low=low, high=high, unit=unit)
+        unit = "searches/s (median of the samples)"
+        yield _number(f"{row.program}:{row.task}", row.rates, unit)
     for row in rows:
         for other, unit in _compared(config, row, rows):
-            name = f"{row.program} / {other.program}:{row.task}"
-            yield results.Number(name=name, value=row.rate / other.rate, unit=unit)
-            # Others on the machine, which a virtual one does not see, only make samples slower.
-            fastest = max(row.rates) / max(other.rates)
-            yield results.Number(name=f"{name}, fastest samples", value=fastest, unit=unit)
+            yield _number(f"{row.program} / {other.program}:{row.task}", _times(row, other), unit)
+
+
+def _number(name, values, unit) -> results.Number:
+    """The median of values, with their quartiles."""
+    low, middle, high = _quartiles(values)
+    return results.Number(name=name, value=middle, low=low, high=high, unit=unit)
+
+
+def _quartiles(values) -> list[float]:
+    """Quarter, half and three quarters of the values are at most these."""
+    return statistics.quantiles(values, n=4, method="inclusive")
+
+
+def _times(row, other) -> list[float]:
+    """How many times as fast as another row one is, round by round."""
+    return [rate / slower for rate, slower in zip(row.rates, other.rates, strict=True)]
 
 
 def _compared(config, row, rows) -> Iterator[tuple[Row, str]]:
@@ -218,21 +254,22 @@ def _shown(lines) -> Table:
 def _details(config, row, rows) -> dict[str, Any]:
     """One line of the CSV; empty where nothing is compared."""
     place = next(place for place in places(config) if place.name == row.program)
-    others = [other for other, _ in _compared(config, row, rows)]
-    over_one, over_each = (*(row.rate / other.rate for other in others), None, None)[:2]
-    fastest = max(row.rates) / max(others[0].rates) if others else None
+    low, middle, high = _quartiles(row.rates)
+    times = [_quartiles(_times(row, other)) for other, _ in _compared(config, row, rows)]
+    over_one, over_each = (*times, [None] * 3, [None] * 3)[:2]
     return rounded(
         {
             "program": row.task,
             "on": row.program,
             "searches at a time": place.batch,
-            "searches/s": row.rate,
-            "low": min(row.rates),
-            "high": max(row.rates),
+            "searches/s": middle,
+            "low": low,
+            "high": high,
             "samples": len(row.rates),
-            "times one core": over_one,
-            "of the fastest samples": fastest,
-            "times one device per core": over_each,
+            "times one core": over_one[1],
+            "times one core, low": over_one[0],
+            "times one core, high": over_one[2],
+            "times one device per core": over_each[1],
             "compile seconds": row.median("compile_seconds"),
             "busy cores": row.largest("cores"),
             "cores busy with others": row.largest("others"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -19,14 +19,16 @@ from train.learner import LearnerSettings
 from train.student_of_games_training import StudentOfGamesSettings
 
 
-def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
-    """Reports the time of the first turn, which compiles, and samples of searches per second.
+def measurements(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The time of the first turn, which compiles, and then samples of searches per second.
 
     Args:
       job: `program`, a key of `PROGRAMS`; `task`, a key of `TASKS`; `devices`, `cores` and `batch`,
-        the searches that all devices make side by side; `seconds` that each of `repeats` samples
-        takes.
-      report: takes the numbers as keywords.
+        the searches that all devices make side by side; `seconds` that a sample takes.
+
+    Yields:
+      `compile_seconds`, and after that samples of `Clock`. Nothing is under way between two of
+      them, so that another process can be measured.
 
     Raises:
       ValueError: cores are not devices because an accelerator is used.
@@ -38,23 +40,25 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         raise ValueError(f"devices={job['devices']} must be 1: cores are no devices here")
     turns = PROGRAMS[job["program"]](build(TASKS[job["task"]]), job["batch"], mesh)
     clock = Clock()
-    next(turns)
-    report(compile_seconds=round(clock.seconds(), 3))
+    jax.block_until_ready(next(turns))
+    yield {"compile_seconds": round(clock.seconds(), 3)}
     clock = Clock()
-    next(turns)
+    jax.block_until_ready(next(turns))
     count = max(1, round(job["seconds"] / clock.seconds()))
-    samples = []
-    for _ in range(job["repeats"]):
+    while True:
+        next(turns)  # so that a turn is under way when the sample begins, as it is when it ends
         clock = Clock()
         for _ in range(count):
-            next(turns)
-        samples.append(clock.sample(count * job["batch"]))
-    report(samples=samples)
+            running = next(turns)
+        sample = clock.sample(count * job["batch"])
+        jax.block_until_ready(running)
+        yield sample
 
 
-def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
-    """Batches of searches. The next one is under way before the last one is waited for, as in
-    training, so that devices wait neither for the host nor, at a batch's end, for each other."""
+def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
+    """Batches of searches, each of which is under way when it is given and when the last one is
+    waited for, as in training: devices wait neither for the host nor, at a batch's end, for each
+    other."""
     run = jax.jit(searcher(setting, mesh))
     shared, number, last = (setting.game, setting.params, setting.problem), 0, None
     while True:
@@ -62,10 +66,10 @@ def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]
         running = run(shared, keys)
         jax.block_until_ready(last)
         last, number = running, number + 1
-        yield
+        yield running
 
 
-def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]:
+def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
     """Steps of training with so many searches each, and updates on as many examples per search as
     in `sog_leduc`."""
     settings = StudentOfGamesSettings(
@@ -89,7 +93,7 @@ def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[None]
         state, metrics = step(state)
         jax.block_until_ready(last)  # as the commands do: one step is always under way
         last = metrics
-        yield
+        yield metrics
 
 
 PROGRAMS = {"searches": _searches, "training": _training}
