@@ -14,6 +14,7 @@ from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.measurements import Clock, mesh_of_cores
 from experiments.benchmarks.search_tasks import TASKS, Setting, build
 from experiments.harness import devices
+from solvers.device_batches import on_each_device
 from train import student_of_games_training
 from train.learner import LearnerSettings
 from train.student_of_games_training import StudentOfGamesSettings
@@ -60,7 +61,8 @@ def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
     waited for, as in training: devices wait neither for the host nor, at a batch's end, for each
     other."""
     run = jax.jit(searcher(setting, mesh))
-    shared, number, last = (setting.game, setting.params, setting.problem), 0, None
+    shared = on_each_device((setting.game, setting.params, setting.problem), mesh)
+    number, last = 0, None
     while True:
         keys = jax.random.split(jax.random.key(number), batch)
         running = run(shared, keys)
@@ -85,8 +87,9 @@ def _training(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:
     state = student_of_games_training.init(
         setting.game, setting.params, jax.random.key(0), settings=settings, mesh=mesh
     )
+    game = on_each_device(setting.game, mesh)
     step = functools.partial(
-        student_of_games_training.train_step, setting.game, graph, settings=settings, mesh=mesh
+        student_of_games_training.train_step, game, graph, settings=settings, mesh=mesh
     )
     last = None
     while True:

@@ -17,6 +17,7 @@ from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
 from nets.cvpn import CvpnEvaluator
+from solvers.device_batches import on_each_device
 from solvers.perfect_information.growing_tree_agent import GrowingTreeAgent
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import continual_resolving
@@ -52,9 +53,10 @@ def sog_student(
     settings = settings_of(_search(CvpnEvaluator(graph), config.training_simulations))
     common = dict(settings=settings, mesh=run.mesh)
     state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
+    placed = on_each_device(game, run.mesh)
 
     def step(state: Any) -> Any:
-        return student_of_games_training.train_step(game, graph, state, **common)
+        return student_of_games_training.train_step(placed, graph, state, **common)
 
     return Student(
         trainee=Trainee(state, step, run, name=name),

@@ -19,6 +19,7 @@ from experiments.harness.devices import by_first
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
 from jaxgames.beliefs.contract import BeliefGame
+from solvers.device_batches import on_each_device
 from train import student_of_games_training
 from train.learner import require_finite_losses
 from train.metrics import MetricsWriter
@@ -44,6 +45,7 @@ def student(
     graph, params = nnx.split(network)
     common = dict(settings=settings, mesh=run.mesh)
     state = student_of_games_training.init(game, params, jax.random.key(seed), **common)
+    game = on_each_device(game, run.mesh)
     return Trainee(
         state,
         lambda s: student_of_games_training.train_step(game, graph, s, **common),
