@@ -302,7 +302,10 @@ def expected_choices(value, prior, visits, average, under_way, exploration, shar
     return share * average / average.sum(axis=-1, keepdims=True) + (1 - share) * puct
 
 
-@pytest.mark.parametrize(("changes", "losses"), [({}, 0), ({"exploration": 3.0}, 2)])
+@pytest.mark.parametrize(
+    ("changes", "losses"),
+    [pytest.param({}, 0, marks=pytest.mark.slow), ({"exploration": 3.0}, 2)],
+)
 def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes, losses):
     """In Kuhn poker, at an information state with random statistics, by the paper's formula."""
     cases, keys, share = 60, 400, 0.5
