@@ -24,6 +24,7 @@ from experiments.perfect_information import (
 from experiments.perfect_information.board_duels import UNIFORM, Duel
 from experiments.perfect_information.board_training import GAMES, Outcome, Reached
 from experiments.perfect_information.student import Speed
+from experiments.student_of_games import training_run
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.cvpn import CvpnEvaluator
 from solvers.search.search_state import GrowingTreeCfr
@@ -204,6 +205,7 @@ def test_an_interrupted_training_of_go_resumes_to_the_same_numbers(name, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "train_step", interrupted)
+        patch.setattr(training_run, "_SAVE_EVERY", 1)  # so that games under way are kept
         assert cli.main([*words, str(tmp_path / "part")]) == 130
     assert (tmp_path / "part" / "networks" / "0.npz").exists()
     assert cli.main([*words, str(tmp_path / "part"), "--resume"]) == 0

@@ -1,5 +1,6 @@
 """The experiments that learn Connect Four, at their smallest."""
 
+import argparse
 import csv
 import dataclasses
 import itertools
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from experiment_cases import smoke_run
 
+from experiments.harness.runs import Run
 from experiments.perfect_information import (
     alphazero_connect_four,
     connect_four_training,
@@ -102,7 +104,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
         config = sog_connect_four.configure(sog_connect_four.PRESETS[preset], options)
         search = GrowingTreeCfr(leaf_evaluators.zero, simulations=32, max_path=1, expand=1)
         settings = sog_connect_four.settings_for(config, search)
-        each = sog_connect_four.evaluations(pgx_beliefs("connect_four"), config)
+        each = sog_connect_four.evaluations(config)
         examples = settings.episodes + round(settings.queries_per_search) * settings.solves
         uses = settings.updates * settings.learner.batch_size / examples
         trained[values] = settings, config.measured_at[-1] * each, uses
@@ -118,16 +120,46 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert preset == "smoke" or uses == others
 
 
+def test_games_under_way_go_on_after_an_interruption(tmp_path):
+    """A run that stops after a step and goes on from its checkpoint is the same to the bit."""
+    game = pgx_beliefs("tic_tac_toe")
+    config = dataclasses.replace(
+        alphazero_connect_four.PRESETS["smoke"], measured_at=(0, 4), torso="mlp", moves=5
+    )
+
+    def student(folder):
+        arguments = argparse.Namespace(out=folder, preset="", resume=True, overwrite=False)
+        run = Run(arguments, config, experiment="alphazero_connect_four", command="")
+        return alphazero_connect_four.new_student(game, run, 0)
+
+    whole, part = (student(tmp_path / name) for name in ("whole", "part"))
+    whole.trainee.train(4)
+    part.trainee.train(2)
+    assert part.trainee.state.self_play.games.num_moves.any()
+    resumed = student(tmp_path / "part")
+    resumed.trainee.train(4)
+    expected, found = (jax.tree.leaves(each.trainee.state) for each in (whole, resumed))
+    for own, other in zip(expected, found, strict=True):
+        if jax.dtypes.issubdtype(own.dtype, jax.dtypes.prng_key):
+            own, other = jax.random.key_data(own), jax.random.key_data(other)
+        np.testing.assert_array_equal(own, other)
+    # of 20 moves in each of 4 games, which have 5 to 9
+    assert whole.games == resumed.games
+    assert 4 * 2 <= whole.games <= 4 * 4
+    assert whole.trainee.state.replay.size <= 4 * 20
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "agent", "games", "options"),
+    ("name", "agent", "allowed", "options"),
     [
-        ("alphazero", "AlphaZero(4)", 8, []),
-        ("sog", "SoG(4,1)", 0, []),
-        ("sog", "SoG(4,1)", 0, ["--values", "outcomes"]),
+        # 48 moves in each of 4 games, which have 7 to 42
+        ("alphazero", "AlphaZero(4)", range(4 * (48 // 42), 4 * (48 // 7) + 1), []),
+        ("sog", "SoG(4,1)", range(1), []),
+        ("sog", "SoG(4,1)", range(1), ["--values", "outcomes"]),
     ],
 )
-def test_learning_connect_four(tmp_path, name, agent, games, options):
+def test_learning_connect_four(tmp_path, name, agent, allowed, options):
     result = smoke_run(f"{name}_connect_four", tmp_path, *options)
     with (tmp_path / "curve.csv").open(newline="") as file:
         curve = [*csv.DictReader(file)]
@@ -148,7 +180,11 @@ def test_learning_connect_four(tmp_path, name, agent, games, options):
             undecided + (1 - undecided) * float(row["decides"])
         )
         expected[f"{player}: opens in the centre"] = float(row["first"] == "3")
+    games = int(curve[-1]["games"])
     assert [int(row["games"]) for row in curve] == [0, 0, games, games]
+    assert games in allowed
+    if name == "alphazero":  # a search evaluates its root and in each simulation
+        assert int(curve[-1]["evaluations"]) == 4 * 48 * (1 + 4)
     expected["games/h"] = games / float(curve[-1]["seconds"]) * 3600
     assert {number.name: number.value for number in result.numbers} == pytest.approx(expected)
     networks = {step: tmp_path / "networks" / f"0-{step}.npz" for step in ("0", last)}

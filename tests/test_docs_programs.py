@@ -235,7 +235,7 @@ def test_program_of_best_responses():
     assert "won" in printed(program.replace("num_games=1000", "num_games=100"))
 
 
-@pytest.mark.slow  # its parts are tested in `test_alphazero`
+@pytest.mark.slow  # its parts are tested in `test_alphazero_training`
 def test_program_of_alphazero():
     program = next(b for b in blocks("docs/approximate_best_response.md") if "duel" in b)
     assert -1 <= last_number(printed(program)) <= 1

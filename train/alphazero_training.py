@@ -92,6 +92,7 @@ class AlphaZeroTraining:
     replay: replay.Replay
     key: Array
     step: Array  # [] int32
+    games: Array  # [] int32 of training that have ended
     self_play: SelfPlay | None = None  # None: every step begins new games
 
 
@@ -100,6 +101,7 @@ _LAYOUT = AlphaZeroTraining(
     replay=replay.LAYOUT,
     key=P(),
     step=P(),
+    games=P(),
     self_play=P(DATA),
 )
 
@@ -146,6 +148,7 @@ def init(
             replay=new_buffer(_example(game, game.root()), settings.learner),
             key=jax.random.clone(key),
             step=jnp.int32(0),
+            games=jnp.int32(0),
             self_play=None if settings.moves is None else _new_self_play(game, settings.games),
         )
 
@@ -210,7 +213,12 @@ def train_step(
         loss=response_loss,
     )
     after = AlphaZeroTraining(
-        learner=learner, replay=buffer, key=key, step=state.step + 1, self_play=self_play
+        learner=learner,
+        replay=buffer,
+        key=key,
+        step=state.step + 1,
+        games=state.games + played.metrics["games"],
+        self_play=self_play,
     )
     metrics = losses | played.metrics | {"replay": buffer.size}
     return data_sharding.constrain(after, _LAYOUT, mesh), metrics

@@ -273,7 +273,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute or two",
         "cpu": "half an hour on two cores, in Connect Four",
-        "connect_four": "800 simulations, 5x64 network; 15 hours on two cores with --agent, or 21"
+        "connect_four": "800 simulations, 5x64 network; 13 hours on two cores with --agent, or 17"
         " without (an estimate)",
         "connect_four_large": "the same with more games, for an accelerator",
         "paper": "9x9 Go, for an accelerator",

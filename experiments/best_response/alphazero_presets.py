@@ -17,7 +17,7 @@ from experiments.perfect_information.student import NETWORKS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained and measured; a step plays `games` games and makes `updates` updates."""
+    """What is trained and measured; a step makes `updates` updates after moves in `games` games."""
 
     measured_at: tuple[int, ...]  # steps of the agents' training, the last of which ends it
     responses_at: tuple[int, ...]  # steps of the responses' training
@@ -31,6 +31,9 @@ class Config:
     width: int = 128
     depth: int = 2
     games: int = 64
+    # in each game in a step of the agents' training, which go on in the next; None: whole games,
+    # as those of responses are
+    moves: int | None = None
     updates: int = 16
     learning_rate: float = 2e-3
     decay: float = 0.05  # of the learning rate, from the first update to the last
@@ -66,6 +69,7 @@ _CONNECT_FOUR = Config(
     torso="convolutional",
     width=64,
     depth=5,
+    moves=24,
     capacity=100_000,
 )
 PRESETS = {
@@ -81,6 +85,7 @@ PRESETS = {
         width=8,
         depth=1,
         games=4,
+        moves=24,
         updates=1,
         batch_size=8,
         capacity=100,
@@ -118,6 +123,7 @@ PRESETS = {
         width=128,
         depth=10,
         games=512,
+        moves=96,
         updates=100,
         learning_rate=1e-3,
         batch_size=2048,
@@ -184,6 +190,6 @@ def network_of(folder: str | pathlib.Path) -> pathlib.Path:
 
 _TRAINING = "alphazero_connect_four"
 _AS_IN_THE_RUN = (
-    *("training_simulations", "torso", "width", "depth", "updates"),
+    *("training_simulations", "torso", "width", "depth", "moves", "updates"),
     *("learning_rate", "decay", "l2", "batch_size", "capacity"),
 )

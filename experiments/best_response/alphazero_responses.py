@@ -95,6 +95,7 @@ class AlphaZeroLaboratory:
         settings = self._training(
             config.measured_at[-1],
             games=config.games,
+            moves=config.moves,
             td_steps=config.td_steps if name == "TD" else None,
         )
         common = dict(settings=settings, mesh=self.run.mesh)
@@ -215,8 +216,9 @@ class AlphaZeroLaboratory:
             self.game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
         )
 
-    def _training(self, steps, *, games, td_steps=None):
-        """The settings of a training of `steps` steps with so many games."""
+    def _training(self, steps, *, games, moves=None, td_steps=None):
+        """The settings of a training of `steps` steps with so many games, whole ones or `moves` in
+        each in a step."""
         config = self.config
         return AlphaZeroSettings(
             search=AlphaZero(
@@ -236,6 +238,7 @@ class AlphaZeroLaboratory:
                 l2=config.l2,
             ),
             games=games,
+            moves=moves,
             updates=config.updates,
             td_steps=td_steps,
         )

@@ -32,6 +32,7 @@ _SEARCH = (
     "learner",
     "training",
     "alphazero",
+    "alphazero_training",
 )
 _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as is known
     "rps_plus",

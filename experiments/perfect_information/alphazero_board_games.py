@@ -18,8 +18,12 @@ from train.learner import LearnerSettings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config(board_training.Config):
-    """The training and its measurements. A step of training plays `episodes` whole games."""
+    """The training and its measurements.
 
+    A step of training makes `moves` moves in each of `episodes` games, which then go on.
+    """
+
+    moves: int
     concentration: float  # of Dirichlet noise in training
     sampled_moves: int = 30  # at the start of a game of training, drawn by visits
 
@@ -32,6 +36,17 @@ _CONCENTRATION = {
     "go_19x19": 0.03,
     "hex": 0.1,
     "othello": 1.0,
+}
+# Guesses of how many a game has in training, so that a step has about as many positions as
+# `episodes` games. Games at random have 86, 309, 117, 573, 109 and 60 on average; searches win
+# sooner, in Gardner chess after 26 to 47 before any training.
+_MOVES = {
+    "gardner_chess": 48,
+    "chess": 192,
+    "go_9x9": 96,
+    "go_19x19": 512,
+    "hex": 80,
+    "othello": 60,
 }
 _LEARNER = LearnerSettings(
     learning_rate=2e-3,
@@ -53,6 +68,7 @@ _SMOKE = Config(
     episodes=4,
     updates=1,
     learner=dataclasses.replace(_LEARNER, batch_size=16, capacity=512),
+    moves=48,
     concentration=1.0,
 )
 _CPU = Config(
@@ -64,6 +80,7 @@ _CPU = Config(
     episodes=64,
     updates=32,
     learner=_LEARNER,
+    moves=48,
     concentration=1.0,
 )
 # Table S3 of Silver et al. 2017 (arXiv:1712.01815): 700,000 updates of 4,096 positions, and 44
@@ -87,12 +104,14 @@ _PAPER = Config(
     episodes=1024,
     updates=64,
     learner=dataclasses.replace(_LEARNER, batch_size=2048, capacity=1_000_000),
+    moves=48,
     concentration=1.0,
 )
 _LARGE = dataclasses.replace(
     _PAPER,
     games=512,
     batch=256,
+    episodes=256,  # few, with many moves in a step: their positions wait for the payoffs in memory
     training_simulations=800,
     simulations=800,
     width=256,
@@ -112,8 +131,9 @@ _CHANGES = {
         "othello": {},
     },
     "paper": {
-        "chess": dict(measured_at=(0, 1_000, 4_400, 16_000, 43_750), updates=16),
-        "go_19x19": dict(measured_at=(0, 500, 2_050, 8_000, 20_500), updates=34),
+        # as many positions as the paper's games have if they are of 130 and 256 moves
+        "chess": dict(measured_at=(0, 1_000, 4_400, 16_000, 43_750), moves=512, updates=16),
+        "go_19x19": dict(measured_at=(0, 500, 2_050, 8_000, 20_500), moves=1024, updates=34),
     },
 }
 
@@ -122,7 +142,7 @@ def _config(preset: str, game: str) -> Config:
     """The config of a preset for a game."""
     large = preset == "paper" and game in ("chess", "go_19x19")
     base = {"smoke": _SMOKE, "cpu": _CPU, "paper": _LARGE if large else _PAPER}[preset]
-    more = {"game": game, "concentration": _CONCENTRATION[game]}
+    more = {"game": game, "moves": _MOVES[game], "concentration": _CONCENTRATION[game]}
     config = dataclasses.replace(base, **more | _CHANGES[preset].get(game, {}))
     if large:
         return config
@@ -154,10 +174,10 @@ def deviations(config: Config) -> list[str]:
     published = learner.optimizer == _PUBLISHED.optimizer
     sizes = (
         f"{config.depth} blocks of {config.width} channels, {config.training_simulations}"
-        f" simulations in training, {last * config.episodes:,} games, {last * config.updates:,}"
-        f" updates of {learner.batch_size:,} positions by {learner.optimizer}; the paper: 19 blocks"
-        " of 256 channels, 800 simulations, 44 million games of chess or 21 million of Go, 700,000"
-        " updates of 4,096 positions by sgd"
+        f" simulations in training, {last * config.episodes * config.moves:,} positions of"
+        f" self-play, {last * config.updates:,} updates of {learner.batch_size:,} positions by"
+        f" {learner.optimizer}; the paper: 19 blocks of 256 channels, 800 simulations, 44 million"
+        " games of chess or 21 million of Go, 700,000 updates of 4,096 positions by sgd"
     )
     return [
         sizes,
@@ -181,7 +201,7 @@ COMMAND = training_experiment(
     },
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two or three hours on two cores",
+        "cpu": "two or three hours on two cores (an estimate)",
         "paper": "for accelerators; chess and Go on 19x19 with the paper's settings",
     },
     deviations=deviations,

@@ -5,22 +5,29 @@ Its counterpart is `sog_connect_four`.
 
 from __future__ import annotations
 
+import dataclasses
+
 from experiments.harness.runs import Run
+from experiments.perfect_information import connect_four_training
 from experiments.perfect_information.alphazero_student import alphazero_student
-from experiments.perfect_information.connect_four_training import (
-    OPENS,
-    SMOKE,
-    Config,
-    training_experiment,
-)
+from experiments.perfect_information.connect_four_training import OPENS, training_experiment
 from experiments.perfect_information.student import ALONE, Student
 from jaxgames.beliefs.contract import BeliefGame
 from train.learner import LearnerSettings
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config(connect_four_training.Config):
+    """The training and its measurements."""
+
+    # in each game in a step, which so has about as many positions as `episodes` games
+    moves: int = 24
+
+
 TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
 PRESETS = {
-    "smoke": SMOKE,
+    "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
         measured_at=(0, 25, 50, 100, 200, 400),
         simulations=(ALONE, 32, 100, 800),
@@ -55,9 +62,9 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     )
 
 
-def evaluations(game: BeliefGame, config: Config) -> int:
-    """Of the network in a step of training, at most."""
-    return config.episodes * game.max_depth * (1 + config.training_simulations)
+def evaluations(config: Config) -> int:
+    """Of the network in a step of training."""
+    return config.episodes * config.moves * (1 + config.training_simulations)
 
 
 COMMAND = training_experiment(
@@ -72,10 +79,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "twelve to sixteen hours on two cores (an estimate from single steps)",
+        "cpu": "eight to eleven hours on two cores (an estimate from single steps)",
         "paper": "larger batches and more games, for an accelerator",
     },
-    deviations=(
-        "evaluations of the network in training are counted as if each game filled the board",
-    ),
 )

@@ -39,7 +39,8 @@ def alphazero_student(
     Args:
       game: what it learns.
       run: its config has the sizes of the network (`torso`, `width`, `depth`) and of a step of
-        training (`episodes`, which are whole games, and `updates`), and `training_simulations`.
+        training (`moves` in each of `episodes` games, which go on in the next step, and `updates`),
+        and `training_simulations`.
       learner: how the network learns.
       sampled_moves: at the start of a game of training, drawn by visits.
       concentration: of the noise in training.
@@ -62,6 +63,7 @@ def alphazero_student(
         ),
         learner=learner,
         games=config.episodes,
+        moves=config.moves,
         updates=config.updates,
     )
     common = dict(settings=settings, mesh=run.mesh)
@@ -74,7 +76,6 @@ def alphazero_student(
         trainee=Trainee(state, step, run, name=name),
         agent=functools.partial(_agent, evaluate),
         alone=_alone(game, evaluate),
-        games=lambda state: int(state.step) * config.episodes,
     )
 
 

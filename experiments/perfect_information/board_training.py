@@ -179,7 +179,7 @@ class _Networks:
         trainee.train(step)
         self._params[step] = jax.device_get(trainee.params)
         write_network(self._run, str(step), self._params[step])
-        yield Reached(step=step, games=self._student.games(trainee.state))
+        yield Reached(step=step, games=self._student.games)
 
     def after(self, step: int) -> PyTree:
         """The parameters after a measured step that was reached."""

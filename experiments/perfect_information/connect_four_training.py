@@ -60,8 +60,7 @@ class Config:
     torso: str = "convolutional"
     width: int = 64
     depth: int = 5
-    # games side by side: a step of AlphaZero plays them to their ends, one of SoG a move of each
-    episodes: int = 64
+    episodes: int = 64  # games side by side, which go on from step to step
     solves: int = 0  # queries that a step of SoG solves at most
     updates: int = 16  # gradient updates in a step
     learning_rate: float = 2e-3
@@ -106,7 +105,7 @@ class Cell:
 
 
 NewStudent = Callable[[BeliefGame, Run, int], Student]
-Evaluations = Callable[[BeliefGame, Config], int]
+Evaluations = Callable[[Config], int]
 
 
 def training_experiment(
@@ -152,7 +151,7 @@ def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list
     config, game = run.config, pgx_beliefs(GAME)
     every = read_positions().every(config.every)
     states = move_quality.states_of(game, every)
-    each = evaluations(game, config)
+    each = evaluations(config)
     cells = []
     for seed in range(config.seeds):
         student = new_student(game, run, seed)
@@ -179,7 +178,6 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
     config, trainee = run.config, student.trainee
     trainee.train(step)
     write_network(run, network_name(seed, step), trainee.params)
-    games = student.games(trainee.state)
     number = len(positions.moves)
     with progress(f"step {step:,}, positions", number * len(config.simulations)) as report:
         count = counter(report)
@@ -192,7 +190,7 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
                 seed=seed,
                 step=step,
                 simulations=simulations,
-                games=games,
+                games=student.games,
                 positions=number,
                 keeps=float(positions.keeps_result(moves).mean()),
                 decides=float(positions.keeps_result(moves)[positions.matters].mean()),

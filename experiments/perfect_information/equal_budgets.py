@@ -304,8 +304,8 @@ COMMAND = Experiment(
     tables=tables,
     measure=measure,
     deviations=(
-        "evaluations of the network are the most that there can be: games of AlphaZero are counted"
-        " as if each filled the board, and Student of Games as if it always had queries to solve",
+        "evaluations of the network by Student of Games are the most that there can be: they are"
+        " counted as if it always had queries to solve",
         f"games begin with {Config.opening_moves} random moves",
     ),
     error_bars="of shares of positions: the least and the most of all seeds; of points: "

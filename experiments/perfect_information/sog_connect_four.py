@@ -109,7 +109,7 @@ def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettin
     )
 
 
-def evaluations(game: BeliefGame, config: Config) -> int:
+def evaluations(config: Config) -> int:
     """Of the network in a step of training, at most."""
     searches = config.episodes + (config.solves if config.values == "queries" else 0)
     return searches * sog_student.evaluations(config.training_simulations)

@@ -62,7 +62,6 @@ def sog_student(
         trainee=Trainee(state, step, run, name=name),
         agent=functools.partial(_agent, settings.search.evaluate),
         alone=_alone(game, settings.search.evaluate),
-        games=lambda state: int(state.games),
     )
 
 

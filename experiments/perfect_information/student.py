@@ -31,7 +31,11 @@ class Student:
         [PyTree, int], Agent
     ]  # with some parameters, by the simulations of its searches
     alone: Choose  # the moves of the network without a search
-    games: Callable[[Any], int]  # that have ended in training, of the trainee's state
+
+    @property
+    def games(self) -> int:
+        """How many games of training have ended."""
+        return int(self.trainee.state.games)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
