@@ -24,7 +24,18 @@ ROOT = pathlib.Path(__file__).parent.parent
 TIMEOUT = 900  # seconds, on a busy machine
 
 
-def start(command, *, there=1):
+# Two checkpoints in 20 steps, which take long enough to be interrupted between the two.
+SLOWLY = """
+import sys, time
+from experiments.cli import MODULE, console
+from experiments.student_of_games import training_run
+training_run._SAVE_EVERY = 10
+training_run.require_finite_losses = lambda metrics, step: time.sleep(0.5)
+sys.exit(console(MODULE))
+"""
+
+
+def start(command, *, there=1, slowly=False):
     """A process of `python -m experiments` where there are so many CPU devices."""
     flags = f"{QUICK_COMPILATION} --xla_force_host_platform_device_count={there}"
     environment = {
@@ -33,7 +44,8 @@ def start(command, *, there=1):
         "XLA_FLAGS": flags,
         "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
     }
-    words = ["-m", "experiments", *shlex.split(command)] if isinstance(command, str) else command
+    program = ["-c", SLOWLY] if slowly else ["-m", "experiments"]
+    words = [*program, *shlex.split(command)] if isinstance(command, str) else command
     return subprocess.Popen(
         [sys.executable, *words],
         env=os.environ | environment,
@@ -54,11 +66,11 @@ def finish(*processes):
     return said
 
 
-def two_processes(command, *, there=1):
+def two_processes(command, **options):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         common = f"{command} --coordinator localhost:{free.getsockname()[1]} --num_processes 2"
-    return [start(f"{common} --process_id {number}", there=there) for number in range(2)]
+    return [start(f"{common} --process_id {number}", **options) for number in range(2)]
 
 
 def numbers(folder):
@@ -209,12 +221,13 @@ def test_ctrl_c_ends_both_processes_and_a_checkpoint_goes_on(tmp_path, one_devic
     """In one process or in both of them, as a terminal does that they share; the run goes on in one
     process, or in two."""
     command = f"sog_leduc --preset smoke --out {tmp_path}"
-    processes = two_processes(command)
+    processes = two_processes(command, slowly=True)
     deadline = time.monotonic() + TIMEOUT
     while not list(tmp_path.glob("checkpoint/training/*/state")):
         assert time.monotonic() < deadline
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
+    time.sleep(1)  # both have left the checkpoint behind
     for number in ended:
         processes[number].send_signal(signal.SIGINT)
     said = [process.communicate(timeout=60)[0] for process in processes]
