@@ -29,10 +29,7 @@ GAMES = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [pytest.param(k, marks=pytest.mark.slow) if k.startswith("unequal") else k for k in GAMES],
-)
+@pytest.mark.parametrize("kind", GAMES)
 def test_all_kinds_of_games_pass(kind):
     check_belief_game(GAMES[kind](), num_playouts=8)
 

@@ -235,7 +235,6 @@ def test_nothing_is_learnt_at_decisions_not_in_use():
             assert not np.asarray(table)[:, int(tables.count) :].any()
 
 
-@pytest.mark.slow
 def test_trees_do_not_grow_beyond_a_share_of_decisions():
     """Of 32 nodes, player 1 acts at the two that the path has room for and at three others."""
     shares = (1.0, 0.1)

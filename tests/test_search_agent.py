@@ -130,7 +130,6 @@ def test_thinking_again_finds_the_same():
     chex.assert_trees_all_equal(once, again)
 
 
-@pytest.mark.slow
 def test_acts_are_drawn_from_what_was_thought():
     start, rows = twice(started("leduc_poker", 0)), jnp.array([0, 5], jnp.int32)
     _, act = compiled_mind("leduc_poker")
@@ -148,7 +147,6 @@ def test_acts_are_drawn_from_what_was_thought():
     assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
 
 
-@pytest.mark.slow
 def test_policies_of_who_has_fewer_actions_end_in_zeros():
     _, table, _ = compiled("uneven")
     state = search_agent.observe(table, at_root("uneven", 1), jnp.int32(2))  # the highest bid

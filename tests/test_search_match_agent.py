@@ -60,8 +60,7 @@ def _same(public, states):
     return jnp.all(jnp.stack(jax.tree.leaves(boards))) & jnp.all(public.possible == states.possible)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("side", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_agents_observe_what_everybody_sees(side):
     game, one = make(DEALT), agent(DEALT, 1)
     watcher = Watcher(**{f.name: getattr(one, f.name) for f in dataclasses.fields(one)})
