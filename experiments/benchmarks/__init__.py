@@ -53,6 +53,13 @@ def _expected(out: pathlib.Path, **options: Any) -> None:
     expected.benchmark(out, **options)
 
 
+def _accelerator(out: pathlib.Path, **options: Any) -> None:
+    """Speed of the main programs on an accelerator, by how many solves are side by side."""
+    from experiments.benchmarks import accelerator  # imports JAX
+
+    accelerator.benchmark(out, **options)
+
+
 def _scaling(out: pathlib.Path, **options: Any) -> None:
     """Searches per second, alone and in training, by the number of cores and of devices."""
     from experiments.benchmarks import scaling  # imports JAX
@@ -89,6 +96,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "startup": _startup,
     "expected": _expected,
     "scaling": _scaling,
+    "accelerator": _accelerator,
     "pimbot": _pimbot,
     "districts": _districts,
     "alphazero_training": _alphazero_training,

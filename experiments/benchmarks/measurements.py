@@ -7,7 +7,7 @@ import pathlib
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,6 +95,38 @@ def sample_searches(
             break
         sample(len(samples))
     return first, samples
+
+
+def samples_of_turns(
+    turns: Iterator[Any], amount: int, *, seconds: float
+) -> Iterator[dict[str, float]]:
+    """Times the first of some turns of work, and then samples of several turns each.
+
+    Args:
+      turns: each is under way when it is given.
+      amount: units of work in a turn.
+      seconds: about how long a sample takes.
+
+    Yields:
+      First `compile_seconds`, those of the first turn; then samples of `Clock`. Nothing is under
+      way between two of them, so that another process can be measured.
+    """
+    import jax
+
+    clock = Clock()
+    jax.block_until_ready(next(turns))
+    yield {"compile_seconds": round(clock.seconds(), 3)}
+    clock = Clock()
+    jax.block_until_ready(next(turns))
+    count = max(1, round(seconds / clock.seconds()))
+    while True:
+        next(turns)  # so that a turn is under way when the sample begins, as it is when it ends
+        clock = Clock()
+        for _ in range(count):
+            running = next(turns)
+        sample = clock.sample(count * amount)
+        jax.block_until_ready(running)
+        yield sample
 
 
 def seconds_per_turn(

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from experiments.harness import results
@@ -54,10 +55,17 @@ class MeasuringProcess(contextlib.AbstractContextManager):
       job: what to measure; must be possible to write as JSON.
       time_limit: seconds that one measurement may take.
       cores: how many the process may use, where the system can limit them; None: all.
+      environment: variables that it has besides those of this process.
     """
 
     def __init__(
-        self, module: str, job: dict[str, Any], *, time_limit: float, cores: int | None = None
+        self,
+        module: str,
+        job: dict[str, Any],
+        *,
+        time_limit: float,
+        cores: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ):
         self._time_limit = time_limit
         self._home = tempfile.TemporaryDirectory()
@@ -65,7 +73,7 @@ class MeasuringProcess(contextlib.AbstractContextManager):
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 _command(module, job, cores),
-                env=_environment(self._home.name),
+                env=_environment(self._home.name) | dict(environment or {}),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

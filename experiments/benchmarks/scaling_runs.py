@@ -11,7 +11,7 @@ import jax
 from jax.sharding import Mesh
 
 from experiments.benchmarks.growing_tree_search import searcher
-from experiments.benchmarks.measurements import Clock, mesh_of_cores
+from experiments.benchmarks.measurements import mesh_of_cores, samples_of_turns
 from experiments.benchmarks.search_tasks import TASKS, Setting, build
 from experiments.harness import devices
 from solvers.device_batches import on_each_device
@@ -40,20 +40,7 @@ def measurements(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if (1 if mesh is None else mesh.size) < job["devices"]:
         raise ValueError(f"devices={job['devices']} must be 1: cores are no devices here")
     turns = PROGRAMS[job["program"]](build(TASKS[job["task"]]), job["batch"], mesh)
-    clock = Clock()
-    jax.block_until_ready(next(turns))
-    yield {"compile_seconds": round(clock.seconds(), 3)}
-    clock = Clock()
-    jax.block_until_ready(next(turns))
-    count = max(1, round(job["seconds"] / clock.seconds()))
-    while True:
-        next(turns)  # so that a turn is under way when the sample begins, as it is when it ends
-        clock = Clock()
-        for _ in range(count):
-            running = next(turns)
-        sample = clock.sample(count * job["batch"])
-        jax.block_until_ready(running)
-        yield sample
+    yield from samples_of_turns(turns, job["batch"], seconds=job["seconds"])
 
 
 def _searches(setting: Setting, batch: int, mesh: Mesh | None) -> Iterator[Any]:

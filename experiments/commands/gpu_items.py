@@ -99,11 +99,11 @@ def _tests(name: str, what: str, files: tuple[str, ...], minutes: float) -> Item
     )
 
 
-def _benchmark(name: str, minutes: float) -> Item:
+def _benchmark(name: str, minutes: float, preset: str = "cpu") -> Item:
     return Item(
         name=f"benchmark_{name}",
-        what=f"`benchmark {name} --preset cpu`",
-        command=_experiment("benchmark", name, "--preset", "cpu", "--out", OUT, "--overwrite"),
+        what=f"`benchmark {name} --preset {preset}`",
+        command=_experiment("benchmark", name, "--preset", preset, "--out", OUT, "--overwrite"),
         minutes=minutes,
     )
 
@@ -149,6 +149,7 @@ def _experiment(*words: str) -> tuple[str, ...]:
 def _items() -> Iterator[Item]:
     yield _tests("tests_solvers", "solvers, sampling and hold'em", _SOLVERS, 5.0)
     yield _tests("tests_search", "search, self-play and training", _SEARCH, 6.0)
+    yield _benchmark("accelerator", 12.0, preset="gpu")
     yield _benchmark("cfr", 12.0)
     yield _benchmark("search", 16.0)
     yield _benchmark("holdem", 10.0)
