@@ -12,6 +12,7 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,6 +34,7 @@ from jaxgames.holdem.card_abstraction import CACHE
 
 GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
 _FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,7 @@ class Config:
     cases: tuple[Case, ...]  # in this order, so that the last ones are left out
     seconds: float  # about how long a sample takes
     repeats: int  # samples of each
+    sampling_seconds: float  # after which a case takes no further sample
     compiling_minutes: float  # after which the turns begin; what compiles still is left out
     minutes: float  # after which no more turn begins
     together: int  # processes that compile at the same time
@@ -74,6 +77,7 @@ PRESETS = {
         cases=(*_cases("Kuhn, CFR+", 1, 4), *_cases("Kuhn (8,1), 1x8", 4)),
         seconds=0.05,
         repeats=2,
+        sampling_seconds=6.0,
         compiling_minutes=5.0,
         minutes=8.0,
         together=2,
@@ -86,6 +90,8 @@ PRESETS = {
             *_cases("hold'em flop", 1),
             *_cases("hold'em river", 1024),
             *_cases("training, Leduc (100,1), 3x128", 1024),
+            *_cases("blueprint of limit hold'em, 169/1000/500/200", 16, 1, 64),
+            *_cases("Smooth UCT, 169/1000/500/200", 1024, 16_384, 131_072),
             *_cases("Connect Four (800,10), 6x512", 256, 16, graphs=(256,)),
             *_cases("mctx: Connect Four (800,10), 6x512", 256, 16, graphs=(256,)),
             *_cases("London (400,1), 6x512", 8),
@@ -101,11 +107,10 @@ PRESETS = {
             *_cases("mctx: Connect Four (32,1), 5x64 blocks", 1024),
             *_cases("glasses (100,1), 3x128", 1024),
             *_cases("Leduc (100,1), zero leaves", 1024),
-            *_cases("blueprint of limit hold'em, 169/1000/500/200", 16, 1, 64),
-            *_cases("Smooth UCT, 169/1000/500/200", 1024, 16_384, 131_072),
         ),
-        seconds=2.0,
+        seconds=1.0,
         repeats=3,
+        sampling_seconds=6.0,
         compiling_minutes=5.0,
         minutes=10.0,
         together=cores(),
@@ -137,9 +142,6 @@ def benchmark(
     config = preset_config(PRESETS, preset, **changes)
     check_names("program", (case.program for case in config.cases), PROGRAMS)
     runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    for program in {case.program for case in config.cases}:
-        if PROGRAMS[program].abstraction:  # made before the minutes begin: it may take some
-            _make_tables(*PROGRAMS[program].abstraction)
     rows = measure_all(config, lambda rows: _write_rows(out, config, rows))
     result = results.make_result(
         experiment="benchmark_accelerator",
@@ -179,20 +181,28 @@ def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
     begin = time.monotonic()
     deadline = begin + 60 * config.minutes
     compiled_by = min(begin + 60 * config.compiling_minutes, deadline)
-    processes: list[MeasuringProcess] = []
+    processes: dict[Case, MeasuringProcess] = {}
     rows: list[Row] = []
     pool = ThreadPoolExecutor(config.together)
     try:
         waiting = [pool.submit(_compiled, config, case, processes) for case in config.cases]
         _wait_for(waiting, compiled_by)
+        late = [case for case, each in zip(config.cases, waiting, strict=True) if not each.done()]
+        pool.shutdown(wait=False, cancel_futures=True)
+        for case in late:  # the device is for those who have their turn
+            if case in processes:
+                processes[case].__exit__()
         for case, future in zip(config.cases, waiting, strict=True):
-            run = _measured(config, future, deadline)
+            if case in late:
+                run: dict[str, Any] = {"failure": "had not compiled when the turns began"}
+            else:
+                run = _measured(config, future, deadline)
             rows.append(Row(task=case.name, program=case.program, runs=[run]))
             Console(stderr=True).print(case.name, _shown(rows[-1]), soft_wrap=True)
             keep(rows)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
+        for process in processes.values():
             process.__exit__()
         pool.shutdown()
     return rows
@@ -204,11 +214,14 @@ def _make_tables(text, board) -> None:
         "from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables;"
         f"bucket_tables(CardAbstraction.parse({text!r}), board={board!r})"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=results.ROOT, check=True)
+    with _ONE_AT_A_TIME:  # programs with the same tables find them in the cache
+        subprocess.run([sys.executable, "-c", program], cwd=results.ROOT, check=True)
 
 
 def _compiled(config, case, processes) -> tuple[MeasuringProcess, dict[str, Any]]:
     """A process that has compiled, and what it reported then."""
+    if PROGRAMS[case.program].abstraction:
+        _make_tables(*PROGRAMS[case.program].abstraction)
     environment = {
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # the processes share the device's memory
         "XDG_CACHE_HOME": str(cache_folder(CACHE).parents[1]),  # each has a home of its own
@@ -221,7 +234,7 @@ def _compiled(config, case, processes) -> tuple[MeasuringProcess, dict[str, Any]
         time_limit=60 * config.minutes,
         environment=environment,
     )
-    processes.append(process)
+    processes[case] = process
     return process, process.measure()
 
 
@@ -236,15 +249,12 @@ def _wait_for(waiting: Sequence[Future], until: float) -> None:
 
 def _measured(config, future, deadline) -> dict[str, Any]:
     """What a compiled process measures."""
-    if not future.done():
-        return {"failure": "had not compiled when the turns began"}
     run: dict[str, Any] = {"failure": None, "samples": []}
     try:
         process, compiled = future.result()
         run |= compiled
-        for _ in range(config.repeats):
-            if time.monotonic() > deadline:
-                break
+        enough = min(time.monotonic() + config.sampling_seconds, deadline)
+        while time.monotonic() < enough and len(run["samples"]) < config.repeats:
             run["samples"].append(process.measure())
         process.__exit__()  # gives its memory on the device back
     except ValueError as error:
