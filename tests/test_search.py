@@ -19,12 +19,11 @@ from solvers.regret import RegretMatchingPlus
 from solvers.search import (
     continual_resolving,
     expansion_phase,
-    forest_search,
     growing_tree_cfr,
     leaf_evaluators,
-    pages,
     readouts,
     regret_phase,
+    sweeps,
 )
 from solvers.search.exact_below_belief import Whole, solve_below
 from solvers.search.forest import CHANCE_KIND, DEPTH, KINDS, PARENT
@@ -375,26 +374,50 @@ def test_a_path_too_long():
         growing_tree_cfr.search(table, None, jax.random.key(0), problem=problem, settings=SETTINGS)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "leduc_poker",
+        "uneven",  # one player has more rows and actions
+        # rows change their numbers
+        pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
+        "scotland_yard(map=glasses,rounds=2)",
+    ],
+)
+def test_accelerators_build_the_same_trees(name, monkeypatch):
+    """Steps for pages of all kinds at once give what steps for each page give."""
+    searches = []
+    with jax.enable_x64(True):
+        _, table = compiled(name, "float64")
+        problem = continual_resolving.first_problem(table, max_path=1, dtype="float64")
+        settings = dataclasses.replace(SETTINGS, simulations=24)
+        keys = jax.random.split(jax.random.key(0), 3)
+        for backend in ("cpu", "gpu"):
+            monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+            search = functools.partial(
+                growing_tree_cfr.search, table, None, problem=problem, settings=settings
+            )
+            searches.append(jax.jit(jax.vmap(search))(keys))
+    chex.assert_trees_all_close(searches[0].tree, searches[1].tree, rtol=1e-9, atol=1e-12)
+
+
 def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
-    """With pages as large as levels, a level of all searches is one step of a compiled loop for
-    each kind of node in it, on the way down and on the way up."""
-    monkeypatch.setattr(forest_search.jax, "default_backend", lambda: "gpu")
-    steps, over_pages = [], pages.over_pages
+    """With pages as large as levels, a level of all searches is one step of a compiled loop on the
+    way down and on the way up, and all terminals are one more."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    steps, written_at = [], sweeps._written_at
 
-    def counted(lists, kind, step, carry, *, page):
-        def step_and_count(first, carry):
-            jax.debug.callback(lambda: steps.append(1))
-            return step(first, carry)
+    def counted(*arguments):
+        jax.debug.callback(lambda: steps.append(1))
+        return written_at(*arguments)
 
-        return over_pages(lists, kind, step_and_count, carry, page=page)
-
-    monkeypatch.setattr(regret_phase, "over_pages", counted)
+    monkeypatch.setattr(sweeps, "_written_at", counted)
     table, state = stepped_forest(batch=8, steps=40)
     jax.effects_barrier()
     steps.clear()
     iterate = jax.jit(functools.partial(regret_phase.iterate, table, None, settings=SETTINGS))
     jax.block_until_ready(iterate(state))
     jax.effects_barrier()
-    classes = int((state.forest.pages.count > 0).sum())
-    assert len(steps) == 2 * classes + int((state.forest.terminals.count > 0).sum())
-    assert classes < 20 < int(state.forest.count.sum()) / 8
+    levels = int(state.forest.deepest) + 1
+    assert len(steps) == 2 * levels + 1
+    assert levels < 10 < int(state.forest.count.sum()) / 8

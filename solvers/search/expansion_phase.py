@@ -206,12 +206,11 @@ def _followed(game, forest, layout, state, actor, walk, action, places):
         return kept, possible
     # 2. Elsewhere, the game tells.
     for mapped in np.flatnonzero(~np.asarray(layout.straight)):
-        here = (kind == mapped) & walk.live
+        here = (kind == int(mapped)) & walk.live
         follow = functools.partial(_mapped_pairs, game, forest, int(mapped), state, walk, action)
         same = lambda kept=kept, possible=possible: (kept, possible)  # noqa: E731
-        kept, possible = jax.lax.cond(
-            jnp.any(here), functools.partial(follow, places, here, kept, possible), same
-        )
+        followed = functools.partial(follow, places, here, kept, possible)
+        kept, possible = _if_any(layout, here, followed, same)
     return kept, possible
 
 
@@ -285,12 +284,15 @@ def _average_reach(game, forest, layout, leaf):
     for mapped in np.flatnonzero(~np.asarray(layout.straight)):
         here = actor == actor_of(int(mapped))
         down = functools.partial(_mapped_reach, game, forest, actor_of(int(mapped)), state, leaf)
-        below = jax.lax.cond(
-            jnp.any(here),
-            functools.partial(down, child, above, policy, here, below),
-            lambda below=below: below,
-        )
+        mapped_below = functools.partial(down, child, above, policy, here, below)
+        below = _if_any(layout, here, mapped_below, lambda below=below: below)
     return below
+
+
+def _if_any(layout, here, new, same):
+    """`new()`, which changes what is `same()` only where `here` is true. Where a branch costs more
+    than the work, as on accelerators, it is always computed."""
+    return new() if layout.together else jax.lax.cond(jnp.any(here), new, same)
 
 
 def _mapped_reach(game, forest, actor, state, leaf, child, above, policy, here, below):

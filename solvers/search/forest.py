@@ -59,6 +59,9 @@ class Layout:
     most_leaves: int  # of a search
     listed: bool  # whether the leaves of each search are listed, for a log of queries
     keeps: bool  # whether leaves keep their values while beliefs hardly move
+    # whether a step of a sweep takes a page of each kind, and other steps whole tables, because
+    # steps cost more than room
+    together: bool = False
 
     @property
     def single_row(self) -> bool:
@@ -121,7 +124,13 @@ class Layout:
         """T', the lengths of both players' tables of decisions: the last ones are for writing B at
         a time, and the very last is 1 everywhere in the tables of policies."""
         spare = _rounded(self.batch + 1, self.block)
-        first, second = (_rounded(self.batch * most, self.block) + spare for most in self.decisions)
+        first, second = self.most_decisions
+        return first + spare, second + spare
+
+    @property
+    def most_decisions(self) -> tuple[int, int]:
+        """The decisions of either player that there may be, all searches together, in blocks."""
+        first, second = (_rounded(self.batch * most, self.block) for most in self.decisions)
         return first, second
 
     @property
@@ -224,8 +233,8 @@ def new_forest(
     links[0, NUMBER] = layout.no_decision
     links[0, [SOURCE, MAPPED]] = layout.inner - 1, layout.mapped_nodes
     return Forest(
-        pages=new_pages(KINDS * layout.levels, layout.inner_pages),
-        terminals=new_pages(layout.terminal_kinds, layout.terminal_pages),
+        pages=new_pages(KINDS * layout.levels, layout.inner_pages, owned=layout.together),
+        terminals=new_pages(layout.terminal_kinds, layout.terminal_pages, owned=layout.together),
         num_leaves=jnp.int32(0),
         free=jnp.zeros(layout.leaves, jnp.int32),
         num_free=jnp.int32(0),

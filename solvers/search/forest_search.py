@@ -50,11 +50,12 @@ def layout_of(
     if settings.children is not None:
         slots = min(slots, path + math.ceil(settings.children * nodes) + most)
     inner, ends = (slots if size is None else min(slots, size) for size in game.most_states)
-    if jax.default_backend() == "cpu":
+    together = jax.default_backend() != "cpu"
+    if not together:
         page = _power_of_two(batch * nodes // 64, 4, _LARGEST_PAGE)
         chunk = _power_of_two(batch * inner // 4, page, _LARGEST_CHUNK)
     else:  # steps cost more than room: a level is one page, or a few
-        page = chunk = _power_of_two(batch * nodes // 4, 64, 2**14)
+        page = chunk = _power_of_two(batch * nodes // 4, 64, 2**16)
     return Layout(
         batch=batch,
         nodes=nodes,
@@ -74,6 +75,7 @@ def layout_of(
         most_leaves=inner,
         listed=listed or settings.logged_queries > 0,
         keeps=settings.belief_tolerance > 0,
+        together=together,
     )
 
 

@@ -26,17 +26,19 @@ class Pages:
     last: Array  # [Q] int32
     count: Array  # [Q] int32 places in use
     following: Array  # [P] int32 the next page of the same class, or NOTHING
+    owner: Array | None  # [P] int32 the class of a page that is taken, if that is kept
     used: Array  # [] int32 pages
 
 
-def new_pages(num_classes: int, num_pages: int) -> Pages:
-    """Pages of which none is taken."""
+def new_pages(num_classes: int, num_pages: int, *, owned: bool = False) -> Pages:
+    """Pages of which none is taken; with `owned`, each knows its class then."""
     none = jnp.full(num_classes, NOTHING, jnp.int32)
     return Pages(
         first=none,
         last=none,
         count=jnp.zeros(num_classes, jnp.int32),
         following=jnp.full(num_pages, NOTHING, jnp.int32),
+        owner=jnp.zeros(num_pages, jnp.int32) if owned else None,
         used=jnp.int32(0),
     )
 
@@ -77,11 +79,16 @@ def take_places(
     following = following.at[jnp.where(grows, end, room)].set(NOTHING, mode="drop")
     link = jnp.where(grows & (had > 0), pages.last, room)
     following = following.at[link].set(begin, mode="drop")
+    owner = pages.owner
+    if owner is not None:
+        new_owner = jnp.sum(every[:, None] >= (begin + needs - had)[None], axis=1, dtype=jnp.int32)
+        owner = jnp.where(fresh, new_owner, owner)
     return Pages(
         first=jnp.where(grows & (had == 0), begin, pages.first),
         last=jnp.where(grows, end, pages.last),
         count=pages.count + new,
         following=following,
+        owner=owner,
         used=used,
     ), place
 
@@ -102,3 +109,30 @@ def over_pages(
 
     start = pages.first[kind], carry
     return jax.lax.while_loop(lambda state: state[0] != NOTHING, go_on, start)[1]
+
+
+def in_rounds(
+    pages: Pages, kinds: int, *, page: int
+) -> tuple[Int[Array, "P {kinds}"], Int[Array, ""]]:
+    """Pages that can be treated at once: one of each kind, of classes of the same group.
+
+    Args:
+      pages: with owners; classes are numbered `group * kinds + kind`.
+      kinds: how many classes a group has.
+      page: places on a page.
+
+    Returns:
+      By round, a page of each kind, or NOTHING; the rounds of a group follow one another, and the
+      groups in order. And how many rounds there are.
+    """
+    needs = -(-pages.count.reshape(-1, kinds) // page)
+    rounds = jnp.max(needs, axis=1)
+    end = jnp.cumsum(rounds, dtype=jnp.int32)
+    room = len(pages.following)
+    number = jnp.arange(room, dtype=jnp.int32)
+    earlier = number[None] < number[:, None]
+    rank = jnp.sum(earlier & (pages.owner[None] == pages.owner[:, None]), axis=1, dtype=jnp.int32)
+    group = pages.owner // kinds
+    at = jnp.where(number < pages.used, (end - rounds)[group] + rank, room)
+    table = jnp.full((room, kinds), NOTHING, jnp.int32)
+    return table.at[at, pages.owner % kinds].set(number, mode="drop"), end[-1]

@@ -14,33 +14,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from jaxgames.arrays import LONG, safe_divide, sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState, Reach
-from jaxgames.core import record
+from jaxgames.arrays import safe_divide
+from jaxgames.beliefs.contract import BeliefGame, Reach
 from solvers.regret import RegretState
-from solvers.search import leaf_evaluators
-from solvers.search.forest import (
-    CHANCE_KIND,
-    FACTOR_0,
-    KINDS,
-    MAPPED,
-    NUMBER,
-    SOURCE,
-    Forest,
-    Layout,
-    action_values_at,
-    actor_of,
-    decision_rows,
-    factor_rows,
-)
+from solvers.search.forest import Forest, Layout, action_values_at
 from solvers.search.kept_leaves import revalued
-from solvers.search.pages import over_pages
 from solvers.search.query_log import with_calls
 from solvers.search.search_state import Gadget, GrowingTreeCfr, Problem, Searches
+from solvers.search.sweeps import evaluated, inner_values, outer_values, reaches, rounds_of, take
 from solvers.sequence_form.sparse_sum import stored
 
 _slice = jax.lax.dynamic_slice_in_dim
-_put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=0)
 
 
 def iterate(
@@ -63,7 +47,8 @@ def iterate(
     #    the opponent's range is what the gadget lets in (Burch, Johanson and Bowling 2014).
     above = jax.vmap(functools.partial(root_reach, game, settings=settings))
     roots = above(state.problem, state.gadget)
-    reach = reaches(game, forest, layout, roots, weight)
+    rounds = rounds_of(forest, layout)
+    reach = reaches(game, forest, layout, roots, weight, rounds=rounds)
     forest = forest.replace(reach=reach.last, reach_total=reach.total)
     # 2. Counterfactual values v_i of terminals, by their payoffs, and of leaves, by the evaluator.
     called = None  # which leaves; None: all
@@ -75,7 +60,7 @@ def iterate(
     if log is not None and not layout.single_row:  # with one row leaves keep their first values
         log = with_calls(game, log, forest, layout, jnp.zeros(layout.batch, jnp.int32), called)
     # 3. Counterfactual values of nodes and of actions, v_i(s) and v_i(s, a), from the children up.
-    values, by_action = inner_values(game, forest, layout, values, weight)
+    values, by_action = inner_values(game, forest, layout, values, weight, rounds=rounds)
     decisions = tuple(
         tables.replace(action_values=x)
         for tables, x in zip(forest.decisions, by_action, strict=True)
@@ -129,235 +114,14 @@ def root_reach(
     return reaches[0], reaches[1]
 
 
-def take(table: Array, index: Array) -> Array:
-    """Rows of a table by numbers that are in range."""
-    return table.at[index].get(mode="promise_in_bounds")
-
-
-@record
-class Table:
-    """Both players' reaches or values in the last iteration, and their weighted sums."""
-
-    last: tuple[Array, Array]
-    total: tuple[Array, Array]
-
-
-def _written(table: Table, new, first: Array, weight: Array) -> Table:
-    """The table with new rows `[count, N]` of both players from one place on."""
-    total = (
-        _slice(old, first, len(x)) + weight * x for old, x in zip(table.total, new, strict=True)
-    )
-    return Table(
-        last=tuple(_put(old, x, first) for old, x in zip(table.last, new, strict=True)),
-        total=tuple(_put(old, x, first) for old, x in zip(table.total, total, strict=True)),
-    )
-
-
-def reaches(
-    game: BeliefGame,
-    forest: Forest,
-    layout: Layout,
-    roots: tuple[Array, Array],
-    weight: Array,
-) -> Table:
-    """Own reaches of all nodes, of mapped nodes' children, and of the roots `[B, N]`."""
-    begin = tuple(
-        _put(table, root, layout.first_root)
-        for table, root in zip(forest.reach, roots, strict=True)
-    )
-    begin = Table(last=begin, total=forest.reach_total)
-
-    def level(depth, reach):
-        for kind in range(KINDS):
-            step = functools.partial(down, kind)
-            reach = over_pages(forest.pages, depth * KINDS + kind, step, reach, page=layout.page)
-        return reach
-
-    def down(kind, first, reach):
-        here = arriving(forest, layout, first, layout.page, reach.last)
-        reach = _written(reach, here, first, weight)
-        if layout.straight[kind]:
-            return reach
-        return reach.replace(last=spread(kind, first, here, reach.last))
-
-    def spread(kind, first, here, reach):
-        """Writes the reaches of the children of a page's mapped nodes."""
-        links = _slice(forest.links, first, layout.page)
-        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-        policy = page_policy(forest, layout, kind, links)
-        k = jnp.arange(layout.children, dtype=jnp.int32)
-        below = jax.vmap(functools.partial(game.known_down, actor_of(kind)))(states, here, policy)
-        row = layout.inner + links[:, MAPPED, None] * layout.children + k[None]
-        row = jnp.where(links[:, MAPPED, None] < layout.mapped_nodes, row, len(reach[0]))
-        return tuple(
-            table.at[row].set(new, mode="drop", unique_indices=True)
-            for table, new in zip(reach, below, strict=True)
-        )
-
-    return jax.lax.fori_loop(0, forest.deepest + 1, level, begin)
-
-
-def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tuple[Array, Array]:
-    """The present policies `[C, A, N]` of the actors on a page of nodes of one kind; 0 of who does
-    not act."""
-    sizes = zip(layout.actions, layout.rows, strict=True)
-    none = [jnp.zeros((layout.page, *size), forest.since.dtype) for size in sizes]
-    if kind != CHANCE_KIND:
-        none[kind] = decision_rows(forest.decisions[kind].policy, links[:, NUMBER])
-    return none[0], none[1]
-
-
-def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
-    """Both players' own reaches `[count, N]` at some places in a row."""
-    links = _slice(forest.links, first, count)
-    return tuple(
-        jnp.where(
-            _slice(forest.masks[p], first, count),
-            take(reach[p], links[:, SOURCE])
-            * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p]),
-            0,
-        )
-        for p in range(2)
-    )
-
-
-def outer_values(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    weight: Array,
-    settings: GrowingTreeCfr,
-) -> Table:
-    """The values of all places, with those of terminals and leaves brought up to date."""
-
-    def terminals(kind, values):
-        def page(first, values):
-            first = layout.terminal_page(first // layout.page)
-            here = arriving(forest, layout, first, layout.page, forest.reach)
-            states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-            worth = game.terminal_page(kind, states, here)
-            masks = (_slice(table, first, layout.page) for table in forest.masks)
-            worth = tuple(jnp.where(mask, x, 0) for mask, x in zip(masks, worth, strict=True))
-            return _written(values, worth, first, weight)
-
-        return over_pages(forest.terminals, kind, page, values, page=layout.page)
-
-    def leaves(i, values):
-        first = layout.inner + i * layout.chunk
-        here = arriving(forest, layout, first, layout.chunk, forest.reach)
-        if layout.single_row:
-            known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
-            worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
-            return _written(values, worth, first, weight)
-        if layout.keeps:
-            kept = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.kept.values)
-            mass = (jnp.sum(r, axis=1, keepdims=True) for r in here[::-1])
-            worth = tuple(x * m for x, m in zip(kept, mass, strict=True))
-            return _written(values, worth, first, weight)
-        states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
-        number = i * layout.chunk
-        ahead = jax.tree.map(lambda x: _slice(x, number, layout.chunk), forest.prepared)
-        worth = evaluated(game, params, settings, states, ahead, here)
-        return _written(values, worth, first, weight)
-
-    values = Table(last=forest.values, total=forest.values_total)
-    values = jax.lax.fori_loop(0, layout.terminal_kinds, terminals, values)
-    if settings.evaluate is leaf_evaluators.zero:  # which is what new leaves are worth anyway
-        return values
-    chunks = -(-forest.num_leaves // layout.chunk)
-    return jax.lax.fori_loop(0, chunks, leaves, values)
-
-
-def evaluated(
-    game: BeliefGame,
-    params: PyTree,
-    settings: GrowingTreeCfr,
-    states: PublicState,
-    ahead: PyTree,
-    reach: tuple[Array, Array],
-) -> tuple[Array, Array]:
-    """Both players' values `[C, N]` of C leaves, by the evaluator; `ahead` is what it prepared."""
-    if ahead is None:
-        return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, reach)
-    value = functools.partial(settings.evaluate.prepared_values, params, game)
-    return jax.vmap(value)(states, ahead, reach)
-
-
-def inner_values(
-    game: BeliefGame, forest: Forest, layout: Layout, values: Table, weight: Array
-) -> tuple[Table, tuple[Array | None, Array | None]]:
-    """The values of all places with those of nodes brought up to date, and, by player, the values
-    of mapped decisions' actions."""
-    carry = values, tuple(tables.action_values for tables in forest.decisions)
-
-    def level(i, carry):
-        for kind in range(KINDS):
-            number = (forest.deepest - i) * KINDS + kind
-            step = functools.partial(up, kind)
-            carry = over_pages(forest.pages, number, step, carry, page=layout.page)
-        return carry
-
-    def up(kind, first, carry):
-        links = _slice(forest.links, first, layout.page)
-        pointers = _slice(forest.pointers, first, layout.page)
-        values, actions = carry
-        if not layout.straight[kind]:
-            here, actions = mapped(kind, first, links, pointers, values.last, actions)
-        elif kind == CHANCE_KIND:
-            here = [sum_actions(children_of(pointers, table)) for table in values.last]
-        else:
-            here = decided(kind, links, pointers, values.last)
-        return _written(values, tuple(here), first, weight), actions
-
-    def children_of(pointers, table):
-        """Rows `[K, C, N]` of all children of a page's nodes."""
-        if layout.children > LONG:
-            return take(table, pointers.T)
-        return jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
-
-    def decided(player, links, pointers, values):
-        """Values at straight decisions: the actor's by its policy, the other's a sum."""
-        if layout.children > LONG:  # then child k is where action k leads
-            below = [children_of(pointers[:, : layout.actions[player]], x) for x in values]
-            action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
-            row = layout.policy_row(player, links[None, :, NUMBER], action)
-            below[player] *= take(factor_rows(forest.decisions[player]), row)
-            return [sum_actions(x) for x in below]
-        policy = factor_rows(forest.decisions[player])
-        here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
-        for k, action in enumerate(layout.action_of_child):
-            if action >= layout.actions[player]:
-                continue
-            played = take(policy, layout.policy_row(player, links[:, NUMBER], action))
-            for p in range(2):
-                below = take(values[p], pointers[:, k])
-                here[p] = here[p] + (below * played if p == player else below)
-        return here
-
-    def mapped(kind, first, links, pointers, values, actions):
-        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-        below = tuple(take(table, pointers) for table in values)  # [C, K, N]
-        here = jax.vmap(functools.partial(game.known_up, actor_of(kind)))(states, below)
-        if kind != CHANCE_KIND:
-            number, by_action = links[:, NUMBER], here[kind]
-            policy = decision_rows(forest.decisions[kind].policy, number)
-            own = sum_actions(jnp.moveaxis(policy * by_action, 1, 0))
-            here = tuple(own if p == kind else x for p, x in enumerate(here))
-            new = actions[kind].at[number].set(by_action, mode="drop", unique_indices=True)
-            actions = tuple(new if p == kind else x for p, x in enumerate(actions))
-        return here, actions
-
-    return jax.lax.fori_loop(0, forest.deepest + 1, level, carry)
-
-
 def learnt(forest: Forest, layout: Layout, weight: Array, step: Array, settings: GrowingTreeCfr):
     """Both players' tables with the regrets, policies and weighted sums after an iteration."""
     return tuple(_learnt(forest, layout, player, weight, step, settings) for player in range(2))
 
 
 def _learnt(forest, layout, player, weight, step, settings):
-    tables, count = forest.decisions[player], layout.block
+    tables = forest.decisions[player]
+    count = layout.most_decisions[player] if layout.together else layout.block
     actions, rows = layout.actions[player], layout.rows[player]
     values, reach = forest.values[player], forest.reach[player]
     once = jnp.minimum(tables.count, 1)  # 1, which the compiler does not know
@@ -391,7 +155,10 @@ def _learnt(forest, layout, player, weight, step, settings):
         )
 
     memory = tables.regret, tables.policy, tables.average
-    memory = jax.lax.fori_loop(0, -(-tables.count // count), block, memory)
+    if layout.together:
+        memory = block(0, memory)
+    else:
+        memory = jax.lax.fori_loop(0, -(-tables.count // count), block, memory)
     return tables.replace(**dict(zip(("regret", "policy", "average"), memory, strict=True)))
 
 

@@ -1,0 +1,414 @@
+"""Sweeps over a forest: own reaches go down the trees, and counterfactual values come up.
+
+On a CPU a step of a sweep takes a page of nodes of one depth and kind, as many as a near cache
+holds. On an accelerator steps cost more than room (`Layout.together`): a step takes a page of each
+kind at once, where rows keep their numbers in one piece, and many pages of terminals.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from jaxgames.arrays import LONG, at, sum_actions
+from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.core import record
+from solvers.search import leaf_evaluators
+from solvers.search.forest import (
+    CHANCE_KIND,
+    FACTOR_0,
+    KINDS,
+    MAPPED,
+    NUMBER,
+    SOURCE,
+    Forest,
+    Layout,
+    actor_of,
+    decision_rows,
+    factor_rows,
+)
+from solvers.search.pages import NOTHING, in_rounds, over_pages
+from solvers.search.search_state import GrowingTreeCfr
+
+_FAR = 2**30  # behind all tables: what is written there is dropped
+_NUMBERS = 2**20  # of the reaches of terminals that are valued at once on an accelerator
+
+_slice = jax.lax.dynamic_slice_in_dim
+_put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=0)
+
+
+@record
+class Table:
+    """Both players' reaches or values in the last iteration, and their weighted sums."""
+
+    last: tuple[Array, Array]
+    total: tuple[Array, Array]
+
+
+def take(table: Array, index: Array) -> Array:
+    """Rows of a table by numbers that are in range."""
+    return table.at[index].get(mode="promise_in_bounds")
+
+
+def _written(table: Table, new, first: Array, weight: Array) -> Table:
+    """The table with new rows `[count, N]` of both players from one place on."""
+    total = (
+        _slice(old, first, len(x)) + weight * x for old, x in zip(table.total, new, strict=True)
+    )
+    return Table(
+        last=tuple(_put(old, x, first) for old, x in zip(table.last, new, strict=True)),
+        total=tuple(_put(old, x, first) for old, x in zip(table.total, total, strict=True)),
+    )
+
+
+def _written_at(table: Table, new, place: Array, weight: Array) -> Table:
+    """The table with new rows `[n, N]` of both players at different places, some of them far."""
+
+    def put(old, rows):
+        return old.at[place].set(rows, mode="drop", unique_indices=True)
+
+    here = jnp.minimum(place, min(map(len, table.total)) - 1)
+    total = (take(old, here) + weight * x for old, x in zip(table.total, new, strict=True))
+    return Table(
+        last=tuple(map(put, table.last, new)),
+        total=tuple(map(put, table.total, total)),
+    )
+
+
+# The order of the steps
+
+
+@record
+class Rounds:
+    """The steps of a sweep where pages of all kinds are taken together, from the roots down."""
+
+    pages: Array  # [R, KINDS] int32, or NOTHING
+    count: Array  # [] int32
+
+
+def rounds_of(forest: Forest, layout: Layout) -> Rounds | None:
+    """The steps of both sweeps; None where each page is a step."""
+    if not layout.together:
+        return None
+    pages, count = in_rounds(forest.pages, KINDS, page=layout.page)
+    return Rounds(pages=pages, count=count)
+
+
+def _over_nodes(
+    forest: Forest,
+    layout: Layout,
+    rounds: Rounds | None,
+    carry: PyTree,
+    *,
+    upwards: bool,
+    on_page: Callable[[int, Array, PyTree], PyTree],
+    on_straight: Callable[[Array, PyTree], PyTree],
+) -> PyTree:
+    """A sweep over all nodes, level by level.
+
+    Args:
+      forest: the forest.
+      layout: of the forest.
+      rounds: of `rounds_of`.
+      carry: what steps change.
+      upwards: whether it begins with the deepest level.
+      on_page: a step for the page of a kind that begins at a place.
+      on_straight: the same for the places `[n]` of several pages of any kinds at which rows keep
+        their numbers; far ones do not count.
+    """
+
+    def level(i, carry):
+        depth = forest.deepest - i if upwards else i
+        for kind in range(KINDS):
+            step = functools.partial(on_page, kind)
+            carry = over_pages(forest.pages, depth * KINDS + kind, step, carry, page=layout.page)
+        return carry
+
+    def turn(i, carry):
+        pages = rounds.pages[rounds.count - 1 - i if upwards else i]
+        straight = [kind for kind in range(KINDS) if layout.straight[kind]]
+        if straight:
+            carry = on_straight(_places(layout, pages[jnp.array(straight)]), carry)
+        unused = layout.inner_pages - 1
+        for kind in range(KINDS):
+            if kind not in straight:
+                number = jnp.where(pages[kind] == NOTHING, unused, pages[kind])
+                carry = on_page(kind, number * layout.page, carry)
+        return carry
+
+    if rounds is None:
+        return jax.lax.fori_loop(0, forest.deepest + 1, level, carry)
+    return jax.lax.fori_loop(0, rounds.count, turn, carry)
+
+
+def _places(layout: Layout, pages: Int[Array, " k"]) -> Int[Array, " n"]:
+    """All places of some pages, far ones for NOTHING."""
+    spot = jnp.arange(layout.page, dtype=jnp.int32)[None]
+    far = _FAR + jnp.arange(len(pages), dtype=jnp.int32) * layout.page
+    return (jnp.where(pages == NOTHING, far, pages * layout.page)[:, None] + spot).reshape(-1)
+
+
+# Reaches
+
+
+def reaches(
+    game: BeliefGame,
+    forest: Forest,
+    layout: Layout,
+    roots: tuple[Array, Array],
+    weight: Array,
+    *,
+    rounds: Rounds | None = None,
+) -> Table:
+    """Own reaches of all nodes, of mapped nodes' children, and of the roots `[B, N]`."""
+    begin = tuple(
+        _put(table, root, layout.first_root)
+        for table, root in zip(forest.reach, roots, strict=True)
+    )
+    begin = Table(last=begin, total=forest.reach_total)
+
+    def down(kind, first, reach):
+        here = arriving(forest, layout, first, layout.page, reach.last)
+        reach = _written(reach, here, first, weight)
+        if layout.straight[kind]:
+            return reach
+        return reach.replace(last=spread(kind, first, here, reach.last))
+
+    def down_straight(place, reach):
+        here = _arriving_at(forest, jnp.minimum(place, layout.inner - 1), reach.last)
+        return _written_at(reach, here, place, weight)
+
+    def spread(kind, first, here, reach):
+        """Writes the reaches of the children of a page's mapped nodes."""
+        links = _slice(forest.links, first, layout.page)
+        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+        policy = page_policy(forest, layout, kind, links)
+        k = jnp.arange(layout.children, dtype=jnp.int32)
+        below = jax.vmap(functools.partial(game.known_down, actor_of(kind)))(states, here, policy)
+        row = layout.inner + links[:, MAPPED, None] * layout.children + k[None]
+        row = jnp.where(links[:, MAPPED, None] < layout.mapped_nodes, row, len(reach[0]))
+        return tuple(
+            table.at[row].set(new, mode="drop", unique_indices=True)
+            for table, new in zip(reach, below, strict=True)
+        )
+
+    return _over_nodes(
+        forest, layout, rounds, begin, upwards=False, on_page=down, on_straight=down_straight
+    )
+
+
+def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tuple[Array, Array]:
+    """The present policies `[C, A, N]` of the actors on a page of nodes of one kind; 0 of who does
+    not act."""
+    sizes = zip(layout.actions, layout.rows, strict=True)
+    none = [jnp.zeros((layout.page, *size), forest.since.dtype) for size in sizes]
+    if kind != CHANCE_KIND:
+        none[kind] = decision_rows(forest.decisions[kind].policy, links[:, NUMBER])
+    return none[0], none[1]
+
+
+def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
+    """Both players' own reaches `[count, N]` at some places in a row."""
+    links = _slice(forest.links, first, count)
+    masks = [_slice(mask, first, count) for mask in forest.masks]
+    return _come(forest, links, masks, reach)
+
+
+def _arriving_at(forest, place, reach):
+    """The same at any places `[n]`."""
+    return _come(forest, take(forest.links, place), [take(x, place) for x in forest.masks], reach)
+
+
+def _come(forest, links, masks, reach):
+    return tuple(
+        jnp.where(
+            masks[p],
+            take(reach[p], links[:, SOURCE])
+            * take(factor_rows(forest.decisions[p]), links[:, FACTOR_0 + p]),
+            0,
+        )
+        for p in range(2)
+    )
+
+
+# Values
+
+
+def outer_values(
+    game: BeliefGame,
+    params: PyTree,
+    forest: Forest,
+    layout: Layout,
+    weight: Array,
+    settings: GrowingTreeCfr,
+) -> Table:
+    """The values of all places, with those of terminals and leaves brought up to date."""
+
+    def leaves(i, values):
+        first = layout.inner + i * layout.chunk
+        here = arriving(forest, layout, first, layout.chunk, forest.reach)
+        if layout.single_row:
+            known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
+            worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
+            return _written(values, worth, first, weight)
+        if layout.keeps:
+            kept = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.kept.values)
+            mass = (jnp.sum(r, axis=1, keepdims=True) for r in here[::-1])
+            worth = tuple(x * m for x, m in zip(kept, mass, strict=True))
+            return _written(values, worth, first, weight)
+        states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
+        number = i * layout.chunk
+        ahead = jax.tree.map(lambda x: _slice(x, number, layout.chunk), forest.prepared)
+        worth = evaluated(game, params, settings, states, ahead, here)
+        return _written(values, worth, first, weight)
+
+    values = Table(last=forest.values, total=forest.values_total)
+    terminals = _terminals_together if layout.together else _terminals
+    values = terminals(game, forest, layout, weight, values)
+    if settings.evaluate is leaf_evaluators.zero:  # which is what new leaves are worth anyway
+        return values
+    chunks = -(-forest.num_leaves // layout.chunk)
+    return jax.lax.fori_loop(0, chunks, leaves, values)
+
+
+def _terminals(game, forest, layout, weight, values):
+    """The values with those of terminals, a page of one kind in each step."""
+
+    def kind_by_kind(kind, values):
+        def page(first, values):
+            first = layout.terminal_page(first // layout.page)
+            here = arriving(forest, layout, first, layout.page, forest.reach)
+            states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+            worth = game.terminal_page(kind, states, here)
+            masks = (_slice(table, first, layout.page) for table in forest.masks)
+            worth = tuple(jnp.where(mask, x, 0) for mask, x in zip(masks, worth, strict=True))
+            return _written(values, worth, first, weight)
+
+        return over_pages(forest.terminals, kind, page, values, page=layout.page)
+
+    return jax.lax.fori_loop(0, layout.terminal_kinds, kind_by_kind, values)
+
+
+def _terminals_together(game, forest, layout, weight, values):
+    """The same, many pages of any kinds in each step."""
+    lists, size = forest.terminals, layout.page
+    count = min(max(_NUMBERS // (size * max(layout.rows)), 1), layout.terminal_pages)
+    spot = jnp.arange(size, dtype=jnp.int32)
+
+    def several(i, values):
+        number = i * count + jnp.arange(count, dtype=jnp.int32)
+        known = jnp.minimum(number, layout.terminal_pages - 1)
+        place = (layout.terminal_page(known)[:, None] + spot[None]).reshape(-1)
+        by_page = lambda x: x.reshape(count, size, *x.shape[1:])  # noqa: E731
+        here = _arriving_at(forest, place, forest.reach)
+        states = at(forest.state, place)
+        worth = jax.vmap(game.terminal_page)(
+            take(lists.owner, known), *jax.tree.map(by_page, (states, here))
+        )
+        worth = tuple(
+            jnp.where(take(mask, place), x.reshape(-1, x.shape[-1]), 0)
+            for mask, x in zip(forest.masks, worth, strict=True)
+        )
+        far = _FAR + jnp.arange(len(place), dtype=jnp.int32)
+        taken = jnp.repeat(number < lists.used, size)
+        return _written_at(values, worth, jnp.where(taken, place, far), weight)
+
+    return jax.lax.fori_loop(0, -(-lists.used // count), several, values)
+
+
+def evaluated(
+    game: BeliefGame,
+    params: PyTree,
+    settings: GrowingTreeCfr,
+    states: PublicState,
+    ahead: PyTree,
+    reach: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    """Both players' values `[C, N]` of C leaves, by the evaluator; `ahead` is what it prepared."""
+    if ahead is None:
+        return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, reach)
+    value = functools.partial(settings.evaluate.prepared_values, params, game)
+    return jax.vmap(value)(states, ahead, reach)
+
+
+def inner_values(
+    game: BeliefGame,
+    forest: Forest,
+    layout: Layout,
+    values: Table,
+    weight: Array,
+    *,
+    rounds: Rounds | None = None,
+) -> tuple[Table, tuple[Array | None, Array | None]]:
+    """The values of all places with those of nodes brought up to date, and, by player, the values
+    of mapped decisions' actions."""
+    carry = values, tuple(tables.action_values for tables in forest.decisions)
+
+    def up(kind, first, carry):
+        links = _slice(forest.links, first, layout.page)
+        pointers = _slice(forest.pointers, first, layout.page)
+        values, actions = carry
+        if not layout.straight[kind]:
+            here, actions = mapped(kind, first, links, pointers, values.last, actions)
+        elif kind == CHANCE_KIND:
+            here = [sum_actions(children_of(pointers, table)) for table in values.last]
+        else:
+            here = decided(kind, links, pointers, values.last)
+        return _written(values, tuple(here), first, weight), actions
+
+    def up_straight(place, carry):
+        """A child's values count as much as the actor plays there: 1 of who does not act."""
+        values, actions = carry
+        pointers = take(forest.pointers, jnp.minimum(place, layout.inner - 1))
+        rows = take(forest.links, jnp.minimum(pointers, layout.nowhere - 1))
+        here = []
+        for p in range(2):
+            played = children_of(rows[..., FACTOR_0 + p], factor_rows(forest.decisions[p]))
+            here.append(sum_actions(children_of(pointers, values.last[p]) * played))
+        return _written_at(values, tuple(here), place, weight), actions
+
+    def children_of(pointers, table):
+        """Rows `[K, C, N]` of all children of a page's nodes."""
+        if layout.children > LONG:
+            return take(table, pointers.T)
+        return jnp.stack([take(table, pointers[:, k]) for k in range(layout.children)])
+
+    def decided(player, links, pointers, values):
+        """Values at straight decisions: the actor's by its policy, the other's a sum."""
+        if layout.children > LONG:  # then child k is where action k leads
+            below = [children_of(pointers[:, : layout.actions[player]], x) for x in values]
+            action = jnp.arange(layout.actions[player], dtype=jnp.int32)[:, None]
+            row = layout.policy_row(player, links[None, :, NUMBER], action)
+            below[player] *= take(factor_rows(forest.decisions[player]), row)
+            return [sum_actions(x) for x in below]
+        policy = factor_rows(forest.decisions[player])
+        here = [jnp.zeros((layout.page, n), forest.since.dtype) for n in layout.rows]
+        for k, action in enumerate(layout.action_of_child):
+            if action >= layout.actions[player]:
+                continue
+            played = take(policy, layout.policy_row(player, links[:, NUMBER], action))
+            for p in range(2):
+                below = take(values[p], pointers[:, k])
+                here[p] = here[p] + (below * played if p == player else below)
+        return here
+
+    def mapped(kind, first, links, pointers, values, actions):
+        states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
+        below = tuple(take(table, pointers) for table in values)  # [C, K, N]
+        here = jax.vmap(functools.partial(game.known_up, actor_of(kind)))(states, below)
+        if kind != CHANCE_KIND:
+            number, by_action = links[:, NUMBER], here[kind]
+            policy = decision_rows(forest.decisions[kind].policy, number)
+            own = sum_actions(jnp.moveaxis(policy * by_action, 1, 0))
+            here = tuple(own if p == kind else x for p, x in enumerate(here))
+            new = actions[kind].at[number].set(by_action, mode="drop", unique_indices=True)
+            actions = tuple(new if p == kind else x for p, x in enumerate(actions))
+        return here, actions
+
+    return _over_nodes(
+        forest, layout, rounds, carry, upwards=True, on_page=up, on_straight=up_straight
+    )
