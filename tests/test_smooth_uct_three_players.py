@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from test_blueprint import random_tables
 
 from experiments import cli
-from experiments.blueprints import self_play
+from experiments.blueprints import self_play, self_play_report
 from experiments.blueprints import smooth_uct_three_players as experiment
 from experiments.harness import results
 from jaxgames.holdem import limit_holdem
@@ -43,6 +43,32 @@ def test_a_run(tmp_path, monkeypatch):
         assert number.paper is None
     assert 3 < value["decisions of UCT"] < 15
     assert 0 < value["states that UCT has visited"] <= 1
+
+
+def test_matches_are_drawn_in_the_panels_of_their_opponents(tmp_path, monkeypatch):
+    """Of one player against another, or against two."""
+    drawn = []
+    monkeypatch.setattr(
+        self_play_report,
+        "_draw_lines",
+        lambda panel, matches, names, *_: drawn.append(sorted(names)),
+    )
+    names = [
+        f"UCT against {others}, {kind}"
+        for others in ("two Smooth UCT", "Smooth UCT", "two uniform", "uniform", "two always call")
+        for kind in self_play.READ_OUTS
+    ]
+    found = [
+        self_play.Measurement(episodes=9, name=name, unit="mb/h", value=1.0, error=0.1)
+        for name in names
+    ]
+    self_play_report.draw(tmp_path / "curve.png", found, {})
+    for kind, lines in zip(self_play.READ_OUTS, (drawn[:3], drawn[3:]), strict=True):
+        others, by_caller, by_uniform = lines
+        ways = ("Smooth UCT", "two Smooth UCT")
+        assert others == [f"UCT against {way}, {kind}" for way in ways]
+        assert by_caller == [f"UCT against two always call, {kind}"]
+        assert by_uniform == [f"UCT against {way}, {kind}" for way in ("two uniform", "uniform")]
 
 
 def test_memory_is_that_of_all_tables(monkeypatch):

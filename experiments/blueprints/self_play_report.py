@@ -61,11 +61,8 @@ def draw(
             ending = f", {kind}"
             of_kind = [each for each in matches if each.name.endswith(ending)]
             names = dict.fromkeys(each.name for each in of_kind)
-            by_fixed = [
-                [name for name in names if f" against {fixed}" in name]
-                for fixed in (CALLER, UNIFORM)
-            ]
-            against = [name for name in names if reference and f" against {reference}" in name]
+            by_fixed = [_against(fixed, names, ending) for fixed in (CALLER, UNIFORM)]
+            against = _against(reference, names, ending) if reference else []
             others = [name for name in names if name not in itertools.chain(against, *by_fixed)]
             _draw_lines(panels[0], of_kind, others, ending, "solid")
             for lines, dashes in zip(by_fixed, ((0, (2.5, 1)), (0, (1, 1.2))), strict=True):
@@ -86,6 +83,12 @@ def draw(
                 panels[2].axhline(0, color="#999999", linewidth=0.8, zorder=0)
                 panels[2].set_title(f"against {reference}")
             panels[0].set_ylabel("mb/h (bars: two standard errors)")
+
+
+def _against(opponent, names, ending) -> list[str]:
+    """Those of the names of matches in which an opponent has all other seats."""
+    ends = f" against {opponent}{ending}", f" against two {opponent}{ending}"
+    return [name for name in names if name.endswith(ends)]
 
 
 def _draw_lines(panel, matches, names, ending, dashes):

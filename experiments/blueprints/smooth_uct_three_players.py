@@ -172,7 +172,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "half an hour on two cores, and the making of buckets; 5 GB of memory",
+        "cpu": "an hour to two on two cores, and the making of buckets; 5 GB of memory",
         "paper": "days; 31 GB of memory on a CPU, 18 GB on an accelerator",
     },
     options=Options,
