@@ -22,7 +22,7 @@ from solvers.search import (
     growing_tree_cfr,
     leaf_evaluators,
     readouts,
-    regret_phase,
+    sweeps,
 )
 from solvers.search.forest import CHILD, NUMBER, PARENT
 from solvers.search.search_state import GrowingTreeCfr
@@ -153,7 +153,7 @@ def test_long_axes_are_the_same_as_unrolled_ones(monkeypatch):
         return jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(1), 3))
 
     unrolled = found()
-    for module in (arrays, expansion_phase, forest, regret_phase):
+    for module in (arrays, expansion_phase, forest, sweeps):
         monkeypatch.setattr(module, "LONG", 4)
     chex.assert_trees_all_close(found(), unrolled, rtol=1e-4, atol=1e-5)
 

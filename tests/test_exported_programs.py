@@ -37,7 +37,7 @@ from train.learner import LearnerSettings
 EXPECTED = {
     "CFR+ in Leduc": {"loops": 1, "branches": 0, "operations": 1519},
     "search in Leduc": {"loops": 18, "branches": 0, "operations": 8765},
-    "training step in Kuhn": {"loops": 20, "branches": 0, "operations": 16956},
+    "training step in Kuhn": {"loops": 11, "branches": 0, "operations": 16775},
     "river of hold'em": {"loops": 1, "branches": 0, "operations": 1537},
     "UCT in Leduc": {"loops": 2, "branches": 0, "operations": 598},
 }
