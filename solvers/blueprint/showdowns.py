@@ -6,6 +6,8 @@ hands of a group.
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,20 +25,21 @@ def folds(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
     """
     size = deal.size[:, None]
     all_but = jnp.concatenate([size, -deal.with_card], axis=1)
-    sums = jnp.concatenate([size, deal.with_card], axis=1).T @ x
-    return all_but @ sums + size * x
+    # "highest": accelerators would otherwise round what is multiplied to ten bits
+    product = functools.partial(jnp.matmul, precision="highest")
+    sums = product(jnp.concatenate([size, deal.with_card], axis=1).T, x)
+    return product(all_but, sums) + size * x
 
 
 def showdowns(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
     """What the hands that each hand beats count, less those that beat it.
 
-    On accelerators this is a product with a matrix of pairs of hands. On CPUs all hands are visited
-    from the weakest to the strongest, and once more from the strongest to the weakest.
+    On accelerators this is a product with a matrix of pairs of groups. On CPUs all hands are
+    visited from the weakest to the strongest, and once more from the strongest to the weakest.
     """
 
     def product(deal, x):
-        met = _pairs(deal, x.dtype) @ x[deal.group]
-        return jnp.zeros_like(x).at[deal.group].add(met)
+        return jnp.matmul(pairs_of_groups(deal).astype(x.dtype), x, precision="highest")
 
     def sweeps(deal, x):
         ascending = jnp.arange(len(deal.group), dtype=jnp.int32)
@@ -48,13 +51,17 @@ def showdowns(deal: Deal, x: Float[Array, "G T"]) -> Float[Array, "G T"]:
     return jax.lax.platform_dependent(deal, x, cpu=sweeps, default=product)
 
 
-def _pairs(deal, dtype):
-    """1 where the first hand beats the second, -1 where it loses, 0 where they tie or share a
-    card, `[H, H]`."""
+def pairs_of_groups(deal: Deal) -> Float[Array, "G G"]:
+    """How many pairs of hands of two groups the first group's hand wins, less those that it loses;
+    pairs that share a card do not count."""
     first, second = deal.cards[:, None, :, None], deal.cards[None, :, None, :]
     apart = ~jnp.any(first == second, axis=(2, 3))
     sign = jnp.sign(deal.strength[:, None] - deal.strength[None])
-    return jnp.where(apart, sign, 0).astype(dtype)
+    wins = jnp.where(apart, sign, 0).astype(jnp.bfloat16)  # whose products are exact here
+    groups = jnp.arange(len(deal.size), dtype=jnp.int32)
+    inside = groups[:, None] == deal.group[None]
+    of_hands = jnp.matmul(inside.astype(wins.dtype), wins, preferred_element_type=jnp.float32)
+    return jnp.matmul(of_hands, inside.T.astype(of_hands.dtype), precision="highest")
 
 
 def _swept(deal, order, x, result, sign):
