@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import numpy_board_sampled_cfr
+from experiments.harness import devices
 from jaxgames.holdem import betting_of_rules, limit_holdem
 from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
@@ -55,6 +56,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         buckets; `answers`, a file for the tables after one iteration from random ones.
       report: takes the numbers as keywords.
     """
+    devices.set_core_flags()  # compiled as for several cores, as the commands do
     blueprint = BLUEPRINTS[job["blueprint"]]
     abstraction = CardAbstraction.parse(blueprint.abstraction)
     tables = bucket_tables(

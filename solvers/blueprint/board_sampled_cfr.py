@@ -23,6 +23,7 @@ from jaxtyping import Array
 
 from jaxgames.arrays import written
 from jaxgames.core import record
+from solvers.batching import widest
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE
 from solvers.blueprint.bucket_game import BucketGame, Tables, in_chunks
 from solvers.blueprint.bucket_rows import copied, meet, sum_by_bucket, sums_and_values
@@ -280,6 +281,7 @@ def _updated_round(
     """The tables of a chunk of rounds after the iteration, and both players' values `[G, E]`."""
     # 1. The policies of buckets, and their own probabilities of folds and ends.
     count, groups = regret.shape[1], len(bucket)
+    used = widest(jnp.sum(deal.size > 0, dtype=jnp.int32))
     policy = matched_columns(template, regret)
     played = played_in_round(template, policy)
     # 2. Values of folds and ends: the opponent's reach, and who wins; then times chips and the own
@@ -301,16 +303,16 @@ def _updated_round(
             worth = _both(below)
         else:
             rule = showdowns if kind == END else folds
-            met = meet(other, opponents, bucket).reshape(groups, -1)
+            met = meet(other, opponents, bucket, used).reshape(groups, -1)
             worth = rule(deal, met).reshape(groups, *own.shape[1:])
             if kind == END and not showdown.all():
                 worth = jnp.where(showdown[None, :, None], worth, _both(below))
-        sums, values = sums_and_values(worth, own * stake, values, bucket)
+        sums, values = sums_and_values(worth, own * stake, values, bucket, used)
         sums = _over_deals(written(sums * stake), axes).reshape(count, own.shape[1], 2, -1)
         at[kind] = [(sums[:, n, 0], sums[:, n, 1]) for n in range(own.shape[1])]
     # 3. The reaches of buckets, times the number of hands.
     size = share * deal.size[:, None]
-    mass = _over_deals(sum_by_bucket(size * _both(reach), bucket, count), axes)
+    mass = _over_deals(sum_by_bucket(size * _both(reach), bucket, used, count), axes)
     mass = jnp.split(mass, 2, axis=1)
     # 4. Decisions from the last to the first: regrets, and reaches times policies.
     at[NODE] = [None] * len(template.actor)
