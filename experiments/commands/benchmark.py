@@ -21,7 +21,7 @@ class Arguments:
     out: pathlib.Path
     """Folder for the results, which is made if it does not exist."""
     preset: Literal["smoke", "cpu", "gpu"] = "cpu"
-    """smoke: seconds; cpu: minutes; gpu, which `accelerator` alone has: ten minutes of one."""
+    """smoke: seconds; cpu: minutes; gpu: five minutes of one, of `accelerator` alone."""
     overwrite: bool = False
     """Start again, and delete an earlier run in --out."""
 
