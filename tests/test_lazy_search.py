@@ -78,7 +78,8 @@ def searched(name, settings, *, batch=3):
     keys = jax.random.split(jax.random.key(7), batch)
     search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
     found = jax.jit(jax.vmap(lambda k, p: search(k, problem=p)))(keys, problems)
-    state = growing_tree_cfr.start(game, params, problems=problems, settings=settings)
+    start = functools.partial(growing_tree_cfr.start, game, params, settings=settings)
+    state = jax.eval_shape(start, problems=problems)
     noise = growing_tree_cfr.noise_of_walks(keys, state, settings)
     return jax.tree.map(np.asarray, found), np.asarray(noise)
 
