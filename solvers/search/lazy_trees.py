@@ -351,7 +351,10 @@ def _listed(trees, layout, new, place, wanted):
     parent = jnp.maximum(new.parent, 0)
     family = jnp.where(wanted & (new.parent >= 0), parent, layout.places)
     siblings, first = trees.children[parent], trees.first[parent]
-    children = _put(layout, trees.children, family, siblings + 1)
+    if layout.sweep == "levels":  # what is written does not depend on what was read
+        children = trees.children.at[family].add(1, mode="drop")
+    else:
+        children = _put(layout, trees.children, family, siblings + 1)
     if layout.sweep == "pairs":  # nobody reads the lists
         return trees.replace(children=children)
     end = jnp.take_along_axis(trees.starts, new.depth[:, None] + 1, axis=1)[:, 0]
