@@ -17,6 +17,7 @@ from flax import nnx
 from jax import export
 
 from experiments.subgame_solving.holdem_spots import SPOTS
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from nets import cvpn
@@ -37,6 +38,7 @@ from train.learner import LearnerSettings
 EXPECTED = {
     "CFR+ in Leduc": {"loops": 1, "branches": 0, "operations": 1519},
     "search in Leduc": {"loops": 18, "branches": 0, "operations": 8765},
+    "search in tic-tac-toe": {"loops": 4, "branches": 0, "operations": 4890},
     "training step in Kuhn": {"loops": 11, "branches": 0, "operations": 16775},
     "river of hold'em": {"loops": 1, "branches": 0, "operations": 1537},
     "UCT in Leduc": {"loops": 2, "branches": 0, "operations": 598},
@@ -89,6 +91,21 @@ def search_in_leduc(size):
     return search, (table, params, _keys(3 * size))
 
 
+def search_in_tic_tac_toe(size):
+    """Side by side, on trees whose children are made lazily; with the size they grow, too."""
+    game = pgx_beliefs("tic_tac_toe")
+    graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, width=16, depth=1))
+    evaluate = cvpn.CvpnEvaluator(graph)
+    settings = GrowingTreeCfr(evaluate, simulations=20 * size, max_path=1, expand=1)
+    problem = continual_resolving.first_problem(game, max_path=1)
+
+    def search(game, params, keys):
+        run = functools.partial(growing_tree_cfr.search, problem=problem, settings=settings)
+        return jax.vmap(run, in_axes=(None, None, 0))(game, params, keys)
+
+    return search, (game, params, _keys(3 * size))
+
+
 def training_step_in_kuhn(size):
     """With the size grow episodes, queries and examples."""
     table, graph, params = _game_and_network("kuhn_poker")
@@ -132,6 +149,7 @@ def _keys(count):
 PROGRAMS = {
     "CFR+ in Leduc": cfr_in_leduc,
     "search in Leduc": search_in_leduc,
+    "search in tic-tac-toe": search_in_tic_tac_toe,
     "training step in Kuhn": training_step_in_kuhn,
     "river of hold'em": river,
     "UCT in Leduc": uct_in_leduc,

@@ -1,5 +1,6 @@
 """Searches of perfect-information games whose children are made lazily, against a plain one."""
 
+import dataclasses
 import functools
 
 import chex
@@ -13,6 +14,7 @@ from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.arrays import at
 from jaxgames.core import TERMINAL
 from solvers.search import continual_resolving, growing_tree_cfr
+from solvers.search.lazy_layout import lazy_layout
 from solvers.search.search_state import NO_STEP, GrowingTreeCfr
 
 
@@ -76,7 +78,8 @@ def searched(name, settings, *, batch=3):
     keys = jax.random.split(jax.random.key(7), batch)
     search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
     found = jax.jit(jax.vmap(lambda k, p: search(k, problem=p)))(keys, problems)
-    state = growing_tree_cfr.start(game, params, problems=problems, settings=settings)
+    start = functools.partial(growing_tree_cfr.start, game, params, settings=settings)
+    state = jax.eval_shape(start, problems=problems)
     noise = growing_tree_cfr.noise_of_walks(keys, state, settings)
     return jax.tree.map(np.asarray, found), np.asarray(noise)
 
@@ -112,6 +115,57 @@ def test_searches_are_those_of_the_plain_algorithm(name, changes):
         assert tree.count == reference.count
         assert found.iterations[b] == reference.iterations
         compare(tree, 0, root)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sweep", "changes"),
+    [
+        ("connect_four", "lists", dict(simulations=300, pace=5.0)),
+        ("gardner_chess", "pairs", dict(simulations=40)),
+    ],
+)
+def test_accelerators_make_the_same_searches(monkeypatch, name, sweep, changes):
+    """With the same random numbers, all places at once and step by step."""
+    settings = GrowingTreeCfr(evaluate, **(dict(expand=1, max_path=1) | changes))
+    by_steps, noise = searched(name, settings)
+    growing_tree_cfr.batched.cache_clear()  # what was traced for a CPU
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert lazy_layout(subject(name)[0], settings, 3).sweep == sweep
+    at_once, same_noise = searched(name, settings)
+    growing_tree_cfr.batched.cache_clear()
+    chex.assert_trees_all_equal(noise, same_noise)
+    alike(at_once.tree, by_steps.tree)
+
+
+def alike(tree, other):
+    """The same trees up to rounding, which is larger in totals."""
+    chex.assert_trees_all_close(tree, other, rtol=2e-3, atol=1e-2)
+    np.testing.assert_allclose(tree.policy, other.policy, atol=1e-4)
+
+
+def test_all_places_at_once_do_what_single_steps_do():
+    """Also where several children are added together, and there are visits since the last
+    iteration."""
+    game, params, _ = subject("tic_tac_toe")
+    settings = GrowingTreeCfr(evaluate, simulations=40, expand=2, max_path=1, pace=4.0)
+    problem = continual_resolving.first_problem(game, max_path=1)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (3, *jnp.shape(x))), problem)
+    keys = jax.random.split(jax.random.key(2), 3)
+    start = functools.partial(growing_tree_cfr.start, game, params, settings=settings)
+    state = jax.jit(start)(problems=problems)
+
+    @jax.jit
+    def run(state):
+        phases = functools.partial(growing_tree_cfr.run_phases, game, params, keys)
+        return growing_tree_cfr.finish(phases(state, settings=settings, begin=0, end=10)).tree
+
+    by_steps = run(state)
+    assert (by_steps.count > 40).all()
+    assert (np.asarray(by_steps.children) > 2).any()
+    for sweep in ("pairs", "lists"):
+        layout = dataclasses.replace(state.layout, sweep=sweep)
+        alike(run(state.replace(layout=layout)), by_steps)
 
 
 def compare(tree, place, plain):

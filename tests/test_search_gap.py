@@ -17,7 +17,7 @@ from experiments.perfect_information.paired_matches import Pair
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
-from solvers.search import lazy_trees, leaf_evaluators
+from solvers.search import lazy_layout, leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
 
 SMOKE, CPU, PAPER = (search_gap.PRESETS[name] for name in ("smoke", "cpu", "paper"))
@@ -54,7 +54,7 @@ def test_who_meets_whom():
 def test_evaluations_of_a_search_fill_its_tree(expand):
     """Each place of a tree is evaluated once."""
     settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=50, expand=expand, max_path=1)
-    room = lazy_trees.lazy_layout(pgx_beliefs("connect_four"), settings, 1).room
+    room = lazy_layout.lazy_layout(pgx_beliefs("connect_four"), settings, 1).room
     player = Player(network="SoG", search="SoG", simulations=50, expand=expand)
     assert player.evaluations == room
 

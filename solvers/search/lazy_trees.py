@@ -16,7 +16,6 @@ once, serve in all iterations.
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -25,38 +24,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from jaxgames.arrays import at
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
-from solvers.search.search_state import Evaluator, GrowingTreeCfr
+from solvers.search.lazy_layout import LazyLayout
+from solvers.search.search_state import Evaluator
 from solvers.sequence_form.sparse_sum import stored
 
 NOTHING = -1  # no parent
 UNAVAILABLE = -1  # in place of the prior of an action that is illegal, or was taken already
 _PRIOR = jnp.bfloat16
-
-
-@dataclasses.dataclass(frozen=True)
-class LazyLayout:
-    """The sizes of a batch of trees. Static under `jit`."""
-
-    batch: int  # B trees
-    room: int  # T places of each
-    levels: int  # D depths that places may have
-    actions: int  # A
-    expand: int  # k children that a leaf gets
-    lane: int  # places of a level of each tree that a step of a sweep takes
-
-    @property
-    def places(self) -> int:
-        """P = B * T, one more than the last place."""
-        return self.batch * self.room
-
-    @property
-    def roots(self) -> Int[Array, " B"]:
-        """The first places of the trees."""
-        return jnp.arange(self.batch, dtype=jnp.int32) * self.room
-
-    def by_tree(self, table: Array) -> Array:
-        """A table `[P, ...]` as `[B, T, ...]`."""
-        return table.reshape(self.batch, self.room, *table.shape[1:])
 
 
 @record
@@ -95,27 +69,6 @@ class LazyTrees:
     reach: tuple[Array, Array]  # [P]
     values_total: tuple[Array, Array]  # [P]
     reach_total: tuple[Array, Array]  # [P]
-
-
-def lazy_layout(game: BeliefGame, settings: GrowingTreeCfr, batch: int) -> LazyLayout:
-    """The sizes of the trees of a batch of searches.
-
-    Args:
-      game: of perfect information.
-      settings: of the searches, with `expand`: there is room for what their simulations add.
-      batch: B, how many there are.
-    """
-    expand = min(settings.expand, game.num_children)
-    room = 1 + (1 + settings.simulations) * expand
-    least, most = (8, 64) if jax.default_backend() == "cpu" else (64, 1024)
-    return LazyLayout(
-        batch=batch,
-        room=room,
-        levels=min(game.max_depth + 1, room),
-        actions=game.num_children,
-        expand=expand,
-        lane=min(max(2 ** math.ceil(math.log2(room / 16)), least), most),
-    )
 
 
 def plant(
@@ -255,17 +208,24 @@ def add_children(
         new = new.replace(
             since=each(since), visits=each(visits[:, None]), policy=each(policy[:, None])
         )
-        return new, _highest(_without(trees.prior[parent], action, wanted))
+        rest = _without(trees.prior[parent], action, wanted)
+        return new, _highest(rest), None if layout.sweep == "levels" else rest
 
-    new, (best, best_action) = stored(read, one)
-    some = jnp.any(wanted, axis=1)
-    where = jnp.where(some, parent, layout.places)
+    new, (best, best_action), rest = stored(read, one)
+    where = jnp.where(jnp.any(wanted, axis=1), parent, layout.places)
+    if layout.sweep == "levels":
+        gone = jnp.where(wanted, parent[:, None], layout.places)
+        prior = trees.prior.at[gone, action].set(UNAVAILABLE, mode="drop")
+    else:
+        new, best, best_action, rest, where = jax.lax.optimization_barrier(
+            (new, best, best_action, rest, where)
+        )
+        prior = _put(layout, trees.prior, where, rest)
     trees = trees.replace(
-        best=trees.best.at[where].set(best.astype(trees.best.dtype), mode="drop"),
-        best_action=trees.best_action.at[where].set(best_action, mode="drop"),
+        best=_put(layout, trees.best, where, best),
+        best_action=_put(layout, trees.best_action, where, best_action),
+        prior=prior,
     )
-    gone = jnp.where(wanted, parent[:, None], layout.places)
-    trees = trees.replace(prior=trees.prior.at[gone, action].set(UNAVAILABLE, mode="drop"))
     for j in range(action.shape[1]):
         column = jax.tree.map(lambda x, j=j: x[:, j], new)
         trees = _with_places(trees, layout, column, wanted[:, j])
@@ -358,7 +318,7 @@ def _looked_at(game, params, state, dtype, *, evaluate):
 def _with_places(trees, layout, new, wanted):
     """The trees with one new place each, where `wanted`."""
     place = jnp.where(wanted, layout.roots + trees.count, layout.places)
-    put = lambda table, own: table.at[place].set(own.astype(table.dtype), mode="drop")  # noqa: E731
+    put = lambda table, own: _put(layout, table, place, own)  # noqa: E731
     written = {
         name: jax.tree.map(put, getattr(trees, name), getattr(new, name))
         for name in (f.name for f in dataclasses.fields(_NewPlaces))
@@ -366,16 +326,37 @@ def _with_places(trees, layout, new, wanted):
     trees = _listed(trees, layout, new, place, wanted)
     return trees.replace(
         count=trees.count + wanted.astype(jnp.int32),
-        deepest=jnp.maximum(trees.deepest, jnp.max(jnp.where(wanted, new.depth, 0))),
         **written,
     )
+
+
+def _put(layout, table, place, own):
+    """A table `[P, ...]` with a row of each tree replaced by its own `[B, ...]`; not where the
+    place is beyond the last one."""
+    own = own.astype(table.dtype)
+    if layout.sweep == "levels":
+        return table.at[place].set(own, mode="drop")
+    if table.ndim > 1:
+        beyond = layout.places + jnp.arange(layout.batch, dtype=jnp.int32)  # all are different
+        to = jnp.where(place < layout.places, place, beyond)
+        return table.at[to].set(own, mode="drop", unique_indices=True)
+    # all single numbers are written by one kernel or a few, but each scatter is one of its own
+    here = layout.by_tree(jnp.arange(layout.places, dtype=jnp.int32)) == place[:, None]
+    return jnp.where(here, own[:, None], layout.by_tree(table)).reshape(-1)
 
 
 def _listed(trees, layout, new, place, wanted):
     """The trees with new places in their lists: the last of their families, which begin at the ends
     of their levels."""
     parent = jnp.maximum(new.parent, 0)
+    family = jnp.where(wanted & (new.parent >= 0), parent, layout.places)
     siblings, first = trees.children[parent], trees.first[parent]
+    if layout.sweep == "levels":  # what is written does not depend on what was read
+        children = trees.children.at[family].add(1, mode="drop")
+    else:
+        children = _put(layout, trees.children, family, siblings + 1)
+    if layout.sweep == "pairs":  # nobody reads the lists
+        return trees.replace(children=children)
     end = jnp.take_along_axis(trees.starts, new.depth[:, None] + 1, axis=1)[:, 0]
     spot = jnp.where(siblings > 0, first + siblings, end)
     spot = jnp.where(wanted, spot, layout.room)[:, None]
@@ -386,11 +367,11 @@ def _listed(trees, layout, new, place, wanted):
     later = (later + (later >= spot).astype(jnp.int32)).reshape(-1)
     depths = jnp.arange(layout.levels + 1, dtype=jnp.int32)[None]
     below = (depths > new.depth[:, None]) & wanted[:, None]
-    family = jnp.where(wanted & (new.parent >= 0), parent, layout.places)
     opened = jnp.where(siblings > 0, layout.places, family)
     return trees.replace(
         order=order,
-        first=later.at[opened].set(spot[:, 0], mode="drop"),
-        children=trees.children.at[family].add(1, mode="drop"),
+        first=_put(layout, later, opened, spot[:, 0]),
+        children=children,
+        deepest=jnp.maximum(trees.deepest, jnp.max(jnp.where(wanted, new.depth, 0))),
         starts=trees.starts + below.astype(jnp.int32),
     )

@@ -186,7 +186,7 @@ class Search:
 class Searches:
     """B searches in progress."""
 
-    layout: Any = flax.struct.field(pytree_node=False)  # forest.Layout, or lazy_trees.LazyLayout
+    layout: Any = flax.struct.field(pytree_node=False)  # forest.Layout, or lazy_layout.LazyLayout
     problem: Problem  # [B, ...]
     forest: Any  # forest.Forest, or lazy_trees.LazyTrees
     gadget: Gadget  # [B, ...]
