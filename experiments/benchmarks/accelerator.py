@@ -184,7 +184,9 @@ def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
     rows: list[Row] = []
     pool = ThreadPoolExecutor(config.together)
     try:
-        waiting = [pool.submit(_compiled, config, case, processes) for case in config.cases]
+        first = sorted(config.cases, key=lambda case: PROGRAMS[case.program].abstraction is None)
+        under_way = {case: pool.submit(_compiled, config, case, processes) for case in first}
+        waiting = [under_way[case] for case in config.cases]
         _wait_for(waiting, compiled_by)
         late = [case for case, each in zip(config.cases, waiting, strict=True) if not each.done()]
         pool.shutdown(wait=False, cancel_futures=True)
@@ -208,7 +210,8 @@ def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
 
 
 def _make_tables(text, board) -> None:
-    """Puts the tables of an abstraction into the cache, with nothing left on the device."""
+    """Puts the tables of an abstraction into the cache, which may take a minute, and leaves nothing
+    on the device."""
     program = (
         "from jaxgames.holdem.card_abstraction import CardAbstraction, bucket_tables;"
         f"bucket_tables(CardAbstraction.parse({text!r}), board={board!r})"

@@ -133,11 +133,11 @@ def _over_nodes(
         straight = [kind for kind in range(KINDS) if layout.straight[kind]]
         if straight:
             carry = on_straight(_places(layout, pages[jnp.array(straight)]), carry)
-        unused = layout.inner_pages - 1
         for kind in range(KINDS):
-            if kind not in straight:
-                number = jnp.where(pages[kind] == NOTHING, unused, pages[kind])
-                carry = on_page(kind, number * layout.page, carry)
+            if kind not in straight:  # more work than waiting for a branch
+                first = pages[kind] * layout.page
+                step = functools.partial(on_page, kind, first)
+                carry = jax.lax.cond(pages[kind] == NOTHING, lambda x: x, step, carry)
         return carry
 
     if rounds is None:
