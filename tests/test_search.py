@@ -21,6 +21,7 @@ from solvers.search import (
     expansion_phase,
     growing_tree_cfr,
     leaf_evaluators,
+    outer_values,
     readouts,
     regret_phase,
     sweeps,
@@ -405,13 +406,14 @@ def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
     """With pages as large as levels, a level of all searches is one step of a compiled loop on the
     way down and on the way up, and all terminals are one more."""
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    steps, written_at = [], sweeps._written_at
+    steps, written_at = [], sweeps.written_at
 
     def counted(*arguments):
         jax.debug.callback(lambda: steps.append(1))
         return written_at(*arguments)
 
-    monkeypatch.setattr(sweeps, "_written_at", counted)
+    for module in (sweeps, outer_values):
+        monkeypatch.setattr(module, "written_at", counted)
     table, state = stepped_forest(batch=8, steps=40)
     jax.effects_barrier()
     steps.clear()

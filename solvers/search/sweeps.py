@@ -14,10 +14,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
-from jaxgames.arrays import LONG, at, sum_actions
-from jaxgames.beliefs.contract import BeliefGame, PublicState
+from jaxgames.arrays import LONG, sum_actions
+from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import record
-from solvers.search import leaf_evaluators
 from solvers.search.forest import (
     CHANCE_KIND,
     FACTOR_0,
@@ -32,10 +31,8 @@ from solvers.search.forest import (
     factor_rows,
 )
 from solvers.search.pages import NOTHING, in_rounds, over_pages
-from solvers.search.search_state import GrowingTreeCfr
 
-_FAR = 2**30  # behind all tables: what is written there is dropped
-_NUMBERS = 2**20  # of the reaches of terminals that are valued at once on an accelerator
+FAR = 2**30  # behind all tables: what is written there is dropped
 
 _slice = jax.lax.dynamic_slice_in_dim
 _put = functools.partial(jax.lax.dynamic_update_slice_in_dim, axis=0)
@@ -54,7 +51,7 @@ def take(table: Array, index: Array) -> Array:
     return table.at[index].get(mode="promise_in_bounds")
 
 
-def _written(table: Table, new, first: Array, weight: Array) -> Table:
+def written(table: Table, new: tuple[Array, ...], first: Array, weight: Array) -> Table:
     """The table with new rows `[count, N]` of both players from one place on."""
     total = (
         _slice(old, first, len(x)) + weight * x for old, x in zip(table.total, new, strict=True)
@@ -65,7 +62,7 @@ def _written(table: Table, new, first: Array, weight: Array) -> Table:
     )
 
 
-def _written_at(table: Table, new, place: Array, weight: Array) -> Table:
+def written_at(table: Table, new: tuple[Array, ...], place: Array, weight: Array) -> Table:
     """The table with new rows `[n, N]` of both players at different places, some of them far."""
 
     def put(old, rows):
@@ -148,7 +145,7 @@ def _over_nodes(
 def _places(layout: Layout, pages: Int[Array, " k"]) -> Int[Array, " n"]:
     """All places of some pages, far ones for NOTHING."""
     spot = jnp.arange(layout.page, dtype=jnp.int32)[None]
-    far = _FAR + jnp.arange(len(pages), dtype=jnp.int32) * layout.page
+    far = FAR + jnp.arange(len(pages), dtype=jnp.int32) * layout.page
     return (jnp.where(pages == NOTHING, far, pages * layout.page)[:, None] + spot).reshape(-1)
 
 
@@ -173,14 +170,14 @@ def reaches(
 
     def down(kind, first, reach):
         here = arriving(forest, layout, first, layout.page, reach.last)
-        reach = _written(reach, here, first, weight)
+        reach = written(reach, here, first, weight)
         if layout.straight[kind]:
             return reach
         return reach.replace(last=spread(kind, first, here, reach.last))
 
     def down_straight(place, reach):
-        here = _arriving_at(forest, jnp.minimum(place, layout.inner - 1), reach.last)
-        return _written_at(reach, here, place, weight)
+        here = arriving_at(forest, jnp.minimum(place, layout.inner - 1), reach.last)
+        return written_at(reach, here, place, weight)
 
     def spread(kind, first, here, reach):
         """Writes the reaches of the children of a page's mapped nodes."""
@@ -211,15 +208,19 @@ def page_policy(forest: Forest, layout: Layout, kind: int, links: Array) -> tupl
     return none[0], none[1]
 
 
-def arriving(forest: Forest, layout: Layout, first: Array, count: int, reach):
+def arriving(
+    forest: Forest, layout: Layout, first: Array, count: int, reach: tuple[Array, Array]
+) -> tuple[Array, ...]:
     """Both players' own reaches `[count, N]` at some places in a row."""
     links = _slice(forest.links, first, count)
     masks = [_slice(mask, first, count) for mask in forest.masks]
     return _come(forest, links, masks, reach)
 
 
-def _arriving_at(forest, place, reach):
-    """The same at any places `[n]`."""
+def arriving_at(
+    forest: Forest, place: Int[Array, " n"], reach: tuple[Array, Array]
+) -> tuple[Array, ...]:
+    """The same at any places."""
     return _come(forest, take(forest.links, place), [take(x, place) for x in forest.masks], reach)
 
 
@@ -236,103 +237,6 @@ def _come(forest, links, masks, reach):
 
 
 # Values
-
-
-def outer_values(
-    game: BeliefGame,
-    params: PyTree,
-    forest: Forest,
-    layout: Layout,
-    weight: Array,
-    settings: GrowingTreeCfr,
-) -> Table:
-    """The values of all places, with those of terminals and leaves brought up to date."""
-
-    def leaves(i, values):
-        first = layout.inner + i * layout.chunk
-        here = arriving(forest, layout, first, layout.chunk, forest.reach)
-        if layout.single_row:
-            known = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.known.values)
-            worth = tuple(x * r for x, r in zip(known, here[::-1], strict=True))
-            return _written(values, worth, first, weight)
-        if layout.keeps:
-            kept = (_slice(x, i * layout.chunk, layout.chunk) for x in forest.kept.values)
-            mass = (jnp.sum(r, axis=1, keepdims=True) for r in here[::-1])
-            worth = tuple(x * m for x, m in zip(kept, mass, strict=True))
-            return _written(values, worth, first, weight)
-        states = jax.tree.map(lambda x: _slice(x, first, layout.chunk), forest.state)
-        number = i * layout.chunk
-        ahead = jax.tree.map(lambda x: _slice(x, number, layout.chunk), forest.prepared)
-        worth = evaluated(game, params, settings, states, ahead, here)
-        return _written(values, worth, first, weight)
-
-    values = Table(last=forest.values, total=forest.values_total)
-    terminals = _terminals_together if layout.together else _terminals
-    values = terminals(game, forest, layout, weight, values)
-    if settings.evaluate is leaf_evaluators.zero:  # which is what new leaves are worth anyway
-        return values
-    chunks = -(-forest.num_leaves // layout.chunk)
-    return jax.lax.fori_loop(0, chunks, leaves, values)
-
-
-def _terminals(game, forest, layout, weight, values):
-    """The values with those of terminals, a page of one kind in each step."""
-
-    def kind_by_kind(kind, values):
-        def page(first, values):
-            first = layout.terminal_page(first // layout.page)
-            here = arriving(forest, layout, first, layout.page, forest.reach)
-            states = jax.tree.map(lambda x: _slice(x, first, layout.page), forest.state)
-            worth = game.terminal_page(kind, states, here)
-            masks = (_slice(table, first, layout.page) for table in forest.masks)
-            worth = tuple(jnp.where(mask, x, 0) for mask, x in zip(masks, worth, strict=True))
-            return _written(values, worth, first, weight)
-
-        return over_pages(forest.terminals, kind, page, values, page=layout.page)
-
-    return jax.lax.fori_loop(0, layout.terminal_kinds, kind_by_kind, values)
-
-
-def _terminals_together(game, forest, layout, weight, values):
-    """The same, many pages of any kinds in each step."""
-    lists, size = forest.terminals, layout.page
-    count = min(max(_NUMBERS // (size * max(layout.rows)), 1), layout.terminal_pages)
-    spot = jnp.arange(size, dtype=jnp.int32)
-
-    def several(i, values):
-        number = i * count + jnp.arange(count, dtype=jnp.int32)
-        known = jnp.minimum(number, layout.terminal_pages - 1)
-        place = (layout.terminal_page(known)[:, None] + spot[None]).reshape(-1)
-        by_page = lambda x: x.reshape(count, size, *x.shape[1:])  # noqa: E731
-        here = _arriving_at(forest, place, forest.reach)
-        states = at(forest.state, place)
-        worth = jax.vmap(game.terminal_page)(
-            take(lists.owner, known), *jax.tree.map(by_page, (states, here))
-        )
-        worth = tuple(
-            jnp.where(take(mask, place), x.reshape(-1, x.shape[-1]), 0)
-            for mask, x in zip(forest.masks, worth, strict=True)
-        )
-        far = _FAR + jnp.arange(len(place), dtype=jnp.int32)
-        taken = jnp.repeat(number < lists.used, size)
-        return _written_at(values, worth, jnp.where(taken, place, far), weight)
-
-    return jax.lax.fori_loop(0, -(-lists.used // count), several, values)
-
-
-def evaluated(
-    game: BeliefGame,
-    params: PyTree,
-    settings: GrowingTreeCfr,
-    states: PublicState,
-    ahead: PyTree,
-    reach: tuple[Array, Array],
-) -> tuple[Array, Array]:
-    """Both players' values `[C, N]` of C leaves, by the evaluator; `ahead` is what it prepared."""
-    if ahead is None:
-        return jax.vmap(lambda s, r: settings.evaluate(params, game, s, r)[0])(states, reach)
-    value = functools.partial(settings.evaluate.prepared_values, params, game)
-    return jax.vmap(value)(states, ahead, reach)
 
 
 def inner_values(
@@ -358,7 +262,7 @@ def inner_values(
             here = [sum_actions(children_of(pointers, table)) for table in values.last]
         else:
             here = decided(kind, links, pointers, values.last)
-        return _written(values, tuple(here), first, weight), actions
+        return written(values, tuple(here), first, weight), actions
 
     def up_straight(place, carry):
         """A child's values count as much as the actor plays there: 1 of who does not act."""
@@ -369,7 +273,7 @@ def inner_values(
         for p in range(2):
             played = children_of(rows[..., FACTOR_0 + p], factor_rows(forest.decisions[p]))
             here.append(sum_actions(children_of(pointers, values.last[p]) * played))
-        return _written_at(values, tuple(here), place, weight), actions
+        return written_at(values, tuple(here), place, weight), actions
 
     def children_of(pointers, table):
         """Rows `[K, C, N]` of all children of a page's nodes."""
