@@ -378,7 +378,7 @@ def test_a_path_too_long():
 @pytest.mark.parametrize(
     "name",
     [
-        "leduc_poker",
+        pytest.param("leduc_poker", marks=pytest.mark.slow),
         "uneven",  # one player has more rows and actions
         # rows change their numbers
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
