@@ -185,17 +185,17 @@ HEADLINES = [
         "ours, 2 devices:Connect Four (800,1), 6x512",
         "AlphaZero (mctx), 2 devices:Connect Four (800,1), 6x512",
     ),
+    (
+        "the same on an H200",
+        "benchmark_accelerator/gpu",
+        "Connect Four (800,10), 6x512, 256 at once",
+        "mctx: Connect Four (800,10), 6x512, 256 at once",
+    ),
     ("Student of Games in Leduc, 1,000", "sog_leduc/cpu", "SoG(1000,1)", None),
     (
         "Student of Games in Scotland",
         "sog_glasses/cpu",
         "SoG(1000,1)",
-        None,
-    ),
-    (
-        "information-set MCTS",
-        "ismcts_leduc/cpu",
-        "sims=10000,C=10,visit_distribution",
         None,
     ),
     ("off-tree bet", "depth_limited_nlfh/cpu", "values=16:plain", None),
