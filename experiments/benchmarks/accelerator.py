@@ -25,7 +25,7 @@ from experiments.benchmarks import accelerator_programs
 from experiments.benchmarks.accelerator_programs import PROGRAMS
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import MeasuringProcess
-from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.reports import FILES, Row, lines_table, rounded
 from experiments.harness import results, runs
 from experiments.harness.devices import cores
 from experiments.harness.usage_meter import UsageMeter
@@ -33,7 +33,6 @@ from jaxgames.files import cache_folder
 from jaxgames.holdem.card_abstraction import CACHE
 
 GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -140,7 +139,7 @@ def benchmark(
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("program", (case.program for case in config.cases), PROGRAMS)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config, lambda rows: _write_rows(out, config, rows))
     result = results.make_result(
         experiment="benchmark_accelerator",
@@ -270,8 +269,7 @@ def _write_rows(out, config, rows) -> None:
     """The CSV and the table of the rows so far."""
     lines = [_details(case, row) for case, row in zip(config.cases, rows, strict=False)]
     results.write_csv(out / "benchmark.csv", lines)
-    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
-    results.write_file(out / "table.md", table + "\n")
+    results.write_file(out / "table.md", lines_table(lines) + "\n")
 
 
 def _details(case, row) -> dict[str, Any]:

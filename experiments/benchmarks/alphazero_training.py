@@ -29,14 +29,13 @@ from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.pgx_alphazero import DEVIATIONS
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.reports import FILES, Row, rounded, write_report
 from experiments.harness import results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
 from experiments.harness.results import Number
 from experiments.harness.usage_meter import UsageMeter
 
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 _HOUR = 3600.0
 _REMARKS = (
     *DEVIATIONS,
@@ -106,7 +105,7 @@ def benchmark(
     for size in ("games", "batch_size"):
         sizes = {f"{size} of {task}": getattr(TASKS[task], size) for task in config.tasks}
         check_devices(config.devices, sizes)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config)
     result = results.make_result(
         experiment="benchmark_alphazero_training",
@@ -124,11 +123,7 @@ def benchmark(
         error_bars="the least and the most of all samples, or of all pairs of samples side by side",
     )
     lines = [_details(row) for row in rows]
-    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
-    remarks = "\n".join(f"- {remark}" for remark in result.deviations)
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n\n{remarks}\n")
-    results.write_result(out, result)
+    write_report(out, result, lines)
     Console().print(_shown(rows))
 
 

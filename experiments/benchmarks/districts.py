@@ -19,7 +19,7 @@ from rich.table import Table
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import Clock, peak_memory, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.reports import FILES, Row, rounded, write_report
 from experiments.harness import results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -39,7 +39,6 @@ GAMES = {  # with their values to Mr X: docs/student_of_games.md says where thes
     "district_reveals": ("scotland_yard(map=district,edition=district_reveals)", 0.75),
 }
 _PARTS = ("list", "build", "compile", "solve")
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +81,7 @@ def benchmark(
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("game", config.games, GAMES)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = [_measured(config, game) for game in config.games]
     result = results.make_result(
         experiment="benchmark_districts",
@@ -100,10 +99,7 @@ def benchmark(
         error_bars=results.LEAST_AND_MOST_SAMPLE,
     )
     lines = [_details(row) for row in rows]
-    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n")
-    results.write_result(out, result)
+    write_report(out, result, lines)
     Console().print(_shown(rows))
 
 

@@ -25,7 +25,7 @@ from rich.console import Console
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.program_costs import Costs, compile_to_count, costs_of_a_run
-from experiments.benchmarks.reports import markdown_table, rounded
+from experiments.benchmarks.reports import FILES, markdown_table, rounded
 from experiments.benchmarks.search_tasks import LONDON, Task, build
 from experiments.harness import results, runs
 from experiments.harness.usage_meter import UsageMeter
@@ -41,7 +41,6 @@ BANDWIDTH = 3.35e12
 RATE = 67e12
 LAUNCH_SECONDS = 5e-6
 GRAPH_SECONDS = 2.5e-6
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -198,7 +197,7 @@ def benchmark(
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("program", config.programs, PROGRAMS)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = [estimate(name) for name in config.programs]
     result = results.make_result(
         experiment="benchmark_expected",

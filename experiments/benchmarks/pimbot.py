@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.reports import FILES, Row, rounded, write_report
 from experiments.harness import results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -36,7 +36,6 @@ TASKS = {
     "Mr X, bare playouts": (True, False),
     "detectives, bare playouts": (False, False),
 }
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 _PLAYOUTS = 20  # of each game in one call
 
 
@@ -89,7 +88,7 @@ def benchmark(
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("task", config.tasks, TASKS)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = [_measured(config, task) for task in config.tasks]
     result = results.make_result(
         experiment="benchmark_pimbot",
@@ -106,10 +105,7 @@ def benchmark(
         error_bars=results.LEAST_AND_MOST_SAMPLE,
     )
     lines = [_details(row) for row in rows]
-    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n")
-    results.write_result(out, result)
+    write_report(out, result, lines)
     Console().print(_shown(rows))
 
 

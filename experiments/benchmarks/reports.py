@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from experiments.harness import results
 
+FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")  # of most benchmarks
 _GREY = "#8c8c8c"
 
 
@@ -46,6 +48,24 @@ class Row:
         return max((sample[key] for sample in samples), default=0.0)
 
 
+def write_report(
+    out: pathlib.Path, result: results.Result, lines: Sequence[dict[str, Any]]
+) -> None:
+    """Writes `FILES`: the lines as CSV and as a table, under what was measured and over the
+    deviations, and the result.
+
+    Args:
+      out: the folder.
+      result: whose config has a `measure`.
+      lines: of the CSV, all with the same names.
+    """
+    remarks = "\n".join(f"- {remark}" for remark in result.deviations)
+    parts = [f"# {result.config['measure']}", lines_table(lines), *filter(None, [remarks])]
+    results.write_csv(out / "benchmark.csv", lines)
+    results.write_file(out / "table.md", "\n\n".join(parts) + "\n")
+    results.write_result(out, result)
+
+
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
     """A line of a CSV with six digits of every float."""
     return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
@@ -70,6 +90,11 @@ def markdown_table(header: Sequence[str], lines: Sequence[Sequence[Any]]) -> str
     """A table in Markdown, numbers written for people."""
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in rows)
+
+
+def lines_table(lines: Sequence[dict[str, Any]]) -> str:
+    """The lines of a CSV as a table in Markdown."""
+    return markdown_table(list(lines[0]), [list(line.values()) for line in lines])
 
 
 def _cell(value: Any) -> str:

@@ -26,7 +26,14 @@ from rich.table import Table
 from experiments.benchmarks import sampling_programs
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
+from experiments.benchmarks.reports import (
+    Row,
+    draw_bars,
+    lines_table,
+    markdown_table,
+    rounded,
+    speed_table,
+)
 from experiments.benchmarks.sampling_programs import (
     COUNTED,
     ONE_LEARNER,
@@ -324,7 +331,7 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
         f"# {result.config['measure']}",
         f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
         markdown_table(*speed_table(rows)),
-        markdown_table(list(details[0]), [list(line.values()) for line in details]),
+        lines_table(details),
         "\n".join(f"- {remark}" for remark in result.deviations),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"

@@ -25,7 +25,7 @@ from rich.table import Table
 from experiments.benchmarks import scaling_runs
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.processes import MeasuringProcess
-from experiments.benchmarks.reports import Row, markdown_table, rounded
+from experiments.benchmarks.reports import FILES, Row, rounded, write_report
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results, runs
 from experiments.harness.devices import cores
@@ -33,7 +33,6 @@ from experiments.harness.experiment import text_table
 from experiments.harness.usage_meter import UsageMeter
 
 PROGRAMS = scaling_runs.PROGRAMS
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")
 _QUARTILES = "the quartiles of all samples of a speed, and of all rounds of a comparison"
 
 
@@ -122,7 +121,7 @@ def benchmark(
         raise ValueError(f"cores={config.cores} must be at most the {cores()} cores here")
     for place in places(config):  # in training, half of the searches play and half solve
         check_devices(place.devices, {f"half of {place.name}": place.batch // 2})
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config)
     result = results.make_result(
         experiment="benchmark_scaling",
@@ -139,10 +138,7 @@ def benchmark(
         error_bars=_QUARTILES,
     )
     lines = [_details(config, row, rows) for row in rows]
-    table = markdown_table(list(lines[0]), [list(line.values()) for line in lines])
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", f"# {result.config['measure']}\n\n{table}\n")
-    results.write_result(out, result)
+    write_report(out, result, lines)
     Console().print(_shown(lines))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.reports import Row, markdown_table, rounded, speed_table
+from experiments.benchmarks.reports import Row, lines_table, markdown_table, rounded, speed_table
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results
 from experiments.harness.results import Number
@@ -222,10 +222,10 @@ def markdown(
     tables = [
         f"# {result.config['measure']}",
         f"{result.device}; " + ", ".join(f"{k} {v}" for k, v in result.versions.items()) + ".",
-        markdown_table(list(lines[0]), [list(line.values()) for line in lines]),
+        lines_table(lines),
         markdown_table(_BEST, best) if best else "",
         markdown_table(["ours", *names], parts),
-        markdown_table(list(grown[0]), [list(line.values()) for line in grown]),
+        lines_table(grown),
         markdown_table(*speed_table(responses)),
         "\n".join(f"- {remark}" for remark in result.deviations),
     ]
