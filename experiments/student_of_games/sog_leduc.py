@@ -52,8 +52,8 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "quick": "five minutes",
-        "cpu": "three quarters of an hour, with more search and training",
+        "quick": "five to ten minutes",
+        "cpu": "ten to fifteen minutes, with more search and training",
         "paper": "as long as the paper's training, for an accelerator",
     },
     default_preset="quick",
