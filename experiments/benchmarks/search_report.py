@@ -42,10 +42,16 @@ def numbers(
 
 
 def shares(row: Row) -> dict[str, float]:
-    """Shares of the time of one of our searches, by its parts; they sum to 1."""
+    """Shares of the time of one of our searches, by its parts; they sum to 1.
+
+    The network is measured apart, and counts at most the time of what calls it.
+    """
     run = row.runs[0]
     iterate, simulate = run["iterate_seconds"], run["simulate_seconds"]
-    network = run["network_seconds"], run["simulate_network_seconds"]
+    network = (
+        min(run["network_seconds"], iterate),
+        min(run["simulate_network_seconds"], simulate),
+    )
     together = TASKS[row.task].pace  # simulations, for one iteration
     parts = (
         network[0] + together * network[1],

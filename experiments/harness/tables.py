@@ -142,9 +142,10 @@ def _used(result: Result) -> Iterator[str]:
     yield f"{result.peak_memory_gib:.1f} GiB"
     starts, ends = zip(*result.load_average, strict=True)
     busy = max(starts) > result.cores / 2 or max(ends) > 1.5 * result.cores
+    cores = f"{result.cores} core{'s' if result.cores > 1 else ''}"
     yield (
         f"the machine was {'loaded' if busy else 'quiet'} (load average of {max(starts):.1f} at the"
-        f" start and {max(ends):.1f} at the end on {result.cores} cores)"
+        f" start and {max(ends):.1f} at the end on {cores})"
     )
 
 
