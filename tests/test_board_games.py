@@ -205,7 +205,8 @@ def test_an_interrupted_training_of_go_resumes_to_the_same_numbers(name, tmp_pat
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "train_step", interrupted)
-        patch.setattr(training_run, "_SAVE_EVERY", 1)  # so that games under way are kept
+        # so that games under way are kept
+        patch.setattr(training_run.CheckpointTimes, "due", lambda self: True)
         assert cli.main([*words, str(tmp_path / "part")]) == 130
     assert (tmp_path / "part" / "networks" / "0.npz").exists()
     assert cli.main([*words, str(tmp_path / "part"), "--resume"]) == 0

@@ -1,6 +1,7 @@
 """The experiment `sog_leduc`: training, results, resumption."""
 
 import dataclasses
+import itertools
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ def run(arguments, folder):
 
 @pytest.mark.slow
 def test_interrupted_runs_resume_to_the_same_numbers(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(training_run, "_SAVE_EVERY", 5)
+    times = itertools.cycle([False] * 4 + [True])  # a checkpoint every five steps
+    monkeypatch.setattr(training_run.CheckpointTimes, "due", lambda self: next(times))
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert run("--preset smoke", whole) == 0
     numbers = results.read_result(whole / "result.json").numbers

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from jax.sharding import SingleDeviceSharding
 from jaxtyping import PyTree
 
+from experiments.harness.checkpoint_times import CheckpointTimes
 from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import progress
 from solvers import checkpoint
 
 _PIECE_SECONDS = 1.0  # aim for the iterations made in one piece, whose end Ctrl-C waits for
-_KEPT_SECONDS = 120.0  # from one checkpoint to the next
 
 
 def train_and_measure(
@@ -66,7 +66,7 @@ def train_and_measure(
         state = jax.tree.map(jnp.asarray, state)
     if callable(state):
         state = state()
-    pace, kept, shown = 8, time.monotonic(), None
+    pace, times, shown = 8, CheckpointTimes(), None
     with progress(title, at[-1] * scale) as report, ctrl_c_waits() as pressed:
         report(done(state) * scale, None, 0.0)
         while len(found) < len(at):
@@ -82,10 +82,10 @@ def train_and_measure(
                 shown = exploitability and float(exploitability(found[-1]))
                 report(done(state) * scale, shown, 0.0)
             stop = pressed()
-            if reached or stop or time.monotonic() > kept + _KEPT_SECONDS:
-                checkpoint.write(folder, state, identity=dict(identity), notes=found)
-                keep()
-                kept = time.monotonic()
+            if reached or stop or times.due():
+                with times.writing():
+                    checkpoint.write(folder, state, identity=dict(identity), notes=found)
+                    keep()
             if stop:
                 raise KeyboardInterrupt
     return state, found

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, PyTree
 
+from experiments.harness.checkpoint_times import CheckpointTimes
 from experiments.harness.devices import by_first
 from experiments.harness.progress import progress
 from experiments.harness.runs import Run
@@ -26,8 +27,6 @@ from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
 _STATE = "training"  # in the checkpoint
-_SAVE_EVERY = 100  # steps between checkpoints, or fewer if this takes longer than
-_SAVE_SECONDS = 60.0
 _LOG_EVERY = 10  # steps between metrics
 
 
@@ -114,7 +113,7 @@ class Trainee:
           OSError: a checkpoint cannot be written.
         """
         begin, first = time.perf_counter(), int(self.state.step)
-        saved = begin
+        times = CheckpointTimes()
         title = f"training {self.name}".strip()
         if first > step:
             raise ValueError(
@@ -137,14 +136,13 @@ class Trainee:
                 # The last step's are read while this step runs: the devices never wait for the host
                 read(number - 1, unread)
                 unread = metrics
-                now, done = time.perf_counter(), number + 1
-                late = now - saved > _SAVE_SECONDS
-                if done % _SAVE_EVERY == 0 or done == step or by_first(lambda late=late: late):
+                done = number + 1
+                if done == step or by_first(times.due):
                     read(number, unread)  # before anything is kept
                     unread = None
-                    self._save()
-                    saved = now
-                report(done, None, (done - first) / (now - begin))
+                    with times.writing():
+                        self._save()
+                report(done, None, (done - first) / (time.perf_counter() - begin))
 
     def timed_steps(self, number: int) -> list[float]:
         """How many seconds steps of training take after the first, which compiles.

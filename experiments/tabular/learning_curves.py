@@ -21,11 +21,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from experiments.harness import results
+from experiments.harness.checkpoint_times import CheckpointTimes
 from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import progress
 from experiments.tabular.measured_solve import next_log_spaced
 
-SAVE_SECONDS = 60.0  # between checkpoints
 _PIECE_SECONDS = 0.5  # aim for the episodes run in one piece, whose end Ctrl-C waits for
 _MEASURED = "found"  # the measurements' name in checkpoints
 
@@ -109,7 +109,7 @@ def learn(
         name: jax.jit(jax.vmap(method.run, (0, 0, None))) for name, method in methods.items()
     }
     measure = {name: jax.jit(jax.vmap(method.measure)) for name, method in methods.items()}
-    done, pace, last = int(state["done"]), 64, time.monotonic()
+    done, pace, times = int(state["done"]), 64, CheckpointTimes()
     with (
         progress(folder.name, at[-1]) as report,
         ctrl_c_waits() as pressed,
@@ -141,10 +141,10 @@ def learn(
                             " finite"
                         )
                     state[_MEASURED][name][point] = values
-            if pressed() or done == at[-1] or time.monotonic() > last + SAVE_SECONDS:
-                checkpoint.write(folder, state, identity=identity)
-                saved()
-                last = time.monotonic()
+            if pressed() or done == at[-1] or times.due():
+                with times.writing():
+                    checkpoint.write(folder, state, identity=identity)
+                    saved()
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {done:,} episodes")
     return {name: state[_MEASURED][name] for name in methods}

@@ -17,13 +17,14 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from experiments.harness.checkpoint_times import CheckpointTimes
 from experiments.harness.interrupts import ctrl_c_waits
 from experiments.harness.progress import Report
 from experiments.harness.runs import CHECKPOINT
 from solvers import evaluation
 from solvers.registry import PreparedSolver
 
-CHECKPOINT_SECONDS = 5.0  # between checkpoints
+_CHECKPOINT_SECONDS = 5.0  # between checkpoints
 _PIECE_SECONDS = 0.25  # iterations run at once take about so long: Ctrl-C waits for their end
 _RENARD = (1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3, 8, 10)  # evenly spaced on a log axis (ISO 3)
 
@@ -137,7 +138,7 @@ def run(
             if int(state.step) == stop:
                 points.append(_evaluate(prepared, state, seconds, weight))
             report(int(state.step), latest(points), count / elapsed)
-            if pressed() or store.is_due():
+            if pressed() or store.times.due():
                 store.save(state, points)
             if pressed():
                 raise KeyboardInterrupt(f"stopped after {int(state.step):,} iterations")
@@ -193,18 +194,16 @@ def _state_folder(folder):
 
 
 class _Store:
-    """Writes checkpoints, each `CHECKPOINT_SECONDS` or less often if writing takes long."""
+    """Writes checkpoints, as often as `times` says."""
 
     def __init__(self, folder, prepared, *, made, saved):
         self.folder, self.prepared = folder, prepared
-        self.made, self.saved, self.due = made, saved, time.monotonic() + CHECKPOINT_SECONDS
-
-    def is_due(self) -> bool:
-        return time.monotonic() > self.due
+        self.made, self.saved, self.times = made, saved, CheckpointTimes(_CHECKPOINT_SECONDS)
 
     def save(self, state, points) -> None:
-        begin = time.monotonic()
-        if int(state.step) != self.made:
+        with self.times.writing():
+            if int(state.step) == self.made:
+                return
             from solvers import checkpoint  # imports Orbax
 
             checkpoint.write(
@@ -215,8 +214,6 @@ class _Store:
             )
             self.made = int(state.step)
             self.saved()
-        end = time.monotonic()
-        self.due = end + max(CHECKPOINT_SECONDS, 10 * (end - begin))
 
 
 def _compile(prepared, state) -> float:
