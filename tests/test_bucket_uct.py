@@ -237,6 +237,7 @@ def test_read_outs():
     words = np.zeros((walk.num_states + 1, walk.num_actions, 3), np.int32)
     words[0] = [[3, -9, 0], [1, 5, -1], [0, 0, 0]][: walk.num_actions]
     words[1] = [[1, 4, 0], [3, 12, 0], [0, 0, 0]][: walk.num_actions]
+    words[-1] = 1  # where episodes add what does not count
     learner = bucket_uct.init(walk).replace(table=jnp.asarray(words))
     average = np.asarray(bucket_uct.average_policy(walk, learner))
     greedy = np.asarray(bucket_uct.greedy_policy(walk, learner))

@@ -88,7 +88,7 @@ PRESETS = {
     "paper": Config(
         abstractions=(PERFECT, PERFECT + ON_THE_RIVER, IMPERFECT),
         solvers=(CFR, CFR_BR),
-        iterations={CFR: 10_000_000, CFR_BR: 10_000_000},
+        iterations={CFR: 1_000_000, CFR_BR: 1_000_000},
         first=1_000,
         flops=1_755,
     ),

@@ -125,7 +125,7 @@ class ReadOut:
             weights = _is_first_of_best(known)
         seen = sum(tried) > 0
         return [
-            jnp.where(seen, weight.astype(jnp.float32), own.astype(jnp.float32))
+            jnp.where(own & seen, weight.astype(jnp.float32), own.astype(jnp.float32))
             for weight, own in zip(weights, legal, strict=True)
         ]
 
