@@ -3,6 +3,7 @@
 import functools
 
 import blueprint_reference as reference
+import jax
 import numpy as np
 import pytest
 from test_blueprint_matches import blueprint_of, hands_of
@@ -149,12 +150,31 @@ def test_turns_that_differ_in_suits_only_are_gone_through_once(monkeypatch):
     assert_close(found, flop_values(0))
 
 
+FOUR_STREETS = Poker(
+    raise_sizes=(10, 10, 20, 20), board=(0, 3, 1, 1), first=(1, 0, 0, 0), max_raises=(1,) * 4
+)
+
+
+def test_accelerators_take_several_rivers_at_a_time(monkeypatch):
+    """A turn and rivers of one suit, so that not all places have a card."""
+    blueprint = fixed_blueprint(FOUR_STREETS, {"call": 2.0, "raise": 1.0, "fold": 1.0})
+    board = np.array([0, 4, 8, 40], np.int32)
+    rivers = best_response._in_arrays([next_cards(board[:3], board[3:])])
+    respond = functools.partial(
+        best_response._values_of_boards, blueprint, board[None], rivers, player=0, mesh=None
+    )
+    one_by_one = np.asarray(respond())
+    monkeypatch.setattr(
+        jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments)
+    )
+    jax.clear_caches()
+    assert_close(np.asarray(respond()), one_by_one)
+    jax.clear_caches()
+
+
 @pytest.mark.slow
 def test_rivers_that_differ_in_suits_only_are_gone_through_once(monkeypatch):
-    poker = Poker(
-        raise_sizes=(10, 10, 20, 20), board=(0, 3, 1, 1), first=(1, 0, 0, 0), max_raises=(1,) * 4
-    )
-    blueprint = fixed_blueprint(poker, {"call": 2.0, "raise": 1.0, "fold": 1.0})
+    blueprint = fixed_blueprint(FOUR_STREETS, {"call": 2.0, "raise": 1.0, "fold": 1.0})
     cards = np.array([0, 4, 8])  # all of one suit, as the turn is
     flop = np.flatnonzero((canonical_boards(3)[3].cards == cards).all(axis=1))[0]
     turns = np.array([[40]])

@@ -97,7 +97,7 @@ PRESETS = {
         value_boards=10_240,
         flops=ALL_FLOPS,
         turns=1,
-        best_responses_at=(640_000, 6_400_000),
+        best_responses_at=(6_400_000,),
         deals=50_000,
     ),
 }

@@ -31,6 +31,7 @@ from solvers.blueprint.response_rounds import num_runouts, values_at_ends, value
 from solvers.device_batches import split_calls
 
 _TURN = 2  # the street, where there is one
+_RIVERS = 13  # side by side on an accelerator; divides 52
 
 
 def flop_values(
@@ -240,17 +241,33 @@ def _values_of_boards(blueprint, boards, rivers, *, player, mesh):
 
 
 def _over_rivers(blueprint, board, rivers, player):
-    """The responder's values `[1326, M]` at the rounds of the last street."""
+    """The responder's values `[1326, M]` at the rounds of the last street, summed over all rivers.
+
+    A CPU takes one river after the other. An accelerator takes several at a time, the 52 places for
+    cards all in all: it would wait for the host at every turn of a loop over as many as there are.
+    """
     cards, times, symmetries, (num_cards, num_symmetries) = rivers
     images = jnp.asarray(HAND_IMAGES, jnp.int32)
-
-    def add(n, total):
-        more = jnp.concatenate([board, cards[n][None]])
-        return total + times[n] * values_at_rounds(blueprint, more, None, player=player, best=True)
-
     count = sum(family.entries for family in blueprint.game.rounds.streets[-1])
     nothing = jnp.zeros((NUM_HANDS, count), jnp.float32)
-    total = jax.lax.fori_loop(jnp.int32(0), num_cards, add, nothing)
+
+    def worth(card):
+        more = jnp.concatenate([board, card[None]])
+        return values_at_rounds(blueprint, more, None, player=player, best=True)
+
+    def one_by_one(cards, times):
+        add = lambda n, total: total + times[n] * worth(cards[n])  # noqa: E731
+        return jax.lax.fori_loop(jnp.int32(0), num_cards, add, nothing)
+
+    def several(cards, times):
+        def add(total, some):  # places without a card count 0 times
+            values = jax.vmap(worth)(some[0])
+            return total + jnp.tensordot(some[1], values, 1, precision="highest"), None
+
+        parts = cards.reshape(-1, _RIVERS), times.reshape(-1, _RIVERS)
+        return jax.lax.scan(add, nothing, parts)[0]
+
+    total = jax.lax.platform_dependent(cards, times, cpu=one_by_one, default=several)
     image = lambda n, mean: mean + total[images[symmetries[n]]]  # noqa: E731
     images_sum = jax.lax.fori_loop(jnp.int32(0), num_symmetries, image, nothing)
     return images_sum / num_symmetries.astype(jnp.float32)
