@@ -34,7 +34,8 @@ def test_blueprint_two_rounds_smoke(tmp_path):
 def test_blueprint_limit_smoke(tmp_path, monkeypatch):
     """Also when it is interrupted between measurements, and goes on."""
     result = smoke_run("blueprint_limit", tmp_path / "one")
-    value, best, from_turn, local, *first = result.numbers
+    value, best, from_turn, change, local, *first = result.numbers
+    assert 0 <= change.value < from_turn.value
     assert value.low < value.value < value.high
     assert best.value > 0
     assert from_turn.low < best.high

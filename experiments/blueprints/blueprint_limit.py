@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import jax
+import numpy as np
 import tyro
 from rich.table import Table
 
@@ -145,10 +146,17 @@ def compute(run: Run) -> Lines:
     for number, text in enumerate(run.config.abstractions):
         name = re.sub("[/:, ]+", "-", text)
         kept = dict(zip(run.config.at, _trained(run, number, text, name), strict=True))
-        points = [_measured(run, f"{name}-{at}", folder, at) for at, folder in kept.items()]
+        measured = [_measured(run, f"{name}-{at}", folder, at) for at, folder in kept.items()]
+        points, by_flop = zip(*measured, strict=True)
         last = kept[run.config.at[-1]]
-        blueprint, _ = read_blueprint(last)
-        lines[text] = Line(points=points, first=first_actions.first_actions(blueprint))
+        blueprint, poker = read_blueprint(last)
+        change = by_flop[-1] - min(by_flop, key=np.mean)
+        weights = real_values.flop_weights(_flops(run.config))
+        lines[text] = Line(
+            points=list(points),
+            change=real_values.estimate(poker, change, weights),
+            first=first_actions.first_actions(blueprint),
+        )
         if run.writes:
             shutil.copytree(last, run.out / "blueprints" / name, dirs_exist_ok=True)
     return lines
@@ -191,18 +199,20 @@ def _trained(run, number, text, name):
 
 
 def _measured(run, name, folder, boards):
-    """What the policy in a folder is worth, which has learned from so many boards."""
+    """What the policy in a folder is worth, which has learned from so many boards; and what
+    responders win by flop who deviate from the turn on, in chips."""
     config, last = run.config, boards == run.config.at[-1]
     blueprint, poker = read_blueprint(folder)
     everywhere = on_each_device(blueprint, run.mesh)
-    flops = real_values.draw_flops(config.flops, seed=config.seed)
+    flops = _flops(config)
     turns = real_values.draw_turns(flops, config.turns, seed=config.seed)
     value = real_values.value_to_the_dealer(
         run, name, everywhere, poker, boards=config.value_boards, seed=config.seed + 1
     )
-    from_turn = real_values.responses_from_the_turn(
+    by_flop = real_values.responses_from_the_turn(
         run, name, everywhere, poker, flops=flops, turns=turns
     )
+    from_turn = real_values.estimate(poker, by_flop, real_values.flop_weights(flops))
     best = local = None
     if boards in config.best_responses_at:
         best = real_values.best_responses(run, name, everywhere, poker, flops=flops)
@@ -210,7 +220,13 @@ def _measured(run, name, folder, boards):
         local = real_values.local_best_responses(
             run, name, blueprint, poker, deals=config.deals, seed=config.seed + 2
         )
-    return Point(boards=boards, value=value, from_turn=from_turn, best=best, local=local)
+    point = Point(boards=boards, value=value, from_turn=from_turn, best=best, local=local)
+    return point, by_flop
+
+
+def _flops(config):
+    """That responders meet."""
+    return real_values.draw_flops(config.flops, seed=config.seed)
 
 
 _MEASURES = ("value", "from_turn", "best", "local")
@@ -236,6 +252,7 @@ def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
         yield _number(f"{text}: value to the dealer", last.value, PAPER_VALUE if whole else None)
         yield _number(f"{text}: exploitability", last.best, PAPER_EXPLOITABILITY.get(text))
         yield _number(f"{text}: wins from the turn on", last.from_turn, None)
+        yield _number(f"{text}: the same, more than its least", line.change, None)
         yield _number(f"{text}: local best response wins", last.local, None)
         for point in earlier:
             if point.best is not None:
@@ -310,8 +327,14 @@ def deviations(config: Config) -> Sequence[str]:
     texts.append(
         "the curve along training is of responders who play as the blueprint does before the turn"
         f" and as is best from it on, on {config.turns} drawn turns of each flop with all rivers:"
-        " lower bounds, whose change shows overfitting and not its whole size"
+        " lower bounds, whose change shows overfitting and not its whole size. All policies meet"
+        " the same cards, on which the one that loses least was chosen, too"
     )
+    if config.flops == ALL_FLOPS:
+        texts.append(
+            "standard errors of that curve are as if flops had been drawn, and too wide: only turns"
+            " are"
+        )
     return texts
 
 

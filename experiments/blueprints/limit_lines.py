@@ -48,6 +48,7 @@ class Line:
     """The policies of one abstraction."""
 
     points: list[Point]
+    change: Estimate  # of what responders win from the turn on, since it was least; on equal flops
     first: FirstActions  # of the last policy
 
 

@@ -185,7 +185,7 @@ def responses_from_the_turn(
     *,
     flops: Int[np.ndarray, " n"],
     turns: Int[np.ndarray, "n T"],
-) -> Estimate:
+) -> Float[np.ndarray, " n"]:
     """What players win who respond as is best from the turn on, and play as the blueprint does
     before: on some turns of each flop with all rivers, a lower bound of what best responses win.
 
@@ -196,6 +196,9 @@ def responses_from_the_turn(
       poker: the game.
       flops: as `draw_flops` gives them.
       turns: as `draw_turns` gives them.
+
+    Returns:
+      Chips per hand by flop.
     """
     by_flop = []
     with progress(f"from the turn on, {name}", 2 * len(flops)) as report:
@@ -217,8 +220,12 @@ def responses_from_the_turn(
             by_flop.append(
                 best_response.response_values(blueprint, None, np.array(found), player=player)
             )
-    weights = num_deals(3)[flops] if len(flops) == ALL_FLOPS else None
-    return estimate(poker, sum(by_flop) / 2, weights)
+    return sum(by_flop) / 2
+
+
+def flop_weights(flops: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"] | None:
+    """How often flops are dealt, if these are all; None for flops that are drawn, all alike."""
+    return num_deals(3)[flops] if len(flops) == ALL_FLOPS else None
 
 
 def _flop_values(run, blueprint, flops, player, turns=None, *, report):
