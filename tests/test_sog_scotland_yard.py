@@ -11,10 +11,13 @@ import pytest
 from experiments import cli
 from experiments.harness import results
 from experiments.harness.runs import Run
-from experiments.student_of_games import training_curve
+from experiments.student_of_games import sog_leduc, training_curve
+from experiments.student_of_games.measured_search import SearchLaboratory
 from jaxgames.beliefs import list_public_states
 from solvers.evaluation.belief_exploitability import exploitability
+from solvers.search import agent_exploitability, leaf_evaluators
 from solvers.search.agent_exploitability import agents, composed_policy, longest_path
+from solvers.search.search_state import GrowingTreeCfr
 from train.agent import load_agent
 
 
@@ -35,6 +38,62 @@ def test_other_settings_of_the_search_are_measured_at_the_end_of_training(monkey
     config = types.SimpleNamespace(measured_at=(0, 5, 9), smoothing=0.5, variants=("other",))
     training_curve.compute(mock.Mock(spec=Run, config=config))
     assert measured == [0, 5, 9, 9]
+
+
+def test_seeds_that_are_measured_apart_give_the_same_and_compile_no_more():
+    laboratory = SearchLaboratory("kuhn_poker", batch=2)
+    search = GrowingTreeCfr(leaf_evaluators.zero, simulations=3)
+
+    def measured(**which):
+        return laboratory.exploitability("", None, search, seeds=4, key=1, **which)
+
+    together = measured()
+    assert len(set(together)) == 4
+    apart, programs = [], []
+    for seed in range(4):
+        apart += measured(which=range(seed, seed + 1))
+        programs.append(agent_exploitability._search._cache_size())
+    assert apart == pytest.approx(together, abs=1e-6)
+    assert programs == [programs[0]] * 4
+
+
+@pytest.mark.parametrize(
+    ("batch", "pieces"),
+    [(1, [range(0, 3), range(3, 5)]), (2, [range(5)]), (64, [range(5)])],
+)
+def test_a_piece_is_as_many_seeds_as_fill_batches(batch, pieces):
+    """In Kuhn a seed has four searches, in three rounds; two batches of a search need two seeds."""
+    assert SearchLaboratory("kuhn_poker", batch=batch).pieces(5) == pieces
+
+
+def test_large_games_are_measured_seed_by_seed():
+    laboratory = SearchLaboratory("scotland_yard(map=district,rounds=4)", batch=4)
+    assert laboratory.pieces(3) == [range(1), range(1, 2), range(2, 3)]
+
+
+def test_an_interrupted_measurement_keeps_the_seeds_that_are_done(tmp_path, monkeypatch):
+    config = dataclasses.replace(sog_leduc.PRESETS["smoke"], seeds=5, batch=1)
+    arguments = types.SimpleNamespace(out=tmp_path, resume=True, overwrite=False, preset="smoke")
+    measured = []
+
+    def measure(laboratory, title, *args, which, **named):
+        if len(measured) == 1:
+            raise KeyboardInterrupt
+        measured.append(which)
+        return [seed / 10 for seed in which]
+
+    monkeypatch.setattr(SearchLaboratory, "exploitability", measure)
+
+    def student():
+        return training_curve._Student(Run(arguments, config, experiment="", command=""))
+
+    with pytest.raises(KeyboardInterrupt):
+        student().measure_at(0)
+    assert measured == [range(0, 3)]
+    measured.insert(0, None)  # no interruption any longer
+    (cell,) = student().measure_at(0)
+    assert measured == [None, range(0, 3), range(3, 5)]
+    assert cell.exploitability == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
 @pytest.mark.slow

@@ -157,7 +157,7 @@ class _Student:
         self.trainee = student(table, network, settings, run, seed=config.seed)
 
     def measure_at(self, step: int, variant: str = _PAPER) -> list[Cell]:
-        """Trains up to `step` and measures, unless an interrupted run has measured there.
+        """Trains up to `step` and measures, piece by piece, unless an interrupted run has done so.
 
         Args:
           step: of training.
@@ -165,32 +165,36 @@ class _Student:
         """
         if step == self.config.measured_at[-1]:
             self.trainee.train(step)
-        return [
-            cell
-            for simulations in self.config.simulations
-            for cell in self.run.kept(
-                f"{step}-{simulations}-{variant}",
-                Cell,
-                lambda s=simulations: [self._measure(step, s, variant)],
-            )
-        ]
+        return [self._cell(step, simulations, variant) for simulations in self.config.simulations]
 
-    def _measure(self, step, simulations, variant):
-        self.trainee.train(step)
+    def _cell(self, step, simulations, variant):
+        """All seeds; an interruption loses one piece of them."""
         how = dataclasses.replace(self.config, **VARIANTS.get(variant, {}))
-        samples = self.laboratory.exploitability(
-            f"step {step}, {_agent(simulations, variant)}",
-            self.trainee.params,
-            dataclasses.replace(
-                self._search(simulations),
-                evaluate=dataclasses.replace(self.evaluate, smoothing=how.smoothing),
-                exploration=how.exploration,
-            ),
-            seeds=how.seeds,
-            key=1,
-            chains=agents(own_decisions_only=how.own_decisions_only),
-        )
-        return Cell(step=step, simulations=simulations, variant=variant, exploitability=samples)
+        chains = agents(own_decisions_only=how.own_decisions_only)
+
+        def measure(which: range) -> Iterator[Cell]:
+            self.trainee.train(step)
+            samples = self.laboratory.exploitability(
+                f"step {step}, {_agent(simulations, variant)}, {_seeds(which)}",
+                self.trainee.params,
+                dataclasses.replace(
+                    self._search(simulations),
+                    evaluate=dataclasses.replace(self.evaluate, smoothing=how.smoothing),
+                    exploration=how.exploration,
+                ),
+                seeds=how.seeds,
+                which=which,
+                key=1,
+                chains=chains,
+            )
+            yield Cell(step=step, simulations=simulations, variant=variant, exploitability=samples)
+
+        parts = []
+        for which in self.laboratory.pieces(how.seeds, chains):
+            name = f"{step}-{simulations}-{variant}-{_seeds(which)}"
+            parts += self.run.kept(name, Cell, functools.partial(measure, which))
+        samples = [sample for part in parts for sample in part.exploitability]
+        return dataclasses.replace(parts[0], exploitability=samples)
 
     def _search(self, simulations):
         return GrowingTreeCfr(
@@ -232,6 +236,10 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
 
 def _agent(simulations: int, variant: str) -> str:
     return f"ours: SoG({simulations},1), {variant}" if variant else f"SoG({simulations},1)"
+
+
+def _seeds(which: range) -> str:
+    return f"seeds {which[0]} to {which[-1]}" if len(which) > 1 else f"seed {which[0]}"
 
 
 def measure(config: Config) -> str:
