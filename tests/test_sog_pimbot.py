@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import pathlib
+import types
 
 import pytest
 from flax import nnx
 
 from experiments import cli
+from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
 from experiments.scotland_yard import sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
@@ -108,6 +110,18 @@ def test_games_of_a_role_are_whole_batches(games):
     assert Match(simulations=100, opponents=(10,), games=6, batch=4).side_by_side == 3
 
 
+def test_an_interruption_loses_half_an_hour_of_the_slowest_games():
+    """120 searches of a game at 0.11 a second, with each of the sizes that two devices share."""
+    (slow,) = (match for match in sog_pimbot.PRESETS["cpu"].matches if match.simulations == 400)
+    assert (slow.side_by_side, slow.parts) == (2, 4)
+    assert slow.side_by_side * 120 / 0.11 < 40 * 60
+    assert not any(
+        match.side_by_side % 2
+        for preset in ("cpu", "large")
+        for match in sog_pimbot.PRESETS[preset].matches
+    )
+
+
 def test_smaller_numbers_than_the_papers_are_named():
     said = "\n".join(sog_pimbot.deviations(sog_pimbot.PRESETS["cpu"]))
     assert "SoG(400,1) plays 16 games a point against PimBot with 10, 1,000 simulations" in said
@@ -144,6 +158,46 @@ def test_numbers_of_training(tmp_path):
     sog_london.draw(tmp_path / "curve.png", config, OUTCOME)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     assert len([*sog_london.rows(config, OUTCOME)]) == 4
+
+
+def test_an_interrupted_measurement_keeps_the_matches_that_are_done(tmp_path, monkeypatch):
+    """And the network that plays them."""
+    config = dataclasses.replace(sog_london.PRESETS["smoke"], measured_at=(6,))
+    arguments = types.SimpleNamespace(out=tmp_path, resume=True, overwrite=False, preset="smoke")
+    played, allowed = [], 1
+
+    class Trainee:
+        state = types.SimpleNamespace(games=0)
+
+        def __init__(self, game, network, *args, **named):
+            self.params = nnx.state(network)
+
+        def train(self, step):
+            assert step == 6
+
+        def timed_steps(self, number):
+            return [1.0]
+
+    def play_games(play, player, opponent, *, role, games):
+        if len(played) == allowed:
+            raise KeyboardInterrupt
+        played.append(role)
+        return Share(wins=len(played), games=games.number)
+
+    monkeypatch.setattr(sog_london, "student", Trainee)
+    monkeypatch.setattr(sog_london, "play_games", play_games)
+    monkeypatch.setattr(sog_london, "read_metrics", lambda path: [])
+
+    def run():
+        return sog_london.compute(Run(arguments, config, experiment="", command=""))
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert (tmp_path / "networks" / "6.npz").exists()
+    allowed = 2
+    measured = run().measured
+    assert played == [MR_X, DETECTIVES]
+    assert [(each.role, each.won) for each in measured] == [(MR_X, 1), (DETECTIVES, 2)]
 
 
 def test_losses_are_means_over_parts_of_training():

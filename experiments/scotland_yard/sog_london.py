@@ -196,7 +196,7 @@ def training_settings(config: Config, graph: nnx.GraphDef) -> StudentOfGamesSett
 
 
 def compute(run: Run) -> Outcome:
-    """Trains, keeps networks, and plays against PimBot on the way."""
+    """Trains, keeps networks, and plays against PimBot on the way; each match is kept."""
     config = run.config
     rules = make(config.game)
     starts = rules.detective_starts[: rules.detectives]
@@ -207,24 +207,22 @@ def compute(run: Run) -> Outcome:
     trainee = student(beliefs, network, settings, run, seed=config.seed)
     play = compiled_play(rules, run.mesh)
 
-    def measure(step: int) -> Iterator[Measured]:
+    def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
         trainee.train(step)
-        player = student_player(beliefs, trainee.params, settings.search)
-        for opponent, role in itertools.product(config.opponents, ROLES):
-            games = Games(
-                title=f"step {step:,}, {role}, PimBot({opponent})",
-                number=config.games,
-                batch=config.batch,
-                key=jax.random.fold_in(jax.random.key(config.seed + 1), ROLES.index(role)),
-            )
-            pimbot = PimBot(
-                simulations=opponent, exploration=config.exploration, reduction=config.reduction
-            )
-            other = make_pimbot(rules, pimbot)
-            won = play_games(play, player, other, role=role, games=games)
-            yield Measured(step=step, opponent=opponent, role=role, games=won.games, won=won.wins)
-        if run.writes:
+        if run.writes:  # before the games, which may take long
             _write_network(run.out / NETWORKS / f"{step}.npz", trainee.params)
+        games = Games(
+            title=f"step {step:,}, {role}, PimBot({opponent})",
+            number=config.games,
+            batch=config.batch,
+            key=jax.random.fold_in(jax.random.key(config.seed + 1), ROLES.index(role)),
+        )
+        pimbot = PimBot(
+            simulations=opponent, exploration=config.exploration, reduction=config.reduction
+        )
+        player = student_player(beliefs, trainee.params, settings.search)
+        won = play_games(play, player, make_pimbot(rules, pimbot), role=role, games=games)
+        yield Measured(step=step, opponent=opponent, role=role, games=won.games, won=won.wins)
 
     def pace() -> Iterator[Pace]:
         last = config.measured_at[-1]
@@ -233,8 +231,9 @@ def compute(run: Run) -> Outcome:
         yield Pace(seconds=seconds, games=int(trainee.state.games) / last)
 
     found = []
-    for step in config.measured_at:
-        found += run.kept(f"step-{step}", Measured, functools.partial(measure, step))
+    for match in itertools.product(config.measured_at, config.opponents, ROLES):
+        name = "-".join(map(str, match))
+        found += run.kept(name, Measured, functools.partial(measure, *match))
     (speed,) = run.kept("pace", Pace, pace)
     return Outcome(found, speed, read_metrics(run.out / LOG) if run.writes else [])
 

@@ -91,7 +91,9 @@ class Config:
 _MANY = (10, 100, 1_000, 10_000)
 # Two cores make 0.11 searches a second with 400 simulations and 16 with 32 (`benchmark search`), so
 # that 100 are taken to make 1.7. A game has up to 24 searches of Mr X or 120 of the detectives, and
-# is taken to have 60 on average. So the matches of `cpu` should take 3.8, 1.3 and 4.8 hours.
+# is taken to have 60 on average. So the matches of `cpu` should take 3.8, 1.3 and 4.8 hours. With
+# 400 simulations two games side by side, one for each core, are a batch: up to 36 minutes, which is
+# what an interruption loses.
 PRESETS = {
     "smoke": Config(
         matches=(
@@ -103,7 +105,7 @@ PRESETS = {
         matches=(
             Match(simulations=100, opponents=_MANY, games=96, batch=16),
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=32, batch=16),
-            Match(simulations=400, opponents=(10, 1_000), games=16, batch=8),
+            Match(simulations=400, opponents=(10, 1_000), games=16, batch=2),
         )
     ),
     "large": Config(
