@@ -4,7 +4,10 @@ import io
 import itertools
 import re
 import shlex
+import types
 
+import jax
+import numpy as np
 import pytest
 import scipy.stats
 import tyro
@@ -14,6 +17,7 @@ from experiments import benchmarks
 from experiments.benchmarks import pimbot as benchmark
 from experiments.commands import play_agent
 from experiments.harness import results
+from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share, interval_of_sum, wilson_interval
 from experiments.scotland_yard import pimbot_settings
 from experiments.scotland_yard.pimbot_settings import Cell, Config
@@ -101,6 +105,21 @@ def test_the_strongest_setting_wins_a_round_robin():
     # over all settings a round robin is won by half
     shares = pimbot_settings.both_roles(config, cells).values()
     assert sum(shares) / len(shares) == pytest.approx(0.5)
+
+
+def test_every_pair_of_settings_plays_deals_of_its_own(tmp_path, monkeypatch):
+    """So that all games are independent, as the intervals take them."""
+    config, dealt = pimbot_settings.PRESETS["smoke"], []
+    arguments = types.SimpleNamespace(out=tmp_path, resume=False, overwrite=False, preset="smoke")
+
+    def won_by_mr_x(play, agents, keys, *, batch):
+        dealt.append(np.asarray(jax.random.key_data(keys)))
+        return 0
+
+    monkeypatch.setattr(pimbot_settings, "won_by_mr_x", won_by_mr_x)
+    cells = pimbot_settings.compute(Run(arguments, config, experiment="", command=""))
+    assert len(dealt) == len(cells) == 8
+    assert len(np.unique(np.concatenate(dealt), axis=0)) == 8 * config.games
 
 
 def test_batches_must_divide_games():

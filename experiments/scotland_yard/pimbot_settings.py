@@ -2,9 +2,9 @@
 
 Nijssen and Winands 2012 publish their settings for their own program. Here each setting plays Mr X
 and the detectives against every other one, at the same number of simulations. Mr X's searches have
-no coalition reduction, so there are fewer kinds of Mr X than of detectives. All pairs play the same
-deals, and one pair counts for both of its settings; intervals take all games as independent, and
-are rather too wide for that.
+no coalition reduction, so there are fewer kinds of Mr X than of detectives. Every pair plays deals
+of its own, so all games are independent, as intervals take them. Only those of both roles together
+are a little too wide: games of a setting against itself count there for it and against it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
+from jaxtyping import Array
 from rich.table import Table
 
 from experiments.harness import plots, results
@@ -38,7 +39,7 @@ class Config:
     simulations: int = 1000
     explorations: tuple[float, ...] = (0.2, 0.5, 2.0)  # C
     reductions: tuple[float, ...] = (0.1, 0.25, 0.375, 0.5)  # r
-    games: int  # of each pair of Mr X and detectives; all pairs have the same deals
+    games: int  # of each pair of Mr X and detectives
     batch: int  # games side by side
     seed: int = 0
 
@@ -82,15 +83,18 @@ def compute(run: Run) -> list[Cell]:
     cells = []
     with progress("pimbot_settings, games", len(pairs) * config.games) as report:
         count = counter(report)
-        for pair in pairs:
-            name = "-".join(map(str, pair))
-            cells += run.kept(name, Cell, functools.partial(_play, play, agent, config, pair))
+        for number, pair in enumerate(pairs):
+            name = "-".join(map(str, (number, *pair)))
+            key = jax.random.fold_in(jax.random.key(config.seed), number)
+            cells += run.kept(name, Cell, functools.partial(_play, play, agent, config, pair, key))
             count(config.games)
     return cells
 
 
-def _play(play: Callable, agent: matches.PimBotAgent, config: Config, pair) -> Iterator[Cell]:
-    """The games of one pair."""
+def _play(
+    play: Callable, agent: matches.PimBotAgent, config: Config, pair: tuple[float, ...], key: Array
+) -> Iterator[Cell]:
+    """The games of one pair, from its own random numbers."""
     mr_x_exploration, exploration, reduction = pair
     agents = tuple(
         agent.replace(settings=agent.settings.replace(**changes))
@@ -99,7 +103,7 @@ def _play(play: Callable, agent: matches.PimBotAgent, config: Config, pair) -> I
             dict(exploration=exploration, reduction=reduction),
         )
     )
-    keys = jax.random.split(jax.random.key(config.seed), config.games)
+    keys = jax.random.split(key, config.games)
     wins = won_by_mr_x(play, agents, keys, batch=config.batch)
     yield Cell(
         mr_x_exploration=mr_x_exploration,
