@@ -90,6 +90,10 @@ def test_settings_that_cannot_be_told_from_the_strongest():
     numbers = {number.name: number for number in pimbot_settings.numbers(config, cells)}
     assert numbers["both roles:C=2, r=0.5"].low < numbers["both roles:C=2, r=0.5"].high
     assert numbers["perhaps as strong"].value == 0
+    published = {number.name: number.paper for number in numbers.values() if number.paper}
+    assert published == {"strongest:C": 0.5}
+    (said,) = (text for text in pimbot_settings.COMMAND.deviations if "published" in text)
+    assert "only their C = 0.5 stands beside" in said
 
 
 def test_the_strongest_setting_wins_a_round_robin():
