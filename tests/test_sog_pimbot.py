@@ -9,9 +9,10 @@ import pytest
 from flax import nnx
 
 from experiments import cli
+from experiments.harness import kept_file
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
-from experiments.scotland_yard import sog_london, sog_pimbot
+from experiments.scotland_yard import scotland_yard_picture, sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.sog_pimbot import Match, Point
@@ -226,7 +227,7 @@ def test_all_settings_that_differ_are_named():
 # Networks in files
 
 
-def write_run(folder, widths):
+def write_run(folder, widths, *, finished=True):
     """What a run of `sog_london` leaves: networks of these widths by step, the first as said."""
     rules = make(GAME)
     starts = rules.detective_starts[: rules.detectives]
@@ -235,9 +236,15 @@ def write_run(folder, widths):
     for step, width in widths.items():
         _, params = nnx.split(cvpn.new_cvpn(beliefs, seed=step, width=width, depth=1))
         (folder / "networks" / f"{step}.npz").write_bytes(cvpn.to_bytes(params))
-    config = {"game": GAME, "width": next(iter(widths.values())), "depth": 1}
-    result = {"experiment": "sog_london", "config": config}
-    (folder / "result.json").write_text(json.dumps(result))
+    width = next(iter(widths.values()))
+    config = dataclasses.replace(sog_london.PRESETS["smoke"], game=GAME, width=width, depth=1)
+    fields = dataclasses.asdict(config)
+    if finished:
+        result = {"experiment": "sog_london", "config": fields}
+        (folder / "result.json").write_text(json.dumps(result))
+    else:
+        arguments = types.SimpleNamespace(out=folder, resume=True, overwrite=False, preset="smoke")
+        Run(arguments, config, experiment="sog_london", command="")
 
 
 @pytest.mark.parametrize("step", [0, 1, 10])
@@ -274,3 +281,61 @@ def test_a_run_without_its_networks_is_refused(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "has no networks in networks: they are large, and not in the repository; train" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_is_not_finished_plays_with_its_last_network_so_far(tmp_path):
+    write_run(tmp_path, {0: 8, 3: 8, 40: 8}, finished=False)
+    assert not (tmp_path / "result.json").exists()
+    student = read_student(tmp_path)
+    assert student.steps == (0, 3, 40)
+    assert student.rules == make(GAME)
+    agent = scotland_yard_picture.named_agent(f"{tmp_path}:4", make(GAME))
+    assert agent.settings.simulations == 4
+
+
+def test_a_resumed_run_plays_on_with_the_networks_that_it_began_with(tmp_path, monkeypatch):
+    """Though training has kept another one."""
+    write_run(tmp_path / "trained", {0: 8, 3: 8}, finished=False)
+    config = dataclasses.replace(sog_pimbot.PRESETS["smoke"], agent=str(tmp_path / "trained"))
+    out = tmp_path / "out"
+    arguments = types.SimpleNamespace(out=out, resume=True, overwrite=False, preset="smoke")
+    stops = [False, True]
+
+    def play_games(*args, games, **named):
+        if stops and stops.pop(0):
+            raise KeyboardInterrupt
+        return Share(wins=1, games=games.number)
+
+    monkeypatch.setattr(sog_pimbot, "play_games", play_games)
+
+    def run():
+        return sog_pimbot.compute(Run(arguments, config, experiment="", command=""))
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    networks = tmp_path / "trained" / "networks"
+    (networks / "40.npz").write_bytes((networks / "3.npz").read_bytes())
+    assert {point.step for point in run()} == {0, 3}
+    again = dataclasses.replace(config, seed=1)
+    arguments = types.SimpleNamespace(out=out, resume=False, overwrite=True, preset="smoke")
+    points = sog_pimbot.compute(Run(arguments, again, experiment="", command=""))
+    assert {point.step for point in points} == {0, 3, 40}
+    assert sog_pimbot.COMMAND.extras["trained_steps"](again, points) == 40
+
+
+def test_folders_without_a_run_or_without_networks_yet_are_refused(tmp_path):
+    write_run(tmp_path / "begun", {0: 8}, finished=False)
+    (tmp_path / "begun" / "networks" / "0.npz").unlink()
+    kept_file.write(tmp_path / "other" / "checkpoint" / "config.json", {"game": GAME, "width": 8})
+    damaged = tmp_path / "damaged" / "checkpoint" / "config.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text("{")
+    for name, reason in {
+        "begun": "has no networks in networks: its run is not finished, and keeps the first before",
+        "other": "must be the folder of a run of sog_london: its checkpoint is of another experim",
+        "damaged": "must be the folder of a run of sog_london: .* is damaged: its checksum differs",
+        "none": "must be the folder of a run of sog_london: it has neither result.json nor a chec",
+    }.items():
+        with pytest.raises(ValueError, match=f"agent={tmp_path / name} {reason}") as refused:
+            read_student(tmp_path / name)
+        assert "\n" not in str(refused.value)

@@ -23,6 +23,7 @@ from experiments.harness.devices import DeviceArguments, by_first, is_first
 from experiments.harness.usage_meter import UsageMeter
 
 CHECKPOINT = "checkpoint"  # in a run's folder: what it needs to resume
+CONFIG = "config.json"  # in the checkpoint
 USAGE = "usage.json"  # in the checkpoint: of the parts of the run so far
 Piece = TypeVar("Piece")
 
@@ -200,7 +201,7 @@ def _read_kept(path):
 
 def _check_same_config(folder, config):
     """Writes the config into the checkpoint, or refuses it if another one is there."""
-    path, fields = folder / "config.json", json.loads(json.dumps(dataclasses.asdict(config)))
+    path, fields = folder / CONFIG, json.loads(json.dumps(dataclasses.asdict(config)))
     try:
         earlier = kept_file.read(path)
     except FileNotFoundError:

@@ -126,7 +126,15 @@ class Options(RunArguments):
     """The options beside the preset."""
 
     agent: pathlib.Path = pathlib.Path(Config.agent)
-    """Folder of a run of sog_london, with its networks, which are not in the repository."""
+    """Folder of a run of sog_london, with its networks, which are not in the repository. The run
+    need not be finished: the last network so far plays, also if this run is resumed later."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Networks:
+    """Which networks play, also after an interruption in which training has gone on."""
+
+    compared: list[int]  # steps of training, the last one at the end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -179,10 +187,11 @@ def compute(run: Run) -> list[Point]:
             won=won.wins,
         )
 
+    (networks,) = run.kept("networks", Networks, lambda: [Networks(compared=[*trained.compared])])
     parts = []
     for match in config.matches:
         for opponent, step, role, part in itertools.product(
-            match.opponents, steps(match, trained.compared), ROLES, range(match.parts)
+            match.opponents, steps(match, networks.compared), ROLES, range(match.parts)
         ):
             name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
             piece = functools.partial(play, step, match, opponent, role, part)
@@ -330,8 +339,8 @@ def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
     return [
         "PimBot is a re-implementation: its binary cannot be had",
-        "the agent was trained by `sog_london`, whose result says how; its networks are read from"
-        " files with 16 bits a parameter",
+        "the agent was trained by `sog_london`, whose record says how, for so many steps as here"
+        " `trained_steps` says; its networks are read from files with 16 bits a parameter",
         *(
             f"SoG({match.simulations},1){_EARLIER if match.networks == 'earlier' else ''} plays"
             f" {match.games:,} games a point against PimBot with"
@@ -376,4 +385,5 @@ COMMAND = Experiment(
         " own decisions"
     ),
     deviations=deviations,
+    extras={"trained_steps": lambda config, points: max(point.step for point in points)},
 )

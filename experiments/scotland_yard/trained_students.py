@@ -10,7 +10,8 @@ import pathlib
 from flax import nnx
 from jaxtyping import PyTree
 
-from experiments.harness import results
+from experiments.harness import kept_file, results
+from experiments.harness.runs import CHECKPOINT, CONFIG
 from experiments.scotland_yard.agent_games import student_player
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
@@ -29,7 +30,7 @@ CHILDREN, DECISION_SHARES = 12.0, (0.3, 1.0)
 
 @dataclasses.dataclass(frozen=True)
 class TrainedStudent:
-    """What a run of `sog_london` has left."""
+    """What a run of `sog_london` has left, or has kept so far."""
 
     folder: pathlib.Path
     config: dict
@@ -104,21 +105,43 @@ class TrainedStudent:
 
 
 def read_student(folder: pathlib.Path) -> TrainedStudent:
-    """What a run of `sog_london` has left.
+    """What a run of `sog_london` has left, or has kept so far if it is not finished.
 
     Raises:
       ValueError: the folder has no such run, or not its networks, which git does not see.
     """
+    finished = (folder / results.RESULT_FILE).exists()
     try:
-        result = json.loads((folder / results.RESULT_FILE).read_text())
+        config = _finished_config(folder) if finished else _config_so_far(folder)
     except (OSError, ValueError) as error:
-        raise ValueError(f"agent={folder} must be the folder of a run of sog_london") from error
-    steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
-    if result.get("experiment") != "sog_london":
-        raise ValueError(f"agent={folder} must be the folder of a run of sog_london")
-    if not steps:
         raise ValueError(
-            f"agent={folder} has no networks in {NETWORKS}: they are large, and not in the"
-            " repository; train them with sog_london, or name another folder"
+            f"agent={folder} must be the folder of a run of sog_london: {error}"
+        ) from error
+    steps = sorted(int(path.stem) for path in (folder / NETWORKS).glob("*.npz"))
+    if not steps:
+        missing = (
+            "they are large, and not in the repository; train them with sog_london, or name another"
+            " folder"
+            if finished
+            else "its run is not finished, and keeps the first before its first games"
         )
-    return TrainedStudent(folder, result["config"], tuple(steps))
+        raise ValueError(f"agent={folder} has no networks in {NETWORKS}: {missing}")
+    return TrainedStudent(folder, config, tuple(steps))
+
+
+def _finished_config(folder):
+    result = json.loads((folder / results.RESULT_FILE).read_text())
+    if result.get("experiment") != "sog_london":
+        raise ValueError(f"{results.RESULT_FILE} is of another experiment")
+    return result["config"]
+
+
+def _config_so_far(folder):
+    """The config in the checkpoint, which does not say of which experiment it is."""
+    try:
+        config = kept_file.read(folder / CHECKPOINT / CONFIG)
+    except FileNotFoundError:
+        raise ValueError(f"it has neither {results.RESULT_FILE} nor a checkpoint") from None
+    if not {"game", "opponents", *_SIZES} <= config.keys():
+        raise ValueError("its checkpoint is of another experiment")
+    return config
