@@ -9,7 +9,7 @@ import pytest
 from flax import nnx
 
 from experiments import cli
-from experiments.harness import kept_file
+from experiments.harness import kept_file, results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
 from experiments.scotland_yard import scotland_yard_picture, sog_london, sog_pimbot
@@ -199,6 +199,25 @@ def test_an_interrupted_measurement_keeps_the_matches_that_are_done(tmp_path, mo
     measured = run().measured
     assert played == [MR_X, DETECTIVES]
     assert [(each.role, each.won) for each in measured] == [(MR_X, 1), (DETECTIVES, 2)]
+
+
+def test_the_time_of_the_papers_training_is_that_of_its_searches():
+    """By the recorded speed of an H200."""
+    record = results.ROOT / "experiments/results/benchmark_accelerator/gpu/result.json"
+    config = sog_london.PRESETS["paper"]
+    speed = results.read_result(record).number("London (32,1), 6x512, 256 at once").value
+    assert (config.simulations, config.width, config.depth) == (32, 512, 6)
+    per_step, steps = config.episodes + config.solves, config.measured_at[-1]
+    assert round(steps * per_step / speed / 86_400) == 146
+    assert round(10_000 * per_step / speed / 3_600) == 2
+    said = sog_london.COMMAND.preset_docs["paper"]
+    assert "months on one H200, by the measured speed of searches alone" in said
+    shown = round(25 * 60 * speed / per_step, -3)
+    assert f"25 minutes are about {shown:,.0f} of its {steps // 10**6} million steps" in said
+    docs = (results.ROOT / "docs/scotland_yard.md").read_text()
+    assert f"{speed:,.0f} a second" in docs
+    assert f"about {shown:,.0f} steps" in docs
+    assert "146 days" in docs
 
 
 def test_losses_are_means_over_parts_of_training():
