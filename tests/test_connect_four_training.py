@@ -120,6 +120,17 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert preset == "smoke" or uses == others
 
 
+@pytest.mark.parametrize("preset", ["cpu", "paper"])
+def test_alphazero_is_measured_where_it_has_cost_as_much_as_student_of_games(preset):
+    config, other = (
+        module.PRESETS[preset] for module in (alphazero_connect_four, sog_connect_four)
+    )
+    each = alphazero_connect_four.evaluations(config)
+    cost = other.measured_at[-1] * sog_connect_four.evaluations(other)
+    assert min(abs(step * each - cost) for step in config.measured_at) <= each / 2
+    assert config.measured_at[-1] * each > cost
+
+
 def test_games_under_way_go_on_after_an_interruption(tmp_path):
     """A run that stops after a step and goes on from its checkpoint is the same to the bit."""
     game = pgx_beliefs("tic_tac_toe")

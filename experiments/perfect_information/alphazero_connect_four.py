@@ -26,14 +26,16 @@ class Config(connect_four_training.Config):
 
 TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
+# The last step but one has cost as many evaluations of the network as the whole training of
+# `sog_connect_four`, for `equal_budgets`.
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
-        measured_at=(0, 25, 50, 100, 200, 400),
+        measured_at=(0, 25, 50, 100, 200, 343, 400),
         simulations=(ALONE, 32, 100, 800),
     ),
     "paper": Config(
-        measured_at=(0, 500, 2_000, 10_000),
+        measured_at=(0, 500, 2_000, 8_586, 10_000),
         simulations=(ALONE, 32, 100, 800),
         episodes=1024,
         updates=64,
