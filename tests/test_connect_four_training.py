@@ -21,6 +21,7 @@ from experiments.perfect_information import (
 from experiments.perfect_information.connect_four_positions import read_positions
 from experiments.perfect_information.connect_four_training import Cell
 from experiments.perfect_information.student import ALONE
+from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import leaf_evaluators
@@ -158,6 +159,52 @@ def test_games_under_way_go_on_after_an_interruption(tmp_path):
     assert whole.games == resumed.games
     assert 4 * 2 <= whole.games <= 4 * 4
     assert whole.trainee.state.replay.size <= 4 * 20
+
+
+class SlowTrainee(Trainee):
+    """Stands for a network in training: a step takes 100 seconds at first, and 2 in the end."""
+
+    params = None
+
+    def __init__(self, made, *, stops_at=None):
+        self._made, self._stops_at = made, stops_at  # made: the steps, which outlast it
+
+    def train(self, step):
+        if step == self._stops_at:
+            raise KeyboardInterrupt
+        self._made.append(step)
+
+    def timed_steps(self, number):
+        return [2.0 if self._made[-1:] == [10] else 100.0] * number
+
+
+def test_seconds_are_by_the_pace_at_the_end(tmp_path, monkeypatch):
+    """Also after an interruption, and the pace of a network that had been trained is kept."""
+    monkeypatch.setattr(connect_four_training, "write_network", lambda *_: None)
+    monkeypatch.setattr(connect_four_training, "_chooses", lambda *_: None)
+    monkeypatch.setattr(
+        move_quality, "chosen_moves", lambda _, __, number, batch: np.zeros(number, int)
+    )
+    config = dataclasses.replace(CONFIG, every=120, simulations=(ALONE,))
+    arguments = argparse.Namespace(out=tmp_path, preset="", resume=True, overwrite=False)
+    made = [[], []]
+
+    def cells(*, stops_at=None):
+        def student(game, run, seed):
+            trainee = SlowTrainee(made[seed], stops_at=stops_at if seed else None)
+            return argparse.Namespace(trainee=trainee, games=0)
+
+        run = Run(arguments, config, experiment="alphazero_connect_four", command="")
+        return connect_four_training.compute(student, lambda _: 100, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        cells(stops_at=10)
+    found = cells()
+    assert [(cell.seed, cell.step) for cell in found] == [(0, 0), (0, 10), (1, 0), (1, 10)]
+    assert [cell.seconds for cell in found] == [0.0, 20.0] * 2
+    assert [cell.evaluations for cell in found] == [0, 1_000] * 2
+    monkeypatch.setattr(SlowTrainee, "timed_steps", lambda *_: [50.0])
+    assert cells() == found
 
 
 @pytest.mark.slow
