@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 from experiment_cases import smoke_run
+from flax import nnx
 
 from experiments.harness.runs import Run
 from experiments.perfect_information import (
@@ -23,9 +24,11 @@ from experiments.perfect_information.connect_four_training import Cell
 from experiments.perfect_information.student import ALONE
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from nets import cvpn
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
+from train.paper_settings import paper_settings
 
 
 def test_chosen_moves_are_those_of_each_position():
@@ -110,8 +113,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
         uses = settings.updates * settings.learner.batch_size / examples
         trained[values] = settings, config.measured_at[-1] * each, uses
         assert settings.learner.decay_steps == config.measured_at[-1] * config.updates
-        (words,) = sog_connect_four.deviations(config)
-        assert f"those of {dict(queries='chess', outcomes='go')[values]} in Table S2" in words
+        assert settings.learner.l2 == alphazero_connect_four.PRESETS[preset].l2 == 1e-4
     (queries, cost, uses), (outcomes, other, others) = trained.values()
     assert (queries.queries_per_search, queries.queries_per_solve) == (1.0, 0.2)
     assert (outcomes.queries_per_search, outcomes.queries_per_solve) == (0.0, 0.0)
@@ -119,6 +121,39 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert outcomes.self_play == dataclasses.replace(queries.self_play, outcome_targets=0.2)
     assert cost == other
     assert preset == "smoke" or uses == others
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "learner"),
+    [
+        ("queries", "chess", ["adam (the paper: sgd)", "value weight 1 (the paper: 0.25)"]),
+        ("outcomes", "go", ["max uses 20 (the paper: 0.2)", "value weight 1 (the paper: 0.5)"]),
+    ],
+)
+def test_what_is_not_the_papers_is_said(values, column, learner):
+    """All of Student of Games' settings of training beside those of Table S2."""
+    options = sog_connect_four.Options(out=pathlib.Path(), values=values)
+    config = sog_connect_four.configure(sog_connect_four.PRESETS["paper"], options)
+    own, other, *_ = sog_connect_four.deviations(config)
+    assert own == (
+        f"Connect Four with the settings of {column} in Table S2, but: greedy moves after 10 moves"
+        " (the paper: 30), no resignation (the paper: below -0.9), temperature of the prior 1 (the"
+        " paper: 1.5)"
+    )
+    assert all(words in other for words in learner)
+    # What else of the settings is not the paper's: games of Connect Four are shorter than the most
+    # moves, and of games that nobody resigns no share is kept from it.
+    graph, _ = nnx.split(cvpn.new_cvpn(pgx_beliefs("tic_tac_toe"), seed=0, width=4, depth=1))
+    search = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)
+    settings = sog_connect_four.settings_for(config, search)
+    sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "updates", "learner")}
+    paper = paper_settings(column, search, **sizes)
+    said = dict(greedy_after=10, resign_below=None, max_moves=None)
+    paper_search = dataclasses.replace(paper.search, evaluate=settings.search.evaluate)
+    assert paper.search.evaluate.temperature == 1.5 != settings.search.evaluate.temperature
+    assert settings == dataclasses.replace(
+        paper, search=paper_search, self_play=dataclasses.replace(paper.self_play, **said)
+    )
 
 
 @pytest.mark.parametrize("preset", ["cpu", "paper"])

@@ -35,6 +35,7 @@ from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.device_batches import split_calls
+from train.learner import LearnerSettings
 
 GAME = "connect_four"
 _CENTRE = COLUMNS // 2  # where a perfect player begins
@@ -108,6 +109,20 @@ class Cell(Measured):
 
     seconds: float  # of training, as a step takes in its end
     evaluations: int  # of the network in training
+
+
+def learner_settings(config: Config) -> LearnerSettings:
+    """How networks learn, the same with both agents."""
+    return LearnerSettings(
+        learning_rate=config.learning_rate,
+        decay_rate=config.decay,
+        decay_steps=config.measured_at[-1] * config.updates,
+        batch_size=config.batch_size,
+        capacity=config.capacity,
+        max_uses=20,
+        policy_weight=1.0,
+        l2=config.l2,
+    )
 
 
 NewStudent = Callable[[BeliefGame, Run, int], Student]
