@@ -17,6 +17,7 @@ from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student import ALONE
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
+from solvers.perfect_information import matches
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 
 SMOKE = equal_budgets.PRESETS["smoke"]
@@ -134,14 +135,26 @@ def test_networks_are_those_of_the_nearest_step(folders):
 
 
 def test_equal_players_share_the_points(folders, tmp_path, monkeypatch):
-    """A whole run whose players all draw their moves: both games of a pair are the same game."""
+    """A whole run whose players all draw their moves: both games of a pair are the same game.
+
+    The networks of each seed have their own openings.
+    """
     monkeypatch.setattr(equal_budgets, "_agent", lambda *_: AlphaZeroAgent())
+    draw_openings, drawn = matches.draw_openings, []
+
+    def draw(game, *, number, length, seed):
+        drawn.append(seed)
+        return draw_openings(game, number=number, length=length, seed=seed)
+
+    monkeypatch.setattr(matches, "draw_openings", draw)
     result, games = finished(folders, tmp_path / "out", *STEP)
     found = {number.name: number.value for number in result.numbers}
     points = [value for name, value in found.items() if "against" in name]
     assert points == [0.5] * 6
     assert {game["begun"] for game in games} >= {"1.0", "-1.0"}
     assert games[0]["first"] == "AlphaZero, seed 0, step 0"
+    assert drawn == [0, 1_000]
+    assert "of these trained networks" in result.error_bars
 
 
 def finished(folders, out, *runs):

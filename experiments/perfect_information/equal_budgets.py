@@ -119,8 +119,11 @@ def compute(run: Run) -> Outcome:
     """Reads the runs, and lets their networks play at each budget."""
     config, game = run.config, pgx_beliefs(GAME)
     outcome = Outcome(runs=[read_run(pathlib.Path(folder)) for folder in config.runs])
-    every = itertools.product(COSTS, outcome.rivals)
-    met = [both for cost, rivals in every for both in outcome.met(cost, *rivals)]
+    met = [
+        (*both, seed)
+        for cost, rivals in itertools.product(COSTS, outcome.rivals)
+        for seed, both in zip(outcome.seeds, outcome.met(cost, *rivals), strict=True)
+    ]
     agents = [
         _agent(outcome.runs[number], network_name(seed, step), config.simulations, game)
         for number, seed, step in outcome.networks
@@ -310,7 +313,8 @@ COMMAND = Experiment(
         f"games begin with {Config.opening_moves} random moves",
     ),
     error_bars="of shares of positions: the least and the most of all seeds; of points: "
-    + match.ERROR_BARS,
+    + match.ERROR_BARS
+    + paired_matches.OF_THESE_NETWORKS,
     more_files=(_GAMES_FILE,),
     write_more=write_more,
 )
