@@ -4,6 +4,7 @@ import argparse
 import csv
 import dataclasses
 import itertools
+import math
 import pathlib
 
 import jax
@@ -121,6 +122,21 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert outcomes.self_play == dataclasses.replace(queries.self_play, outcome_targets=0.2)
     assert cost == other
     assert preset == "smoke" or uses == others
+
+
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+def test_as_many_devices_learn_from_outcomes_as_from_queries(preset):
+    """Devices are chosen by the sizes of the preset, which learns from queries."""
+    config = sog_connect_four.PRESETS[preset]
+    options = sog_connect_four.Options(out=pathlib.Path(), values="outcomes")
+    own, other = (
+        sog_connect_four.COMMAND.batches(each)
+        for each in (config, sog_connect_four.configure(config, options))
+    )
+    assert own.keys() == other.keys()
+    devices = math.gcd(*own.values())
+    assert devices >= {"smoke": 4, "cpu": 32, "paper": 128}[preset]
+    assert not any(size % devices for size in other.values())
 
 
 @pytest.mark.parametrize(

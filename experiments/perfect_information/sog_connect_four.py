@@ -49,7 +49,6 @@ class Options(RunArguments):
 
 TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
 _TABLE: dict[str, str] = {"queries": "chess", "outcomes": "go"}  # columns of Table S2
-_NO_QUERIES = 8  # searches of a step where no queries are asked: the fewest for eight devices
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
@@ -80,7 +79,7 @@ def configure(config: Config, options: Options) -> Config:
         config,
         values=options.values,
         measured_at=tuple(2 * step for step in config.measured_at),
-        solves=_NO_QUERIES,
+        solves=0,
         updates=max(config.updates // 2, 1),
     )
 
@@ -116,7 +115,7 @@ def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettin
 
 def evaluations(config: Config) -> int:
     """Of the network in a step of training, at most."""
-    searches = config.episodes + (config.solves if config.values == "queries" else 0)
+    searches = config.episodes + config.solves
     return searches * sog_student.evaluations(config.training_simulations)
 
 
