@@ -26,7 +26,8 @@ def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[...
 
     Args:
       function: `function(shared, batch)`. All arrays of `batch` and of its result have the batch on
-        their leading axis. Its loops run as long as the device's share needs.
+        their leading axis; some of `batch` may be empty. Its loops run as long as the device's
+        share needs.
       mesh: the devices; None: the function is returned as it is.
 
     Returns:
@@ -40,7 +41,7 @@ def split_calls(function: Callable[..., Any], mesh: Mesh | None) -> Callable[...
     )
 
     def run(shared: PyTree, batch: PyTree) -> PyTree:
-        for size in dict.fromkeys(x.shape[0] for x in jax.tree.leaves(batch)):
+        for size in dict.fromkeys(len(x) for x in jax.tree.leaves(batch) if len(x)):
             check_even({"batch": size}, mesh)
         return split(shared, batch)
 

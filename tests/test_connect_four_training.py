@@ -4,12 +4,14 @@ import argparse
 import csv
 import dataclasses
 import itertools
+import math
 import pathlib
 
 import jax
 import numpy as np
 import pytest
 from experiment_cases import smoke_run
+from flax import nnx
 
 from experiments.harness.runs import Run
 from experiments.perfect_information import (
@@ -21,10 +23,13 @@ from experiments.perfect_information import (
 from experiments.perfect_information.connect_four_positions import read_positions
 from experiments.perfect_information.connect_four_training import Cell
 from experiments.perfect_information.student import ALONE
+from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from nets import cvpn
 from solvers.perfect_information.positions import legal_actions
 from solvers.search import leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
+from train.paper_settings import paper_settings
 
 
 def test_chosen_moves_are_those_of_each_position():
@@ -109,8 +114,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
         uses = settings.updates * settings.learner.batch_size / examples
         trained[values] = settings, config.measured_at[-1] * each, uses
         assert settings.learner.decay_steps == config.measured_at[-1] * config.updates
-        (words,) = sog_connect_four.deviations(config)
-        assert f"those of {dict(queries='chess', outcomes='go')[values]} in Table S2" in words
+        assert settings.learner.l2 == alphazero_connect_four.PRESETS[preset].l2 == 1e-4
     (queries, cost, uses), (outcomes, other, others) = trained.values()
     assert (queries.queries_per_search, queries.queries_per_solve) == (1.0, 0.2)
     assert (outcomes.queries_per_search, outcomes.queries_per_solve) == (0.0, 0.0)
@@ -118,6 +122,65 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert outcomes.self_play == dataclasses.replace(queries.self_play, outcome_targets=0.2)
     assert cost == other
     assert preset == "smoke" or uses == others
+
+
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+def test_as_many_devices_learn_from_outcomes_as_from_queries(preset):
+    """Devices are chosen by the sizes of the preset, which learns from queries."""
+    config = sog_connect_four.PRESETS[preset]
+    options = sog_connect_four.Options(out=pathlib.Path(), values="outcomes")
+    own, other = (
+        sog_connect_four.COMMAND.batches(each)
+        for each in (config, sog_connect_four.configure(config, options))
+    )
+    assert own.keys() == other.keys()
+    devices = math.gcd(*own.values())
+    assert devices >= {"smoke": 4, "cpu": 32, "paper": 128}[preset]
+    assert not any(size % devices for size in other.values())
+
+
+@pytest.mark.parametrize(
+    ("values", "column", "learner"),
+    [
+        ("queries", "chess", ["adam (the paper: sgd)", "value weight 1 (the paper: 0.25)"]),
+        ("outcomes", "go", ["max uses 20 (the paper: 0.2)", "value weight 1 (the paper: 0.5)"]),
+    ],
+)
+def test_what_is_not_the_papers_is_said(values, column, learner):
+    """All of Student of Games' settings of training beside those of Table S2."""
+    options = sog_connect_four.Options(out=pathlib.Path(), values=values)
+    config = sog_connect_four.configure(sog_connect_four.PRESETS["paper"], options)
+    own, other, *_ = sog_connect_four.deviations(config)
+    assert own == (
+        f"Connect Four with the settings of {column} in Table S2, but: greedy moves after 10 moves"
+        " (the paper: 30), no resignation (the paper: below -0.9), temperature of the prior 1 (the"
+        " paper: 1.5)"
+    )
+    assert all(words in other for words in learner)
+    # What else of the settings is not the paper's: games of Connect Four are shorter than the most
+    # moves, and of games that nobody resigns no share is kept from it.
+    graph, _ = nnx.split(cvpn.new_cvpn(pgx_beliefs("tic_tac_toe"), seed=0, width=4, depth=1))
+    search = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)
+    settings = sog_connect_four.settings_for(config, search)
+    sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "updates", "learner")}
+    paper = paper_settings(column, search, **sizes)
+    said = dict(greedy_after=10, resign_below=None, max_moves=None)
+    paper_search = dataclasses.replace(paper.search, evaluate=settings.search.evaluate)
+    assert paper.search.evaluate.temperature == 1.5 != settings.search.evaluate.temperature
+    assert settings == dataclasses.replace(
+        paper, search=paper_search, self_play=dataclasses.replace(paper.self_play, **said)
+    )
+
+
+@pytest.mark.parametrize("preset", ["cpu", "paper"])
+def test_alphazero_is_measured_where_it_has_cost_as_much_as_student_of_games(preset):
+    config, other = (
+        module.PRESETS[preset] for module in (alphazero_connect_four, sog_connect_four)
+    )
+    each = alphazero_connect_four.evaluations(config)
+    cost = other.measured_at[-1] * sog_connect_four.evaluations(other)
+    assert min(abs(step * each - cost) for step in config.measured_at) <= each / 2
+    assert config.measured_at[-1] * each > cost
 
 
 def test_games_under_way_go_on_after_an_interruption(tmp_path):
@@ -147,6 +210,52 @@ def test_games_under_way_go_on_after_an_interruption(tmp_path):
     assert whole.games == resumed.games
     assert 4 * 2 <= whole.games <= 4 * 4
     assert whole.trainee.state.replay.size <= 4 * 20
+
+
+class SlowTrainee(Trainee):
+    """Stands for a network in training: a step takes 100 seconds at first, and 2 in the end."""
+
+    params = None
+
+    def __init__(self, made, *, stops_at=None):
+        self._made, self._stops_at = made, stops_at  # made: the steps, which outlast it
+
+    def train(self, step):
+        if step == self._stops_at:
+            raise KeyboardInterrupt
+        self._made.append(step)
+
+    def timed_steps(self, number):
+        return [2.0 if self._made[-1:] == [10] else 100.0] * number
+
+
+def test_seconds_are_by_the_pace_at_the_end(tmp_path, monkeypatch):
+    """Also after an interruption, and the pace of a network that had been trained is kept."""
+    monkeypatch.setattr(connect_four_training, "write_network", lambda *_: None)
+    monkeypatch.setattr(connect_four_training, "_chooses", lambda *_: None)
+    monkeypatch.setattr(
+        move_quality, "chosen_moves", lambda _, __, number, batch: np.zeros(number, int)
+    )
+    config = dataclasses.replace(CONFIG, every=120, simulations=(ALONE,))
+    arguments = argparse.Namespace(out=tmp_path, preset="", resume=True, overwrite=False)
+    made = [[], []]
+
+    def cells(*, stops_at=None):
+        def student(game, run, seed):
+            trainee = SlowTrainee(made[seed], stops_at=stops_at if seed else None)
+            return argparse.Namespace(trainee=trainee, games=0)
+
+        run = Run(arguments, config, experiment="alphazero_connect_four", command="")
+        return connect_four_training.compute(student, lambda _: 100, run)
+
+    with pytest.raises(KeyboardInterrupt):
+        cells(stops_at=10)
+    found = cells()
+    assert [(cell.seed, cell.step) for cell in found] == [(0, 0), (0, 10), (1, 0), (1, 10)]
+    assert [cell.seconds for cell in found] == [0.0, 20.0] * 2
+    assert [cell.evaluations for cell in found] == [0, 1_000] * 2
+    monkeypatch.setattr(SlowTrainee, "timed_steps", lambda *_: [50.0])
+    assert cells() == found
 
 
 @pytest.mark.slow

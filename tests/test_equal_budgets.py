@@ -17,13 +17,14 @@ from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.student import ALONE
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
+from solvers.perfect_information import matches
 from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 
 SMOKE = equal_budgets.PRESETS["smoke"]
 KEEPS = {0: 0.5, 10: 0.7, 20: 0.8}  # by step, with seed 0
 ALPHAZERO, QUERIES, OUTCOMES = "alphazero", "queries", "outcomes"
-# Seconds and evaluations of a step; the second seed of each run is half as fast.
-STEP = {ALPHAZERO: (6.0, 1_000), QUERIES: (2.0, 400), OUTCOMES: (1.0, 200)}
+# Seconds of a step with the first seed, half of those with the second one; evaluations of a step.
+STEP = {ALPHAZERO: (5.0, 700), QUERIES: (2.0, 400), OUTCOMES: (1.0, 200)}
 
 
 def made_up_cells(run):
@@ -67,7 +68,11 @@ def outcome_of(folders, **fields):
 
 def test_runs_are_read_as_they_were_written(folders):
     for run, read in zip(STEP, outcome_of(folders).runs, strict=True):
-        assert read.cells == [*made_up_cells(run)]
+        written = [*made_up_cells(run)]
+        pace = STEP[run][0] * 1.5  # the mean of both seeds
+        assert [cell.seconds for cell in read.cells] == [cell.step * pace for cell in written]
+        for own, cell in zip(read.cells, written, strict=True):
+            assert dataclasses.replace(own, seconds=cell.seconds) == cell
     assert [run.name for run in outcome_of(folders).runs] == [
         "AlphaZero",
         "SoG by queries",
@@ -76,23 +81,23 @@ def test_runs_are_read_as_they_were_written(folders):
 
 
 def test_shares_at_equal_budgets_are_those_of_the_lines_between_the_steps(folders):
-    """All have trained for 20 seconds and 4,000 evaluations, which is as far as outcomes got."""
+    """All have trained for 30 seconds and 4,000 evaluations, which is as far as outcomes got."""
     outcome = outcome_of(folders)
-    assert (outcome.budget("seconds"), outcome.budget("evaluations")) == (20, 4_000)
+    assert (outcome.budget("seconds"), outcome.budget("evaluations")) == (30, 4_000)
     found = {number.name: number for number in equal_budgets.numbers(SMOKE, with_games(outcome))}
-    # AlphaZero's seed 0 is a third of the way to step 10 after 20 seconds, the other one a sixth.
-    keeps = found["equal seconds: AlphaZero, network alone: keeps the result"]
-    assert (keeps.low, keeps.high) == pytest.approx((0.5 + 0.2 / 3, 0.55 + 0.2 / 6))
-    assert keeps.value == pytest.approx((keeps.low + keeps.high) / 2)
-    # By queries, seed 0 is at step 10 and seed 1 at step 5; the last run is at 20 and at 10.
-    keeps = found["equal seconds: SoG by queries, 32 simulations: keeps the result"]
-    assert (keeps.low, keeps.high) == pytest.approx((0.65, 0.7))
-    best = found["equal seconds: SoG by outcomes, 32 simulations: best move"]
-    assert (best.low, best.high) == pytest.approx((0.55, 0.6))
-    # Evaluations are the same with both seeds: steps 4, 10 and 20.
-    for run, share in (("AlphaZero", 0.58), ("SoG by queries", 0.7), ("SoG by outcomes", 0.8)):
-        keeps = found[f"equal evaluations: {run}, network alone: keeps the result"]
-        assert (keeps.low, keeps.high) == pytest.approx((share, share + 0.05))
+    # After 30 seconds AlphaZero is at step 4, by queries at step 10 and by outcomes at step 20;
+    # after 4,000 evaluations at steps 5.7, 10 and 20.
+    for run, seconds, evaluations in (
+        ("AlphaZero", 0.58, 0.5 + 0.2 * 4 / 7),
+        ("SoG by queries", 0.7, 0.7),
+        ("SoG by outcomes", 0.8, 0.8),
+    ):
+        for cost, share in (("seconds", seconds), ("evaluations", evaluations)):
+            keeps = found[f"equal {cost}: {run}, network alone: keeps the result"]
+            assert (keeps.low, keeps.high) == pytest.approx((share, share + 0.05))
+            assert keeps.value == pytest.approx((keeps.low + keeps.high) / 2)
+            best = found[f"equal {cost}: {run}, 32 simulations: best move"]
+            assert (best.low, best.high) == pytest.approx((share - 0.2, share - 0.15))
 
 
 def with_games(outcome):
@@ -112,15 +117,16 @@ def with_games(outcome):
     return dataclasses.replace(outcome, pairs=pairs)
 
 
-def test_networks_are_the_last_within_the_budget(folders):
+def test_networks_are_those_of_the_nearest_step(folders):
     outcome = with_games(outcome_of(folders))
     seconds = [outcome.network(run, seed, "seconds") for run in range(3) for seed in range(2)]
-    assert [step for _, _, step in seconds] == [0, 0, 10, 0, 20, 10]
+    assert [step for _, _, step in seconds] == [0, 0, 10, 10, 20, 20]
+    # step 10 of AlphaZero has cost 7,000 evaluations, more than the budget
     calls = [outcome.network(run, seed, "evaluations") for run in range(3) for seed in range(2)]
-    assert [step for _, _, step in calls] == [0, 0, 10, 10, 20, 20]
-    # The first networks of AlphaZero and of queries meet at both budgets, but only once.
-    assert len(outcome.networks) == 2 + 3 + 3
-    assert outcome.met("seconds", 0, 1)[0] == outcome.met("evaluations", 0, 1)[0]
+    assert [step for _, _, step in calls] == [10, 10, 10, 10, 20, 20]
+    # Those of Student of Games meet at both budgets, but only once.
+    assert len(outcome.networks) == 4 + 2 + 2
+    assert outcome.met("seconds", 1, 2) == outcome.met("evaluations", 1, 2)
     assert len({(pair.first, pair.second) for pair in outcome.pairs}) == len(outcome.pairs) / 2
     found = {number.name: number for number in equal_budgets.numbers(SMOKE, outcome)}
     points = found["equal evaluations: SoG by queries against SoG by outcomes"]
@@ -129,14 +135,26 @@ def test_networks_are_the_last_within_the_budget(folders):
 
 
 def test_equal_players_share_the_points(folders, tmp_path, monkeypatch):
-    """A whole run whose players all draw their moves: both games of a pair are the same game."""
+    """A whole run whose players all draw their moves: both games of a pair are the same game.
+
+    The networks of each seed have their own openings.
+    """
     monkeypatch.setattr(equal_budgets, "_agent", lambda *_: AlphaZeroAgent())
+    draw_openings, drawn = matches.draw_openings, []
+
+    def draw(game, *, number, length, seed):
+        drawn.append(seed)
+        return draw_openings(game, number=number, length=length, seed=seed)
+
+    monkeypatch.setattr(matches, "draw_openings", draw)
     result, games = finished(folders, tmp_path / "out", *STEP)
     found = {number.name: number.value for number in result.numbers}
     points = [value for name, value in found.items() if "against" in name]
     assert points == [0.5] * 6
     assert {game["begun"] for game in games} >= {"1.0", "-1.0"}
     assert games[0]["first"] == "AlphaZero, seed 0, step 0"
+    assert drawn == [0, 1_000]
+    assert "of these trained networks" in result.error_bars
 
 
 def finished(folders, out, *runs):
@@ -162,7 +180,6 @@ def test_networks_of_runs_play(folders, tmp_path):
     _, games = finished(folders, tmp_path / "out", ALPHAZERO, QUERIES)
     assert {game["second"] for game in games} == {
         "SoG by queries, seed 0, step 20",
-        "SoG by queries, seed 1, step 10",
         "SoG by queries, seed 1, step 20",
     }
 

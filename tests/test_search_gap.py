@@ -1,5 +1,6 @@
 """The experiment `search_gap`: networks and searches apart."""
 
+import argparse
 import csv
 import dataclasses
 
@@ -10,7 +11,8 @@ from flax import nnx
 
 from experiments import cli
 from experiments.harness import results
-from experiments.perfect_information import network_and_search, search_gap
+from experiments.harness.runs import Run
+from experiments.perfect_information import network_and_search, paired_matches, search_gap
 from experiments.perfect_information.connect_four_positions import read_positions
 from experiments.perfect_information.network_and_search import Moves, Outcome, Player
 from experiments.perfect_information.paired_matches import Pair
@@ -138,6 +140,20 @@ def test_equal_players_are_equal(tmp_path, monkeypatch):
         curve = [*csv.DictReader(file)]
     assert [float(row["elo"]) for row in curve] == pytest.approx([0] * 6, abs=1e-6)
     assert [row["evaluations"] for row in curve] == ["5", "6", "5", "6", "6", "11"]
+
+
+def test_networks_of_each_seed_have_their_own_openings(tmp_path, monkeypatch):
+    met = []
+    monkeypatch.setattr(network_and_search, "_all_moves", lambda *_: [])
+    monkeypatch.setattr(paired_matches, "play_matches", lambda *args: met.extend(args[-1]) or [])
+    config = dataclasses.replace(SMOKE, networks=2)
+    arguments = argparse.Namespace(out=tmp_path, preset="", resume=False, overwrite=False)
+    network_and_search.compute(Run(arguments, config, experiment="search_gap", command=""))
+    count = len(network_and_search.players(config))
+    assert {(first // count, second // count, seed) for first, second, seed in met} == {
+        (0, 0, 0),
+        (1, 1, 1),
+    }
 
 
 @pytest.mark.slow(minutes=2)

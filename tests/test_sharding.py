@@ -80,6 +80,20 @@ def test_eight_devices_of_one_process_give_the_numbers_of_one(tmp_path, one_devi
 
 
 @pytest.mark.slow
+def test_eight_devices_train_without_queries_as_one_does(tmp_path):
+    found = {}
+    for devices in (1, 8):
+        out = tmp_path / f"{devices}.npz"
+        spread = ["--devices"] if devices > 1 else []
+        finish(start("--steps", 6, *spread, "--out", out, devices=devices, WITHOUT_QUERIES="1"))
+        found[devices] = np.load(out)
+    assert_equal(found[8], found[1], rtol=1e-4, atol=1e-6)
+    assert (found[8]["devices"] == 8).all()
+    assert found[1]["['sizes']['replay']"] > 8
+    assert found[1]["['metrics']['solved']"] == 0
+
+
+@pytest.mark.slow
 def test_eight_devices_of_two_processes_give_the_numbers_of_one(tmp_path, one_device):
     with socket.socket() as free:
         free.bind(("localhost", 0))

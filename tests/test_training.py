@@ -173,6 +173,27 @@ def test_a_step_does_all():
     assert max(jax.tree.leaves(moved)) > 0
 
 
+def test_a_step_without_queries_makes_no_further_searches():
+    """It learns the same as if it searched in vain."""
+    found = []
+    for solves in (0, 3):
+        changes = dict(solves=solves, queries_per_search=0.0, queries_per_solve=0.0)
+        table, graph, params, settings = network("kuhn_poker", SMALL | changes)
+        state = student_of_games_training.init(table, params, jax.random.key(0), settings=settings)
+        search = mock.Mock(wraps=student_of_games_training._search)
+        with mock.patch.object(student_of_games_training, "_search", search):
+            for _ in range(3):
+                state, metrics = student_of_games_training.train_step(
+                    table, graph, state, settings=settings
+                )
+        _, (_, (keys, _)) = search.call_args.args
+        assert len(keys) == solves
+        assert int(metrics["solved"]) == 0
+        found.append(state)
+    chex.assert_trees_all_close(found[0].learner, found[1].learner, rtol=1e-5)
+    assert int(found[0].replay.size) == int(found[1].replay.size) == 4 * 3
+
+
 @pytest.mark.slow
 def test_training_is_reproducible():
     _, first, _ = trained(12)
@@ -248,6 +269,8 @@ def test_there_is_room_for_the_queries_of_a_search(of_search, of_solve, room):
     ("changes", "message"),
     [
         ({"episodes": 0}, "episodes=0 must be at least 1"),
+        ({"solves": 0}, "solves=0 must be at least 1"),
+        ({"solves": -1, "queries_per_search": 0.0}, "solves=-1 must be at least 0"),
         ({"queries_per_search": -1.0}, "queries_per_search=-1.0 must be at least 0 and finite"),
     ],
 )

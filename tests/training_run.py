@@ -4,10 +4,13 @@ python training_run.py --steps 3 --out numbers.npz [--devices | --process 0 --po
 python training_run.py --folder run   # endless, with checkpoints and metrics, until killed
 python training_run.py --folder run --steps 5 --out numbers.npz --whole whole
     # 5 steps more, and as many as that makes without a break in the folder `whole`
+
+With WITHOUT_QUERIES in the environment, values are learned from the outcomes of games.
 """
 
 import argparse
 import functools
+import os
 import pathlib
 import re
 
@@ -21,9 +24,11 @@ from nets import cvpn
 from solvers.search.search_state import GrowingTreeCfr
 from train import data_sharding, student_of_games_training
 from train.learner import LearnerSettings, require_finite_losses
+from train.self_play import SelfPlaySettings
 
 IDENTITY = {"training": "a small run"}
 CAPACITY = 88  # of the replay buffer: a number that no other axis has
+WITHOUT_QUERIES = {"solves": 0, "queries_per_search": 0.0, "queries_per_solve": 0.0}
 POLICIES = 56  # of player 0 in the replay buffer, another such number
 SAVE_EVERY = 3
 
@@ -34,6 +39,10 @@ def setup():
 
     The players' policies differ in size, so that each has a ring in the replay buffer.
     """
+    sizes = dict(episodes=8, updates=2, queue_capacity=16)
+    sizes |= dict(solves=16)  # another number than of episodes: all travel between devices together
+    if "WITHOUT_QUERIES" in os.environ:
+        sizes |= WITHOUT_QUERIES | {"self_play": SelfPlaySettings(outcome_targets=1.0)}
     table = belief_table(uneven_game().tree)
     graph, params = nnx.split(cvpn.new_cvpn(table, seed=0, width=16, depth=1))
     settings = student_of_games_training.StudentOfGamesSettings(
@@ -44,10 +53,7 @@ def setup():
             learning_rate=1e-2,
             policy_shares=(POLICIES / CAPACITY, 1.0),
         ),
-        episodes=8,
-        solves=16,  # another number than of episodes: all travel between devices together
-        updates=2,
-        queue_capacity=16,
+        **sizes,
     )
     return table, graph, params, settings
 

@@ -16,6 +16,7 @@ Several processes (one per machine) make one mesh of all their devices:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import jax
@@ -111,7 +112,7 @@ def _from_rows(rows, like):
 def _bytes(x):
     """The bytes of each entry of an array `[B, ...]`, `[B, n]`."""
     x = x.astype(jnp.uint8) if x.dtype == bool else jax.lax.bitcast_convert_type(x, jnp.uint8)
-    return x.reshape(len(x), -1)
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def _from_bytes(rows, like):

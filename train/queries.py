@@ -85,13 +85,16 @@ def pop(
 
     Args:
       queue: to take from.
-      count: B, how many to take.
+      count: B, how many to take; 0 is allowed.
       mesh: the devices over which the queue is cut, and then the queries; None: one.
 
     Returns:
       The queue without them, the queries (fields `[B, ...]`), and a mask `[B]` that is False where
       the queue had no more.
     """
+    if not count:  # devices have nothing to send each other
+        nothing = jax.tree.map(lambda x: x[:0], queue.queries)
+        return queue, nothing, jnp.zeros(0, bool)
     capacity = len(queue.queries.reach[0])
     number = jnp.arange(count, dtype=jnp.int32)
     exists = number < queue.size

@@ -42,19 +42,20 @@ class StudentOfGamesSettings:
     learner: LearnerSettings
     self_play: SelfPlaySettings = _DEFAULT
     episodes: int  # games side by side
-    solves: int  # the most queries that are solved in a step
+    solves: int  # the most queries that are solved in a step; 0 only if searches ask none
     updates: int  # gradient updates in a step
     queries_per_search: float = 0.9  # put into the queue for each move [q_search]
     queries_per_solve: float = 0.1  # put into the queue for each solved query [q_recursive]
     queue_capacity: int = 4096  # queries
 
     def __post_init__(self):
-        for name in ("episodes", "solves", "updates"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         for name in ("queries_per_search", "queries_per_solve"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+        fewest = {"episodes": 1, "solves": 1 if self.queries_per_search else 0, "updates": 1}
+        for name, least in fewest.items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         for name in ("episodes", "solves"):
             added = getattr(self, name) * self.most_queries
             if self.queue_capacity < added:
@@ -105,7 +106,8 @@ def init(
     Raises:
       ValueError: the devices of `mesh` cannot share a size evenly.
     """
-    sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "queue_capacity")}
+    names = ("episodes", *["solves"] * bool(settings.solves), "queue_capacity")
+    sizes = {name: getattr(settings, name) for name in names}
     learner = {name: getattr(settings.learner, name) for name in ("batch_size", "capacity")}
     shares = replay.policy_capacities(settings.learner.capacity, settings.learner.policy_shares)
     policies = {f"capacity * policy_shares[{player}]": size for player, size in enumerate(shares)}

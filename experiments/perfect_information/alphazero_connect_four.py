@@ -13,7 +13,6 @@ from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.connect_four_training import OPENS, training_experiment
 from experiments.perfect_information.student import ALONE, Student
 from jaxgames.beliefs.contract import BeliefGame
-from train.learner import LearnerSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,14 +25,16 @@ class Config(connect_four_training.Config):
 
 TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
+# The last step but one has cost as many evaluations of the network as the whole training of
+# `sog_connect_four`, for `equal_budgets`.
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
-        measured_at=(0, 25, 50, 100, 200, 400),
+        measured_at=(0, 25, 50, 100, 200, 343, 400),
         simulations=(ALONE, 32, 100, 800),
     ),
     "paper": Config(
-        measured_at=(0, 500, 2_000, 10_000),
+        measured_at=(0, 500, 2_000, 8_586, 10_000),
         simulations=(ALONE, 32, 100, 800),
         episodes=1024,
         updates=64,
@@ -46,19 +47,13 @@ PRESETS = {
 
 def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
     """The agent in training."""
-    config = run.config
-    learner = LearnerSettings(
-        learning_rate=config.learning_rate,
-        decay_rate=config.decay,
-        decay_steps=config.measured_at[-1] * config.updates,
-        batch_size=config.batch_size,
-        capacity=config.capacity,
-        max_uses=20,
-        policy_weight=1.0,
-        l2=config.l2,
-    )
     return alphazero_student(
-        game, run, learner=learner, sampled_moves=_EXPLORED_MOVES, seed=seed, name=str(seed)
+        game,
+        run,
+        learner=connect_four_training.learner_settings(run.config),
+        sampled_moves=_EXPLORED_MOVES,
+        seed=seed,
+        name=str(seed),
     )
 
 

@@ -35,6 +35,7 @@ from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.device_batches import split_calls
+from train.learner import LearnerSettings
 
 GAME = "connect_four"
 _CENTRE = COLUMNS // 2  # where a perfect player begins
@@ -88,20 +89,40 @@ SMOKE = Config(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Cell:
+class Measured:
     """The moves of an agent after some training."""
 
     seed: int
     step: int
     simulations: int
-    seconds: float  # of training, as a step took after its compilation
-    evaluations: int  # of the network in training
     games: int  # that have ended in training
     positions: int
     keeps: float  # share of positions in which its move keeps the result
     decides: float  # the same among the positions in which some moves do not
     best: float  # share of positions in which its move has the best score
     first: int  # column of its first move of the game
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell(Measured):
+    """The same with what the training has cost."""
+
+    seconds: float  # of training, as a step takes in its end
+    evaluations: int  # of the network in training
+
+
+def learner_settings(config: Config) -> LearnerSettings:
+    """How networks learn, the same with both agents."""
+    return LearnerSettings(
+        learning_rate=config.learning_rate,
+        decay_rate=config.decay,
+        decay_steps=config.measured_at[-1] * config.updates,
+        batch_size=config.batch_size,
+        capacity=config.capacity,
+        max_uses=20,
+        policy_weight=1.0,
+        l2=config.l2,
+    )
 
 
 NewStudent = Callable[[BeliefGame, Run, int], Student]
@@ -147,24 +168,30 @@ def training_experiment(
 
 
 def compute(new_student: NewStudent, evaluations: Evaluations, run: Run) -> list[Cell]:
-    """Trains and measures one network after the other."""
+    """Trains and measures one network after the other.
+
+    The pace is measured in the end: untrained agents play other games, all of which begin at the
+    same time, and have no queries to solve.
+    """
     config, game = run.config, pgx_beliefs(GAME)
     every = read_positions().every(config.every)
     states = move_quality.states_of(game, every)
     each = evaluations(config)
     cells = []
     for seed in range(config.seeds):
-        student = new_student(game, run, seed)
-        timed = functools.partial(speed, student.trainee, _TIMED_STEPS)
-        (pace,) = run.kept(f"speed-{seed}", Speed, timed)
+        student, measured = new_student(game, run, seed), []
         for step in config.measured_at:
-            costs = dict(seconds=step * pace.seconds, evaluations=step * each)
-            measured = functools.partial(
-                _measure, run, game, student, every, states, seed=seed, step=step, **costs
+            measure_step = functools.partial(
+                _measure, run, game, student, every, states, seed=seed, step=step
             )
-            cells += run.kept(f"{seed}-{step}", Cell, measured)
+            measured += run.kept(f"{seed}-{step}", Measured, measure_step)
         student.trainee.train(config.measured_at[-1])
         write_network(run, str(seed), student.trainee.params)
+        timed = functools.partial(speed, student.trainee, _TIMED_STEPS)
+        (pace,) = run.kept(f"speed-{seed}", Speed, timed)
+        for moves in measured:
+            costs = dict(seconds=moves.step * pace.seconds, evaluations=moves.step * each)
+            cells.append(Cell(**dataclasses.asdict(moves), **costs))
     return cells
 
 
@@ -173,7 +200,7 @@ def network_name(seed: int, step: int) -> str:
     return f"{seed}-{step}"
 
 
-def _measure(run, game, student, positions, states, *, seed, step, **costs) -> Iterator[Cell]:
+def _measure(run, game, student, positions, states, *, seed, step) -> Iterator[Measured]:
     """The quality of moves after some training, alone and with search."""
     config, trainee = run.config, student.trainee
     trainee.train(step)
@@ -186,7 +213,7 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
             choose = _chooses(game, student, simulations, trainee.params, key, mesh)
             moves = move_quality.chosen_moves(choose, states, number, batch=config.batch)
             count(number)
-            yield Cell(
+            yield Measured(
                 seed=seed,
                 step=step,
                 simulations=simulations,
@@ -196,7 +223,6 @@ def _measure(run, game, student, positions, states, *, seed, step, **costs) -> I
                 decides=float(positions.keeps_result(moves)[positions.matters].mean()),
                 best=float(positions.is_best(moves).mean()),
                 first=int(moves[0]),
-                **costs,
             )
 
 
@@ -305,5 +331,6 @@ def measure(config: Config) -> str:
     return (
         "share of scored positions of Connect Four in which the agent's move keeps the result, or"
         f" has the best score; mean of {config.seeds} networks; share of the networks whose first"
-        " move of the game is the centre, the only one that wins; games/h of training"
+        " move of the game is the centre, the only one that wins; games/h of training, at the speed"
+        " of its end"
     )

@@ -1,9 +1,9 @@
 """Agents trained in Connect Four after equal seconds, and after equal evaluations of the network.
 
 Runs of `alphazero_connect_four` and `sog_connect_four` have measured their networks at some steps,
-and what each step has cost. A budget is what all seeds of all runs have reached. Shares of good
-moves at the budget are linear between the steps around it; in games each run plays with the last
-network that it has kept within the budget.
+and what each step has cost. A budget is what all runs have reached. Shares of good moves at the
+budget are linear between the steps around it; in games each run plays with the networks of the
+measured step whose cost is nearest to the budget.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Outcome:
 
     def network(self, number: int, seed: int, cost: str) -> tuple[int, int, int]:
         """What plays for a run at a budget: the number of the run, the seed and the step."""
-        return number, seed, self.runs[number].last(seed, cost, self.budget(cost)).step
+        return number, seed, self.runs[number].nearest(cost, self.budget(cost)).step
 
     @functools.cached_property
     def networks(self) -> list[tuple[int, int, int]]:
@@ -119,8 +119,11 @@ def compute(run: Run) -> Outcome:
     """Reads the runs, and lets their networks play at each budget."""
     config, game = run.config, pgx_beliefs(GAME)
     outcome = Outcome(runs=[read_run(pathlib.Path(folder)) for folder in config.runs])
-    every = itertools.product(COSTS, outcome.rivals)
-    met = [both for cost, rivals in every for both in outcome.met(cost, *rivals)]
+    met = [
+        (*both, seed)
+        for cost, rivals in itertools.product(COSTS, outcome.rivals)
+        for seed, both in zip(outcome.seeds, outcome.met(cost, *rivals), strict=True)
+    ]
     agents = [
         _agent(outcome.runs[number], network_name(seed, step), config.simulations, game)
         for number, seed, step in outcome.networks
@@ -143,9 +146,9 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
         COSTS, outcome.runs, outcome.seeds, outcome.simulations
     ):
         budget = outcome.budget(cost)
-        last = trained.last(seed, cost, budget)
+        playing = trained.nearest(cost, budget)
         row = {"equal": cost, "budget": budget, "agent": trained.name, "seed": seed}
-        row |= {"step_in_games": last.step, "cost_in_games": getattr(last, cost)}
+        row |= {"step_in_games": playing.step, "cost_in_games": getattr(playing, cost)}
         row |= {"simulations": count}
         shares = SHARES.values()
         yield row | {field: trained.share(seed, count, cost, budget, field) for field in shares}
@@ -276,12 +279,13 @@ def configure(config: Config, options: Options) -> Config:
 def measure(config: Config) -> str:
     """What the numbers are."""
     return (
-        "at the largest number of seconds, and of evaluations of the network, that all seeds of all"
-        " runs have trained for: share of scored positions of Connect Four in which an agent's move"
-        " keeps the result, or has the best score, linear between the measured steps; and points"
-        f" of a game, 1 for a win and 1/2 for a draw, with {config.simulations} simulations, in"
+        "at the largest number of seconds, and of evaluations of the network, that all runs have"
+        " trained for: share of scored positions of Connect Four in which an agent's move keeps the"
+        " result, or has the best score, linear between the measured steps; and points of a game, 1"
+        f" for a win and 1/2 for a draw, with {config.simulations} simulations, in"
         f" {2 * config.pairs} games of each seed from random openings with swapped colours, of the"
-        " last networks that were kept within the budget"
+        " networks of the measured step whose cost is nearest to the budget; a run's seconds are"
+        " those of its steps in the mean of its seeds"
     )
 
 
@@ -309,7 +313,8 @@ COMMAND = Experiment(
         f"games begin with {Config.opening_moves} random moves",
     ),
     error_bars="of shares of positions: the least and the most of all seeds; of points: "
-    + match.ERROR_BARS,
+    + match.ERROR_BARS
+    + paired_matches.OF_THESE_NETWORKS,
     more_files=(_GAMES_FILE,),
     write_more=write_more,
 )

@@ -150,7 +150,7 @@ def compute(run: Run) -> Outcome:
         agents += [player.agent(found[player.network]) for player in every]
     moves = _all_moves(run, game, agents, count)
     met = [
-        (seed * count + first, seed * count + second)
+        (seed * count + first, seed * count + second, seed)
         for seed in range(config.networks)
         for first, second in schedule(config)
     ]

@@ -17,6 +17,12 @@ from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information import matches
 from solvers.perfect_information.matches import Agent
 
+OF_THESE_NETWORKS = (
+    "; intervals are of these trained networks: how much those of other seeds would differ is not"
+    " in them"
+)
+_SEEDS_APART = 1_000  # of openings, from one seed of training to the next
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pair:
@@ -35,7 +41,7 @@ class Pair:
 
 
 def play_matches(
-    run: Run, game: BeliefGame, agents: Sequence[Agent], met: Sequence[tuple[int, int]]
+    run: Run, game: BeliefGame, agents: Sequence[Agent], met: Sequence[tuple[int, int, int]]
 ) -> list[Pair]:
     """All games, match by match.
 
@@ -45,16 +51,17 @@ def play_matches(
         positions a player is asked for at a time; and the `seed`.
       game: a game of perfect information.
       agents: who plays.
-      met: who meets whom, by numbers of agents.
+      met: who meets whom, by numbers of agents, and the seed of training of their networks. Each
+        has its own openings, so that pairs of games of different seeds are independent.
     """
     config, play = run.config, _player_of_pairs(run, game, agents)
     found: list[Pair] = []
     with progress("pairs of games", len(met) * config.pairs) as report:
         count = counter(report)
-        for first, second in met:
+        for first, second, trained in met:
             for begin in range(0, config.pairs, config.batch):
                 numbers = np.arange(begin, min(begin + config.batch, config.pairs))
-                piece = functools.partial(play, first, second, numbers)
+                piece = functools.partial(play, first, second, trained, numbers)
                 found += run.kept(f"{first}-{second}-{begin}", Pair, piece)
                 count(len(numbers))
     return found
@@ -66,17 +73,20 @@ def _player_of_pairs(
     """A function that plays the pairs of these numbers between two agents."""
     config, mesh = run.config, devices.local(run.mesh)
     chooses = [matches.chooser(game, agent, mesh) for agent in agents]
-    openings = matches.draw_openings(
-        game, number=config.pairs, length=config.opening_moves, seed=config.seed
-    )
 
-    def play(first, second, numbers):
+    @functools.cache
+    def openings_of(trained):
+        seed = config.seed + _SEEDS_APART * trained
+        length = config.opening_moves
+        return matches.draw_openings(game, number=config.pairs, length=length, seed=seed)
+
+    def play(first, second, trained, numbers):
         key = jax.random.fold_in(jax.random.key(config.seed), first * len(chooses) + second)
         won = matches.play_pairs(
             game,
             jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.asarray(numbers)),
             [chooses[first], chooses[second]],
-            openings[numbers],
+            openings_of(trained)[numbers],
             batch=config.batch,
             devices=1 if mesh is None else mesh.size,
         )

@@ -18,6 +18,7 @@ from rich.table import Table
 from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import paired_matches
 from experiments.perfect_information.connect_four_positions import COLUMNS
 from experiments.perfect_information.connect_four_training import KEEPS, SHARES
 from experiments.perfect_information.network_and_search import (
@@ -228,7 +229,8 @@ COMMAND = Experiment(
     measure=measure,
     deviations=deviations,
     error_bars="of shares of positions: two standard errors, over positions; of Elo: "
-    + ladder_ratings.ERROR_BARS,
+    + ladder_ratings.ERROR_BARS
+    + paired_matches.OF_THESE_NETWORKS,
     more_files=(_GAMES_FILE,),
     write_more=write_more,
 )

@@ -16,6 +16,7 @@ from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.ladder_ratings import Ladder, Match, Rating
 from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import paired_matches
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.search_matches import (
     AGENTS,
@@ -243,7 +244,7 @@ COMMAND = Experiment(
     tables=tables,
     measure=measure,
     deviations=deviations,
-    error_bars=ladder_ratings.ERROR_BARS,
+    error_bars=ladder_ratings.ERROR_BARS + paired_matches.OF_THESE_NETWORKS,
     more_files=(GAMES_FILE,),
     write_more=write_more,
 )

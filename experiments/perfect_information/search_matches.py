@@ -56,7 +56,8 @@ def schedule(config: Config) -> list[tuple[int, int]]:
 def play_matches(run: Run) -> list[Pair]:
     """All games, match by match, in pieces that are kept."""
     config, game = run.config, pgx_beliefs(run.config.game)
-    return paired_matches.play_matches(run, game, _agents(config, game), schedule(config))
+    met = [(first, second, config.network) for first, second in schedule(config)]
+    return paired_matches.play_matches(run, game, _agents(config, game), met)
 
 
 def _agents(config: Config, game: BeliefGame) -> list[Agent]:

@@ -41,7 +41,6 @@ _TABLE = {
     "hex": "go",
     "othello": "go",
 }
-_NO_QUERIES = 8  # searches of a step where no queries are asked: the fewest for eight devices
 # Our learner: what differs from the paper's, by preset.
 _LEARNERS = {
     "smoke": dict(batch_size=16, capacity=512),
@@ -121,8 +120,8 @@ def _config(preset: str, game: str) -> Config:
     base = {"smoke": _SMOKE, "cpu": _CPU, "paper": _LARGE if large else _PAPER}[preset]
     table = _TABLE[game]
     more = {"game": game, "table": table}
-    if table == "go" and preset != "smoke":  # there are fewer examples
-        more |= {"solves": _NO_QUERIES, "updates": max(base.updates // 2, 1)}
+    if table == "go":  # there are no queries, and fewer examples
+        more |= {"solves": 0, "updates": max(base.updates // 2, 1)}
     config = dataclasses.replace(base, **more | _CHANGES[preset].get(game, {}))
     own = _LEARNERS[preset]
     if not large:

@@ -17,9 +17,14 @@ from experiments.perfect_information.connect_four_training import KEEPS, trainin
 from experiments.perfect_information.student import ALONE, Student
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.beliefs.contract import BeliefGame
+from nets.cvpn import CvpnEvaluator
 from solvers.search.search_state import GrowingTreeCfr
-from train.agent import training_settings
-from train.paper_settings import PAPER_QUERIES, PAPER_SELF_PLAY
+from train.paper_settings import (
+    PAPER_QUERIES,
+    PAPER_SELF_PLAY,
+    PAPER_TEMPERATURE,
+    learner_deviations,
+)
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
@@ -44,7 +49,6 @@ class Options(RunArguments):
 
 TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
 _TABLE: dict[str, str] = {"queries": "chess", "outcomes": "go"}  # columns of Table S2
-_NO_QUERIES = 8  # searches of a step where no queries are asked: the fewest for eight devices
 _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
@@ -75,7 +79,7 @@ def configure(config: Config, options: Options) -> Config:
         config,
         values=options.values,
         measured_at=tuple(2 * step for step in config.measured_at),
-        solves=_NO_QUERIES,
+        solves=0,
         updates=max(config.updates // 2, 1),
     )
 
@@ -94,11 +98,10 @@ def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettin
     """The settings of training with such searches."""
     column = _TABLE[config.values]
     per_search, per_solve = PAPER_QUERIES[column]
-    return training_settings(
-        config,
-        search,
-        steps=config.measured_at[-1],
-        policy_weight=1.0,
+    sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates")}
+    return StudentOfGamesSettings(
+        search=search,
+        learner=connect_four_training.learner_settings(config),
         self_play=SelfPlaySettings(
             exploration=0.0,
             outcome_targets=PAPER_SELF_PLAY[column].outcome_targets,
@@ -106,21 +109,32 @@ def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettin
         ),
         queries_per_search=per_search,
         queries_per_solve=per_solve,
+        **sizes,
     )
 
 
 def evaluations(config: Config) -> int:
     """Of the network in a step of training, at most."""
-    searches = config.episodes + (config.solves if config.values == "queries" else 0)
+    searches = config.episodes + config.solves
     return searches * sog_student.evaluations(config.training_simulations)
 
 
 def deviations(config: Config) -> Iterator[str]:
     """From the published setting, in words."""
+    column = _TABLE[config.values]
     yield (
-        f"settings of training are those of {_TABLE[config.values]} in Table S2 but for greedy"
-        " moves after 10 instead of 30, no resignation, and the learner's sizes, which are ours"
+        f"Connect Four with the settings of {column} in Table S2, but: greedy moves after"
+        f" {_GREEDY_AFTER} moves (the paper: {PAPER_SELF_PLAY[column].greedy_after}), no"
+        f" resignation (the paper: below {PAPER_SELF_PLAY[column].resign_below:g}), temperature of"
+        f" the prior {CvpnEvaluator.temperature:g} (the paper: {PAPER_TEMPERATURE[column]:g})"
     )
+    learner = connect_four_training.learner_settings(config)
+    yield f"our learner: {'; '.join(learner_deviations(column, learner))}"
+    yield (
+        f"searches of training have {config.training_simulations} simulations; the paper does not"
+        " say how many it trains with"
+    )
+    yield "the length of the training and the network are ours"
 
 
 COMMAND = training_experiment(

@@ -28,7 +28,7 @@ class TrainedRun:
     agent: str  # ALPHAZERO or STUDENT
     name: str
     device: str  # that it ran on, which its seconds are of
-    cells: Sequence[Cell]
+    cells: Sequence[Cell]  # whose seconds are by one pace, the mean of all seeds
 
     @functools.cached_property
     def seeds(self) -> int:
@@ -47,21 +47,19 @@ class TrainedRun:
         return sorted(own, key=lambda cell: cell.step)
 
     def reached(self, cost: str) -> float:
-        """What all seeds have cost in the end."""
-        return float(min(getattr(self._steps(seed)[-1], cost) for seed in range(self.seeds)))
+        """What the training has cost in the end, as much with each seed."""
+        return float(max(getattr(cell, cost) for cell in self.cells))
 
-    def last(self, seed: int, cost: str, budget: float) -> Cell:
-        """The last measured step of a seed within a budget."""
-        return [cell for cell in self._steps(seed) if getattr(cell, cost) <= budget][-1]
+    def nearest(self, cost: str, budget: float) -> Cell:
+        """The measured step whose cost is nearest to a budget, the same of all seeds."""
+        steps = self.line(0, self.simulations[0])
+        return min(steps, key=lambda cell: abs(getattr(cell, cost) - budget))
 
     def share(self, seed: int, simulations: int, cost: str, budget: float, field: str) -> float:
         """A share of good moves at a budget, linear between measured steps."""
         line = self.line(seed, simulations)
         points = [(getattr(cell, cost), getattr(cell, field)) for cell in line]
         return float(np.interp(budget, *zip(*points, strict=True)))
-
-    def _steps(self, seed):
-        return self.line(seed, self.simulations[0])
 
 
 def read_run(folder: pathlib.Path) -> TrainedRun:
@@ -83,5 +81,17 @@ def read_run(folder: pathlib.Path) -> TrainedRun:
             Cell(**{name: parse(line[name]) for name, parse in parsers.items()})
             for line in csv.DictReader(file)
         ]
+    cells = _with_one_pace(cells)
     name = f"{agent} by {values}" if values else agent
     return TrainedRun(folder=str(folder), agent=agent, name=name, device=result.device, cells=cells)
+
+
+def _with_one_pace(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells with the seconds that a step takes in the mean of the seeds.
+
+    All seeds do the same work, so what tells their paces apart is the machine. At equal seconds it
+    would give them different numbers of steps.
+    """
+    trained = [cell for cell in cells if cell.step]
+    pace = float(np.mean([cell.seconds / cell.step for cell in trained]))
+    return [dataclasses.replace(cell, seconds=cell.step * pace) for cell in cells]
