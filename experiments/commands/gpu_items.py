@@ -68,7 +68,6 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "pimbot_settings",
     "alphazero_board_games",
     "sog_board_games",
-    "sog_london",
     "sog_glasses",
     "sog_district",
     "sog_leduc",
@@ -186,10 +185,11 @@ def _items() -> Iterator[Item]:
         if experiment == "sog_connect_four":
             values = ("--values", "outcomes")
             yield _training("sog_connect_four_outcomes", experiment, "paper", *values)
-        if experiment == "sog_london":  # whose agent then plays
-            yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
     agent = ("--agent", f"{OTHERS}/alphazero_connect_four")  # which is then exploited
     yield _training("abr_connect_four", "abr_alphazero", "connect_four_large", *agent)
+    # London takes months, so it comes last; its agent then plays
+    yield _training("sog_london", "sog_london", "paper")
+    yield _training("sog_pimbot", "sog_pimbot", "large", "--agent", f"{OTHERS}/sog_london")
 
 
 ITEMS = tuple(_items())
