@@ -29,6 +29,9 @@ PAPER_LEVELS = {
 }
 SHORT = {PERCENTILES: "percentiles 169/1000/500/200", K_MEANS: "k-means 169/200/200/200"}
 
+# in the figure, points of the same boards stand side by side
+_APART, _ASIDE = 1.05, ("from_turn", "best", "local")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
@@ -74,8 +77,9 @@ def draw(path: pathlib.Path, lines: Lines, *, whole: bool) -> None:
                 (won, "local", f"{short}: local best response", "x"),
             ):
                 points = [(p.boards, getattr(p, name)) for p in line.points if getattr(p, name)]
+                aside = number + len(lines) * (_ASIDE.index(name) if name in _ASIDE else 0)
                 panel.errorbar(
-                    [boards for boards, _ in points],
+                    [_APART**aside * boards for boards, _ in points],
                     [found.value for _, found in points],
                     [2 * found.error for _, found in points],
                     fmt=shape,
