@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import other_devices
 import pytest
+from accelerator_branches import accelerator_branches
 
 from experiments.benchmarks import numpy_board_sampled_cfr
 from jaxgames.holdem import betting_of_rules, limit_holdem
@@ -99,14 +100,9 @@ def states_by_node(game, tables):
 
 
 @pytest.fixture
-def as_accelerators(monkeypatch):
-    """Programs take the branches of accelerators."""
-    monkeypatch.setattr(
-        jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments)
-    )
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
+def as_accelerators():
+    with accelerator_branches():
+        yield
 
 
 @pytest.mark.parametrize("groups", [600, pytest.param(1176, marks=pytest.mark.slow)])

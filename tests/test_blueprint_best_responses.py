@@ -3,9 +3,9 @@
 import functools
 
 import blueprint_reference as reference
-import jax
 import numpy as np
 import pytest
+from accelerator_branches import accelerator_branches
 from test_blueprint_matches import blueprint_of, hands_of
 
 from jaxgames.holdem.canonical_boards import NextCards, canonical_boards, next_cards, num_deals
@@ -155,7 +155,7 @@ FOUR_STREETS = Poker(
 )
 
 
-def test_accelerators_take_several_rivers_at_a_time(monkeypatch):
+def test_accelerators_take_several_rivers_at_a_time():
     """A turn and rivers of one suit, so that not all places have a card."""
     blueprint = fixed_blueprint(FOUR_STREETS, {"call": 2.0, "raise": 1.0, "fold": 1.0})
     board = np.array([0, 4, 8, 40], np.int32)
@@ -164,12 +164,8 @@ def test_accelerators_take_several_rivers_at_a_time(monkeypatch):
         best_response._values_of_boards, blueprint, board[None], rivers, player=0, mesh=None
     )
     one_by_one = np.asarray(respond())
-    monkeypatch.setattr(
-        jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments)
-    )
-    jax.clear_caches()
-    assert_close(np.asarray(respond()), one_by_one)
-    jax.clear_caches()
+    with accelerator_branches():
+        assert_close(np.asarray(respond()), one_by_one)
 
 
 @pytest.mark.slow

@@ -85,6 +85,7 @@ PRESETS = {
         first=1_000,
         flops=1_755,
     ),
+    # More iterations would add to averages less than float32 can tell: weights grow with them.
     "paper": Config(
         abstractions=(PERFECT, PERFECT + ON_THE_RIVER, IMPERFECT),
         solvers=(CFR, CFR_BR),

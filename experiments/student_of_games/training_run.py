@@ -27,6 +27,7 @@ from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
 _STATE = "training"  # in the checkpoint
+_SAVE_SECONDS = 20.0  # between checkpoints, as an interruption loses what came after the last
 _LOG_EVERY = 10  # steps between metrics
 
 
@@ -113,7 +114,7 @@ class Trainee:
           OSError: a checkpoint cannot be written.
         """
         begin, first = time.perf_counter(), int(self.state.step)
-        times = CheckpointTimes()
+        times = CheckpointTimes(_SAVE_SECONDS)
         title = f"training {self.name}".strip()
         if first > step:
             raise ValueError(
