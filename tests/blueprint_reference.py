@@ -64,11 +64,12 @@ def iterate(tree, regret, average, bucket, cards, strength, weight):
     return values(0, [np.ones(len(cards))] * 2)
 
 
-def iterate_cfr_br(tree, regret, average, trunk, bucket, classes, cards, strength, weight):
+def iterate_cfr_br(tree, regret, average, trunk, bucket, responding, cards, strength, weight):
     """Adds an iteration of CFR-BR to the tables, and to the regrets of responding players before
-    the flop, which are by class of hands; for two streets."""
+    the last street, whose rows are `responding` `[S, H]`."""
+    last = len(bucket) - 1
     meets, beats = pairs_of_hands(cards, strength)
-    old, responding = ({n: matched(x) for n, x in tables.items()} for tables in (regret, trunk))
+    old, answers = ({n: matched(x) for n, x in tables.items()} for tables in (regret, trunk))
 
     def at_end(node, reach, player):
         chips = tree.paid[node].min() + tree.pot / 2
@@ -77,7 +78,8 @@ def iterate_cfr_br(tree, regret, average, trunk, bucket, classes, cards, strengt
         return (chips if tree.winner[node] == player else -chips) * meets @ reach
 
     def respond(node, reach, policy, player):
-        """The values of a player whose policy on the flop becomes the best response to a reach."""
+        """The values of a player whose policy on the last street becomes the best response to a
+        reach."""
         actor = tree.actor[node]
         if actor == CHANCE:
             return respond(tree.child[node, 0], reach, policy, player)
@@ -89,7 +91,7 @@ def iterate_cfr_br(tree, regret, average, trunk, bucket, classes, cards, strengt
             below.append(respond(tree.child[node, action], after, policy, player))
         if actor != player:
             return sum(below)
-        if tree.street[node] == 1:
+        if tree.street[node] == last:
             policy[node] = np.eye(len(below))[np.argmax(below, axis=0)]
         return sum(policy[node][:, a] * x for a, x in enumerate(below))
 
@@ -106,21 +108,21 @@ def iterate_cfr_br(tree, regret, average, trunk, bucket, classes, cards, strengt
             after[actor] = reach[actor] * policy[node][:, action]
             below.append(update(tree.child[node, action], after, policy, abstracted))
         own = sum(policy[node][:, a] * x[actor] for a, x in enumerate(below))
-        rows = bucket[tree.street[node]] if actor == abstracted else classes
+        rows = (bucket if actor == abstracted else responding)[tree.street[node]]
         for action, x in enumerate(below):
             gained = weight * (x[actor] - own)
             if actor == abstracted:
                 np.add.at(regret[node][:, action], rows, gained)
                 arrived = weight * reach[actor] * policy[node][:, action]
                 np.add.at(average[node][:, action], rows, arrived)
-            elif tree.street[node] == 0:
+            elif tree.street[node] < last:
                 np.add.at(trunk[node][:, action], rows, gained)
         result = [None, None]
         result[actor], result[1 - actor] = own, sum(x[1 - actor] for x in below)
         return result
 
     for abstracted in range(2):
-        policy = {n: x[classes] for n, x in responding.items()}
+        policy = {n: x[responding[tree.street[n]]] for n, x in answers.items()}
         for node, table in old.items():
             if tree.actor[node] == abstracted:
                 policy[node] = table[bucket[tree.street[node]]]

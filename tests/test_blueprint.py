@@ -35,6 +35,7 @@ TWO_STREETS = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises
 THREE_STREETS = Poker(
     raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
 )
+ONE_RAISE = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(1, 1))
 BUCKETS = (20, 30)
 
 
@@ -86,10 +87,11 @@ def test_rounds_and_information_states(poker, buckets, entries, states):
 
 
 def states_by_node(game, tables):
-    """Tables of the engine as those of the reference: by decision of the tree."""
+    """Tables of the engine's first streets as those of the reference: by decision of the tree."""
     found = {}
     flat = [table for street in tables for table in street]
-    for (_, family, _), table in zip(game.shapes(), flat, strict=True):
+    families = [family for street, family, _ in game.shapes() if street < len(tables)]
+    for family, table in zip(families, flat, strict=True):
         table = np.asarray(table)  # [N, C, B, E]
         whole = np.concatenate(list(table), axis=-1)  # [C, B, M]
         for j, first in enumerate(family.template.first_column):
@@ -284,7 +286,10 @@ def test_cfr_br_answers_with_the_best_response():
     family, tree = game.rounds.streets[1][0], game.rounds.tree
     mine = [x[deal.bucket[1]] for x in policy[1][0][0]]
     reach = (jnp.ones((1176, 7)),) * 2
-    columns, worth = cfr_br.best_response_columns(deal, family, mine, reach, player=0)
+    chips = (jnp.asarray(x, jnp.float32) for x in (family.fold_chips, family.end_chips))
+    columns, worth = cfr_br.best_response_columns(
+        deal, family.template, *chips, mine, reach, player=0
+    )
     bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
     pairs = reference.pairs_of_hands(cards, strength)
     for entry, node in enumerate(family.nodes[0]):
@@ -295,37 +300,65 @@ def test_cfr_br_answers_with_the_best_response():
             assert set(np.unique(columns[c])) <= {0.0, 1.0}
 
 
-def test_iterations_of_cfr_br_equal_those_hand_by_hand():
-    """In float64, so that the same actions are best."""
+@pytest.mark.parametrize(
+    ("poker", "buckets"), [(TWO_STREETS, (5, 6)), (THREE_STREETS, (5, 6, 7))], ids=["two", "three"]
+)
+def test_iterations_of_cfr_br_equal_those_hand_by_hand(poker, buckets):
+    """In float64, and from large random regrets: all actions are taken, so that no two of them are
+    equally good."""
     with jax.enable_x64(True):
-        game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
-        tree, before = game.rounds.tree, game.rounds.streets[0][0]
-        regret, average = (reference.new_tables(tree, BUCKETS) for _ in range(2))
-        trunk = reference.new_tables(tree, (169, 1))
-        trunk = {node: table for node, table in trunk.items() if tree.street[node] == 0}
-        state = cfr_br.CfrBrState(
-            blueprint=board_sampled_cfr.init(game, dtype=jnp.float64),
-            trunk=jnp.zeros((before.template.columns, 169, 1)),
+        game, tables = game_of(poker, buckets), random_tables(buckets, poker.board)
+        tree, generator = game.rounds.tree, np.random.default_rng(0)
+        start = cfr_br.init_cfr_br(game, dtype=jnp.float64)
+        filled = lambda x: jnp.asarray(1e8 * generator.random(x.shape))  # noqa: E731
+        blueprint = start.blueprint.replace(regret=jax.tree.map(filled, start.blueprint.regret))
+        state = cfr_br.CfrBrState(blueprint=blueprint, trunk=jax.tree.map(filled, start.trunk))
+        regret, trunk = (
+            {node: np.array(table) for node, table in states_by_node(game, given).items()}
+            for given in (state.blueprint.regret, state.trunk)
         )
+        average = reference.new_tables(tree, buckets)
         for number in range(2):
-            board = random_board(jax.random.key(number), 3)
-            deal, _ = make_deal(tables, board, groups=1176, dtype=jnp.float64)
+            board = random_board(jax.random.key(number), sum(poker.board))
+            hands = math.comb(52 - len(board), 2)
+            deal, _ = make_deal(tables, board, groups=hands, dtype=jnp.float64)
             state = cfr_br.iterate(state, deal, game=game)
             bucket, cards, strength = (
                 np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength)
             )
-            classes = class_numbers()[hand_numbers(cards)]
+            responding = np.stack([class_numbers()[hand_numbers(cards)], *bucket[1:]])
             reference.iterate_cfr_br(
-                tree, regret, average, trunk, bucket, classes, cards, strength, weight=number + 1
+                tree, regret, average, trunk, bucket, responding, cards, strength, weight=number + 1
             )
-        for mine, theirs in ((state.blueprint.regret, regret), (state.blueprint.average, average)):
+        for mine, theirs in (
+            (state.blueprint.regret, regret),
+            (state.blueprint.average, average),
+            (state.trunk, trunk),
+        ):
             for node, table in states_by_node(game, mine).items():
-                np.testing.assert_allclose(table, theirs[node], rtol=1e-9, atol=1e-6)
-        (found,) = np.asarray(state.trunk).T  # [169, C]
-        for j, first in enumerate(before.template.first_column):
-            expected = trunk[before.nodes[j][0]]
-            here = found[:, first : first + expected.shape[1]]
-            np.testing.assert_allclose(here, expected, rtol=1e-9, atol=1e-6)
+                np.testing.assert_allclose(table, theirs[node], rtol=1e-12, atol=1e-4)
+
+
+def test_many_boards_of_cfr_br_at_once_add_up():
+    """From tables of zeros, as those that two iterations add from there."""
+    game, tables = game_of(ONE_RAISE, (5, 6)), random_tables((5, 6), ONE_RAISE.board)
+    boards = jnp.stack([random_board(jax.random.key(number), 3) for number in range(2)])
+    deals, _ = make_deals(tables, boards, groups=1_176)
+    both = cfr_br.iterate_on_many(cfr_br.init_cfr_br(game), deals, game=game)
+    one, other = (
+        cfr_br.iterate(
+            cfr_br.init_cfr_br(game), jax.tree.map(lambda x, n=n: x[n], deals), game=game
+        )
+        for n in range(2)
+    )
+    assert int(both.blueprint.iteration) == 1
+    for name in ("regret", "average"):
+        parts = [jax.tree.leaves(getattr(x.blueprint, name)) for x in (both, one, other)]
+        for whole, first, second in zip(*parts, strict=True):
+            np.testing.assert_allclose(whole, first + second, rtol=1e-4, atol=0.5)
+    parts = [jax.tree.leaves(x.trunk) for x in (both, one, other)]
+    for whole, first, second in zip(*parts, strict=True):
+        np.testing.assert_allclose(whole, first + second, rtol=1e-4, atol=0.5)
 
 
 @pytest.mark.slow

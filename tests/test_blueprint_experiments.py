@@ -8,7 +8,7 @@ from test_blueprint import game_of, random_tables
 from test_blueprint_matches import blueprint_of
 
 from experiments import cli
-from experiments.blueprints import blueprint_limit, linear_cfr_training, real_values
+from experiments.blueprints import blueprint_limit, blueprint_training, real_values
 from experiments.blueprints.first_actions import TOP_TEN, first_actions
 from experiments.harness import results
 from experiments.harness.runs import Run
@@ -86,9 +86,9 @@ def test_pieces_of_training_do_not_change_it(monkeypatch):
     """To the bit, with 40 iterations at once or in pieces that end within blocks of 32. The first
     seven have up to 523 groups, later ones up to 535; with another room sums are rounded in another
     way."""
-    monkeypatch.setattr(linear_cfr_training, "_ROOMS", (528, 640))
+    monkeypatch.setattr(blueprint_training, "_ROOMS", (528, 640))
     game, tables = game_of(ONE_RAISE, (20, 30)), random_tables((20, 30), (0, 3))
-    advance = linear_cfr_training.advancer(game, tables, jax.random.key(0), boards_per_iteration=1)
+    advance = blueprint_training.advancer(game, tables, jax.random.key(0), boards_per_iteration=1)
     whole = advance(board_sampled_cfr.init(game), 40)
     parts = board_sampled_cfr.init(game)
     for count in (7, 32, 1):
@@ -102,8 +102,8 @@ def test_too_little_memory_is_told_before_buckets_are_made(monkeypatch, tmp_path
     def bucket_tables(*_, **__):
         raise AssertionError("buckets are made")
 
-    monkeypatch.setattr(linear_cfr_training, "bucket_tables", bucket_tables)
-    monkeypatch.setattr(linear_cfr_training, "device_bytes", lambda: 3 * 2**20)
+    monkeypatch.setattr(blueprint_training, "bucket_tables", bucket_tables)
+    monkeypatch.setattr(blueprint_training, "device_bytes", lambda: 3 * 2**20)
     words = ["blueprint_limit", "--preset", "smoke", "--out", str(tmp_path / "run")]
     assert cli.main(words) == 2
     told = " ".join(capsys.readouterr().err.split())

@@ -11,8 +11,8 @@ from test_blueprint import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
 from experiments.blueprints import (
+    blueprint_training,
     cross_table,
-    linear_cfr_training,
     measured_training,
     self_play,
     smooth_uct_limit,
@@ -32,7 +32,7 @@ def quick(monkeypatch):
     def tables(abstraction, *, board, **_):
         return random_tables(abstraction.num_buckets, board)
 
-    for module in (smooth_uct_limit, linear_cfr_training, blueprint):
+    for module in (smooth_uct_limit, blueprint_training, blueprint):
         monkeypatch.setattr(module, "bucket_tables", tables)
     smoke = dataclasses.replace(smooth_uct_limit.PRESETS["smoke"], hands=500)
     monkeypatch.setitem(smooth_uct_limit.PRESETS, "smoke", smoke)
@@ -63,8 +63,8 @@ def test_a_run_and_the_same_after_ctrl_c(quick, tmp_path, monkeypatch):
     won = result.number("cross table: Smooth UCT, greedy against always raise")
     assert won.low < won.value < won.high
     table = (tmp_path / "whole" / "cross_table.csv").read_text().splitlines()
-    # two methods, each in two ways, linear CFR, chumps, and local best response
-    assert len(table) == 1 + 4 + 1 + 3 + 1
+    # two methods, each in two ways, linear CFR, CFR-BR, chumps, and local best response
+    assert len(table) == 1 + 4 + 1 + 1 + 3 + 1
 
     folders = sorted(path.name for path in (tmp_path / "whole" / "blueprints").iterdir())
     assert folders == ["Smooth-UCT-average", "Smooth-UCT-greedy", "UCT-average", "UCT-greedy"]

@@ -1,4 +1,4 @@
-"""Blueprints of limit hold'em for two players: linear CFR over boards that are drawn.
+"""Blueprints of limit hold'em for two players: linear CFR, or CFR-BR, over boards that are drawn.
 
 The ground on which other agents of limit hold'em are compared (Heinrich and Silver 2015): policies
 of whole games with buckets in place of cards. The real game tells how good they are: their value
@@ -23,9 +23,11 @@ import tyro
 from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
-from experiments.blueprints import first_actions, limit_lines, linear_cfr_training, real_values
+from experiments.blueprints import blueprint_training, first_actions, limit_lines, real_values
+from experiments.blueprints.blueprint_training import CFR_BR, LINEAR_CFR, SOLVERS
 from experiments.blueprints.limit_lines import (
     K_MEANS,
+    PAPER_CFR_BR,
     PAPER_EXPLOITABILITY,
     PAPER_LEVELS,
     PAPER_OVERFITTING,
@@ -63,6 +65,7 @@ class Config:
     turns: int  # of each flop, where responders deviate from the turn on
     best_responses_at: tuple[int, ...]  # those of `at` whose best responses are computed
     deals: int  # that local best response plays against the last policy
+    solver: str = LINEAR_CFR.name
     game: Poker = GAME
     seed: int = 0
 
@@ -90,6 +93,17 @@ PRESETS = {
         turns=1,
         best_responses_at=(20_000,),
         deals=50_000,
+    ),
+    "cfr_br": Config(
+        abstractions=(PERCENTILES,),
+        at=(1_000, 2_000, 5_000),
+        boards_per_iteration=1,
+        value_boards=512,
+        flops=20,
+        turns=1,
+        best_responses_at=(5_000,),
+        deals=50_000,
+        solver=CFR_BR.name,
     ),
     "paper": Config(
         abstractions=(PERCENTILES, K_MEANS),
@@ -184,7 +198,7 @@ def _trained(run, number, text, name):
 
         return by_first(write)
 
-    _, names = linear_cfr_training.train(
+    _, names = blueprint_training.train(
         run,
         config.game,
         text,
@@ -192,8 +206,9 @@ def _trained(run, number, text, name):
         at=config.at,
         boards_per_iteration=config.boards_per_iteration,
         folder=run.checkpoint / name,
-        title=SHORT.get(text, text),
+        title=_title(config, text),
         measure=keep,
+        solver=SOLVERS[config.solver],
     )
     return [folder / each for each in names]
 
@@ -224,6 +239,12 @@ def _measured(run, name, folder, boards):
     return point, by_flop
 
 
+def _title(config, text):
+    """An abstraction, and how it was solved if not by linear CFR."""
+    solver = "" if config.solver == LINEAR_CFR.name else f"{config.solver}, "
+    return solver + SHORT.get(text, text)
+
+
 def _flops(config):
     """That responders meet."""
     return real_values.draw_flops(config.flops, seed=config.seed)
@@ -250,7 +271,7 @@ def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
     for text, line in lines.items():
         *earlier, last = line.points
         yield _number(f"{text}: value to the dealer", last.value, PAPER_VALUE if whole else None)
-        yield _number(f"{text}: exploitability", last.best, PAPER_EXPLOITABILITY.get(text))
+        yield _number(f"{text}: exploitability", last.best, _paper_exploitability(config, text))
         yield _number(f"{text}: wins from the turn on", last.from_turn, None)
         yield _number(f"{text}: the same, more than its least", line.change, None)
         yield _number(f"{text}: local best response wins", last.local, None)
@@ -260,6 +281,13 @@ def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
         for name, share in zip(line.first._fields, line.first, strict=True):
             words = name.replace("top_ten", "of the top ten classes:").replace("_", " ")
             yield results.Number(name=f"{text}: the dealer first {words}", value=share, unit="%")
+
+
+def _paper_exploitability(config, text):
+    """That is published for such a blueprint; None: nothing is."""
+    if config.solver == CFR_BR.name:
+        return PAPER_CFR_BR if config.game == GAME else None
+    return PAPER_EXPLOITABILITY.get(text)
 
 
 def _number(name, found, paper):
@@ -285,7 +313,7 @@ def tables(config: Config, lines: Lines) -> Iterator[Table]:
     """Every policy, and the papers' numbers; then what the dealer does first."""
     texts = []
     for text, line in lines.items():
-        short = SHORT.get(text, text)
+        short = _title(config, text)
         for point in line.points:
             found = [_with_error(getattr(point, name)) for name in _MEASURES]
             texts.append((short, f"{point.boards:,}", *found))
@@ -296,7 +324,7 @@ def tables(config: Config, lines: Lines) -> Iterator[Table]:
     headings = ("abstraction", "boards", "value", "BR from turn", "BR wins", "LBR wins")
     yield text_table("blueprint_limit: mb/h ± standard error", headings, texts, labels=1)
     shares = [
-        (SHORT.get(text, text), *(f"{share:.2f}" for share in line.first))
+        (_title(config, text), *(f"{share:.2f}" for share in line.first))
         for text, line in lines.items()
     ]
     headings = ("abstraction", "limps", "folds", "top ten limp", "top ten fold")
@@ -313,11 +341,16 @@ def _with_error(found):
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the papers, in words."""
     texts = [
-        f"linear CFR over {config.at[-1]:,} boards that are drawn, and linear averages; the papers'"
-        " strategies have converged in their abstractions",
+        f"{config.solver} over {config.at[-1]:,} boards that are drawn, and linear averages; the"
+        " papers' strategies have converged in their abstractions",
         "buckets are made here: percentiles of E[HS^2], and k-means in one dimension of cumulative"
         " histograms of strength on the river; the papers' are of other sizes",
     ]
+    if config.solver == CFR_BR.name:
+        texts.append(
+            "CFR-BR's opponent responds as is best on the last street, and plays by regret matching"
+            " in the same buckets before, from the flop on; the paper's responds from the flop on"
+        )
     if config.flops < ALL_FLOPS:
         texts.append(
             f"best responses on {config.flops} different flops that are drawn, with all turns and"
@@ -354,6 +387,7 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "two minutes",
         "cpu": "two hours on two cores",
+        "cfr_br": "CFR-BR instead of linear CFR: two hours on one core",
         "paper": "millions of boards and all flops, for an accelerator",
     },
     options=Options,
@@ -365,7 +399,11 @@ COMMAND = Experiment(
     },
     compute=compute,
     rows=rows,
-    draw=lambda path, config, lines: limit_lines.draw(path, lines, whole=config.game == GAME),
+    draw=lambda path, config, lines: limit_lines.draw(
+        path,
+        {_title(config, text): line for text, line in lines.items()},
+        whole=config.game == GAME,
+    ),
     numbers=numbers,
     tables=tables,
     measure=(

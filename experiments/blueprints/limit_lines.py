@@ -63,13 +63,12 @@ def draw(path: pathlib.Path, lines: Lines, *, whole: bool) -> None:
 
     Args:
       path: of the PNG file.
-      lines: by abstraction.
+      lines: by what they are called.
       whole: whether this is all of limit hold'em, so that the papers' numbers are shown beside.
     """
     with plots.figure(path, rows=1, columns=2, size=(9.6, 4.2)) as axes:
         value, won = axes[0]
-        for number, (text, line) in enumerate(lines.items()):
-            short = SHORT.get(text, text)
+        for number, (short, line) in enumerate(lines.items()):
             for panel, name, words, shape in (
                 (value, "value", short, "o-"),
                 (won, "from_turn", f"{short}: from the turn on", "o-"),

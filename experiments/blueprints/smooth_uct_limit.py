@@ -4,8 +4,8 @@ and Table 2).
 All methods learn by self-play in the same buckets, after linear CFR has done so. Along the way
 their policies, the average and the greedy ones, play each other, linear CFR, a player who always
 calls and one who plays uniformly. In each match the same deals are played twice with the seats
-exchanged, as in the paper. In the end they meet linear CFR on real cards in a cross table, and
-local best response.
+exchanged, as in the paper. In the end they meet linear CFR and CFR-BR on real cards in a cross
+table, and local best response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import jax.numpy as jnp
 from rich.table import Table
 
 from experiments.best_response.blueprint_responses import piece_size
-from experiments.blueprints import cross_table, linear_cfr_training, self_play, self_play_report
+from experiments.blueprints import blueprint_training, cross_table, self_play, self_play_report
+from experiments.blueprints.blueprint_training import CFR_BR, Solver
 from experiments.blueprints.cross_table import Match
 from experiments.blueprints.limit_lines import PERCENTILES
 from experiments.blueprints.self_play import (
@@ -56,7 +57,7 @@ from solvers.blueprint.blueprint import (
 )
 from solvers.blueprint.duplicate_match import play_match
 
-RAISER, LINEAR_CFR = "always raise", "linear CFR"
+RAISER, LINEAR_CFR = "always raise", blueprint_training.LINEAR_CFR.name
 _FIXED = {CALLER: {"call": 1.0}, UNIFORM: {}, RAISER: {"raise": 1.0, "call": 1e-6}}
 CROSS_TABLE = "cross_table"  # two files
 PAPER_GRID = "169/ehs2:1000/ehs2:500/ehs2:200"
@@ -77,6 +78,7 @@ class Config(Settings):
     exploration: float = 24.0
     references: Mapping[str, int]  # boards of linear CFR, by abstraction; its own is the first
     boards_per_iteration: int = 2  # of linear CFR
+    cfr_br: int = 0  # boards of CFR-BR, in the first abstraction; 0: it does not take part
     boards: int  # of the cross table
     deals: int  # that local best response plays against each player
 
@@ -89,6 +91,7 @@ PRESETS = {
         first=2_048,
         hands=2_000,
         references={"169/percentile:20": 4},
+        cfr_br=4,
         boards=4,
         deals=16,
     ),
@@ -99,6 +102,7 @@ PRESETS = {
         first=100_000,
         hands=1_000_000,
         references={"169/ehs2:100/ehs2:50/ehs2:20": 4_000, PERCENTILES: 4_000},
+        cfr_br=4_000,
         boards=300,
         deals=50_000,
     ),
@@ -107,9 +111,10 @@ PRESETS = {
         episodes=13_000_000_000,
         first=1_000_000,
         hands=1_000_000,
-        references={PAPER_GRID: 10_000},
+        references={PAPER_GRID: 4_000},
+        cfr_br=4_000,
         boards=300,
-        deals=50_000,
+        deals=10_000,
     ),
     "paper": Config(
         abstraction=PAPER_GRID,
@@ -118,6 +123,7 @@ PRESETS = {
         hands=5_000_000,
         references={PAPER_GRID: 640_000, PERCENTILES: 640_000},
         boards_per_iteration=64,
+        cfr_br=640_000,
         boards=10_000,
         deals=50_000,
     ),
@@ -154,8 +160,13 @@ def compute(run: Run) -> Outcome:
             folder = run.checkpoint / BLUEPRINTS / self_play.folder_of(name, kind)
             players[f"{name}, {kind}"], _ = read_blueprint(folder)
     for number, abstraction in enumerate(run.config.references):
-        name = f"{LINEAR_CFR}, {abstraction.replace('ehs2:', '')}"
+        name = f"{LINEAR_CFR}, {_short(abstraction)}"
         players[name] = _linear_cfr(run, number, title=name)
+    if run.config.cfr_br:
+        name = f"{CFR_BR.name}, {_short(run.config.abstraction)}"
+        players[name] = _trained(
+            run, run.config.abstraction, run.config.cfr_br, CFR_BR, "cfr-br", title=name
+        )
     players |= {name: fixed_blueprint(poker, weights) for name, weights in _FIXED.items()}
     seed = run.config.seed + 2
     matches = cross_table.play_all(run, poker, players, boards=run.config.boards, seed=seed)
@@ -163,18 +174,40 @@ def compute(run: Run) -> Outcome:
     return Outcome(curve=curve, matches=matches)
 
 
+def _short(abstraction):
+    """An abstraction's name in the cross table."""
+    return abstraction.replace("ehs2:", "")
+
+
 def _linear_cfr(run: Run, number: int, *, title: str) -> Blueprint:
     """Linear CFR in an abstraction of `references`, by its number; trained once in a run."""
     abstraction, boards = [*run.config.references.items()][number]
-    blueprint, _ = linear_cfr_training.train(
+    folder, solver = f"linear-cfr-{number}", blueprint_training.LINEAR_CFR
+    return _trained(run, abstraction, boards, solver, folder, title=title, number=number)
+
+
+def _trained(
+    run: Run,
+    abstraction: str,
+    boards: int,
+    solver: Solver,
+    folder: str,
+    *,
+    title: str,
+    number: int = 0,
+) -> Blueprint:
+    """A blueprint that learned from so many boards, with a number for them, in a checkpoint's
+    folder."""
+    blueprint, _ = blueprint_training.train(
         run,
         make(run.config.game),
         abstraction,
         jax.random.fold_in(jax.random.key(run.config.seed), number),
         at=[boards],
         boards_per_iteration=run.config.boards_per_iteration,
-        folder=run.checkpoint / f"linear-cfr-{number}",
+        folder=run.checkpoint / folder,
         title=title,
+        solver=solver,
     )
     return blueprint
 
@@ -270,11 +303,16 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
 
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the paper, in words."""
+    cfr_br = (
+        " CFR-BR is among them; its opponent responds as is best on the last street alone, and"
+        " plays by regret matching in the same buckets before, from the flop on"
+        if config.cfr_br
+        else " CFR-BR is not among them"
+    )
     return [
         *self_play_report.deviations(config, PRESETS["paper"], "62.1 and 61.7 billion"),
         "opponents are linear CFR and players who do not look at their cards, not the agents of"
-        " the 2014 Annual Computer Poker Competition, which are not to be had; CFR-BR is not among"
-        " them, as one of its iterations in limit hold'em takes minutes",
+        f" the 2014 Annual Computer Poker Competition, which are not to be had;{cfr_br}",
     ]
 
 

@@ -61,8 +61,8 @@ def with_registered_words(result: Result) -> Result:
 
     The words of benchmarks depend on what was measured, and those of a run whose config is not
     today's preset may not fit it: both stay as they are, but for the error bars, which are of the
-    same kind in all runs. (Fields that the config did not have yet when the result was recorded do
-    not count.)
+    same kind in all runs. (Fields that the config did not have yet when the result was recorded have
+    their defaults.)
     """
     if result.experiment.startswith("benchmark_"):
         return _with_error_bars(result, result.error_bars or results.LEAST_AND_MOST_SAMPLE)
@@ -84,11 +84,15 @@ def _with_error_bars(result: Result, words: str | None) -> Result:
 
 
 def _agree(recorded: Any, today: Any) -> bool:
-    """Whether a recorded value is today's, in the fields of configs that both have."""
+    """Whether a recorded value is today's; fields of configs that it does not have are defaults."""
     if not dataclasses.is_dataclass(today):
         return recorded == json.loads(json.dumps(today, default=dataclasses.asdict))
-    fields = {field.name for field in dataclasses.fields(today)} & recorded.keys()
-    return all(_agree(recorded[name], getattr(today, name)) for name in fields)
+    return all(
+        _agree(recorded[field.name], getattr(today, field.name))
+        if field.name in recorded
+        else getattr(today, field.name) == field.default
+        for field in dataclasses.fields(today)
+    )
 
 
 def replace(page: str, tables: str) -> str:

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
@@ -25,8 +24,8 @@ from jaxgames.arrays import written
 from jaxgames.core import record
 from solvers.batching import widest
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE
-from solvers.blueprint.bucket_game import BucketGame, Tables, in_chunks
-from solvers.blueprint.bucket_rows import copied, meet, sum_by_bucket, sums_and_values
+from solvers.blueprint.bucket_game import BucketGame, Tables
+from solvers.blueprint.bucket_rows import meet, sum_by_bucket, sums_and_values
 from solvers.blueprint.deals import Deal
 from solvers.blueprint.rounds_played import (
     by_node,
@@ -34,11 +33,11 @@ from solvers.blueprint.rounds_played import (
     played_in_round,
     reaches_at_rounds,
     stacked,
-    take_columns,
     uniform_like,
 )
 from solvers.blueprint.showdowns import folds, showdowns
-from solvers.device_batches import DATA, check_even, device_bytes
+from solvers.blueprint.street_updates import over_chunks, over_deals, summed_over_deals
+from solvers.device_batches import device_bytes
 from solvers.regret import (
     DiscountedRegretMatching,
     RegretMatching,
@@ -50,7 +49,6 @@ from solvers.regret import (
 
 LINEAR = RegretMatching(power=1.0)
 _MINIMIZERS = RegretMatching, RegretMatchingPlus, DiscountedRegretMatching
-_DEALS = "deals"  # of one device in one iteration
 
 
 @record
@@ -155,24 +153,10 @@ def iterate_on_many(
     Raises:
       ValueError: D is no multiple of the number of devices; or as `iterate`.
     """
-    count = deals.size.shape[0]
-    check_even({"deals": count}, mesh)
-    axes = () if mesh is None else (DATA,)
-    alone = count == (1 if mesh is None else mesh.size)
-
-    def on_device(state, deals):
-        if alone:
-            deal = jax.tree.map(lambda x: x[0], deals)
-            return _iterated(state, deal, axes, game, minimizer, averaging_power)
-        one = lambda state, deal: _iterated(  # noqa: E731
-            state, deal, (_DEALS, *axes), game, minimizer, averaging_power
-        )
-        return jax.vmap(one, (None, 0), None, axis_name=_DEALS)(state, deals)
-
-    if mesh is None:
-        return on_device(state, deals)
-    specs = dict(in_specs=(P(), P(DATA)), out_specs=P(), check_vma=False)
-    return jax.shard_map(on_device, mesh=mesh, **specs)(state, deals)
+    iterated = functools.partial(
+        _iterated, game=game, minimizer=minimizer, averaging_power=averaging_power
+    )
+    return over_deals(iterated, state, deals, mesh=mesh)
 
 
 def average_policy(game: BucketGame, average: Tables) -> Tables:
@@ -213,7 +197,7 @@ def _iterated(state, deal, axes, game, minimizer, averaging_power):
                 axes=axes,
             )
             tables = regret[street][number], average[street][number]
-            *tables, worth = _over_chunks(family, tables, reaches[street][number], below, update)
+            *tables, worth = over_chunks(family, tables, reaches[street][number], below, update)
             regret[street][number], average[street][number] = tables
             values.append(worth)
         below = values
@@ -222,44 +206,6 @@ def _iterated(state, deal, axes, game, minimizer, averaging_power):
         average=tuple(map(tuple, average)),
         iteration=state.iteration + 1,
     )
-
-
-def _over_chunks(family, tables, reach, below, update):
-    """The tables of a family after the iteration, and both players' values `[G, M]` of its rounds.
-
-    They are computed one chunk after the other, so that what is computed stays in a CPU's caches,
-    and tables change in place.
-    """
-    table, groups = tables[0], len(reach[0])
-    chips = [jnp.asarray(x, table.dtype) for x in (family.fold_chips, family.end_chips)]
-    given = reach, _ends_below(family, below), *chips
-    given = written(jax.tree.map(lambda x: in_chunks(x, table), given))
-
-    def one(k, carry):
-        tables, worth = carry
-        old = [copied(x, k) for x in tables]
-        here = jax.tree.map(lambda x: x[k], given)
-        *new, values = written(update(*old, *here))
-        put = lambda whole, part: whole.at[k].set(part)  # noqa: E731
-        return jax.tree.map(put, (tables, worth), (tuple(new), values))
-
-    nothing = jnp.zeros((len(table), groups, table.shape[-1]), table.dtype)
-    tables, worth = jax.lax.fori_loop(
-        np.int32(0), np.int32(len(table)), one, (tuple(tables), (nothing, nothing))
-    )
-    whole = [jnp.moveaxis(x, 0, 1).reshape(groups, -1)[:, : family.entries] for x in worth]
-    return *tables, tuple(whole)
-
-
-def _ends_below(family, below):
-    """Both players' values `[G, K, M]` of the rounds after the ends of a family; None if there are
-    none. At showdowns they are not read."""
-    if all(family.template.shown):
-        return None
-    begins = np.cumsum([0] + [values[0].shape[1] for values in below])[:-1]
-    column = begins[np.maximum(family.next_family, 0)] + np.maximum(family.next_entry, 0)
-    whole = [jnp.concatenate([values[p] for values in below], axis=1) for p in range(2)]
-    return tuple(take_columns(x, column.reshape(-1)).reshape(len(x), *column.shape) for x in whole)
 
 
 def _updated_round(
@@ -308,11 +254,11 @@ def _updated_round(
             if kind == END and not showdown.all():
                 worth = jnp.where(showdown[None, :, None], worth, _both(below))
         sums, values = sums_and_values(worth, own * stake, values, bucket, used)
-        sums = _over_deals(written(sums * stake), axes).reshape(count, own.shape[1], 2, -1)
+        sums = summed_over_deals(written(sums * stake), axes).reshape(count, own.shape[1], 2, -1)
         at[kind] = [(sums[:, n, 0], sums[:, n, 1]) for n in range(own.shape[1])]
     # 3. The reaches of buckets, times the number of hands.
     size = share * deal.size[:, None]
-    mass = _over_deals(sum_by_bucket(size * _both(reach), bucket, used, count), axes)
+    mass = summed_over_deals(sum_by_bucket(size * _both(reach), bucket, used, count), axes)
     mass = jnp.split(mass, 2, axis=1)
     # 4. Decisions from the last to the first: regrets, and reaches times policies.
     at[NODE] = [None] * len(template.actor)
@@ -336,11 +282,6 @@ def _updated_round(
             averages[column] = average[column] + arrived * policy[column]
     regrets, averages = (stacked(x) for x in (regrets, averages))
     return regrets, averages, tuple(written(jnp.split(values, 2, axis=1)))
-
-
-def _over_deals(sums, axes):
-    """Sums over all deals of an iteration; those of one deal are complete."""
-    return jax.lax.psum(sums, axes) if axes else sums
 
 
 def _both(values):
