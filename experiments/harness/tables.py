@@ -61,8 +61,8 @@ def with_registered_words(result: Result) -> Result:
 
     The words of benchmarks depend on what was measured, and those of a run whose config is not
     today's preset may not fit it: both stay as they are, but for the error bars, which are of the
-    same kind in all runs. (Fields that the config did not have yet when the result was recorded have
-    their defaults.)
+    same kind in all runs. (Fields that the config did not have yet when the result was recorded
+    have their defaults.)
     """
     if result.experiment.startswith("benchmark_"):
         return _with_error_bars(result, result.error_bars or results.LEAST_AND_MOST_SAMPLE)
