@@ -13,6 +13,7 @@ from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL, record
 
 WATCHING = -1  # of a move at which the player does not act
+NOBODY = None  # of the players acts at a public state
 _BLOCK = 128  # public states looked at together
 
 
@@ -47,25 +48,23 @@ def row_moves(game: BeliefGame, listing: Listing) -> tuple[RowMoves, RowMoves]:
       ValueError: a reach of 1 becomes neither 0 nor 1 in some child.
     """
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
-    inner = np.flatnonzero(actor != TERMINAL)
     above = jax.tree.map(np.asarray, listing.state)
     parts: tuple[list, list] = ([], [])
-    for begin in range(0, len(inner), _BLOCK):
-        states = inner[begin : begin + _BLOCK]
-        padded = np.resize(states, _BLOCK)  # one compilation serves all blocks
-        reaches = jax.tree.map(
-            np.asarray, _unit_reaches(game, jax.tree.map(lambda x, p=padded: x[p], above))
-        )
-        for player, (acted, seen) in enumerate(reaches):
-            acts = (actor[states] == player)[:, None, None, None, None]
-            exists = (child[states] != NO_STATE)[:, None, None, :, None]
-            for reach, where, watches in ((acted, acts, False), (seen, ~acts, True)):
-                reach = np.where(where & exists, reach[: len(states)], 0)
-                if not np.isin(reach, (0, 1)).all():
-                    raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
-                number, row, action, slot, below = np.nonzero(reach)
+    kinds = {player: actor == player for player in range(2)}
+    kinds[NOBODY] = ~(kinds[0] | kinds[1] | (actor == TERMINAL))
+    for acting, of_kind in kinds.items():
+        numbers = np.flatnonzero(of_kind)
+        for begin in range(0, len(numbers), _BLOCK):
+            states = numbers[begin : begin + _BLOCK]
+            padded = np.resize(states, _BLOCK)  # one compilation serves all blocks of a kind
+            there = jax.tree.map(lambda x, p=padded: x[p], above)
+            moves, good = _unit_moves(game, there, child[padded] != NO_STATE, acting)
+            if not np.asarray(good).all():
+                raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
+            for player, found in enumerate(moves):
+                number, row, action, slot, below = np.nonzero(np.asarray(found)[: len(states)])
                 state = states[number]
-                action = np.full_like(action, WATCHING) if watches else action
+                action = action if player == acting else np.full_like(action, WATCHING)
                 parts[player].append((state, row, action, slot, child[state, slot], below))
     return _joined(parts[0]), _joined(parts[1])
 
@@ -77,13 +76,14 @@ def _joined(parts):
     return RowMoves(state=state, row=row, action=action, slot=slot, child=child, row_below=below)
 
 
-@jax.jit
-@functools.partial(jax.vmap, in_axes=(None, 0))
-def _unit_reaches(game, state):
-    """`down` of a reach of 1 in a single row, into all children, for both players.
+@functools.partial(jax.jit, static_argnames="acting")
+@functools.partial(jax.vmap, in_axes=(None, 0, 0, None))
+def _unit_moves(game, state, exists, acting):
+    """Where `down` takes a reach of 1 in a single row, for both players; and whether it becomes 0
+    or 1 in all children that exist.
 
-    Reaches are `[N, A, K, N]` by row and action here, as they are where the player acts, and
-    `[N, 1, K, N]` by row here, as they are where the player does not act.
+    Moves are `[N, A, K, N]` by row and action for the player who acts, and `[N, 1, K, N]` by row
+    for one who does not.
     """
     down = jax.jit(game.down)  # traced once for all its uses
     children = jnp.arange(game.num_children, dtype=jnp.int32)
@@ -100,10 +100,15 @@ def _unit_reaches(game, state):
         reaches, policies = given
         return jax.vmap(lambda child: down(state, child, reaches, policies)[player])(children)
 
-    reaches = []
+    moves, good = [], True
     for p, (actions, rows) in enumerate(sizes):
-        policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
-        acted = jax.vmap(lambda policy, p=p: below(p, every[p], policy))(policies)
-        seen = jax.vmap(lambda reach, p=p: below(p, reach, none[p]))(jnp.eye(rows))
-        reaches.append((acted.reshape(rows, actions, *acted.shape[1:]), seen[:, None]))
-    return tuple(reaches)
+        if p == acting:
+            policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
+            reach = jax.vmap(lambda policy, p=p: below(p, every[p], policy))(policies)
+            reach = reach.reshape(rows, actions, *reach.shape[1:])
+        else:
+            reach = jax.vmap(lambda reach, p=p: below(p, reach, none[p]))(jnp.eye(rows))[:, None]
+        reach = jnp.where(exists[:, None], reach, 0)
+        moves.append(reach != 0)
+        good &= jnp.all((reach == 0) | (reach == 1))
+    return tuple(moves), good
