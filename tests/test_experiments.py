@@ -38,6 +38,7 @@ SCHEMA = {  # of every result
     "peak_memory_gib": float,
     "load_average": list,
     "cores": int,
+    "commits": list,
     "deviations": list,
     "numbers": list,
 }

@@ -23,8 +23,9 @@ class Arguments(RunArguments):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """The clock and the load, which only the test moves."""
-    state = {"seconds": 100.0, "load": 0.5}
+    """The clock, the load and the commit, which only the test moves."""
+    state = {"seconds": 100.0, "load": 0.5, "commit": "a" * 40}
+    monkeypatch.setattr(usage_meter, "commit", lambda: state["commit"])
     monkeypatch.setattr(usage_meter.time, "perf_counter", lambda: state["seconds"])
     monkeypatch.setattr(usage_meter.os, "getloadavg", lambda: (state["load"], 9.0, 9.0))
     return state
@@ -47,12 +48,15 @@ def part(folder, machine, *, numbers, resume):
 def test_all_parts_count_up_to_the_last_piece_that_was_kept(tmp_path, machine):
     part(tmp_path, machine, numbers=range(2), resume=False)
     machine["seconds"] += 7  # killed here: this work is lost
-    machine["load"] = 1.5
+    machine |= {"load": 1.5, "commit": "b" * 40}
     run = part(tmp_path, machine, numbers=range(4), resume=True)
     machine["seconds"] += 1
     result = run.finish([], measure="nothing")
     assert result.wall_seconds == 20 + 20 + 1
     assert result.load_average == ((0.5, 4.0), (1.5, 6.0))
+    assert result.commits == ("a" * 40, "b" * 40)
+    assert result.commit == "b" * 40
+    assert "; parts at commits aaaaaaa, bbbbbbb;" in tables.render(tmp_path, tmp_path)
     assert results.read_result(tmp_path / "result.json") == result
 
 
@@ -82,12 +86,12 @@ def test_results_from_before_memory_and_load_were_recorded_are_read(tmp_path, ma
     run.finish([], measure="nothing")
     path = tmp_path / "result.json"
     fields = json.loads(path.read_text())
-    for name in ("peak_memory_gib", "load_average", "cores"):
+    for name in ("peak_memory_gib", "load_average", "cores", "commits"):
         assert fields.pop(name) is not None
     path.write_text(json.dumps(fields))
     result = results.read_result(path)
     assert result.wall_seconds == 10
-    assert result.peak_memory_gib is result.load_average is result.cores is None
+    assert result.peak_memory_gib is result.load_average is result.cores is result.commits is None
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ class Usage:
     threads of all programs that ran or waited for a core."""
     cores: int = dataclasses.field(default_factory=lambda: os.cpu_count() or 1)
     """Of the machine, whether the run may use them all or not."""
+    commits: tuple[str, ...] = ()
+    """Of the code at the start of each part; see `commit`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class Result:
     experiment: str
     preset: str
     config: dict[str, Any]
-    commit: str
+    commit: str  # of the last part of the run
     versions: dict[str, str]
     device: str
     command: str
@@ -77,6 +79,7 @@ class Result:
     peak_memory_gib: float | None = None  # this and the next two: see `Usage`; None: older results
     load_average: tuple[tuple[float, float], ...] | None = None
     cores: int | None = None
+    commits: tuple[str, ...] | None = None  # of all parts, as `Usage` has them; None: older results
     deviations: tuple[str, ...]  # from the published setting, in words
     error_bars: str | None = None  # what low and high of the numbers are; None: there are none
     numbers: tuple[Number, ...]
@@ -110,7 +113,7 @@ def make_result(
         experiment=experiment,
         preset=preset,
         config=config,
-        commit=commit(),
+        commit=usage.commits[-1] if usage.commits else commit(),
         versions=versions(),
         device=device(),
         command=command,
@@ -148,6 +151,8 @@ def read_result(path: pathlib.Path) -> Result:
         deviations = tuple(fields.pop("deviations"))
         if fields.get("load_average") is not None:
             fields["load_average"] = tuple(map(tuple, fields["load_average"]))
+        if fields.get("commits") is not None:
+            fields["commits"] = tuple(fields["commits"])
         return Result(**fields, deviations=deviations, numbers=numbers)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{path} is not a result of this version: {error}") from None

@@ -141,7 +141,7 @@ def _used(result: Result) -> Iterator[str]:
     if result.load_average is None:  # an older result, whose time may be that of its last part
         yield f"{_duration(result.wall_seconds)} or more"
         return
-    parts = len(result.load_average)
+    parts, commits = len(result.load_average), dict.fromkeys(result.commits or ())
     yield _duration(result.wall_seconds) + (f" in {parts} parts" if parts > 1 else "")
     yield f"{result.peak_memory_gib:.1f} GiB"
     starts, ends = zip(*result.load_average, strict=True)
@@ -151,6 +151,8 @@ def _used(result: Result) -> Iterator[str]:
         f"the machine was {'loaded' if busy else 'quiet'} (load average of {max(starts):.1f} at the"
         f" start and {max(ends):.1f} at the end on {cores})"
     )
+    if len(commits) > 1:
+        yield f"parts at commits {', '.join(commit[:7] for commit in commits)}"
 
 
 def _duration(seconds: float) -> str:

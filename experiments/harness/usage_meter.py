@@ -1,4 +1,5 @@
-"""What a run uses of the machine: time, memory, and the load that others put on it meanwhile.
+"""What a run uses: time, memory, the load that others put on the machine meanwhile, and which
+commits of the code.
 
 An interrupted run has several parts, which are added up. A part that was killed counts up to the
 last piece that it kept, like its numbers.
@@ -15,7 +16,7 @@ import sys
 import time
 
 from experiments.harness import kept_file
-from experiments.harness.results import Usage
+from experiments.harness.results import Usage, commit
 
 _GIB = 2**30
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes in getrusage's unit of memory
@@ -26,6 +27,7 @@ class UsageMeter:
 
     def __init__(self):
         self._begin, self._load = time.perf_counter(), _load()
+        self._commit = commit()  # now, as the checkout may change while the run goes on
         self._earlier, self._path = Usage(), None
 
     def keep_in(self, path: pathlib.Path) -> None:
@@ -58,12 +60,14 @@ class UsageMeter:
             wall_seconds=round(self._earlier.wall_seconds + seconds, 3),
             peak_memory_gib=max(self._earlier.peak_memory_gib, round(peak, 2)),
             load_average=(*self._earlier.load_average, (self._load, _load())),
+            commits=(*self._earlier.commits, self._commit),
         )
 
 
 def _usage(**fields):
     """A usage as JSON has it."""
-    return Usage(**fields | {"load_average": tuple(map(tuple, fields["load_average"]))})
+    load, commits = tuple(map(tuple, fields["load_average"])), tuple(fields.get("commits", ()))
+    return Usage(**fields | {"load_average": load, "commits": commits})
 
 
 def _load():
