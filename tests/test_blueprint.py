@@ -276,30 +276,6 @@ def test_best_responses_in_chunks_are_the_same():
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.1)
 
 
-def test_cfr_br_answers_with_the_best_response():
-    """To a policy that is fixed, the opponent's values on a flop are those of the best response,
-    and so are what its policies are worth."""
-    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
-    policy, by_node = random_policy()
-    board = random_board(jax.random.key(5), 3)
-    deal, _ = make_deal(tables, board, groups=1176)
-    family, tree = game.rounds.streets[1][0], game.rounds.tree
-    mine = [x[deal.bucket[1]] for x in policy[1][0][0]]
-    reach = (jnp.ones((1176, 7)),) * 2
-    chips = (jnp.asarray(x, jnp.float32) for x in (family.fold_chips, family.end_chips))
-    columns, worth = cfr_br.best_response_columns(
-        deal, family.template, *chips, mine, reach, player=0
-    )
-    bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
-    pairs = reference.pairs_of_hands(cards, strength)
-    for entry, node in enumerate(family.nodes[0]):
-        expected = reference.best_response(tree, node, by_node, bucket, pairs, player=1)
-        np.testing.assert_allclose(worth[:, entry], expected, rtol=1e-4, atol=0.5)
-    for c, actor in enumerate(cfr_br.actors(family.template)):
-        if actor == 1:
-            assert set(np.unique(columns[c])) <= {0.0, 1.0}
-
-
 @pytest.mark.parametrize(
     ("poker", "buckets"), [(TWO_STREETS, (5, 6)), (THREE_STREETS, (5, 6, 7))], ids=["two", "three"]
 )

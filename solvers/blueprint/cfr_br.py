@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int
 
 from jaxgames.arrays import written
 from jaxgames.core import record
@@ -33,7 +32,7 @@ from jaxgames.holdem.ranges import CLASSES, class_numbers
 from solvers.blueprint.betting_rounds import END, FOLDED, NODE, Template
 from solvers.blueprint.board_sampled_cfr import LINEAR, BlueprintState, init
 from solvers.blueprint.bucket_game import BucketGame, Tables
-from solvers.blueprint.bucket_rows import sum_by_bucket
+from solvers.blueprint.bucket_rows import meet, sum_by_bucket, sums_and_values
 from solvers.blueprint.deals import Deal, hand_numbers
 from solvers.blueprint.rounds_played import matched_columns, played_in_round, reaches_at_rounds
 from solvers.blueprint.showdowns import folds, showdowns
@@ -205,60 +204,70 @@ class _Updated:
     axes: tuple[str, ...]
 
     def in_trunk(self, template, regret, average, trunk, reach, below, fold_chips, end_chips):
-        """Of the streets before the last, where both learn."""
+        """Of the streets before the last, where both learn: hand by hand."""
         columns = _columns(template, regret, trunk, *self.rows, player=self.player)
         columns = list(written(tuple(columns)))
         played = played_in_round(template, columns)
         values = [None, None]
         for p, rows in ((self.player, self.rows[0]), (1 - self.player, self.rows[1])):
-            at = _terminals(self.deal, template, played, reach, below, fold_chips, end_chips, p)
-            values[p], regrets = _backward(template, columns, at, p)
+            met = _places(played, 1 - p, reach)
+            won = _at_terminals(self.deal, template, met, below, fold_chips, end_chips, p)
+            values[p], regrets = _backward(template, columns, won, p)
             if p == self.player:
-                average = self._averaged(template, average, columns, played, reach)
-                regret = self._with_regrets(template, regret, regrets, rows, p)
+                arrived = [_product(pair, p, reach) for pair in played[NODE]]
+                gained = self._summed(_reached(template, columns, arrived, p), rows, average)
+                average = self._averaged(average, gained)
+                regret = self._with_regrets(template, regret, self._summed(regrets, rows, regret))
             else:
-                trunk = self._with_regrets(template, trunk, regrets, rows, p)
+                instant = self._summed(regrets, rows, trunk)
+                trunk = self._with_regrets(template, trunk, instant)
         return regret, average, trunk, tuple(values)
 
     def on_last_street(self, template, regret, average, reach, below, fold_chips, end_chips):
-        """Of the last street, where the opponent responds."""
-        player, rows = self.player, self.rows[0]
-        chips = fold_chips, end_chips
-        mine = [x[rows] for x in matched_columns(template, regret)]
-        mine = list(written(tuple(mine)))
-        columns, won = best_response_columns(
-            self.deal, template, *chips, mine, reach, player=player
-        )
-        columns = list(written(tuple(columns)))
-        played = played_in_round(template, columns)
-        at = _terminals(self.deal, template, played, reach, below, *chips, player)
-        worth, regrets = _backward(template, columns, at, player)
-        average = self._averaged(template, average, columns, played, reach)
-        regret = self._with_regrets(template, regret, regrets, rows, player)
-        return regret, average, (worth, won) if player == 0 else (won, worth)
+        """Of the last street, where the opponent responds hand by hand. What the player does is
+        computed for buckets."""
+        player, (rows, _), used = self.player, self.rows, jnp.int32(len(self.deal.size))
+        chips, count = (fold_chips, end_chips), regret.shape[1]
+        policy = matched_columns(template, regret)
+        played = played_in_round(template, policy)
+        # 1. The opponent's best response.
+        mine = {
+            kind: jnp.stack([_or_one(pair[player], policy[0]) for pair in played[kind]], axis=1)
+            for kind in (FOLDED, END)
+            if played[kind]
+        }
+        met = {kind: meet(x, reach[player], rows, used) for kind, x in mine.items()}
+        won = _at_terminals(self.deal, template, met, below, *chips, 1 - player)
+        answers, theirs = _best_response(template, won, player)
+        # 2. What the player wins from it, by hand and summed by bucket.
+        met = _places(played_in_round(template, answers), 1 - player, reach)
+        won = _at_terminals(self.deal, template, met, below, *chips, player)
+        own, by_bucket = jnp.zeros_like(reach[player]), {}
+        for kind, worth in won.items():
+            by_bucket[kind], own = sums_and_values(worth, mine[kind], own, rows, used)
+            by_bucket[kind] = summed_over_deals(by_bucket[kind], self.axes)
+        _, regrets = _backward(template, policy, by_bucket, player)
+        # 3. The player's reaches.
+        mass = sum_by_bucket(reach[player], rows, used, count)
+        mass = summed_over_deals(mass, self.axes)
+        arrived = [_product(pair, player, [mass, mass]) for pair in played[NODE]]
+        average = self._averaged(average, _reached(template, policy, arrived, player))
+        regret = self._with_regrets(template, regret, regrets)
+        return regret, average, (own, theirs) if player == 0 else (theirs, own)
 
-    def _averaged(self, template, average, columns, played, reach):
-        """Average policies with the abstracted player's reaches times policies."""
-        found = {}
-        for node, first in enumerate(template.first_column):
-            if template.actor[node] == self.player:
-                arrived = self.step * _product(played[NODE][node], self.player, reach)
-                for c in range(first, first + len(template.actions[node])):
-                    found[c] = arrived * columns[c]
-        sums = self._summed([*found.values()], self.rows[0], average.shape[1])
-        return average.at[np.array([*found], np.int32)].add(sums)
+    def _averaged(self, average, reached):
+        """Average policies with reaches times policies `[B, E]` by action."""
+        columns = np.array([*reached], np.int32)
+        return average.at[columns].add(self.step * jnp.stack([*reached.values()]))
 
-    def _with_regrets(self, template, table, regrets, rows, player):
-        """A table of regrets `[C, B, E]` after the iteration, of a player's actions."""
-        own = [c for c, actor in enumerate(actors(template)) if actor == player]
-        instant = self._summed([regrets[c] for c in own], rows, table.shape[1])
-        instant, parts = dict(zip(own, instant, strict=True)), []
-        for actor, first, actions in zip(
-            template.actor, template.first_column, template.actions, strict=True
-        ):
+    def _with_regrets(self, template, table, instant):
+        """A table of regrets `[C, B, E]` after the iteration, with those of it `[B, E]` by action;
+        actions that are not there stay as they were."""
+        parts = []
+        for first, actions in zip(template.first_column, template.actions, strict=True):
             columns = range(first, first + len(actions))
             before = table[first : columns.stop]
-            if actor == player:
+            if first in instant:
                 uniform = jnp.full(len(actions), 1 / len(actions), table.dtype)
                 here = jnp.stack([instant[c] for c in columns])
                 state = RegretState(regret=before, policy=match(before, uniform))
@@ -266,61 +275,35 @@ class _Updated:
             parts.append(before)
         return jnp.concatenate(parts)
 
-    def _summed(self, columns, rows, count):
-        """Sums of `[n]` arrays `[H, E]` over the hands of each row, `[n, count, E]`."""
-        values = written(jnp.stack(columns, axis=1))
-        used = jnp.int32(len(rows))
-        sums = sum_by_bucket(values.reshape(len(rows), -1), rows, used, count)
-        sums = summed_over_deals(sums, self.axes)
-        return jnp.moveaxis(sums.reshape(count, len(columns), -1), 0, 1)
+    def _summed(self, values, rows, table):
+        """Sums `[B, E]` by action over the hands of each row of a table, of values `[H, E]`."""
+        columns = written(jnp.stack([*values.values()], axis=1))
+        sums = sum_by_bucket(
+            columns.reshape(len(rows), -1), rows, jnp.int32(len(rows)), table.shape[1]
+        )
+        sums = summed_over_deals(sums, self.axes).reshape(table.shape[1], len(values), -1)
+        return {c: sums[:, n] for n, c in enumerate(values)}
 
 
-def best_response_columns(
-    deal: Deal,
-    template: Template,
-    fold_chips: Num[Array, "F E"],
-    end_chips: Num[Array, "K E"],
-    columns: Sequence[Float[Array, "H E"]],
-    reach: tuple[Float[Array, "H E"], Float[Array, "H E"]],
-    *,
-    player: int,
-) -> tuple[list[Float[Array, "H E"]], Float[Array, "H E"]]:
-    """The policies of both in the last round: a player's, and the best response to it.
+def _best_response(template, won, player):
+    """The policies `[H, E]` by action of who responds to a player as is best, in which the player's
+    actions are 0; and the responder's values at the beginning of the round.
 
-    Args:
-      deal: a last board on which each hand is a group of its own.
-      template: of the rounds.
-      fold_chips: at each fold.
-      end_chips: at each showdown.
-      columns: policies by action, of which the player's count.
-      reach: of both at the beginning of the round, of which the player's counts.
-      player: who does not respond.
-
-    Returns:
-      The policies, in which the opponent takes the first of its best actions, and the opponent's
-      values at the beginning of the round.
+    It takes the first of the best actions. `won` are its values of the folds and ends.
     """
-    opponent = 1 - player
-    # the opponent's own reach is not asked for, so that its columns do not matter here
-    played = played_in_round(template, columns)
-    at = _terminals(deal, template, played, reach, None, fold_chips, end_chips, opponent)
-    at[NODE], policies = [None] * len(template.actor), list(columns)
+    nodes = [None] * len(template.actor)
+    policies = [jnp.zeros_like(won[END][:, 0])] * template.columns
     for node in reversed(range(len(template.actor))):
-        actions = [at[edge.kind][edge.target] for edge in template.actions[node]]
+        actions = _worth_of_actions(template, node, nodes, won)
         if template.actor[node] == player:
-            at[NODE][node] = sum(actions)
+            nodes[node] = sum(actions)
             continue
-        at[NODE][node] = functools.reduce(jnp.maximum, actions)
-        best = jnp.argmax(jnp.stack(actions), axis=0)
+        nodes[node] = functools.reduce(jnp.maximum, actions)
+        best = jnp.argmax(jnp.stack(actions), axis=0)  # written, unlike what is compared in place
         for action in range(len(actions)):
             chosen = (best == action).astype(actions[0].dtype)
             policies[template.first_column[node] + action] = chosen
-    return policies, at[NODE][0]
-
-
-def actors(template: Template) -> list[int]:
-    """Who takes each of the C actions."""
-    return [p for p, actions in zip(template.actor, template.actions, strict=True) for _ in actions]
+    return policies, nodes[0]
 
 
 def _columns(
@@ -335,9 +318,12 @@ def _columns(
     """The policies of all hands in the trunk, by action: a player's by its buckets, the opponent's
     by its own rows."""
     abstracted, opponent = (matched_columns(template, table) for table in (regret, trunk))
+    actors = [
+        p for p, actions in zip(template.actor, template.actions, strict=True) for _ in actions
+    ]
     return [
         abstracted[c][mine] if actor == player else opponent[c][theirs]
-        for c, actor in enumerate(actors(template))
+        for c, actor in enumerate(actors)
     ]
 
 
@@ -350,45 +336,73 @@ def _policies(template, regret, trunk, mine, theirs, *, player):
     return jnp.stack(each)
 
 
+def _or_one(values, like):
+    """1 where a player has not acted."""
+    return jnp.ones_like(like) if values is None else values
+
+
 def _product(pair, player, reach):
     """A player's reach of a place, from that of the round."""
     return reach[player] if pair[player] is None else reach[player] * pair[player]
 
 
-def _terminals(deal, template, played, reach, below, fold_chips, end_chips, player):
-    """A player's values `[H, E]` of the folds and ends of a round, by kind and number."""
+def _places(played, player, reach):
+    """A player's reaches `[H, n, E]` of the n folds and ends."""
+    return {
+        kind: jnp.stack([_product(pair, player, reach) for pair in played[kind]], axis=1)
+        for kind in (FOLDED, END)
+        if played[kind]
+    }
 
-    def met(rule, kind):
-        """What a rule makes of the opponent's reaches, `[H, n, E]`."""
-        places = jnp.stack([_product(x, 1 - player, reach) for x in played[kind]], axis=1)
-        return rule(deal, places.reshape(len(places), -1)).reshape(places.shape)
 
-    at = {FOLDED: []}
-    if played[FOLDED]:
+def _at_terminals(deal, template, met, below, fold_chips, end_chips, player):
+    """A player's values `[H, n, E]` of the folds and ends of a round, by kind, where it meets such
+    reaches of the opponent."""
+
+    def by_rule(rule, kind):
+        return rule(deal, met[kind].reshape(len(met[kind]), -1)).reshape(met[kind].shape)
+
+    won = {}
+    if FOLDED in met:
         sign = np.where(np.array(template.loser) == player, -1, 1)
-        chips = jnp.asarray(sign[:, None], reach[0].dtype) * fold_chips
-        worth = met(folds, FOLDED) * chips[None]
-        at[FOLDED] = [worth[:, n] for n in range(worth.shape[1])]
+        chips = jnp.asarray(sign[:, None], fold_chips.dtype) * fold_chips
+        won[FOLDED] = by_rule(folds, FOLDED) * chips[None]
     shown = np.array(template.shown)
-    worth = met(showdowns, END) * end_chips[None] if shown.any() else below[player]
+    won[END] = by_rule(showdowns, END) * end_chips[None] if shown.any() else below[player]
     if shown.any() and not shown.all():
-        worth = jnp.where(shown[None, :, None], worth, below[player])
-    at[END] = [worth[:, n] for n in range(len(shown))]
-    return at
+        won[END] = jnp.where(shown[None, :, None], won[END], below[player])
+    return won
 
 
-def _backward(template, columns, at, player):
-    """A player's values at the beginning of a round, and its regrets by action, of its own."""
-    at = at | {NODE: [None] * len(template.actor)}
-    regrets = {}
+def _worth_of_actions(template, node, nodes, won):
+    """What the actions of a decision are worth, from the nodes after it, folds and ends."""
+    return [
+        nodes[edge.target] if edge.kind == NODE else won[edge.kind][:, edge.target]
+        for edge in template.actions[node]
+    ]
+
+
+def _backward(template, columns, won, player):
+    """A player's values at the beginning of a round, and its regrets by own action, from values of
+    folds and ends: by hand, or by bucket."""
+    nodes, regrets = [None] * len(template.actor), {}
     for node in reversed(range(len(template.actor))):
-        actions = [at[edge.kind][edge.target] for edge in template.actions[node]]
+        actions = _worth_of_actions(template, node, nodes, won)
         if template.actor[node] != player:
-            at[NODE][node] = sum(actions)
+            nodes[node] = sum(actions)
             continue
         first = template.first_column[node]
-        own = sum(columns[first + a] * x for a, x in enumerate(actions))
+        nodes[node] = sum(columns[first + a] * x for a, x in enumerate(actions))
         for a, x in enumerate(actions):
-            regrets[first + a] = x - own
-        at[NODE][node] = own
-    return at[NODE][0], regrets
+            regrets[first + a] = x - nodes[node]
+    return nodes[0], regrets
+
+
+def _reached(template, columns, arrived, player):
+    """A player's reaches of decisions times policies, by own action."""
+    return {
+        first + action: arrived[node] * columns[first + action]
+        for node, first in enumerate(template.first_column)
+        if template.actor[node] == player
+        for action in range(len(template.actions[node]))
+    }
