@@ -64,9 +64,20 @@ def iterate(tree, regret, average, bucket, cards, strength, weight):
     return values(0, [np.ones(len(cards))] * 2)
 
 
-def iterate_cfr_br(tree, regret, average, trunk, bucket, responding, cards, strength, weight):
+def iterate_cfr_br(
+    tree,
+    regret,
+    average,
+    trunk,
+    bucket,
+    responding,
+    cards,
+    strength,
+    weight,
+    regret_weight,
+):
     """Adds an iteration of CFR-BR to the tables, and to the regrets of responding players before
-    the last street, whose rows are `responding` `[S, H]`."""
+    the last street, whose rows are `responding` `[S, H]`. Averages and regrets have own weights."""
     last = len(bucket) - 1
     meets, beats = pairs_of_hands(cards, strength)
     old, answers = ({n: matched(x) for n, x in tables.items()} for tables in (regret, trunk))
@@ -110,7 +121,7 @@ def iterate_cfr_br(tree, regret, average, trunk, bucket, responding, cards, stre
         own = sum(policy[node][:, a] * x[actor] for a, x in enumerate(below))
         rows = (bucket if actor == abstracted else responding)[tree.street[node]]
         for action, x in enumerate(below):
-            gained = weight * (x[actor] - own)
+            gained = regret_weight * (x[actor] - own)
             if actor == abstracted:
                 np.add.at(regret[node][:, action], rows, gained)
                 arrived = weight * reach[actor] * policy[node][:, action]

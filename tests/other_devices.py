@@ -10,9 +10,9 @@ import numpy as np
 TESTS = pathlib.Path(__file__).parent
 
 
-def numbers(module, folder, *, devices):
-    """What `module.numbers()` returns where there are so many devices."""
-    program = f"import numpy, {module} as t; numpy.save('{folder}/it', t.numbers())"
+def numbers(module, folder, *, devices, name="numbers"):
+    """What a function of the module returns where there are so many devices."""
+    program = f"import numpy, {module} as t; numpy.save('{folder}/it', t.{name}())"
     environment = os.environ | {
         "PYTHONPATH": f"{TESTS.parent}:{TESTS}",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",

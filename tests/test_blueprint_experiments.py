@@ -1,5 +1,7 @@
 """The experiments on blueprints, at their smallest, and the arithmetic of what they measure."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -8,15 +10,20 @@ from test_blueprint import game_of, random_tables
 from test_blueprint_matches import blueprint_of
 
 from experiments import cli
-from experiments.blueprints import blueprint_limit, blueprint_training, real_values
-from experiments.blueprints.first_actions import TOP_TEN, first_actions
+from experiments.blueprints import (
+    blueprint_limit,
+    blueprint_training,
+    limit_lines,
+    real_values,
+)
+from experiments.blueprints.first_actions import TOP_TEN, FirstActions, first_actions
 from experiments.harness import results
 from experiments.harness.runs import Run
 from jaxgames.holdem.canonical_boards import canonical_boards, num_deals
 from jaxgames.holdem.hand_strength import expected_strength
 from jaxgames.holdem.ranges import CLASSES, class_numbers
 from jaxgames.holdem.rules import Poker
-from solvers.blueprint import best_response, board_sampled_cfr
+from solvers.blueprint import best_response
 from solvers.blueprint.blueprint import fixed_blueprint, read_blueprint
 
 POKER = Poker(board=(0, 3), first=(1, 0), raise_sizes=(10, 10), max_raises=(1, 1))
@@ -82,20 +89,66 @@ def test_options_of_blueprint_limit(tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_pieces_of_training_do_not_change_it(monkeypatch):
+@pytest.mark.parametrize(
+    "solver",
+    [
+        blueprint_training.LINEAR_CFR,
+        pytest.param(blueprint_training.CFR_BR, marks=pytest.mark.slow),
+    ],
+)
+def test_pieces_of_training_do_not_change_it(solver, monkeypatch):
     """To the bit, with 40 iterations at once or in pieces that end within blocks of 32. The first
     seven have up to 523 groups, later ones up to 535; with another room sums are rounded in another
     way."""
     monkeypatch.setattr(blueprint_training, "_ROOMS", (528, 640))
     game, tables = game_of(ONE_RAISE, (20, 30)), random_tables((20, 30), (0, 3))
-    advance = blueprint_training.advancer(game, tables, jax.random.key(0), boards_per_iteration=1)
-    whole = advance(board_sampled_cfr.init(game), 40)
-    parts = board_sampled_cfr.init(game)
+    advance = blueprint_training.advancer(
+        game, tables, jax.random.key(0), boards_per_iteration=1, solver=solver
+    )
+    whole = advance(solver.init(game), 40)
+    parts = solver.init(game)
     for count in (7, 32, 1):
         parts = advance(parts, count)
-    assert int(parts.iteration) == 40
+    assert int(solver.learned(parts).iteration) == 40
     for one, other in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_cfr_br_has_its_own_words():
+    preset = blueprint_limit.PRESETS["cfr_br"]
+    (words,) = [text for text in blueprint_limit.deviations(preset) if "opponent responds" in text]
+    assert "the paper's responds from the flop on" in words
+    two_streets = dataclasses.replace(preset, game=ONE_RAISE)
+    for config in (two_streets, blueprint_limit.PRESETS["cpu"]):
+        assert not any("opponent responds" in text for text in blueprint_limit.deviations(config))
+    estimate, share = real_values.Estimate(1.0, 0.5), FirstActions(1.0, 2.0, 3.0, 4.0)
+    point = limit_lines.Point(
+        boards=5_000, value=estimate, from_turn=estimate, best=estimate, local=estimate
+    )
+    line = limit_lines.Line(points=[point], change=estimate, first=share)
+    for config, paper in ((preset, 64.8), (blueprint_limit.PRESETS["cpu"], 358.0)):
+        numbers = blueprint_limit.numbers(config, {limit_lines.PERCENTILES: line})
+        (found,) = [n for n in numbers if n.name.endswith(": exploitability")]
+        assert found.paper == paper
+    (first, *_), *_ = [
+        list(table.columns[0].cells)
+        for table in blueprint_limit.tables(preset, {limit_lines.PERCENTILES: line})
+    ]
+    assert first == "CFR-BR, percentiles 169/1000/500/200"
+
+
+def test_boards_are_those_of_whole_iterations(tmp_path):
+    with pytest.raises(ValueError, match=r"at=\[4, 5\] must be multiples of 2"):
+        blueprint_training.train(
+            ForgetfulRun(tmp_path),
+            ONE_RAISE,
+            "169/percentile:20",
+            jax.random.key(0),
+            at=[4, 5],
+            boards_per_iteration=2,
+            folder=tmp_path,
+            title="",
+        )
 
 
 def test_too_little_memory_is_told_before_buckets_are_made(monkeypatch, tmp_path, capsys):

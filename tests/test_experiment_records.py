@@ -92,6 +92,15 @@ def test_fields_that_came_later_do_not_make_another_config():
     assert tables.with_registered_words(result) != result
 
 
+def test_fields_that_came_later_have_their_defaults(monkeypatch):
+    result = recorded_as()
+    del result.config["learning"]["max_uses"]
+    presets = registry.load("abr_search_agents").presets
+    learning = dataclasses.replace(presets["smoke"].learning, max_uses=7)  # no default
+    monkeypatch.setitem(presets, "smoke", dataclasses.replace(presets["smoke"], learning=learning))
+    assert tables.with_registered_words(result) == result
+
+
 @pytest.mark.parametrize("name", registry.EXPERIMENTS)
 def test_experiments_are_registered_under_their_names(name):
     experiment = registry.load(name)

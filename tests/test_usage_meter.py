@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from experiments.harness import results, tables, usage_meter
+from experiments.harness import kept_file, results, tables, usage_meter
 from experiments.harness.runs import Run, RunArguments
 
 
@@ -48,16 +48,26 @@ def part(folder, machine, *, numbers, resume):
 def test_all_parts_count_up_to_the_last_piece_that_was_kept(tmp_path, machine):
     part(tmp_path, machine, numbers=range(2), resume=False)
     machine["seconds"] += 7  # killed here: this work is lost
-    machine |= {"load": 1.5, "commit": "b" * 40}
+    machine |= {"load": 1.5, "commit": "b" * 40 + "-dirty"}
     run = part(tmp_path, machine, numbers=range(4), resume=True)
     machine["seconds"] += 1
     result = run.finish([], measure="nothing")
     assert result.wall_seconds == 20 + 20 + 1
     assert result.load_average == ((0.5, 4.0), (1.5, 6.0))
-    assert result.commits == ("a" * 40, "b" * 40)
-    assert result.commit == "b" * 40
-    assert "; parts at commits aaaaaaa, bbbbbbb;" in tables.render(tmp_path, tmp_path)
+    assert result.commits == ("a" * 40, "b" * 40 + "-dirty")
+    assert result.commit == result.commits[-1]
+    assert "; parts at commits aaaaaaa, bbbbbbb-dirty;" in tables.render(tmp_path, tmp_path)
     assert results.read_result(tmp_path / "result.json") == result
+
+
+def test_parts_from_before_commits_were_kept_have_unknown_ones(tmp_path, machine):
+    part(tmp_path, machine, numbers=range(1), resume=False)
+    path = tmp_path / "checkpoint" / "usage.json"
+    fields = kept_file.read(path)
+    del fields["commits"]
+    kept_file.write(path, fields)
+    run = part(tmp_path, machine, numbers=range(2), resume=True)
+    assert run.finish([], measure="nothing").commits == ("unknown", "a" * 40)
 
 
 MEMORY = """

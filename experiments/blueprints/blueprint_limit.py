@@ -284,9 +284,9 @@ def numbers(config: Config, lines: Lines) -> Iterator[results.Number]:
 
 
 def _paper_exploitability(config, text):
-    """That is published for such a blueprint; None: nothing is."""
+    """That is published for blueprints of this kind; None: nothing is."""
     if config.solver == CFR_BR.name:
-        return PAPER_CFR_BR if config.game == GAME else None
+        return PAPER_CFR_BR if text == PERCENTILES else None
     return PAPER_EXPLOITABILITY.get(text)
 
 
@@ -347,10 +347,7 @@ def deviations(config: Config) -> Sequence[str]:
         " histograms of strength on the river; the papers' are of other sizes",
     ]
     if config.solver == CFR_BR.name:
-        texts.append(
-            "CFR-BR's opponent responds as is best on the last street, and plays by regret matching"
-            " in the same buckets before, from the flop on; the paper's responds from the flop on"
-        )
+        texts += blueprint_training.cfr_br_deviations(config.game)
     if config.flops < ALL_FLOPS:
         texts.append(
             f"best responses on {config.flops} different flops that are drawn, with all turns and"

@@ -69,6 +69,16 @@ CFR_BR = Solver(
 SOLVERS = {solver.name: solver for solver in (LINEAR_CFR, CFR_BR)}
 
 
+def cfr_br_deviations(poker: Poker) -> list[str]:
+    """How CFR-BR differs from the paper's in a game, in words."""
+    if len(poker.board) <= 2:
+        return []
+    return [
+        "CFR-BR's opponent responds as is best on the last street, and plays by regret matching in"
+        " the same buckets before, from the flop on; the paper's responds from the flop on"
+    ]
+
+
 def train(
     run: Run,
     poker: Poker,
@@ -100,11 +110,14 @@ def train(
       The last average policy, and what was measured.
 
     Raises:
-      ValueError: the abstraction is no abstraction of this game, the training takes more memory
-        than there is, or the folder holds the checkpoint of another training.
+      ValueError: the abstraction is no abstraction of this game, numbers of boards are no multiples
+        of those of an iteration, the training takes more memory than there is, or the folder holds
+        the checkpoint of another training.
       OSError: a checkpoint cannot be written.
       KeyboardInterrupt: Ctrl-C was pressed; a checkpoint has been written.
     """
+    if any(boards % boards_per_iteration for boards in at):
+        raise ValueError(f"at={list(at)} must be multiples of {boards_per_iteration}")
     mesh, kind = run.mesh, CardAbstraction.parse(abstraction)
     game = bucket_game(poker, kind)
     _tell_memory(game, kind, poker.board, boards_per_iteration, mesh, solver)
@@ -205,7 +218,7 @@ def advancer(
     @functools.lru_cache(maxsize=1)
     def drawn(block):
         boards, most = _draw(buckets, key, jnp.int32(block * _BLOCK), boards_per_iteration, mesh)
-        return boards, next(room for room in rooms if solver.by_hand or int(most) <= room)
+        return boards, next(room for room in rooms if int(most) <= room)
 
     def advance(state, count):
         done = int(solver.learned(state).iteration)

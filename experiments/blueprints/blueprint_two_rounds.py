@@ -21,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from rich.table import Table
 
+from experiments.blueprints import blueprint_training
 from experiments.blueprints.measured_training import train_and_measure
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
@@ -30,10 +31,10 @@ from experiments.tabular.learning_curves import log_spaced
 from jaxgames.holdem.canonical_boards import num_deals
 from jaxgames.holdem.card_abstraction import BucketTables, CardAbstraction, bucket_tables
 from jaxgames.holdem.rules import Poker
-from solvers.blueprint import best_response, board_sampled_cfr, cfr_br
+from solvers.blueprint import best_response, board_sampled_cfr
 from solvers.blueprint.blueprint import Blueprint, bucket_game
 from solvers.blueprint.bucket_game import BucketGame
-from solvers.blueprint.deals import make_deal, random_board
+from solvers.blueprint.deals import make_deals, random_board
 
 BOARD = (0, 3)
 GAME = Poker(raise_sizes=(10, 10), board=BOARD, first=(1, 0), max_raises=(3, 4))
@@ -42,6 +43,7 @@ PERFECT = "percentile:5/percentile:5, perfect recall"
 IMPERFECT = "169/percentile:570"
 ON_THE_RIVER = ", strength on the river"  # instead of on the flop, where this game ends
 CFR, CFR_BR = "CFR", "CFR-BR"
+_SOLVERS = {CFR: blueprint_training.LINEAR_CFR, CFR_BR: blueprint_training.CFR_BR}
 # mb/g, after convergence
 PAPER = {
     (CFR, PERFECT): 143.9,
@@ -138,51 +140,44 @@ def _line(run: Run, solver: str, abstraction: str) -> list[Point]:
     last = config.iterations[solver]
     schedule = log_spaced(min(config.first, last), last)
     at = [n for n in schedule if n == last or schedule.index(n) % 5 == 0]
-    advance, state = _solver(solver, game, tables, config.seed)
+    kind = _SOLVERS[solver]
+    advance = _advance(kind, game, tables, config.seed)
+
+    def blueprint(state):
+        average = board_sampled_cfr.average_policy(game, kind.learned(state).average)
+        return Blueprint(policy=average, buckets=tables, game=game)
+
     _, found = train_and_measure(
         lambda state, count: advance(state, jnp.int32(count)),
-        state,
-        done=lambda state: int(_tables(state).iteration),
+        kind.init(game),
+        done=lambda state: int(kind.learned(state).iteration),
         at=at,
-        measure=lambda state: _responses(_policy(game, tables, state), config.flops),
+        measure=lambda state: _responses(blueprint(state), config.flops),
         exploitability=np.mean,
         title=f"{solver}, {abstraction}",
         folder=run.checkpoint / re.sub("[/:, ]+", "-", f"{solver} {abstraction}"),
-        identity={"solver": solver, "abstraction": abstraction, "seed": config.seed},
+        identity={"solver": kind.name, "abstraction": abstraction, "seed": config.seed},
         keep=run.meter.keep,
     )
     return [Point(boards=boards, seats=seats) for boards, seats in zip(at, found, strict=True)]
 
 
-def _policy(game, tables, state):
-    """The blueprint of both players' average policies."""
-    average = board_sampled_cfr.average_policy(game, _tables(state).average)
-    return Blueprint(policy=average, buckets=tables, game=game)
-
-
-def _tables(state):
-    """The tables of both players."""
-    return getattr(state, "blueprint", state)
-
-
-def _solver(solver, game, tables, seed):
-    """A function that makes iterations, and the state before the first."""
+def _advance(solver, game, tables, seed):
+    """A function that makes so many iterations, on a flop each."""
     buckets = game.num_buckets
     sequences = buckets[-1] if tables.perfect_recall else buckets[0] * buckets[1]
-    groups = HANDS if solver == CFR_BR else min(HANDS, sequences)
-    iterate = cfr_br.iterate if solver == CFR_BR else board_sampled_cfr.iterate
-    start = cfr_br.init_cfr_br if solver == CFR_BR else board_sampled_cfr.init
+    groups = HANDS if solver.by_hand else min(HANDS, sequences)
 
     @functools.partial(jax.jit, donate_argnums=0)
     def advance(state, count):
         def step(_, state):
-            key = jax.random.fold_in(jax.random.key(seed), _tables(state).iteration)
-            deal, _ = make_deal(tables, random_board(key, 3), groups=groups)
-            return iterate(state, deal, game=game)
+            key = jax.random.fold_in(jax.random.key(seed), solver.learned(state).iteration)
+            deals, _ = make_deals(tables, random_board(key, 3)[None], groups=groups)
+            return solver.iterate_on_many(state, deals, game=game)
 
         return jax.lax.fori_loop(0, count, step, state)
 
-    return advance, start(game)
+    return advance
 
 
 def _responses(blueprint, flops):

@@ -77,8 +77,8 @@ class Config(Settings):
     game: str = "limit_holdem"
     exploration: float = 24.0
     references: Mapping[str, int]  # boards of linear CFR, by abstraction; its own is the first
-    boards_per_iteration: int = 2  # of linear CFR
-    cfr_br: int = 0  # boards of CFR-BR, in the first abstraction; 0: it does not take part
+    cfr_br: int = 0  # boards of CFR-BR in the abstraction; 0: it does not take part
+    boards_per_iteration: int = 2  # of linear CFR and CFR-BR; divides their boards
     boards: int  # of the cross table
     deals: int  # that local best response plays against each player
 
@@ -303,17 +303,15 @@ def tables(config: Config, outcome: Outcome) -> Iterator[Table]:
 
 def deviations(config: Config) -> Sequence[str]:
     """What differs from the paper, in words."""
-    cfr_br = (
-        " CFR-BR is among them; its opponent responds as is best on the last street alone, and"
-        " plays by regret matching in the same buckets before, from the flop on"
-        if config.cfr_br
-        else " CFR-BR is not among them"
-    )
-    return [
+    texts = [
         *self_play_report.deviations(config, PRESETS["paper"], "62.1 and 61.7 billion"),
-        "opponents are linear CFR and players who do not look at their cards, not the agents of"
-        f" the 2014 Annual Computer Poker Competition, which are not to be had;{cfr_br}",
+        f"opponents are linear CFR{', CFR-BR' if config.cfr_br else ''} and players who do not look"
+        " at their cards, not the agents of the 2014 Annual Computer Poker Competition, which are"
+        " not to be had",
     ]
+    if config.cfr_br:
+        texts += blueprint_training.cfr_br_deviations(make(config.game))
+    return texts
 
 
 COMMAND = Experiment(

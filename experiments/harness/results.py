@@ -100,7 +100,7 @@ def make_result(
     deviations: Iterable[str] = (),
     error_bars: str | None = None,
 ) -> Result:
-    """A result with the commit, the versions and the device of this process.
+    """A result with the versions and the device of this process, and the commit of its last part.
 
     Raises:
       ValueError: numbers have low and high, and `error_bars` does not say what these are.

@@ -90,9 +90,14 @@ def _agree(recorded: Any, today: Any) -> bool:
     return all(
         _agree(recorded[field.name], getattr(today, field.name))
         if field.name in recorded
-        else getattr(today, field.name) == field.default
+        else getattr(today, field.name) == _default(field)
         for field in dataclasses.fields(today)
     )
+
+
+def _default(field: dataclasses.Field) -> Any:
+    made = field.default_factory is not dataclasses.MISSING
+    return field.default_factory() if made else field.default
 
 
 def replace(page: str, tables: str) -> str:
@@ -152,7 +157,13 @@ def _used(result: Result) -> Iterator[str]:
         f" start and {max(ends):.1f} at the end on {cores})"
     )
     if len(commits) > 1:
-        yield f"parts at commits {', '.join(commit[:7] for commit in commits)}"
+        yield f"parts at commits {', '.join(map(_short, commits))}"
+
+
+def _short(commit: str) -> str:
+    """A commit's first digits, and "-dirty" where files were changed."""
+    number, *dirty = commit.split("-")
+    return "-".join([number[:7], *dirty])
 
 
 def _duration(seconds: float) -> str:

@@ -65,8 +65,9 @@ class UsageMeter:
 
 
 def _usage(**fields):
-    """A usage as JSON has it."""
-    load, commits = tuple(map(tuple, fields["load_average"])), tuple(fields.get("commits", ()))
+    """A usage as JSON has it; commits were not always kept."""
+    load = tuple(map(tuple, fields["load_average"]))
+    commits = tuple(fields.get("commits", ["unknown"] * len(load)))
     return Usage(**fields | {"load_average": load, "commits": commits})
 
 

@@ -13,7 +13,6 @@ from jaxgames.beliefs.listing import NO_STATE, Listing
 from jaxgames.core import TERMINAL, record
 
 WATCHING = -1  # of a move at which the player does not act
-NOBODY = None  # of the players acts at a public state
 _BLOCK = 128  # public states looked at together
 
 
@@ -50,8 +49,9 @@ def row_moves(game: BeliefGame, listing: Listing) -> tuple[RowMoves, RowMoves]:
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
     above = jax.tree.map(np.asarray, listing.state)
     parts: tuple[list, list] = ([], [])
+    # public states by who acts there, None where it is neither player
     kinds = {player: actor == player for player in range(2)}
-    kinds[NOBODY] = ~(kinds[0] | kinds[1] | (actor == TERMINAL))
+    kinds[None] = ~(kinds[0] | kinds[1] | (actor == TERMINAL))
     for acting, of_kind in kinds.items():
         numbers = np.flatnonzero(of_kind)
         for begin in range(0, len(numbers), _BLOCK):

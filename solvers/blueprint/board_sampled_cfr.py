@@ -172,13 +172,22 @@ def average_policy(game: BucketGame, average: Tables) -> Tables:
     return tuple(map(tuple, result))
 
 
-def _iterated(state, deal, axes, game, minimizer, averaging_power):
-    """The state after an iteration on all deals of some axes, of which this is one."""
+def check_minimizer(minimizer: RegretMinimizer) -> None:
+    """Refuses a minimizer whose policies do not follow from regrets alone.
+
+    Raises:
+      ValueError: it is such a one.
+    """
     if not isinstance(minimizer, _MINIMIZERS):
         allowed = ", ".join(kind.__name__ for kind in _MINIMIZERS)
         raise ValueError(
             f"minimizer={minimizer} must be one whose policies follow from regrets: {allowed}"
         )
+
+
+def _iterated(state, deal, axes, game, minimizer, averaging_power):
+    """The state after an iteration on all deals of some axes, of which this is one."""
+    check_minimizer(minimizer)
     step = (state.iteration + 1).astype(deal.size.dtype)
     reaches = reaches_at_rounds(game, state.regret, deal, read=matched_columns)
     regret, average = [list(x) for x in state.regret], [list(x) for x in state.average]

@@ -5,13 +5,14 @@ games").
 An iteration draws a board. On the last street the opponent knows its hand and answers the
 abstracted player's current policy with a best response. On the streets before, which are the
 *trunk* of the paper's hybrid opponent, it plays by regret matching: before the flop without
-abstraction, later by the buckets of the game. The average policy of the abstracted player tends to
-the one of those in its buckets that loses least to such an opponent: in games of two streets, the
-least exploitable one. Each player is the abstracted one in a half of its own.
+abstraction, later by the buckets of the game. If players remember their buckets, the average policy
+of the abstracted one tends to the one of those in its buckets that loses least to such an opponent:
+in games of two streets, the least exploitable one. With imperfect recall there is no such
+guarantee, as for CFR. Each player is the abstracted one in a half of its own.
 
 In games of more streets the paper's opponent responds from the flop on, and an iteration goes
 through all turns and rivers of a flop. Here an iteration takes one board, as in linear CFR; but the
-opponent's trunk is abstracted, so that less is found than in the paper.
+opponent is weaker, so that the abstracted player learns less about what it can lose.
 """
 
 from __future__ import annotations
@@ -24,19 +25,30 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array
 
 from jaxgames.arrays import written
 from jaxgames.core import record
 from jaxgames.holdem.ranges import CLASSES, class_numbers
-from solvers.blueprint.betting_rounds import END, FOLDED, NODE, Template
-from solvers.blueprint.board_sampled_cfr import LINEAR, BlueprintState, init
+from solvers.blueprint.betting_rounds import END, FOLDED, NODE
+from solvers.blueprint.board_sampled_cfr import (
+    LINEAR,
+    BlueprintState,
+    check_minimizer,
+    init,
+)
 from solvers.blueprint.bucket_game import BucketGame, Tables
 from solvers.blueprint.bucket_rows import meet, sum_by_bucket, sums_and_values
 from solvers.blueprint.deals import Deal, hand_numbers
-from solvers.blueprint.rounds_played import matched_columns, played_in_round, reaches_at_rounds
+from solvers.blueprint.rounds_played import (
+    matched_columns,
+    played_in_round,
+    reaches_at_rounds,
+    uniform_like,
+)
 from solvers.blueprint.showdowns import folds, showdowns
 from solvers.blueprint.street_updates import over_chunks, over_deals, summed_over_deals
+from solvers.device_batches import device_bytes
 from solvers.regret import RegretMinimizer, RegretState, match
 
 
@@ -44,11 +56,12 @@ from solvers.regret import RegretMinimizer, RegretState, match
 class CfrBrState:
     """The tables of both abstracted players, and their opponents' regrets in the trunk.
 
-    In each of them the columns of a player are those of when it is abstracted, or responds.
+    A player's columns in `blueprint` are those of the half in which it is abstracted; in `trunk`,
+    those of the half in which it is the opponent.
     """
 
     blueprint: BlueprintState
-    trunk: Tables  # [N, C, B, E] of all streets but the last; before the flop B is 169
+    trunk: Tables  # [N, C, B, E] of all streets but the last; of the first one B is 169
 
 
 def init_cfr_br(
@@ -57,19 +70,21 @@ def init_cfr_br(
     """Tables before the first iteration.
 
     Args:
-      game: whose tables these are.
+      game: whose tables these are; on its first street there are no cards on the board.
       dtype: of regrets and policies.
-      max_bytes: that the tables of abstracted players may take; None: half the device's memory.
+      max_bytes: that all tables may take; None: half the memory of the device, since an iteration
+        needs room, too.
 
     Raises:
       ValueError: the tables take more.
     """
+    allowed = device_bytes() // 2 if max_bytes is None else max_bytes
+    others = trunk_bytes(game) * jnp.dtype(dtype).itemsize // 4
+    blueprint = init(game, dtype=dtype, max_bytes=allowed - others)
     trunk = [[] for _ in game.rounds.streets[:-1]]
     for street, shape in _trunk_shapes(game):
         trunk[street].append(jnp.zeros(shape, dtype))
-    return CfrBrState(
-        blueprint=init(game, dtype=dtype, max_bytes=max_bytes), trunk=tuple(map(tuple, trunk))
-    )
+    return CfrBrState(blueprint=blueprint, trunk=tuple(map(tuple, trunk)))
 
 
 def trunk_bytes(game: BucketGame) -> int:
@@ -102,6 +117,10 @@ def iterate(
 
     Returns:
       The state after it.
+
+    Raises:
+      ValueError: some groups of the deal have other numbers of hands than one, or the minimizer's
+        policies do not follow from regrets alone.
     """
     return _iterated(state, deal, (), game, minimizer)
 
@@ -129,7 +148,7 @@ def iterate_on_many(
       The state after it.
 
     Raises:
-      ValueError: D is no multiple of the number of devices.
+      ValueError: D is no multiple of the number of devices; or as `iterate`.
     """
     iterated = functools.partial(_iterated, game=game, minimizer=minimizer)
     return over_deals(iterated, state, deals, mesh=mesh)
@@ -137,52 +156,43 @@ def iterate_on_many(
 
 def _iterated(state, deal, axes, game, minimizer):
     """The state after an iteration on all deals of some axes, of which this is one."""
+    check_minimizer(minimizer)
+    if len(deal.size) != len(deal.cards):
+        raise ValueError(
+            f"the deal has {len(deal.cards)} hands in {len(deal.size)} groups; each hand must be a"
+            " group of its own"
+        )
     old = state.blueprint
     regret, average, trunk = ([*map(list, x)] for x in (old.regret, old.average, state.trunk))
-    responding = [jnp.asarray(class_numbers(), jnp.int32)[hand_numbers(deal)], *deal.bucket[1:]]
-    everyone = jnp.arange(len(deal.size), dtype=jnp.int32)
-    each_hand = deal.replace(bucket=jnp.broadcast_to(everyone, deal.bucket.shape))
-    last = len(game.rounds.streets) - 1
+    classes = jnp.asarray(class_numbers(), jnp.int32)[hand_numbers(deal)]
     for player in range(2):
-        # 1. The policies of all hands in the trunk, and with what reach they come to each round.
-        policies = tuple(
-            tuple(
-                _policies(
-                    family.template,
-                    regret[street][k],
-                    trunk[street][k],
-                    deal.bucket[street],
-                    rows,
-                    player=player,
-                )
-                for k, family in enumerate(game.rounds.streets[street])
-            )
-            for street, rows in enumerate(responding[:last])
+        half = _Half(
+            deal=deal,
+            player=player,
+            responding=(classes, *deal.bucket[1:]),
+            minimizer=minimizer,
+            step=(old.iteration + 1).astype(deal.size.dtype),
+            axes=axes,
         )
-        read = lambda _, table: list(table)  # noqa: E731
-        reaches = reaches_at_rounds(game, policies, each_hand, read=read)
+        # 1. Down the trunk: with what reaches both come to each round.
+        reaches = half.reaches(game, regret, trunk)
         # 2. From the last street to the first: the opponent responds there, and learns before.
         below = None
-        for street in reversed(range(last + 1)):
-            updated = _Updated(
-                deal=deal,
-                player=player,
-                rows=(deal.bucket[street], responding[street]),
-                minimizer=minimizer,
-                step=(old.iteration + 1).astype(deal.size.dtype),
-                axes=axes,
-            )
+        for street in reversed(range(len(game.rounds.streets))):
+            tables, update = [regret[street], average[street]], half.on_last_street
+            if street < len(trunk):
+                tables, update = [*tables, trunk[street]], half.in_trunk
             values = []
             for k, family in enumerate(game.rounds.streets[street]):
-                tables = [regret[street][k], average[street][k]]
-                update = updated.on_last_street
-                if street < last:
-                    tables, update = [*tables, trunk[street][k]], updated.in_trunk
-                update = functools.partial(update, family.template)
-                *tables, worth = over_chunks(family, tables, reaches[street][k], below, update)
-                regret[street][k], average[street][k], *rest = tables
-                if rest:
-                    (trunk[street][k],) = rest
+                *new, worth = over_chunks(
+                    family,
+                    [table[k] for table in tables],
+                    reaches[street][k],
+                    below,
+                    functools.partial(update, street, family.template),
+                )
+                for table, own in zip(tables, new, strict=True):
+                    table[k] = own
                 values.append(worth)
             below = values
     tables = lambda x: tuple(map(tuple, x))  # noqa: E731
@@ -193,70 +203,103 @@ def _iterated(state, deal, axes, game, minimizer):
 
 
 @dataclasses.dataclass(frozen=True)
-class _Updated:
-    """Tables of a chunk of rounds after the iteration, and both players' values `[H, E]`."""
+class _Half:
+    """What one half of an iteration shares, in which one player is the abstracted one."""
 
     deal: Deal
     player: int  # the abstracted one
-    rows: tuple[Array, Array]  # of tables, by hand [H]: the abstracted player's, the opponent's
+    responding: tuple[Array, ...]  # the opponent's rows [H] in the trunk, by street
     minimizer: RegretMinimizer
     step: Array
     axes: tuple[str, ...]
 
-    def in_trunk(self, template, regret, average, trunk, reach, below, fold_chips, end_chips):
-        """Of the streets before the last, where both learn: hand by hand."""
-        columns = _columns(template, regret, trunk, *self.rows, player=self.player)
-        columns = list(written(tuple(columns)))
+    def reaches(self, game, regret, trunk):
+        """Both players' reaches `[H, M]` at the beginning of each round, by street and family."""
+        policies = []
+        for street, tables in enumerate(trunk):
+            policies.append([])
+            for k, family in enumerate(game.rounds.streets[street]):
+                chunks = zip(regret[street][k], tables[k], strict=True)
+                columns = [self._columns(street, family.template, *chunk) for chunk in chunks]
+                policies[street].append(jnp.stack([jnp.stack(each) for each in columns]))
+        every = jnp.arange(len(self.deal.size), dtype=jnp.int32)
+        alone = self.deal.replace(bucket=jnp.broadcast_to(every, self.deal.bucket.shape))
+        read = lambda _, table: list(table)  # noqa: E731
+        return reaches_at_rounds(game, tuple(map(tuple, policies)), alone, read=read)
+
+    def in_trunk(self, street, template, regret, average, trunk, reach, below, *chips):
+        """The tables of a chunk of rounds before the last street after the iteration, and both
+        players' values `[H, E]`: both learn, hand by hand."""
+        columns = list(written(tuple(self._columns(street, template, regret, trunk))))
         played = played_in_round(template, columns)
         values = [None, None]
-        for p, rows in ((self.player, self.rows[0]), (1 - self.player, self.rows[1])):
+        for p in range(2):
             met = _places(played, 1 - p, reach)
-            won = _at_terminals(self.deal, template, met, below, fold_chips, end_chips, p)
+            won = _at_terminals(self.deal, template, met, below, *chips, p)
             values[p], regrets = _backward(template, columns, won, p)
-            if p == self.player:
-                arrived = [_product(pair, p, reach) for pair in played[NODE]]
-                gained = self._summed(_reached(template, columns, arrived, p), rows, average)
-                average = self._averaged(average, gained)
-                regret = self._with_regrets(template, regret, self._summed(regrets, rows, regret))
-            else:
-                instant = self._summed(regrets, rows, trunk)
+            if p != self.player:
+                instant = self._summed(regrets, self.responding[street], trunk)
                 trunk = self._with_regrets(template, trunk, instant)
+                continue
+            rows = self.deal.bucket[street]
+            arrived = [_product(pair, p, reach) for pair in played[NODE]]
+            reached = self._summed(_reached(template, columns, arrived, p), rows, average)
+            average = self._averaged(average, reached)
+            regret = self._with_regrets(template, regret, self._summed(regrets, rows, regret))
         return regret, average, trunk, tuple(values)
 
-    def on_last_street(self, template, regret, average, reach, below, fold_chips, end_chips):
-        """Of the last street, where the opponent responds hand by hand. What the player does is
-        computed for buckets."""
-        player, (rows, _), used = self.player, self.rows, jnp.int32(len(self.deal.size))
-        chips, count = (fold_chips, end_chips), regret.shape[1]
+    def on_last_street(self, street, template, regret, average, reach, below, *chips):
+        """The tables of a chunk of rounds on the last street after the iteration, and both players'
+        values `[H, E]`: the opponent responds hand by hand; what the player does is computed for
+        buckets."""
+        player, rows, used = self.player, self.deal.bucket[street], jnp.int32(len(self.deal.size))
         policy = matched_columns(template, regret)
         played = played_in_round(template, policy)
         # 1. The opponent's best response.
-        mine = {
-            kind: jnp.stack([_or_one(pair[player], policy[0]) for pair in played[kind]], axis=1)
-            for kind in (FOLDED, END)
-            if played[kind]
+        own = {
+            kind: jnp.stack(
+                [jnp.ones_like(policy[0]) if x[player] is None else x[player] for x in places], 1
+            )
+            for kind, places in played.items()
+            if places and kind != NODE
         }
-        met = {kind: meet(x, reach[player], rows, used) for kind, x in mine.items()}
+        met = {kind: meet(x, reach[player], rows, used) for kind, x in own.items()}
         won = _at_terminals(self.deal, template, met, below, *chips, 1 - player)
         answers, theirs = _best_response(template, won, player)
         # 2. What the player wins from it, by hand and summed by bucket.
         met = _places(played_in_round(template, answers), 1 - player, reach)
         won = _at_terminals(self.deal, template, met, below, *chips, player)
-        own, by_bucket = jnp.zeros_like(reach[player]), {}
+        mine, by_bucket = jnp.zeros_like(reach[player]), {}
         for kind, worth in won.items():
-            by_bucket[kind], own = sums_and_values(worth, mine[kind], own, rows, used)
-            by_bucket[kind] = summed_over_deals(by_bucket[kind], self.axes)
+            sums, mine = sums_and_values(worth, own[kind], mine, rows, used)
+            by_bucket[kind] = summed_over_deals(sums, self.axes)
         _, regrets = _backward(template, policy, by_bucket, player)
         # 3. The player's reaches.
-        mass = sum_by_bucket(reach[player], rows, used, count)
+        mass = sum_by_bucket(reach[player], rows, used, regret.shape[1])
         mass = summed_over_deals(mass, self.axes)
         arrived = [_product(pair, player, [mass, mass]) for pair in played[NODE]]
         average = self._averaged(average, _reached(template, policy, arrived, player))
         regret = self._with_regrets(template, regret, regrets)
-        return regret, average, (own, theirs) if player == 0 else (theirs, own)
+        return regret, average, (mine, theirs) if player == 0 else (theirs, mine)
+
+    def _columns(self, street, template, regret, trunk):
+        """The policies `[H, E]` of all hands in a chunk of the trunk, by action: the player's by
+        its buckets, the opponent's by its own rows."""
+        abstracted, opponent = (matched_columns(template, table) for table in (regret, trunk))
+        columns = []
+        for actor, first, actions in zip(
+            template.actor, template.first_column, template.actions, strict=True
+        ):
+            policy, rows = abstracted, self.deal.bucket[street]
+            if actor != self.player:
+                policy, rows = opponent, self.responding[street]
+            columns += [policy[first + action][rows] for action in range(len(actions))]
+        return columns
 
     def _averaged(self, average, reached):
         """Average policies with reaches times policies `[B, E]` by action."""
+        if not reached:
+            return average
         columns = np.array([*reached], np.int32)
         return average.at[columns].add(self.step * jnp.stack([*reached.values()]))
 
@@ -266,23 +309,24 @@ class _Updated:
         parts = []
         for first, actions in zip(template.first_column, template.actions, strict=True):
             columns = range(first, first + len(actions))
-            before = table[first : columns.stop]
+            rows = table[first : columns.stop]
             if first in instant:
-                uniform = jnp.full(len(actions), 1 / len(actions), table.dtype)
+                uniform = uniform_like(rows)
                 here = jnp.stack([instant[c] for c in columns])
-                state = RegretState(regret=before, policy=match(before, uniform))
-                before = self.minimizer.update(state, here, uniform, self.step).regret
-            parts.append(before)
+                state = RegretState(regret=rows, policy=match(rows, uniform))
+                rows = self.minimizer.update(state, here, uniform, self.step).regret
+            parts.append(rows)
         return jnp.concatenate(parts)
 
     def _summed(self, values, rows, table):
         """Sums `[B, E]` by action over the hands of each row of a table, of values `[H, E]`."""
-        columns = written(jnp.stack([*values.values()], axis=1))
-        sums = sum_by_bucket(
-            columns.reshape(len(rows), -1), rows, jnp.int32(len(rows)), table.shape[1]
-        )
-        sums = summed_over_deals(sums, self.axes).reshape(table.shape[1], len(values), -1)
-        return {c: sums[:, n] for n, c in enumerate(values)}
+        if not values:
+            return {}
+        count, used = table.shape[1], jnp.int32(len(rows))
+        columns = written(jnp.stack([*values.values()], axis=1)).reshape(len(rows), -1)
+        sums = summed_over_deals(sum_by_bucket(columns, rows, used, count), self.axes)
+        each = jnp.moveaxis(sums.reshape(count, len(values), -1), 1, 0)
+        return dict(zip(values, each, strict=True))
 
 
 def _best_response(template, won, player):
@@ -304,41 +348,6 @@ def _best_response(template, won, player):
             chosen = (best == action).astype(actions[0].dtype)
             policies[template.first_column[node] + action] = chosen
     return policies, nodes[0]
-
-
-def _columns(
-    template: Template,
-    regret: Float[Array, "C B E"],
-    trunk: Float[Array, "C T E"],
-    mine: Int[Array, " H"],
-    theirs: Int[Array, " H"],
-    *,
-    player: int,
-) -> list[Float[Array, "H E"]]:
-    """The policies of all hands in the trunk, by action: a player's by its buckets, the opponent's
-    by its own rows."""
-    abstracted, opponent = (matched_columns(template, table) for table in (regret, trunk))
-    actors = [
-        p for p, actions in zip(template.actor, template.actions, strict=True) for _ in actions
-    ]
-    return [
-        abstracted[c][mine] if actor == player else opponent[c][theirs]
-        for c, actor in enumerate(actors)
-    ]
-
-
-def _policies(template, regret, trunk, mine, theirs, *, player):
-    """The same for all N chunks of a family, `[N, C, H, E]`."""
-    each = [
-        jnp.stack(_columns(template, *tables, mine, theirs, player=player))
-        for tables in zip(regret, trunk, strict=True)
-    ]
-    return jnp.stack(each)
-
-
-def _or_one(values, like):
-    """1 where a player has not acted."""
-    return jnp.ones_like(like) if values is None else values
 
 
 def _product(pair, player, reach):
