@@ -4,6 +4,7 @@ import pytest
 
 from experiments import benchmarks
 from experiments.benchmarks import districts
+from experiments.benchmarks.configs import cores
 from experiments.benchmarks.reports import Row
 from experiments.harness import results
 
@@ -11,10 +12,16 @@ from experiments.harness import results
 def test_numbers_are_seconds_and_microseconds_by_node():
     """Two iterations a second of 5,000 nodes are 100 microseconds by node and iteration."""
     run = {"list_seconds": 1, "build_seconds": 2, "compile_seconds": 3, "solve_seconds": 4}
-    run |= {"iterations": 75, "nodes": 5000, "samples": [{"rate": x} for x in (1.0, 2.0, 4.0)]}
+    run |= {
+        "all_cores_seconds": 6,
+        "iterations": 75,
+        "nodes": 5000,
+        "samples": [{"rate": x} for x in (1.0, 2.0, 4.0)],
+    }
     row = Row(task="district", program="PCFR+", runs=[run])
     found = {number.name.removesuffix(":district"): number for number in districts.numbers(row)}
     values = {name: number.value for name, number in found.items()}
+    assert values.pop(f"all, {cores()} cores") == 6
     seconds = {"list": 1, "build": 2, "compile": 3, "solve": 4, "all": 10, "iterations": 75}
     assert values == pytest.approx(seconds | {"node and iteration": 100})
     speed = found["node and iteration"]

@@ -1,8 +1,9 @@
-"""The exact solver of belief-level games on one core, in Scotland Yard on districts of London.
+"""The exact solver of belief-level games, in Scotland Yard on districts of London.
 
 Listing all public states, building the sequence form, compiling and solving by predictive CFR+ are
-timed apart, each as it is the first time in a process. Solving ends when exploitability, which is
-computed now and then, is as low as asked for. Iterations are then timed alone.
+timed apart on one core, each as it is the first time in a process. Solving ends when
+exploitability, which is computed now and then, is as low as asked for. Iterations are then timed
+alone. How long all parts take on all cores is measured in another process.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import jax
 from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.configs import check_names, cores, preset_config
 from experiments.benchmarks.measurements import Clock, peak_memory, sample_searches
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import FILES, Row, rounded, write_report
@@ -89,8 +90,9 @@ def benchmark(
         config=dataclasses.asdict(config)
         | {
             "measure": "seconds on one core to list all public states, to build the sequence form,"
-            f" to compile, and to solve to exploitability {config.exploitability:g}; microseconds"
-            " of an iteration by public decision: median of all samples",
+            f" to compile, and to solve to exploitability {config.exploitability:g}; of all these on"
+            f" {cores()} cores; microseconds of an iteration by public decision on one core: median"
+            " of all samples",
             "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
         },
         command=command,
@@ -108,8 +110,11 @@ def _measured(config, game):
     with status(f"benchmark districts: {game}"):
         job = dataclasses.asdict(config) | {"game": game}
         run = measure_in_process(__name__, job, time_limit=config.time_limit, cores=1)
-    if run["failure"]:
-        raise ValueError(f"{game}: {run['failure']}")
+        elsewhere = measure_in_process(__name__, job | {"repeats": 1}, time_limit=config.time_limit)
+    for failure in (run["failure"], elsewhere["failure"]):
+        if failure:
+            raise ValueError(f"{game}: {failure}")
+    run["all_cores_seconds"] = sum(elsewhere[f"{part}_seconds"] for part in _PARTS)
     return Row(task=game, program="PCFR+", runs=[run])
 
 
@@ -118,6 +123,8 @@ def numbers(row: Row) -> Iterator[results.Number]:
     seconds = [row.median(f"{part}_seconds") for part in _PARTS]
     for part, value in zip((*_PARTS, "all"), (*seconds, sum(seconds)), strict=True):
         yield results.Number(name=f"{part}:{row.task}", value=value, unit="s")
+    value = row.median("all_cores_seconds")
+    yield results.Number(name=f"all, {cores()} cores:{row.task}", value=value, unit="s")
     count = row.median("iterations")
     yield results.Number(name=f"iterations:{row.task}", value=count, unit="iterations")
     low, value, high = (
@@ -138,12 +145,13 @@ def _shown(rows: Sequence[Row]) -> Table:
     lines = [
         [
             row.task,
-            *(results.text(row.median(f"{part}_seconds")) for part in _PARTS),
+            *(results.text(row.median(f"{part}_seconds")) for part in (*_PARTS, "all_cores")),
             results.text(microseconds(row, row.rate)),
         ]
         for row in rows
     ]
-    headings = ("game", *(f"{part}, s" for part in _PARTS), "us by node and iteration")
+    parts = *_PARTS, f"all on {cores()} cores"
+    headings = ("game", *(f"{part}, s" for part in parts), "us by node and iteration")
     return text_table("Exact solutions on one core", headings, lines)
 
 
@@ -152,6 +160,7 @@ def _details(row) -> dict[str, Any]:
     return rounded(
         {"game": row.task, "public decisions": row.median("nodes")}
         | {f"{part} seconds": row.median(f"{part}_seconds") for part in _PARTS}
+        | {f"seconds on {cores()} cores": row.median("all_cores_seconds")}
         | {
             "iterations": row.median("iterations"),
             "exploitability": row.median("exploitability"),

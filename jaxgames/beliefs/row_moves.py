@@ -49,20 +49,20 @@ def row_moves(game: BeliefGame, listing: Listing) -> tuple[RowMoves, RowMoves]:
     actor, child = np.asarray(listing.actor), np.asarray(listing.child)
     above = jax.tree.map(np.asarray, listing.state)
     parts: tuple[list, list] = ([], [])
-    # public states by who acts there, None where it is neither player
-    kinds = {player: actor == player for player in range(2)}
-    kinds[None] = ~(kinds[0] | kinds[1] | (actor == TERMINAL))
-    for acting, of_kind in kinds.items():
-        numbers = np.flatnonzero(of_kind)
+    for acting in range(2):
+        # where neither acts, each is watching: its moves are found beside those of the other
+        numbers = np.flatnonzero((actor != TERMINAL) & (actor != 1 - acting))
         for begin in range(0, len(numbers), _BLOCK):
             states = numbers[begin : begin + _BLOCK]
-            padded = np.resize(states, _BLOCK)  # one compilation serves all blocks of a kind
+            padded = np.resize(states, _BLOCK)  # one compilation serves all blocks
             there = jax.tree.map(lambda x, p=padded: x[p], above)
-            moves, good = _unit_moves(game, there, child[padded] != NO_STATE, acting)
-            if not np.asarray(good).all():
-                raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
-            for player, found in enumerate(moves):
-                number, row, action, slot, below = np.nonzero(np.asarray(found)[: len(states)])
+            found = _unit_moves(game, there, child[padded] != NO_STATE, acting)
+            for player, (moves, good) in enumerate(found):
+                counts = (player != acting) | (actor[states] == acting)
+                if not np.asarray(good)[: len(states)][counts].all():
+                    raise ValueError(f"{game.name}: down takes a reach of 1 to another than 0 or 1")
+                moves = np.asarray(moves)[: len(states)] & counts[:, None, None, None, None]
+                number, row, action, slot, below = np.nonzero(moves)
                 state = states[number]
                 action = action if player == acting else np.full_like(action, WATCHING)
                 parts[player].append((state, row, action, slot, child[state, slot], below))
@@ -79,7 +79,7 @@ def _joined(parts):
 @functools.partial(jax.jit, static_argnames="acting")
 @functools.partial(jax.vmap, in_axes=(None, 0, 0, None))
 def _unit_moves(game, state, exists, acting):
-    """Where `down` takes a reach of 1 in a single row, for both players; and whether it becomes 0
+    """For both players, where `down` takes a reach of 1 in a single row, and whether it becomes 0
     or 1 in all children that exist.
 
     Moves are `[N, A, K, N]` by row and action for the player who acts, and `[N, 1, K, N]` by row
@@ -100,7 +100,7 @@ def _unit_moves(game, state, exists, acting):
         reaches, policies = given
         return jax.vmap(lambda child: down(state, child, reaches, policies)[player])(children)
 
-    moves, good = [], True
+    found = []
     for p, (actions, rows) in enumerate(sizes):
         if p == acting:
             policies = jnp.eye(rows * actions).reshape(-1, rows, actions).swapaxes(1, 2)
@@ -109,6 +109,5 @@ def _unit_moves(game, state, exists, acting):
         else:
             reach = jax.vmap(lambda reach, p=p: below(p, reach, none[p]))(jnp.eye(rows))[:, None]
         reach = jnp.where(exists[:, None], reach, 0)
-        moves.append(reach != 0)
-        good &= jnp.all((reach == 0) | (reach == 1))
-    return tuple(moves), good
+        found.append((reach != 0, jnp.all((reach == 0) | (reach == 1))))
+    return tuple(found)
