@@ -91,8 +91,8 @@ def benchmark(
         | {
             "measure": "seconds on one core to list all public states, to build the sequence form,"
             f" to compile, and to solve to exploitability {config.exploitability:g}; of all these"
-            f" on {cores()} cores; microseconds of an iteration by public decision on one core: median"
-            " of all samples",
+            f" on {cores()} cores; microseconds of an iteration by public decision on one core:"
+            " median of all samples",
             "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
         },
         command=command,
