@@ -94,6 +94,7 @@ def test_stand_ins_for_maps_of_the_paper_are_named(experiment):
         (["--agent", "always_fold"], "are for leduc_poker, not kuhn_poker"),
         (["--agent", "missing.npz"], "No such file"),
         (["--steps", "0"], "steps=0 must be at least 1"),
+        (["--games", "1"], "games=1 must be at least 2"),
     ],
 )
 def test_bad_agents(tmp_path, capsys, arguments, message):

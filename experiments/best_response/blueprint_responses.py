@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from experiments.best_response.holdem_responses import (
     EASIER,
+    WITHOUT_SEARCH,
     Cell,
     HoldemLearning,
     learned_cells,
@@ -37,7 +38,7 @@ MEASURE = (
 )
 DEVIATIONS = (
     "ISMCTS-BR sees a hand's strength instead of its cards",
-    "ISMCTS-BR is measured with one simulation, so it plays by its network alone",
+    WITHOUT_SEARCH,
     "ISMCTS-BR learns against always call and call or raise first",
 )
 

@@ -21,6 +21,7 @@ from experiments.best_response.holdem_responses import (
     LEARNED,
     LIMIT,
     NO_LIMIT,
+    WITHOUT_SEARCH,
     Cell,
 )
 from experiments.harness import results
@@ -66,7 +67,7 @@ MEASURE = (
 DEVIATIONS = (
     "ISMCTS-BR sees a hand's strength instead of its cards, and gets the mean over the opponent's"
     " hands at showdown",
-    "ISMCTS-BR is measured with one simulation, so it plays by its network alone",
+    WITHOUT_SEARCH,
     "ISMCTS-BR learns against one chump after another, from easier to harder ones; the paper trains"
     " a larger network for 100,000 steps against each; the numbers in its Tables 2 and 3 are not"
     " known here, only those in its text",

@@ -41,6 +41,7 @@ from train.rl.environment import Environment
 
 LIMIT, NO_LIMIT = "limit_holdem", "hunl(bets=1/allin)"
 EXACT, LEARNED, PLAYED = "exact", "ISMCTS-BR", "LBR, played"
+WITHOUT_SEARCH = "ISMCTS-BR is measured with one simulation, so it plays by its network alone"
 # The actions that local best response may choose among in a round: fold, call, pot, all-in. Its
 # paper lets it choose in all rounds, or only from the turn on and call before.
 FCPA, FC, C = (0, 1, 2, 3), (0, 1), (1,)

@@ -30,7 +30,7 @@ from experiments.best_response.enumerable_responses import (
     points,
     search_alone,
 )
-from experiments.best_response.holdem_responses import Cell
+from experiments.best_response.holdem_responses import WITHOUT_SEARCH, Cell
 from experiments.best_response.model_free_responses import model_free_response
 from experiments.best_response.named_agents import agent_policies
 from experiments.best_response.response_learning import Learning
@@ -82,6 +82,8 @@ class Arguments(RunArguments):
     """Simulations of a search in training (default 32; in hold'em 16)."""
     measured_simulations: int | None = None
     """Simulations of a search when the responder is measured (default 1,000; in hold'em 1)."""
+    games: int | None = None
+    """Games that measure the responder in each seat (default 100,000; in hold'em 50,000)."""
     without_search: tuple[Literal["dqn", "a2c"], ...] = ()
     """Measure these learners without search, too, in enumerable games."""
     deals: int | None = None
@@ -151,7 +153,10 @@ def _config(arguments: Arguments) -> Config:
         raise ValueError(f"steps={steps} must be at least 1")
     if arguments.deals is not None and not against_blueprint:
         raise ValueError(f"deals={arguments.deals} are for the folder of a blueprint of hold'em")
-    given = {name: getattr(arguments, name) for name in ("simulations", "measured_simulations")}
+    if arguments.games is not None and arguments.games < 2:
+        raise ValueError(f"games={arguments.games} must be at least 2")
+    names = "simulations", "measured_simulations", "games"
+    given = {name: getattr(arguments, name) for name in names}
     learning = dataclasses.replace(
         default,
         measured_at=tuple(sorted({0, steps // 4, steps // 2, steps})),
@@ -259,6 +264,8 @@ def _finish_in_holdem(
     if not run.writes:
         return
     results.write_csv(run.out / CURVE, list(holdem_response_tables.rows(config, cells)))
+    if config.learning.measured_simulations > 1:
+        deviations = tuple(text for text in deviations if text != WITHOUT_SEARCH)
     run.finish(
         holdem_response_tables.numbers(config, cells),
         error_bars=results.TWO_STANDARD_ERRORS,
