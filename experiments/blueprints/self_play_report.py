@@ -73,7 +73,7 @@ def draw(
             panels[0].axhline(0, color="#999999", linewidth=0.8, zorder=0)
             panels[0].set_yscale("symlog", linthresh=20, linscale=1.5)
             limits = panels[0].get_ylim()
-            panels[0].set_yticks([-100, -50, -20, -10, 0, 10, 20, 50, 100])
+            panels[0].set_yticks([-100, -50, -30, -20, -10, 0, 10, 20, 30, 50, 100])
             panels[0].set_ylim(limits)
             panels[0].yaxis.set_major_formatter("{x:g}")
             panels[0].set_title(f"{kind} policies against each other")
