@@ -321,8 +321,8 @@ COMMAND = Experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "three to five hours on two cores, and the making of buckets",
-        "large": "the paper's buckets, 26 billion episodes: 15 to 30 hours on two cores",
-        "paper": "two days or more",
+        "large": "the paper's buckets, 26 billion episodes: four hours and more on two cores",
+        "paper": "a day or more",
     },
     options=Options,
     configure=configure,
