@@ -9,6 +9,9 @@ a ring for each player; players whose policies have the same shape share one. Wi
 rows a policy takes 2 A N bytes, which also say what is legal, and 12 bytes keep account of an
 example. In London a policy of Mr X takes 10.7 KB and one of a detective 28 bytes, beside the
 6.7 KB of all other fields.
+
+A ring of bfloat16 holds the bits of its numbers as integers: XLA:CPU writes into an array of bfloat16
+by way of float32, and would convert the whole ring, there and back, for every batch.
 """
 
 from __future__ import annotations
@@ -43,7 +46,7 @@ class Replay:
     size: Array  # [] int32 number of slots that are filled
     next: Array  # [] int32 the slot that is written next; when all are filled, the oldest
     # rings of P policies of one shape: by player, or one of all
-    policies: tuple[Array, ...]  # [P, A, N], ILLEGAL at illegal actions
+    policies: tuple[Array, ...]  # [P, A, N], ILLEGAL at illegal actions; as `_stored`
     policy_slots: tuple[Array, ...]  # [P] int32 the slot of each policy's example
     place: Array  # [capacity] int32 where in its ring each example's policy was written
     next_place: Array  # [rings] int32 the place that is written next, the oldest policy's
@@ -96,7 +99,7 @@ def new_replay(
         size=jnp.int32(0),
         next=jnp.int32(0),
         policies=tuple(
-            jnp.zeros((size, *shape), policy_dtype)
+            _stored(jnp.zeros((size, *shape), policy_dtype))
             for size, shape in zip(sizes, shapes, strict=True)
         ),
         policy_slots=tuple(jnp.zeros(size, jnp.int32) for size in sizes),
@@ -120,8 +123,9 @@ def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
     for ring, (policy, own) in enumerate(_by_ring(batch)):
         own = own & (slot < capacity)
         old, slots = replay.policies[ring], replay.policy_slots[ring]
+        policy = policy.astype(_numbers(old).dtype)
         here, after = _places(own, replay.next_place[ring], len(slots))
-        policies.append(_written(old, here, policy.astype(old.dtype)))
+        policies.append(_written(old, here, _stored(policy)))
         policy_slots.append(_written(slots, here, slot))
         next_place.append(after)
         place = jnp.where(own, here, place)
@@ -145,6 +149,16 @@ def _places(mask, first, size):
     number, count = jnp.cumsum(mask, dtype=jnp.int32) - 1, jnp.sum(mask, dtype=jnp.int32)
     kept = mask & (number >= count - size)
     return jnp.where(kept, (first + number) % size, size), (first + count) % size
+
+
+def _stored(policy):
+    """A policy as a ring holds it: the bits of bfloat16, or other numbers as they are."""
+    return policy.view(jnp.uint16) if policy.dtype == jnp.bfloat16 else policy
+
+
+def _numbers(stored):
+    """The policy that `_stored` was given."""
+    return stored.view(jnp.bfloat16) if stored.dtype == jnp.uint16 else stored
 
 
 def _written(ring, places, batch):
@@ -259,6 +273,7 @@ def examples_at(replay: Replay, slot: Int[Array, " B"], *, mesh: Mesh | None = N
     kept = [x[here] == slot for x, here in zip(replay.policy_slots, places, strict=True)]
     tables = [(replay.examples, slot), *zip(replay.policies, places, strict=True)]
     examples, *stored = data_sharding.read(tables, mesh)
+    stored = [*map(_numbers, stored)]
     weight = examples.policy_weight
 
     def policy_in(ring, acts):
