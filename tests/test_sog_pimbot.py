@@ -86,7 +86,7 @@ def test_tables_and_plots(tmp_path):
 @pytest.mark.parametrize(
     ("steps", "compared"),
     [
-        (STEPS, (0, 1_600, 16_000)),
+        (STEPS, (0, 4_000, 40_000)),
         (sog_london.PRESETS["paper"].measured_at, (0, 1_700_000, 17_000_000)),
         ((0, 6), (0, 6)),
         ((0, 90, 120, 1_000), (0, 90, 1_000)),
@@ -99,9 +99,9 @@ def test_the_first_the_tenth_and_the_last_network_are_compared(steps, compared):
 
 def test_a_match_is_of_the_last_network_or_of_the_earlier_ones():
     match = Match(simulations=100, opponents=(10,), games=4, batch=2)
-    assert sog_pimbot.steps(match, (0, 1_600, 16_000)) == (16_000,)
+    assert sog_pimbot.steps(match, (0, 4_000, 40_000)) == (40_000,)
     earlier = dataclasses.replace(match, networks="earlier")
-    assert sog_pimbot.steps(earlier, (0, 1_600, 16_000)) == (0, 1_600)
+    assert sog_pimbot.steps(earlier, (0, 4_000, 40_000)) == (0, 4_000)
 
 
 @pytest.mark.parametrize("games", [0, 5, 12])
@@ -233,14 +233,17 @@ def test_all_settings_that_differ_are_named():
         "optimizer adam (the paper: sgd)",
         "learning rate 0.001 (the paper: 0.1)",
         "decay rate 0.05 (the paper: 0.5)",
-        "decay steps 32,000 (the paper: 2,000,000)",
+        "the network has 3 layers of 256 units; the paper: 6 layers of 512 units",
+        "decay steps 80,000 (the paper: 2,000,000)",
         "batch size 256 (the paper: 1,024)",
         "capacity 50,000 (the paper: 1,000,000)",
         "max uses 20 (the paper: 5)",
         "for decisions of Mr X at 40% and of the detectives at 100%",
     ):
         assert text in said
-    assert "the learner" not in "\n".join(sog_london.deviations(sog_london.PRESETS["paper"]))
+    paper = "\n".join(sog_london.deviations(sog_london.PRESETS["paper"]))
+    assert "the learner" not in paper
+    assert "the network" not in paper
 
 
 # Networks in files
