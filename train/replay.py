@@ -10,8 +10,8 @@ rows a policy takes 2 A N bytes, which also say what is legal, and 12 bytes keep
 example. In London a policy of Mr X takes 10.7 KB and one of a detective 28 bytes, beside the
 6.7 KB of all other fields.
 
-A ring of bfloat16 holds the bits of its numbers as integers: XLA:CPU writes into an array of bfloat16
-by way of float32, and would convert the whole ring, there and back, for every batch.
+A ring of bfloat16 holds the bits of its numbers as integers: XLA:CPU writes into an array of
+bfloat16 by way of float32, and would convert the whole ring, there and back, for every batch.
 """
 
 from __future__ import annotations
