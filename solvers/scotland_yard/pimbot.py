@@ -56,9 +56,11 @@ class PimBot:
     """Settings of a search; only `simulations` is static under `jit`."""
 
     simulations: int = flax.struct.field(pytree_node=False)
-    exploration: float | Array = 0.5  # C of UCT
+    # C of UCT, and r: what a detective's reward loses if another one catches. This pair won most in
+    # self-play (`pimbot_settings`); Nijssen and Winands 2012 have C = 0.5.
+    exploration: float | Array = 0.2
+    reduction: float | Array = 0.5
     history_weight: float | Array = 5.0  # W of progressive history
-    reduction: float | Array = 0.25  # r: what a detective's reward loses if another one catches
     epsilon_mr_x: float | Array = 0.1  # random moves of playouts when Mr X searches
     epsilon_detectives: float | Array = 0.2  # and when detectives do
     weights: tuple[float | Array, ...] = location_categories.WEIGHTS  # of location categories
