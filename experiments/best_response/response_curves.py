@@ -78,6 +78,7 @@ def draw(path: pathlib.Path, config: Any, curves: Curves) -> None:
         ]
         plots.bands(place, lines, published={}, x_label="training steps", log_x=False)
         place.set(yscale="linear", ylabel="% of the exact NashConv")
+        place.set_ylim(bottom=min(90, place.get_ylim()[0]))  # so that small differences look small
         plots.level(place, 100.0, "exact best response")
 
 
