@@ -184,7 +184,7 @@ def test_a_person_plays_against_pimbot(monkeypatch, capsys):
         ("scotland_yard --agent pimbot --simulations 0", "simulations=0 must be at least 1"),
         (
             "scotland_yard --agent pimbot --opponent uniform",
-            "opponent=uniform is for trained agents",
+            "opponent=uniform is for other trained agents",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """The experiments `sog_london` and `sog_pimbot`: arithmetic with made-up games, and bad input."""
 
 import dataclasses
+import io
 import json
 import pathlib
 import types
@@ -72,6 +73,15 @@ def test_the_papers_numbers_stand_beside_its_own_agent_only():
     assert numbers["SoG(400,1), untrained:PimBot(10):as detectives"].value == 0.2
     assert all(0 <= each.low < each.value < each.high <= 1 for each in numbers.values())
     assert len(numbers) == 4 + len(POINTS)
+
+
+def test_no_published_number_stands_beside_another_game():
+    config = dataclasses.replace(sog_pimbot.PRESETS["smoke"], game=GAME)
+    assert not any(number.paper for number in sog_pimbot.numbers(config, POINTS))
+    assert f"{GAME} is not the paper's game" in sog_pimbot.deviations(config)[-1]
+    (table,) = sog_pimbot.tables(config, POINTS)
+    assert not any(table.columns[4].cells)
+    assert GAME in sog_pimbot.COMMAND.measure(config)
 
 
 def test_tables_and_plots(tmp_path):
@@ -290,7 +300,7 @@ def test_networks_that_are_not_compared_are_not_needed(tmp_path):
     write_run(tmp_path, {0: 8, 1: 8, 5: 16, 10: 8})
     options = sog_pimbot.Options(agent=tmp_path, out=tmp_path / "out")
     config = sog_pimbot.configure(sog_pimbot.PRESETS["cpu"], options)
-    assert config.agent == str(tmp_path)
+    assert (config.agent, config.game) == (str(tmp_path), GAME)
     assert read_student(tmp_path).steps == (0, 1, 5, 10)
 
 
@@ -313,6 +323,24 @@ def test_a_run_that_is_not_finished_plays_with_its_last_network_so_far(tmp_path)
     assert student.rules == make(GAME)
     agent = scotland_yard_picture.named_agent(f"{tmp_path}:4", make(GAME))
     assert agent.settings.simulations == 4
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_person_plays_against_a_trained_agent(tmp_path, monkeypatch, capsys, seat):
+    write_run(tmp_path, {0: 8, 3: 8}, finished=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))
+    options = ["--agent", str(tmp_path), "--seat", str(seat), "--games", "1", "--seed", "1"]
+    assert cli.main(["play", GAME, *options, "--simulations", "2"]) == 0
+    said = capsys.readouterr().out
+    assert f"You are {('Mr X', 'the detectives')[seat]}." in said
+    assert ("agent: detective 1 " if seat == 0 else "agent: taxi\n") in said
+    assert "You win " in said
+    assert cli.main(["play", "scotland_yard", *options]) == 2
+    assert f"was trained in {GAME}, and cannot play scotland_yard" in flat(capsys.readouterr().err)
+
+
+def flat(text):
+    return " ".join(text.split())
 
 
 def test_a_resumed_run_plays_on_with_the_networks_that_it_began_with(tmp_path, monkeypatch):

@@ -1,5 +1,5 @@
-"""Lets a trained agent play against a person or another agent, and a blueprint of hold'em or PimBot
-against a person: `jaxgames play`."""
+"""Lets a trained agent play against a person or another agent, and some other agents against a
+person: `jaxgames play`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
-from experiments.commands import play_blueprint, play_engine, play_pimbot
+from experiments.commands import play_blueprint, play_engine, play_scotland_yard
 from experiments.commands.play_terminal import ask, play_games, say
 from experiments.engines.referee import GAMES
 from experiments.harness import published, results
@@ -49,9 +49,9 @@ class Arguments:
     """A name of `list`: the game that the agent was trained in."""
     agent: pathlib.Path
     """Folder of a trained agent, as sog_leduc leaves it; or of a blueprint of hold'em, as
-    blueprint_limit leaves it in blueprints/, against which you play; or pimbot, against which you
-    play scotland_yard; or a player of engine_match, such as "stockfish(nodes=100)", against which
-    you play chess, gardner_chess, go_9x9 or go_19x19."""
+    blueprint_limit leaves it in blueprints/, against which you play; or pimbot, or the folder of a
+    run of sog_london, against which you play scotland_yard; or a player of engine_match, such as
+    "stockfish(nodes=100)", against which you play chess, gardner_chess, go_9x9 or go_19x19."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
     """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
     with the network as it was before training."""
@@ -60,8 +60,8 @@ class Arguments:
     seat: Annotated[Literal[0, 1] | None, tyro.conf.arg(metavar="0|1")] = None
     """The seat in which you play. None: both in turn."""
     simulations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
-    """Simulations of every search. None: the most that the agent was measured with; 1,000 of
-    pimbot."""
+    """Simulations of every search. None: the most that the agent was measured with; in
+    scotland_yard 1,000 of pimbot and 100 of a trained agent."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Seed of everything random. None: 0 with --opponent, else a new one each time."""
 
@@ -73,8 +73,8 @@ def main(arguments: Arguments, *, command: str) -> None:
       ValueError: a folder holds no agent, or an agent of another game; a number is out of range.
     """
     _check(arguments)
-    if str(arguments.agent) == play_pimbot.AGENT:
-        _play_pimbot(arguments)
+    if play_scotland_yard.plays(arguments.agent, arguments.game):
+        _play_scotland_yard(arguments)
         return
     if arguments.game in GAMES:
         _play_engine(arguments)
@@ -110,12 +110,14 @@ def _check(arguments):
         raise ValueError("--seat is for people; with --opponent the seats are swapped")
 
 
-def _play_pimbot(arguments):
+def _play_scotland_yard(arguments):
     if arguments.opponent is not None:
         raise ValueError(
-            f"opponent={arguments.opponent} is for trained agents: pimbot plays against people here"
+            f"opponent={arguments.opponent} is for other trained agents: {arguments.agent} plays"
+            " against people here, and by sog_pimbot against PimBot"
         )
-    play_pimbot.play_person(
+    play_scotland_yard.play_person(
+        arguments.agent,
         arguments.game,
         simulations=arguments.simulations,
         games=arguments.games,

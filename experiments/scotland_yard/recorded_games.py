@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from experiments.scotland_yard import one_game
 from jaxgames.core import TERMINAL
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
 from jaxgames.scotland_yard.maps import TICKETS
 from jaxgames.scotland_yard.rules import ScotlandYard, ScotlandYardState
-from solvers.scotland_yard import matches
 from solvers.scotland_yard.matches import (
     DETECTIVES,
     MR_X,
@@ -73,9 +73,9 @@ def record_game(
     agents = mr_x, detectives
     starts = game.detective_starts[: game.detectives]
     beliefs = scotland_yard_beliefs(game, detective_starts=starts)  # of another deal, maybe
-    states = _dealt(game, deal_key)
+    states = one_game.deal(game, deal_key)
     memories = [
-        _begun(agent, begin_keys[side][None], states, side=side)
+        one_game.begin(agent, begin_keys[side], states, side=side)
         for side, agent in enumerate(agents)
     ]
     public = beliefs.root_of(states.state.board.detectives[0])
@@ -84,15 +84,15 @@ def record_game(
     moments = [_moment(game, None, 0, states, reach)]
     while (before := moments[-1].state).actor != TERMINAL:
         side = MR_X if before.actor == MR_X else DETECTIVES
-        keys = jax.random.fold_in(move_key, before.num_steps)[None]
-        memories[side], actions = _act(agents[side], keys, memories[side], states, side=side)
+        key = jax.random.fold_in(move_key, before.num_steps)
+        memories[side], actions = one_game.act(agents[side], key, memories[side], states, side=side)
         action = int(actions[0])
         if not 0 <= action < game.num_actions or not before.legal[action]:
             name = type(agents[side]).__name__
             raise ValueError(f"{name} has played action={action}, which is illegal here")
         legal = _his_legal(beliefs, public)
         if side == MR_X:
-            searched = jax.random.fold_in(keys[0], 1)
+            searched = jax.random.fold_in(key, 1)
             policy = station_policy(mr_x, memories[MR_X], searched, states, legal)
         else:
             policy = legal  # nothing of it is used
@@ -158,21 +158,6 @@ def _root_visits(agent, key, stations, states):
 def _searched_policy(search):
     """Mr X's policy `[A, N]` in the search of one agent, whose leaves are `[1, ...]`."""
     return readouts.average_policy(jax.tree.map(lambda leaf: leaf[0], search))[0].astype(float)
-
-
-@functools.partial(jax.jit, static_argnames="game")
-def _dealt(game, key):
-    return jax.tree.map(lambda leaf: leaf[None], matches.deal(game, key))
-
-
-@functools.partial(jax.jit, static_argnames="side")
-def _begun(agent, keys, states, *, side):
-    return agent.begin(keys, states, side=side)
-
-
-@functools.partial(jax.jit, static_argnames="side")
-def _act(agent, keys, memory, states, *, side):
-    return agent.act(keys, memory, states, side=side)
 
 
 @jax.jit

@@ -15,7 +15,7 @@ from experiments.harness.experiment import Command
 from experiments.harness.progress import status
 from experiments.scotland_yard import pictures
 from experiments.scotland_yard.recorded_games import Moment, record_game
-from experiments.scotland_yard.trained_students import read_student
+from experiments.scotland_yard.trained_students import trained_player
 from jaxgames.registry import make, unknown
 from jaxgames.scotland_yard.rules import ScotlandYard
 from solvers.scotland_yard.matches import MatchAgent, UniformAgent, make_pimbot
@@ -94,10 +94,7 @@ def named_agent(name: str, game: ScotlandYard) -> MatchAgent:
         raise ValueError(f"agent {name} must end with a number of simulations, at least 1")
     if who == _PIMBOT:
         return make_pimbot(game, PimBot(simulations=int(number)))
-    student = read_student(folder)
-    if student.rules != game:
-        raise ValueError(f"agent={folder} was trained in {student.rules}, and cannot play {game}")
-    return student.player(student.steps[-1], int(number))
+    return trained_player(folder, game, int(number))
 
 
 def moves_text(game: ScotlandYard, moments: list[Moment]) -> list[str]:

@@ -28,6 +28,7 @@ from experiments.scotland_yard.agent_games import (
     room_in_words,
 )
 from experiments.scotland_yard.trained_students import CHILDREN, DECISION_SHARES, read_student
+from jaxgames.registry import make
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.matches import make_pimbot
 from solvers.scotland_yard.pimbot import PimBot
@@ -43,6 +44,7 @@ PAPER = {
     10_000_000: 0.55,
 }
 _PAPER_SIMULATIONS, _PAPER_GAMES = 400, 2_000
+PAPER_GAME = "scotland_yard"  # on the map of London
 _EARLIER = ", untrained and after a tenth of the training,"
 
 
@@ -78,6 +80,7 @@ class Config:
     """The agents and their games."""
 
     agent: str = "experiments/results/sog_london/cpu"  # folder of a run of `sog_london`
+    game: str = PAPER_GAME  # that the agent was trained in, and plays
     matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
@@ -245,9 +248,16 @@ def _name(step, simulations, last):
     return agent if step == last else f"{agent}, {f'{step:,} steps' if step else 'untrained'}"
 
 
-def _paper(step, simulations, opponent, last):
+def _published(config):
+    """Win rates by PimBot's simulations, if the game is the paper's."""
+    return PAPER if make(config.game) == make(PAPER_GAME) else {}
+
+
+def _paper(config, step, simulations, opponent, last):
     """The paper's number, which is of its own agent, trained to the end."""
-    return PAPER.get(opponent) if (step, simulations) == (last, _PAPER_SIMULATIONS) else None
+    if (step, simulations) != (last, _PAPER_SIMULATIONS):
+        return None
+    return _published(config).get(opponent)
 
 
 def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]:
@@ -261,7 +271,7 @@ def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]
             unit="share of games",
             low=low,
             high=high,
-            paper=_paper(step, simulations, opponent, last),
+            paper=_paper(config, step, simulations, opponent, last),
         )
     for point in points:
         low, high = point.share.interval
@@ -292,10 +302,10 @@ def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
                 marker=plots.marker(number),
                 capsize=2,
             )
-        paper = f"SoG({_PAPER_SIMULATIONS},1) of the paper, after 17 million steps"
-        panel.plot(
-            [*PAPER], [*PAPER.values()], markeredgecolor="black", label=paper, **plots.HOLLOW
-        )
+        if published := _published(config):
+            label = f"SoG({_PAPER_SIMULATIONS},1) of the paper, after 17 million steps"
+            line = [*published], [*published.values()]
+            panel.plot(*line, markeredgecolor="black", label=label, **plots.HOLLOW)
         panel.set(
             xscale="log",
             xlabel="PimBot's simulations",
@@ -316,7 +326,7 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
             "" if known is None else results.text(known),
         )
         for (step, simulations, opponent), share in shares.items()
-        for known in [_paper(step, simulations, opponent, last)]
+        for known in [_paper(config, step, simulations, opponent, last)]
     ]
     headings = ("agent", "PimBot's simulations", "won", "share", "paper")
     yield text_table("sog_pimbot: games won in both roles", headings, lines, labels=1)
@@ -332,7 +342,7 @@ def configure(config: Config, options: Options) -> Config:
     trained = read_student(options.agent)
     for step in {step for match in config.matches for step in steps(match, trained.compared)}:
         trained.params(step)
-    return dataclasses.replace(config, agent=str(options.agent))
+    return dataclasses.replace(config, agent=str(options.agent), game=trained.config["game"])
 
 
 def deviations(config: Config) -> list[str]:
@@ -350,7 +360,10 @@ def deviations(config: Config) -> list[str]:
             for match in config.matches
         ),
         room_in_words(config.children, config.decision_shares),
-        "the paper's numbers are read off Figure 5",
+        "the paper's numbers are read off Figure 5"
+        if _published(config)
+        else f"{config.game} is not the paper's game, the map of London: no published numbers"
+        " stand beside",
     ]
 
 
@@ -380,9 +393,9 @@ COMMAND = Experiment(
     numbers=numbers,
     tables=tables,
     error_bars=WILSON,
-    measure=(
-        "share of games that Student of Games wins, half of them in each role; it searches at its"
-        " own decisions"
+    measure=lambda config: (
+        f"share of games in {config.game} that Student of Games wins, half of them in each role; it"
+        " searches at its own decisions"
     ),
     deviations=deviations,
     extras={"trained_steps": lambda config, points: max(point.step for point in points)},

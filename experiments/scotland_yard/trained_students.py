@@ -22,7 +22,7 @@ from solvers.search.search_state import GrowingTreeCfr
 
 _SIZES = "width", "depth"  # of the network, in the config
 NETWORKS = "networks"  # folder of the networks, in that of a run; git does not see it
-FILE_DTYPE = "float16"  # of parameters there: 9 MB instead of 19 for a network of London
+FILE_DTYPE = "float16"  # of parameters there, which halves them
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
 # detectives act.
 CHILDREN, DECISION_SHARES = 12.0, (0.3, 1.0)
@@ -102,6 +102,25 @@ class TrainedStudent:
             decision_shares=decision_shares,
         )
         return student_player(self.beliefs, params, search)
+
+
+def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:
+    """The agent with the last network that a run has kept so far.
+
+    Args:
+      folder: of a run of `sog_london`.
+      game: that the agent is to play.
+      simulations: of its searches.
+
+    Raises:
+      ValueError: as of `read_student` and `TrainedStudent.player`, or the agent was trained in
+        another game.
+      OSError: the network cannot be read.
+    """
+    student = read_student(folder)
+    if student.rules != game:
+        raise ValueError(f"agent={folder} was trained in {student.rules}, and cannot play {game}")
+    return student.player(student.steps[-1], simulations)
 
 
 def read_student(folder: pathlib.Path) -> TrainedStudent:

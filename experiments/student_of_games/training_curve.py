@@ -265,6 +265,8 @@ def deviations(config: Config) -> list[str]:
     ]
     if published.searched_exploitability(config.game):
         said.append("published numbers are read off Figure 3, to about 4 %")
+    else:
+        said.append(f"the paper does not play {config.game}: no published numbers stand beside")
     ours = (
         "numbers that begin with `ours:` are of the same network with searches that are not the"
         " paper's, chosen with results in sight: the network sees ranges of which half is uniform,"

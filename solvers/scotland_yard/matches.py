@@ -230,6 +230,17 @@ def go_on(
     return jax.lax.while_loop(goes_on, play_round, (jnp.int32(0), match))[1]
 
 
+def after_actions(
+    game: ScotlandYard, states: MatchStates, actions: Int[Array, " B"]
+) -> MatchStates:
+    """The games after an action in each of them."""
+    after = jax.vmap(game.step)(states.state, actions)
+    possible = jax.vmap(functools.partial(possible_stations.after_action, game))(
+        states.possible, states.state, actions, after
+    )
+    return MatchStates(state=after, possible=possible)
+
+
 def _acts(states, player):
     return (states.state.actor >= 0) & (states.state.board.turn == player)
 
@@ -243,12 +254,7 @@ def _turn(game, agents, player, side, match):
     exists = (actions >= 0) & (actions < game.num_actions)
     chosen = jnp.where(exists, actions, 0)[:, None]
     allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
-    after = jax.vmap(game.step)(states.state, actions)
-    possible = jax.vmap(functools.partial(possible_stations.after_action, game))(
-        states.possible, states.state, actions, after
-    )
-    after = MatchStates(state=after, possible=possible)
-    after = _where(acts, after, states)
+    after = _where(acts, after_actions(game, states, actions), states)
     memories[side] = _where(acts, thought, memories[side])
     memories = tuple(
         agent.observe(memory, states, actions, after, acts)

@@ -1,8 +1,9 @@
-"""Games of Scotland Yard in the terminal, against PimBot."""
+"""Games of Scotland Yard in the terminal, against PimBot or a trained agent."""
 
 from __future__ import annotations
 
 import functools
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -11,82 +12,103 @@ from jaxtyping import Array, Key
 
 from experiments.commands.play_terminal import ask, play_games, say
 from experiments.harness.progress import status
-from jaxgames.core import CHANCE, TERMINAL
-from jaxgames.play import checked_step, sample_chance
+from experiments.scotland_yard import one_game
+from experiments.scotland_yard.trained_students import NETWORKS, trained_player
+from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from jaxgames.scotland_yard.maps import NOWHERE, TICKETS
 from jaxgames.scotland_yard.rules import ScotlandYard, ScotlandYardState
-from solvers.scotland_yard import matches, possible_stations
+from solvers.scotland_yard import matches
 from solvers.scotland_yard.pimbot import PimBot
 
-AGENT = "pimbot"  # its name on the command line
-_SIMULATIONS = 1000
+PIMBOT = "pimbot"  # its name on the command line
 _MOST_LISTED = 60  # possible stations that are named
 
 
+def plays(agent: pathlib.Path, game: str) -> bool:
+    """Whether it is an agent of this file: PimBot, or the folder of a run of `sog_london`."""
+    trained = game.partition("(")[0] == "scotland_yard" and (agent / NETWORKS).is_dir()
+    return str(agent) == PIMBOT or trained
+
+
 def play_person(
-    game: str, *, simulations: int | None, games: int | None, seat: int | None, seed: int | None
+    agent: pathlib.Path,
+    game: str,
+    *,
+    simulations: int | None,
+    games: int | None,
+    seat: int | None,
+    seed: int | None,
 ) -> None:
     """Plays with the person at the terminal, until they leave or the input ends.
 
     Args:
+      agent: "pimbot", or the folder of a run of `sog_london`.
       game: the name of the game, a Scotland Yard.
-      simulations: of each search; None: 1,000.
+      simulations: of each search; None: 1,000 of PimBot, 100 of a trained agent.
       games: how many; None: any number.
       seat: the person's, 0 as Mr X or 1 as the detectives; None: both in turn.
       seed: of everything random; None: a new one.
 
     Raises:
-      ValueError: the game is another one, or there are no simulations.
+      ValueError: the game is another one, or that of another agent, or there are no simulations.
     """
     yard = make(game)
-    simulations = _SIMULATIONS if simulations is None else simulations
     if not isinstance(yard, ScotlandYard):
-        raise ValueError(f"agent {AGENT} plays scotland_yard, not {game}")
-    agent = matches.make_pimbot(yard, PimBot(simulations=simulations))
-    play_game = functools.partial(_play_game, yard, agent)
+        raise ValueError(f"agent {agent} plays scotland_yard, not {game}")
+    opponent, name = _opponent(agent, yard, simulations)
+    play_game = functools.partial(_play_game, yard, opponent, name)
     play_games(game, play_game, games=games, seat=seat, seed=seed)
 
 
+def _opponent(agent, game, simulations) -> tuple[matches.MatchAgent, str]:
+    """The person's opponent, and what it is called."""
+    if str(agent) == PIMBOT:
+        simulations = 1000 if simulations is None else simulations
+        return matches.make_pimbot(game, PimBot(simulations=simulations)), "PimBot"
+    simulations = 100 if simulations is None else simulations
+    return trained_player(agent, game, simulations), "agent"
+
+
 def _play_game(
-    game: ScotlandYard, agent: matches.PimBotAgent, key: Key[Array, ""], person: int
+    game: ScotlandYard, agent: matches.MatchAgent, name: str, key: Key[Array, ""], person: int
 ) -> float:
     """Plays a game with the person, whose payoff is returned."""
-    state = game.init()
-    possible = possible_stations.first_stations(game, state)
+    side = 1 - person  # the agent's
+    deal_key, begin_key, move_key = jax.random.split(key, 3)
+    states = one_game.deal(game, deal_key)
+    with status(f"{name} thinks"):
+        memory = jax.block_until_ready(one_game.begin(agent, begin_key, states, side=side))
     say(f"You are {('Mr X', 'the detectives')[person]}. {_reveals(game)}")
-    while (actor := int(state.actor)) != TERMINAL:
-        noise = jax.random.fold_in(key, state.num_steps)
-        if actor == CHANCE:
-            move = int(sample_chance(noise, state))
-        elif actor == person:
-            say(_view(game, state, possible, person))
-            move = ask(game, state)
+    while (state := _first(states.state)).actor != TERMINAL:
+        if (state.actor == 0) == (person == 0):
+            say(_view(game, state, states.possible[0], person))
+            actions = jnp.array([ask(game, state)], jnp.int32)
         else:
-            with status("PimBot thinks"):
-                move = _search(agent, noise, state, possible)
-            say(f"PimBot: {_seen(game, state, move, person)}")
-        before, state = state, checked_step(game, state, move)
-        if actor == 0 and person == 1 and _shows(game, before, state):
-            say(f"Mr X shows himself at {game.layout.numbers[int(state.mr_x)]}")
-        if actor == CHANCE:
-            possible = possible_stations.first_stations(game, state)
-        else:
-            possible = _after_action(game, possible, before, jnp.int32(move), state)
+            key = jax.random.fold_in(move_key, state.num_steps)
+            with status(f"{name} thinks"):
+                memory, actions = one_game.act(agent, key, memory, states, side=side)
+                jax.block_until_ready(actions)
+            say(f"{name}: {_seen(game, state, int(actions[0]), person)}")
+        memory, states = _after(game, agent, memory, states, actions)
+        after = _first(states.state)
+        if state.actor == 0 and person == 1 and _shows(game, state, after):
+            say(f"Mr X shows himself at {game.layout.numbers[int(after.mr_x)]}")
     won = float(state.returns[person])
     say(f"{game.render(state)}\nYou win {won:+g}", style="bold")
     return won
 
 
-def _search(agent, key, state, possible) -> int:
-    """PimBot's move."""
-    one = jax.tree.map(lambda x: x[None], matches.MatchStates(state=state, possible=possible))
-    side = matches.MR_X if int(state.actor) == 0 else matches.DETECTIVES
-    _, actions = agent.act(key[None], (), one, side=side)
-    return int(actions[0])
+def _first(states):
+    """The only one of a batch of states."""
+    return jax.tree.map(lambda leaf: leaf[0], states)
 
 
-_after_action = jax.jit(possible_stations.after_action, static_argnames="game")
+@functools.partial(jax.jit, static_argnames="game")
+def _after(game, agent, memory, states, actions):
+    """The agent's memory and the game after an action."""
+    after = matches.after_actions(game, states, actions)
+    return agent.observe(memory, states, actions, after, jnp.ones(1, bool)), after
 
 
 def _reveals(game: ScotlandYard) -> str:
