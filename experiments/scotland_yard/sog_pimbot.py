@@ -92,11 +92,11 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# Two cores make 0.11 searches a second with 400 simulations and 16 with 32 (`benchmark search`), so
-# that 100 are taken to make 1.7. A game has up to 24 searches of Mr X or 120 of the detectives, and
-# is taken to have 60 on average. So the matches of `cpu` should take 3.8, 1.3 and 4.8 hours. With
-# 400 simulations two games side by side, one for each core, are a batch: up to 36 minutes, which is
-# what an interruption loses.
+# With the network of `sog_london --preset cpu`, two cores make 10 searches a second with 100
+# simulations and 0.8 with 400 (measured once by hand, at the root). A game has up to 24 searches of
+# Mr X or 120 of the detectives, and is taken to have 60 on average. So the matches of `cpu` should
+# take 1.3, 0.6 and 4 hours. A batch of the last takes up to 20 minutes, which is what an
+# interruption loses.
 PRESETS = {
     "smoke": Config(
         matches=(
@@ -106,9 +106,9 @@ PRESETS = {
     ),
     "cpu": Config(
         matches=(
-            Match(simulations=100, opponents=_MANY, games=96, batch=16),
-            Match(simulations=100, networks="earlier", opponents=(10, 100), games=32, batch=16),
-            Match(simulations=400, opponents=(10, 1_000), games=16, batch=2),
+            Match(simulations=100, opponents=_MANY, games=200, batch=20),
+            Match(simulations=100, networks="earlier", opponents=(10, 100), games=96, batch=16),
+            Match(simulations=400, opponents=_MANY, games=48, batch=8),
         )
     ),
     "large": Config(
@@ -383,7 +383,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "ten hours on two cores: 16 to 96 games a point",
+        "cpu": "six hours on two cores (an estimate): 48 to 200 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,
