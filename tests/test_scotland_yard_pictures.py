@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import json
 
 import jax
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.sparse.csgraph
 from PIL import Image
 
 from experiments import cli
+from experiments.harness import kept_file
 from experiments.scotland_yard import pictures, scotland_yard_picture
 from experiments.scotland_yard.recorded_games import record_game
 from jaxgames import CHANCE, TERMINAL, enumerate_game, make
@@ -200,9 +200,8 @@ def test_bad_input_is_one_line(tmp_path, capsys, arguments, message):
 def test_agents_of_another_map_are_refused(tmp_path):
     (tmp_path / "networks").mkdir()
     (tmp_path / "networks" / "6.npz").touch()
-    config = {"game": "scotland_yard(map=glasses)"}
-    result = {"experiment": "sog_london", "config": config}
-    (tmp_path / "result.json").write_text(json.dumps(result))
+    config = {"game": "scotland_yard(map=glasses)", "opponents": [10], "width": 8, "depth": 1}
+    kept_file.write(tmp_path / "checkpoint" / "config.json", config)
     message = r"was trained in scotland_yard\(map=glasses\), and cannot play scotland_yard"
     with pytest.raises(ValueError, match=message):
         scotland_yard_picture.named_agent(f"{tmp_path}:4", make("scotland_yard(map=district)"))

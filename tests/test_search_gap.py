@@ -182,4 +182,4 @@ def test_networks_play_with_either_search(tmp_path):
 def test_a_folder_without_networks_is_refused(tmp_path, capfd):
     words = ["search_gap", "--preset", "smoke", "--alphazero", "/nowhere"]
     assert cli.main([*words, "--out", str(tmp_path)]) == 2
-    assert "/nowhere must be a folder of a finished run, with " in capfd.readouterr().err
+    assert "/nowhere must be a folder of a run of training, with " in capfd.readouterr().err

@@ -8,10 +8,11 @@ from experiment_cases import smoke_run
 from flax import nnx
 
 from experiments import cli
-from experiments.harness import results
+from experiments.harness import kept_file, results
 from experiments.perfect_information import search_ladder, search_matches
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.simulation_pace import simulation_pace
+from experiments.perfect_information.trained_players import last_network
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn, value_prior
 from solvers.perfect_information import matches
@@ -106,7 +107,7 @@ def games(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--alphazero", "/nowhere"], "/nowhere must be a folder of a finished run"),
+        (["--alphazero", "/nowhere"], "/nowhere must be a folder of a run of training"),
         (["--network", "-1"], "network=-1 must be at least 0"),
         (["--game", "tic_tac"], "unknown pgx game 'tic_tac'"),
     ],
@@ -115,6 +116,27 @@ def test_bad_options_are_refused(words, message, tmp_path, capsys):
     command = ["search_ladder", "--preset", "smoke", "--out", str(tmp_path), *words]
     assert cli.main(command) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_networks_are_the_last_of_a_seed_or_of_the_only_one(tmp_path, finished):
+    for name, config, networks, expected in (
+        ("connect_four", {"seeds": 3}, ["1-20", "1", "0", "0-400"], "1"),
+        ("board_games", {"torso": "mlp"}, ["0", "9", "10"], "10"),
+    ):
+        folder = tmp_path / name
+        (folder / "networks").mkdir(parents=True)
+        for network in networks:
+            results.write_file(folder / "networks" / f"{network}.npz", b"")
+        if finished:
+            fields = dict(experiment="training", preset="smoke", command="none", numbers=())
+            made = results.make_result(config=config, usage=results.Usage(), **fields)
+            results.write_result(folder, made)
+        else:
+            kept_file.write(folder / "checkpoint" / "config.json", config)
+        assert last_network(str(folder), 1) == expected
+    with pytest.raises(ValueError, match="must be a folder of a run of training, with networks"):
+        last_network(str(tmp_path), 0)
 
 
 @pytest.mark.slow

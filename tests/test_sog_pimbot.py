@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 import pathlib
 import types
 
@@ -274,8 +273,10 @@ def write_run(folder, widths, *, finished=True):
     config = dataclasses.replace(sog_london.PRESETS["smoke"], game=GAME, width=width, depth=1)
     fields = dataclasses.asdict(config)
     if finished:
-        result = {"experiment": "sog_london", "config": fields}
-        (folder / "result.json").write_text(json.dumps(result))
+        made = dict(experiment="sog_london", preset="smoke", command="none", numbers=())
+        results.write_result(
+            folder, results.make_result(config=fields, usage=results.Usage(), **made)
+        )
     else:
         arguments = types.SimpleNamespace(out=folder, resume=True, overwrite=False, preset="smoke")
         Run(arguments, config, experiment="sog_london", command="")
@@ -384,9 +385,9 @@ def test_folders_without_a_run_or_without_networks_yet_are_refused(tmp_path):
     damaged.write_text("{")
     for name, reason in {
         "begun": "has no networks in networks: its run is not finished, and keeps the first before",
-        "other": "must be the folder of a run of sog_london: its checkpoint is of another experim",
+        "other": "must be the folder of a run of sog_london: its run is of another experiment",
         "damaged": "must be the folder of a run of sog_london: .* is damaged: its checksum differs",
-        "none": "must be the folder of a run of sog_london: it has neither result.json nor a chec",
+        "none": "must be the folder of a run of sog_london: .*none has neither result.json nor a",
     }.items():
         with pytest.raises(ValueError, match=f"agent={tmp_path / name} {reason}") as refused:
             read_student(tmp_path / name)

@@ -8,7 +8,7 @@ from typing import Any
 from flax import nnx
 from jaxtyping import PyTree
 
-from experiments.harness import results
+from experiments.harness import runs
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn, value_prior
 
@@ -25,7 +25,7 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
     """The evaluator and the parameters of the network of Student of Games.
 
     Args:
-      path: a file of the folder `networks` of a run, beside which result.json has the sizes.
+      path: a file of the folder `networks` of a run, finished or not, whose config has the sizes.
       game: the game that it was trained in.
 
     Returns:
@@ -42,18 +42,16 @@ def load_cvpn(path: pathlib.Path, game: BeliefGame) -> tuple[cvpn.CvpnEvaluator,
 
 
 def _config(path: pathlib.Path) -> dict[str, Any]:
-    """Of the run that has left a network."""
-    return results.read_result(_result_file(path)).config
-
-
-def _result_file(path):
-    return path.parent.parent / results.RESULT_FILE
+    """Of the run that has left a network, or has kept it so far."""
+    return runs.read_config(path.parent.parent)
 
 
 def _sizes(path: pathlib.Path) -> dict[str, Any]:
     config, names = _config(path), ("width", "depth", "torso")
     if missing := [name for name in names if name not in config]:
-        raise ValueError(f"{_result_file(path)} says nothing of {missing} of its networks")
+        raise ValueError(
+            f"the run in {path.parent.parent} says nothing of {missing} of its network"
+        )
     return {name: config[name] for name in names}
 
 

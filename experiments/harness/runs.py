@@ -188,6 +188,22 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
+def read_config(folder: pathlib.Path) -> dict[str, Any]:
+    """The config of a run, which need not be finished.
+
+    Raises:
+      ValueError: the folder has neither a result nor a checkpoint, or a damaged one.
+    """
+    if (path := folder / results.RESULT_FILE).exists():
+        return results.read_result(path).config
+    try:
+        return kept_file.read(folder / CHECKPOINT / CONFIG)
+    except FileNotFoundError:
+        raise ValueError(
+            f"{folder} has neither {results.RESULT_FILE} nor a checkpoint of a run"
+        ) from None
+
+
 def _read_kept(path):
     """A list with what a file holds, or an empty one."""
     try:

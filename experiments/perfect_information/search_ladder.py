@@ -65,7 +65,8 @@ class Options(RunArguments):
     student_of_games: pathlib.Path | None = None
     """The same for Student of Games, such as sog_connect_four."""
     network: int = 0
-    """Which network of each run: that of this seed."""
+    """The seed of the networks, in runs that train several. They play as they are after the last
+    step."""
 
 
 def ladder_of(config: Config, pairs: Sequence[Pair]) -> Ladder:

@@ -9,7 +9,12 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import paired_matches
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.simulation_pace import simulation_pace
-from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, read_network
+from experiments.perfect_information.trained_players import (
+    ALPHAZERO,
+    STUDENT,
+    last_network,
+    read_network,
+)
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information.matches import Agent
@@ -24,7 +29,7 @@ class Config:
     game: str = "connect_four"  # of pgx
     alphazero: str = ""  # folder of the run that trained it; empty: search without a network
     student_of_games: str = ""
-    network: int = 0  # which of the networks of each run
+    network: int = 0  # the seed of the networks, of runs that train several
     simulations: tuple[int, ...]
     everybody: bool  # meets everybody, or else the next on the ladder and the rival of equal search
     pairs: int  # of games, in each match
@@ -62,9 +67,10 @@ def play_matches(run: Run) -> list[Pair]:
 
 def _agents(config: Config, game: BeliefGame) -> list[Agent]:
     """The agents of all players."""
-    name = str(config.network)
-    alphazero = read_network(ALPHAZERO, config.alphazero, name, game)
-    student = read_network(STUDENT, config.student_of_games, name, game)
+    alphazero, student = (
+        read_network(agent, folder, last_network(folder, config.network) if folder else "", game)
+        for agent, folder in ((ALPHAZERO, config.alphazero), (STUDENT, config.student_of_games))
+    )
     return [
         alphazero.alphazero(count) if agent == ALPHAZERO else student.student_of_games(count)
         for agent, count in players(config)

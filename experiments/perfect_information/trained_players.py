@@ -9,6 +9,7 @@ from typing import Any
 from jaxtyping import PyTree
 
 from experiments.engines import networks
+from experiments.harness import runs
 from experiments.perfect_information.simulation_pace import simulation_pace
 from experiments.perfect_information.student import NETWORKS
 from jaxgames.beliefs.contract import BeliefGame
@@ -55,6 +56,25 @@ class Network:
         return GrowingTreeAgent(params=self.params, settings=settings)
 
 
+def last_network(folder: str, seed: int) -> str:
+    """The name of the last network of a run, finished or not.
+
+    Args:
+      folder: of the run.
+      seed: whose network it is in runs that train several; others name networks by their steps.
+
+    Raises:
+      ValueError: the folder has no run, or no network.
+    """
+    run = pathlib.Path(folder)
+    names = [path.stem for path in (run / NETWORKS).glob("*.npz")]
+    if not names:
+        raise ValueError(f"{folder} must be a folder of a run of training, with {NETWORKS}")
+    if "seeds" in runs.read_config(run):
+        return str(seed)
+    return str(max(map(int, names)))
+
+
 def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Network:
     """A network that a run of training has left.
 
@@ -72,7 +92,7 @@ def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Networ
         return Network()
     path = pathlib.Path(folder) / NETWORKS / f"{name}.npz"
     if not path.is_file():
-        raise ValueError(f"{folder} must be a folder of a finished run, with {path}")
+        raise ValueError(f"{folder} must be a folder of a run of training, with {path}")
     if agent == ALPHAZERO:
         evaluate, params = networks.load_value_prior(path, game)
         others = BeliefEvaluator(evaluate)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import pathlib
 
 from flax import nnx
 from jaxtyping import PyTree
 
-from experiments.harness import kept_file, results
-from experiments.harness.runs import CHECKPOINT, CONFIG
+from experiments.harness import results
+from experiments.harness.runs import read_config
 from experiments.scotland_yard.agent_games import student_player
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
@@ -129,9 +128,11 @@ def read_student(folder: pathlib.Path) -> TrainedStudent:
     Raises:
       ValueError: the folder has no such run, or not its networks, which git does not see.
     """
-    finished = (folder / results.RESULT_FILE).exists()
     try:
-        config = _finished_config(folder) if finished else _config_so_far(folder)
+        config = read_config(folder)
+        # What is kept of a run does not say of which experiment it is.
+        if not {"game", "opponents", *_SIZES} <= config.keys():
+            raise ValueError("its run is of another experiment")
     except (OSError, ValueError) as error:
         raise ValueError(
             f"agent={folder} must be the folder of a run of sog_london: {error}"
@@ -141,26 +142,8 @@ def read_student(folder: pathlib.Path) -> TrainedStudent:
         missing = (
             "they are large, and not in the repository; train them with sog_london, or name another"
             " folder"
-            if finished
+            if (folder / results.RESULT_FILE).exists()
             else "its run is not finished, and keeps the first before its first games"
         )
         raise ValueError(f"agent={folder} has no networks in {NETWORKS}: {missing}")
     return TrainedStudent(folder, config, tuple(steps))
-
-
-def _finished_config(folder):
-    result = json.loads((folder / results.RESULT_FILE).read_text())
-    if result.get("experiment") != "sog_london":
-        raise ValueError(f"{results.RESULT_FILE} is of another experiment")
-    return result["config"]
-
-
-def _config_so_far(folder):
-    """The config in the checkpoint, which does not say of which experiment it is."""
-    try:
-        config = kept_file.read(folder / CHECKPOINT / CONFIG)
-    except FileNotFoundError:
-        raise ValueError(f"it has neither {results.RESULT_FILE} nor a checkpoint") from None
-    if not {"game", "opponents", *_SIZES} <= config.keys():
-        raise ValueError("its checkpoint is of another experiment")
-    return config
