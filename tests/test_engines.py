@@ -54,6 +54,7 @@ FAULTS = [
     ("writes a long line", "", "sent a line of more than 65536 bytes"),
     ("is silent", "", "did not answer 'uci' in time"),
     ("answers", "", "answered 'bestmove'"),
+    ("answers", "zzz", "answered 'zzz', which is no move"),
 ]
 DISAGREEMENTS = [  # no faults, but other rules than those of pgx
     ("answers", "a1a5", "played 'a1a5', which is illegal"),
@@ -92,6 +93,7 @@ def test_an_engine_that_fails_loses_and_the_match_goes_on(behaviour, word, why):
         ("writes garbage", "", "answered 'hello there' to 'known_command set_random_seed'"),
         ("komi", "", "refused 'komi 7.5': no"),
         ("answers", "I5", "played 'I5', which is illegal"),
+        ("answers", "hello", "answered 'HELLO', which is no move"),
         ("answers", "resign", "resigns"),
         ("play", "", "refused 'play black D4': no"),
     ],
@@ -107,6 +109,21 @@ def test_a_gtp_engine_that_fails_loses(behaviour, word, why):
     rules = word == "I5" or behaviour == "play"
     assert game.fault == (None if word == "resign" or rules else engine.name)
     assert (game.first_disagrees, game.second_disagrees) == (False, rules)
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_an_engine_that_repeats_a_board_disagrees(seat):
+    """White sends two stones and takes one back, as other programs must not."""
+    referee, moves = load("go_9x9"), ["A2", "C2", "B2", "D1", "J9", "B1", "J8", "A1", "C1"]
+    engine = fake("gtp", "answers", "B1")
+    players = [uniform("other", referee), uniform("another", referee)]
+    players[seat] = engine
+    game = play_game(referee, players, opening=moves if seat else [*moves, "B1"], seed=0)
+    engine.close()
+    assert game.payoff == 1
+    words = f"; {engine.name} repeated a board, which loses by pgx's rules"
+    assert game.reason == "repeated board" + words * seat
+    assert (game.first_disagrees, game.second_disagrees, game.fault) == (False, bool(seat), None)
 
 
 @pytest.mark.parametrize(

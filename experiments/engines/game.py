@@ -35,6 +35,7 @@ def play_game(
     referee: Referee, players: Sequence[Player], *, opening: Sequence[str], seed: int
 ) -> GameRecord:
     """Plays a game. A player who gives no legal move loses it, and so does one who refuses a move.
+    An illegal move is a disagreement about the rules; what is no move at all is a fault.
 
     Args:
       referee: of the game.
@@ -64,8 +65,7 @@ def play_game(
         player, legal = players[seat], referee.moves(position)
         move = player.choose(Turn(moves=tuple(moves), position=position))
         if not isinstance(move, Loss) and move not in legal:
-            reason = f"played {short(move)}, which is illegal"
-            move = Loss(reason=reason, fault=False, disagrees=True)
+            move = _loss_by(move, is_move=referee.is_move(move))
         if isinstance(move, Loss):
             payoff = -1.0 if seat == 0 else 1.0
             return record(
@@ -88,3 +88,11 @@ def play_game(
         "; ".join([referee.ending(position), *reasons]),
         disagree=[objection is not None for objection in objections],
     )
+
+
+def _loss_by(text: str, *, is_move: bool) -> Loss:
+    """The loss of a player whose answer is no legal move."""
+    if is_move:
+        reason = f"played {short(text)}, which is illegal"
+        return Loss(reason=reason, fault=False, disagrees=True)
+    return Loss(reason=f"answered {short(text)}, which is no move")

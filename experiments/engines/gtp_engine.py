@@ -31,6 +31,7 @@ class GtpEngine(ProgramPlayer):
         super().__init__(name, command, **limits)
         self._size, self._komi = size, komi
         self._known: list[str] = []  # moves of the game
+        self._last = -1  # number of its last move among them
 
     def _greet(self) -> None:
         pass
@@ -40,7 +41,7 @@ class GtpEngine(ProgramPlayer):
             self._ask(f"set_random_seed {self._seed}", self._start_seconds)
         for line in (f"boardsize {self._size}", f"komi {self._komi:g}", "clear_board"):
             self._ask(line, self._start_seconds)
-        self._known = []
+        self._known, self._last = [], -1
 
     def _answer(self, turn: Turn) -> str | Loss:
         self._tell(turn)
@@ -48,11 +49,16 @@ class GtpEngine(ProgramPlayer):
         if answer.lower() == "resign":
             return Loss(reason="resigns", fault=False)
         move = gtp_moves.PASS if answer.lower() == gtp_moves.PASS else answer.upper()
+        self._last = len(self._known)
         self._known.append(move)
         return move
 
     def object_to(self, end: Turn, score: str | None) -> str | None:
-        """The program's score after two passes, if it is another one."""
+        """The program's score after two passes, if it is another one; or that it has repeated a
+        board, which others forbid."""
+        own = self._begun and self._last == len(end.moves) - 1
+        if own and score is not None and score.endswith("F"):
+            return "repeated a board, which loses by pgx's rules"
         passes = end.moves[-2:] == (gtp_moves.PASS, gtp_moves.PASS)
         if score is None or self._program is None or not self._begun or not passes:
             return None

@@ -6,6 +6,7 @@ pgx is the referee: what it calls illegal is illegal, and the game is over when 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 
 import jax
@@ -56,6 +57,11 @@ class Referee:
     def moves(self, position: PgxPosition) -> dict[str, int]:
         """The action of each legal move, none if the game is over."""
         return {} if self.is_over(position) else self._words.moves(self.game, position)
+
+    def is_move(self, text: str) -> bool:
+        """Whether a text is a move in some position, as it is written by programs."""
+        form = r"[A-Z]\d\d?|pass" if self._words is gtp_moves else r"0000|([a-h]\d){2}[a-z]?"
+        return re.fullmatch(form, text) is not None
 
     def after(self, position: PgxPosition, action: int) -> PgxPosition:
         """The position after a legal action."""
