@@ -222,8 +222,8 @@ def deviations(config: Config) -> Iterator[str]:
             yield f"{agent} searches without a network: all values are 0 and all priors uniform"
     yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
     yield (
-        "c = 10 from 320 simulations on, and 1 below (the paper, which has no fewer than 800: c = 10"
-        " in chess; in Go 1 with 800 simulations, 10 from 2,000 on, and 16 with 16,000 in Figure 4)"
+        "c = 10 from 320 simulations on, and 1 below (the paper, which has 800 and more: c = 10 in"
+        " chess; in Go 1 with 800 simulations, 10 from 2,000 on, and 16 with 16,000 in Figure 4)"
     )
     if not config.everybody:
         yield "players meet only the next on their ladder and the rival with as many simulations"
