@@ -53,6 +53,7 @@ def test_a_ladder_has_all_players(tmp_path, capsys):
     assert rows[names[1]]["points"] == rows[names[2]]["points"] == "12.0"
     assert [rows[name]["bound"] for name in names] == ["", ">=", ">="]
     assert ">=" in capsys.readouterr().out
+    assert (tmp_path / "ladder.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow

@@ -16,12 +16,12 @@ from experiments.commands.engine_games import GamesArguments, GamesConfig
 from experiments.engines import match
 from experiments.engines.game import GameRecord
 from experiments.engines.pair_queue import PairTask
-from experiments.harness import devices, ladder_ratings, results
+from experiments.harness import devices, ladder_ratings, plots, results
 from experiments.harness.experiment import Command, text_table
 from experiments.harness.ladder_ratings import Ladder, Match, Rating
 from experiments.harness.runs import Run
 
-LADDER_FILE = "ladder.csv"
+LADDER_FILE, PICTURE = "ladder.csv", "ladder.png"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,9 @@ class Arguments(GamesArguments):
     Players are those of engine_match. The first one is the anchor, whose Elo is 0: as a rule the
     weakest program, such as gnugo(level=0) or stockfish(nodes=1000,skill=0). Each meets all others
     in pairs of games with swapped colours, from the same openings. Writes result.json,
-    ladder.csv, games.csv, all games with their moves and endings, and what programs print on
-    stderr into --out. Ctrl-C keeps what is finished there, from which --resume continues.
+    ladder.csv, the same as a picture in ladder.png, games.csv, all games with their moves and
+    endings, and what programs print on stderr into --out. Ctrl-C keeps what is finished there, from
+    which --resume continues.
     """
 
     players: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="A B ...")]
@@ -64,7 +65,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     devices.start(arguments, None)
     config = engine_games.recorded(Config, arguments)
     new_players = engine_games.player_factory(arguments, config.game, config.players)
-    files = (engine_games.GAMES_FILE, LADDER_FILE, engine_games.ERRORS)
+    files = (engine_games.GAMES_FILE, LADDER_FILE, PICTURE, engine_games.ERRORS)
     run = Run(arguments, config, experiment="engine_ladder", command=command, files=files)
     meetings = [*itertools.combinations(range(count), 2)]
     tasks = engine_games.pair_tasks(arguments, config.game, meetings)
@@ -75,6 +76,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     games = ladder.points.sum(axis=1), (ladder.points + ladder.points.T).sum(axis=1)
     rows = [*zip(names, ratings, *(column.tolist() for column in games), strict=True)]
     results.write_csv(run.out / LADDER_FILE, [*map(_row, rows)])
+    draw(run.out / PICTURE, config.game, names, ratings)
     run.finish(
         numbers(names, ratings, pairs),
         measure=f"Elo, 0 for {names[0]}, from {2 * config.pairs} games of each two players",
@@ -110,6 +112,28 @@ def numbers(
         if (number := rating.number(name)) is not None:
             yield number
     yield from match.failures(names, pairs)
+
+
+def draw(path: pathlib.Path, game: str, names: Sequence[str], ratings: Sequence[Rating]) -> None:
+    """Elo of all players with their intervals, the strongest on top; bounds are arrow heads.
+
+    Args:
+      path: of the PNG file.
+      game: that they play.
+      names: of the players, the anchor first.
+      ratings: of the same players; who has none is left out.
+    """
+    known = [pair for pair in zip(names, ratings, strict=True) if pair[1].value is not None]
+    known.sort(key=lambda pair: pair[1].value)
+    with plots.figure(path, rows=1, columns=1, size=(6.4, 0.9 + 0.32 * len(known))) as ((panel,),):
+        for height, (_, rating) in enumerate(known):
+            if not rating.bound:
+                panel.plot([rating.low, rating.high], [height] * 2, color=plots.colour(0))
+            shape = {"": "o", ">=": ">", "<=": "<"}[rating.bound]
+            panel.plot([rating.value], [height], color=plots.colour(0), marker=shape)
+        panel.set(xlabel=f"Elo in {game}, 0 for {names[0]}")
+        panel.set_yticks(range(len(known)), [name for name, _ in known])
+        panel.margins(y=0.6 / len(known))
 
 
 def _row(row):
