@@ -14,7 +14,7 @@ from experiments import cli, registry
 from experiments.engines.gtp_server import GtpServer
 from experiments.engines.referee import load
 from experiments.engines.uci_server import UciServer
-from experiments.harness import results
+from experiments.harness import elo, results
 from experiments.perfect_information import (
     alphazero_board_games,
     board_duels,
@@ -54,22 +54,27 @@ def test_networks_meet_those_before(step, expected):
 def test_shares_and_their_intervals():
     duel = Duel(step=1, opponent=0, payoffs=[1.0, -1.0, 1.0, 0.0])
     assert (duel.share, duel.count(1.0), duel.count(0.0), duel.count(-1.0)) == (0.625, 2, 1, 1)
-    low, high = duel.interval  # of pairs with 1/2 and 3/4
-    assert (low, high) == (0.5, 0.75)
+    # two pairs, with 1/2 and 3/4: a part of 1 - 0.05^(1/2) may be unlike both
+    assert duel.interval == pytest.approx((0.625 * 0.05**0.5, 1 - 0.375 * 0.05**0.5))
+    assert duel.pairs.tolist() == [0.5, 0.75]
     swept = Duel(step=1, opponent=0, payoffs=[1.0] * 20)
     assert swept.interval == pytest.approx((0.05**0.1, 1.0))  # an exact test of ten pairs
 
 
 def test_elo_by_hand():
-    """Three wins and a loss, with the drawn game that is added: odds of 3.5 to 1.5."""
-    found = [Duel(step=0, opponent=UNIFORM, payoffs=[1.0, 1.0, 1.0, -1.0])]
-    found.append(Duel(step=5, opponent=0, payoffs=[0.0, 0.0]))
-    ratings = board_duels.ratings((0, 5), found)
-    assert ratings[UNIFORM] == (0, 0)
-    expected = 400 * np.log10(3.5 / 1.5)
-    assert ratings[0][0] == pytest.approx(expected)
-    assert ratings[5][0] == pytest.approx(expected)
-    assert ratings[0][1] == pytest.approx(400 / np.log(10) / (5 * 0.7 * 0.3) ** 0.5)
+    """Three wins and a loss: odds of 3 to 1. Who has won ten pairs has a bound."""
+    found = [Duel(step=0, opponent=UNIFORM, payoffs=[1.0, -1.0, 1.0, 1.0] * 20)]
+    found.append(Duel(step=5, opponent=0, payoffs=[0.0] * 80))
+    found.append(Duel(step=9, opponent=5, payoffs=[1.0] * 20))
+    ratings = board_duels.ratings((0, 5, 9), found)
+    assert ratings[UNIFORM].value == 0
+    expected = 400 * np.log10(3)
+    for step in (0, 5):
+        assert ratings[step].value == pytest.approx(expected)
+        assert ratings[step].low < expected - 10 < expected + 10 < ratings[step].high
+    assert ratings[9].bound == ">="
+    least = elo.difference(0.05**0.1)  # the exact bound of the share of pairs that are won
+    assert ratings[9].value == pytest.approx(expected + least)
 
 
 def test_games_and_numbers():
@@ -87,8 +92,12 @@ def test_games_and_numbers():
     assert numbers["games/h"].value == pytest.approx(60 / (5 * 2.0) * 3600)
     assert numbers["steps/s"].value == 0.5
     assert numbers["against the untrained network"].value == 0.75
-    elo = numbers["Elo after 5 steps"]
-    assert elo.low < numbers["Elo after 0 steps"].value < elo.value < elo.high
+    rating = numbers["Elo after 5 steps"]
+    assert rating.low < numbers["Elo after 0 steps"].value < rating.value < rating.high
+    swept = Outcome(outcome.reached, outcome.duels[:2], outcome.speed)
+    bound = board_training.numbers(config, swept)
+    assert [each.low for each in bound if each.name == "Elo after 5 steps, at least"] == [None]
+    assert [*board_training.rows(config, swept)][1]["elo_bound"] == ">="
     rows = [*board_training.rows(config, outcome)]
     assert [row["games_of_training"] for row in rows] == [0, 60, 60]
     assert {key: rows[2][key] for key in ("wins", "draws", "losses", "opponent")} == {
@@ -167,7 +176,8 @@ def test_a_trained_network_plays_as_an_engine(name, tmp_path):
     last = result.config["measured_at"][-1]
     names = [number.name for number in result.numbers]
     assert names[:2] == ["against uniformly random moves", "against the untrained network"]
-    assert names[2:] == ["Elo after 0 steps", f"Elo after {last} steps", *names[-3:]]
+    rated = [name.partition(", at ")[0] for name in names[2:-3]]  # a bound says so
+    assert rated == ["Elo after 0 steps", f"Elo after {last} steps"]
     assert result.number("steps/s").value > 0
     assert [row["opponent"] for row in read_rows(tmp_path / "run")][-1] == "the untrained network"
     network = tmp_path / "run" / "networks" / f"{last}.npz"

@@ -3,6 +3,7 @@
 import chex
 import numpy as np
 import pytest
+import scipy.stats
 
 from experiments.engines import match
 from experiments.harness import elo
@@ -17,6 +18,7 @@ def test_two_players_by_the_formula():
     # the logistic model's information is n p (1 - p)
     np.testing.assert_allclose(errors, [0, 400 / np.log(10) / np.sqrt(100 * 0.75 * 0.25)])
     assert elo.difference(0.75) == pytest.approx(400 * np.log10(3))
+    assert elo.expected_share(elo.difference(0.75)) == pytest.approx(0.75)
 
 
 def test_strengths_are_recovered_from_the_expected_points():
@@ -48,6 +50,50 @@ def matches_of(pairs):
     return [Match(first=i, second=j, shares=[*shares]) for (i, j), shares in pairs.items()]
 
 
+@pytest.mark.parametrize("count", [1, 10, 50])
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+def test_pairs_that_all_ended_alike_leave_room_for_others(count, share):
+    """For others to be none of n is refused at 5 % from the part on that is the exact bound."""
+    mean, low, high = match.share_interval(np.full(count, share))
+    part = scipy.stats.binomtest(0, count, alternative="less").proportion_ci(0.95).high
+    assert mean == share
+    assert (low, high) == pytest.approx((share * (1 - part), share * (1 - part) + part))
+    assert 0 <= low <= share <= high <= 1
+
+
+def test_an_interval_of_a_share_is_never_narrower_than_what_unseen_pairs_leave():
+    """One pair that was won among 49 draws tells nothing of pairs that are lost."""
+    shares = np.array([0.5] * 49 + [1.0])
+    part = scipy.stats.binomtest(0, 50, alternative="less").proportion_ci(0.95).high
+    assert match.share_interval(shares)[1] == pytest.approx(0.51 * (1 - part))
+    # where shares differ much, the bootstrap's interval is the wider one
+    shares = np.array([0.0, 1.0] * 50)
+    mean, *ends = match.share_interval(shares)
+    assert ends == pytest.approx(scipy.stats.norm.interval(0.95, mean, 0.05), abs=0.005)
+
+
+def test_a_match_whose_pairs_all_ended_alike_is_not_known():
+    """The interval is that of the share: of two players, and in a chain of three."""
+    shares = [0.5] * 50
+    _, *ends = match.share_interval(np.array(shares))
+    low, high = (elo.difference(end) for end in ends)
+    ladder = Ladder(matches_of({(1, 0): shares}), 2, resamples=4000)
+    rating = ladder.ratings(0)[1]
+    assert rating.value == pytest.approx(0)
+    assert (rating.low, rating.high) == pytest.approx((low, high), rel=0.1)
+    chain = Ladder(matches_of({(1, 0): shares, (2, 1): [0.25] * 50}), 3, resamples=1000)
+    first, second = chain.ratings(0)[1:]
+    assert (first.low, first.high) == pytest.approx((low, high), rel=0.2)
+    assert second.value == pytest.approx(elo.difference(0.25))
+    assert second.high - second.low > first.high - first.low
+    # a sweep within a circle of players: all ratings are finite, and none of them is known
+    circle = {(0, 1): [1.0] * 20, (1, 2): [1.0] * 20, (2, 0): [1.0] * 20}
+    for rating in Ladder(matches_of(circle), 3, resamples=200).ratings(0)[1:]:
+        assert rating.value == pytest.approx(0)
+        assert rating.low < -10
+        assert rating.high > 10
+
+
 def test_two_players_have_the_bootstrap_interval_of_their_match():
     """The match's own code is another one, for the share of the points."""
     shares = np.random.default_rng(0).choice([0.0, 0.25, 0.5, 0.75, 1.0], 100)
@@ -75,7 +121,8 @@ def test_a_clean_sweep_has_the_bound_of_its_match():
     both = Ladder(matches_of({(0, 1): lost, (0, 2): lost, (1, 2): even}), 3, resamples=20)
     again = elo.difference(match.share_interval(np.ones(20))[1])
     assert [rating.value for rating in both.ratings(0)[1:]] == pytest.approx([again] * 2)
-    assert str(both.difference(1, 2)) == "+0 (+0 to +0)"
+    between = both.difference(1, 2)
+    assert (between.value, between.bound) == (pytest.approx(0), "")
     number = both.ratings(0)[1].number("B")
     assert (number.name, number.low) == ("B, at least", None)
     # 2 and 1 have both won everything from 0: nothing is known of which is stronger

@@ -131,7 +131,9 @@ def test_networks_are_those_of_the_nearest_step(folders):
     found = {number.name: number for number in equal_budgets.numbers(SMOKE, outcome)}
     points = found["equal evaluations: SoG by queries against SoG by outcomes"]
     assert (points.value, points.unit, points.seeds) == ((0.75 + 0.5) / 2, "points/game", 2)
-    assert 0.5 <= points.low < points.value < points.high <= 1
+    # of only four pairs a part of 1 - 0.05^(1/4) may be unlike those that were played
+    assert points.low == pytest.approx(0.625 * 0.05**0.25)
+    assert points.value < points.high <= 1
 
 
 def test_equal_players_share_the_points(folders, tmp_path, monkeypatch):

@@ -241,14 +241,14 @@ def _of_games(name, response, *, payoffs, **more) -> results.Number:
     counted = np.array(payoffs)
     mean = float(shares @ counted)
     error = 2 * (max(shares @ counted**2 - mean**2, 0) / response.games) ** 0.5
-    below = above = float(error)
+    low, high = mean - float(error), mean + float(error)
     if error < _ROUNDING:  # all games count the same
-        others = 1 - _LEVEL ** (1 / response.games)
-        below, above = others * (mean - counted.min()), others * (counted.max() - mean)
-    return results.Number(name=name, value=mean, low=mean - below, high=mean + above, **more)
+        ends = dict(least=float(min(payoffs)), most=float(max(payoffs)))
+        low, high = results.unseen_range(mean, response.games, **ends)
+    return results.Number(name=name, value=mean, low=low, high=high, **more)
 
 
-_ROUNDING, _LEVEL = 1e-6, 0.05
+_ROUNDING = 1e-6
 
 
 def tables(config: Config, outcome: Outcome) -> Iterator[Table]:

@@ -14,10 +14,10 @@ from experiments.harness import elo, results
 
 RESAMPLES = 10_000
 _TRIES = 1_000  # to draw an opening that is new
-_LEVEL = 0.05
 ERROR_BARS = (
-    "95 %, by the bootstrap over pairs of games; where one player has won all games, of the share:"
-    " what an exact test of the pairs does not refuse at 5 %"
+    "95 %, by the bootstrap over pairs of games; not narrower than what pairs unlike all N that"
+    " were played may make of the share, if they are a part 1 - 0.05^(1/N) of all, the most that an"
+    " exact test does not refuse at 5 %"
 )
 
 
@@ -156,16 +156,16 @@ def failures(names: Sequence[str], pairs: Sequence[Sequence[GameRecord]]) -> lis
 def share_interval(shares: Float[np.ndarray, " N"]) -> tuple[float, float, float]:
     """The mean share of the points of N pairs, and the ends of its interval of 95 % confidence.
 
-    By the bootstrap (Efron 1979); if all pairs were won, or all were lost, by an exact test: a
-    share p of won pairs is kept if p^N is at least 5 %.
+    By the bootstrap (Efron 1979), which knows no pairs but those that were played and says nothing
+    where all are alike; so the interval is widened to hold `results.unseen_range`. Where one player
+    has won all pairs this is the exact test: a share p of won pairs is kept if p^N is at least 5 %.
     """
     mean, count = float(shares.mean()), len(shares)
-    if mean in (0.0, 1.0):
-        bound = _LEVEL ** (1 / count)
-        return (1.0, bound, 1.0) if mean else (0.0, 0.0, 1 - bound)
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
-    low, high = np.quantile(shares[drawn].mean(axis=1), (_LEVEL / 2, 1 - _LEVEL / 2))
-    return mean, float(low), float(high)
+    ends = (results.LEVEL / 2, 1 - results.LEVEL / 2)
+    low, high = np.quantile(shares[drawn].mean(axis=1), ends)
+    unseen_low, unseen_high = results.unseen_range(mean, count)
+    return mean, min(float(low), unseen_low), max(float(high), unseen_high)
 
 
 def elo_text(found: Sequence[results.Number]) -> str:

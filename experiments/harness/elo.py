@@ -50,6 +50,11 @@ def difference(share: float) -> float:
     return _PER_UNIT * math.log(share / (1 - share))
 
 
+def expected_share(stronger: float) -> float:
+    """Of the points, what a player is expected to get who is so much stronger, in Elo."""
+    return 1 / (1 + math.exp(-stronger / _PER_UNIT))
+
+
 def _check_connected(games):
     played = (games > 0) | np.eye(len(games), dtype=bool)
     connected = played[0]

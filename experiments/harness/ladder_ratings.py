@@ -1,9 +1,10 @@
 """Elo ratings of many players from pairs of games, with intervals, and bounds for clean sweeps.
 
 Ratings are those of maximum likelihood (`elo.ratings`). Intervals are from the bootstrap over pairs
-of games (Efron 1979), since the two games from one opening are not independent. Where players have
-won all points of all their games with others, no rating is the likeliest; the lowest one that is
-not refused at 5 % is given, as a bound.
+of games (Efron 1979), since the two games from one opening are not independent. In each sample a
+part of the pairs is unlike all that were played, or a match whose pairs all ended alike would count
+as known. Where players have won all points of all their games with others, no rating is the
+likeliest; the lowest one that is not refused at 5 % is given, as a bound.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from experiments.harness import elo, results
+from experiments.harness import elo, plots, results
 
-LEVEL = 0.05
 RESAMPLES = 1_000
 ERROR_BARS = (
-    "95 %, by the bootstrap over pairs of games; where all points went one way, 'at least' or 'at"
-    " most' instead: what an exact test of the pairs does not refuse at 5 %"
+    "95 %, by the bootstrap over pairs of games, among which are some unlike those that were"
+    " played; where all points went one way, 'at least' or 'at most' instead: what an exact test of"
+    " the pairs does not refuse at 5 %"
 )
 _DRAWN = 0.5  # drawn games added to each match of a sample in which somebody has won everything
 _WIDEST = 4000.0  # Elo
@@ -97,12 +99,21 @@ class Ladder:
 
     @functools.cached_property
     def samples(self) -> Float[np.ndarray, "R N"]:
-        """The bootstrap's, as `estimates`."""
-        generator, found = np.random.default_rng(0), []
+        """The bootstrap's, as `estimates`.
+
+        In each sample, a part q of the pairs of a match is unlike those that were played: one
+        player wins them all, either of them with the chance that its rating gives it. That q > x
+        has the probability (1 - x)^n for n pairs. So where the pairs of two equals all ended alike,
+        their interval is that of `results.unseen_range`.
+        """
+        generator, size, found = np.random.default_rng(0), self._resamples, []
         for match in self._matches:
-            shares = np.asarray(match.shares, float)
-            drawn = generator.integers(len(shares), size=(self._resamples, len(shares)))
-            found.append(shares[drawn].sum(axis=1))
+            shares, count = np.asarray(match.shares, float), len(match.shares)
+            drawn = generator.integers(count, size=(size, count))
+            stronger = self.estimates[match.first] - self.estimates[match.second]
+            won = generator.random(size) < elo.expected_share(stronger)
+            unseen = generator.beta(1, count, size)
+            found.append((1 - unseen) * shares[drawn].sum(axis=1) + unseen * count * won)
         return np.stack([_estimates(self._points(sums)) for sums in np.stack(found, axis=1)])
 
     def ratings(self, anchor: int) -> list[Rating]:
@@ -112,7 +123,7 @@ class Ladder:
         below = _ranked(self.points.T, self._pairs, above.T, anchor)
         equal = above[anchor] & above[:, anchor]
         spread = self.samples - self.samples[:, [anchor]]
-        low, high = np.quantile(spread, (LEVEL / 2, 1 - LEVEL / 2), axis=0)
+        low, high = np.quantile(spread, (results.LEVEL / 2, 1 - results.LEVEL / 2), axis=0)
         found = []
         for player in range(self._count):
             if equal[player]:
@@ -148,6 +159,20 @@ class Ladder:
             points[match.first, match.second] += 2 * total
             points[match.second, match.first] += 2 * (len(match.shares) - total)
         return points
+
+
+def draw(axes: Any, ratings: Mapping[int, Rating], number: int, label: str) -> None:
+    """Draws ratings by x as line `number`, with their intervals; bounds are arrow heads."""
+    known = {x: rating for x, rating in ratings.items() if rating.value is not None}
+    colour = plots.colour(number)
+    axes.plot([*known], [r.value for r in known.values()], color=colour, label=label)
+    for x, rating in known.items():
+        if rating.bound:
+            shape = "^" if rating.bound == ">=" else "v"
+            axes.plot([x], [rating.value], color=colour, marker=shape)
+        else:
+            axes.plot([x, x], [rating.low, rating.high], color=colour, linewidth=1)
+            axes.plot([x], [rating.value], color=colour, marker="o", markersize=3.5)
 
 
 def _estimates(points):
@@ -198,5 +223,5 @@ def _lowest_shift(group, found, pairs) -> float:
     for _ in range(60):  # bisection: the probability grows with the shift
         shift = (low + high) / 2
         logs = (-n * math.log1p(10 ** (min(b - a - shift, _WIDEST) / 400)) for a, b, n in met)
-        low, high = (shift, high) if sum(logs) < math.log(LEVEL) else (low, shift)
+        low, high = (shift, high) if sum(logs) < math.log(results.LEVEL) else (low, shift)
     return low

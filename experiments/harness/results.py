@@ -24,6 +24,7 @@ from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FILE = "result.json"
+LEVEL = 0.05  # at which tests refuse, and how often intervals of 95 % miss
 TWO_STANDARD_ERRORS = "two standard errors to either side, about 95 % confidence"
 LEAST_AND_MOST_SAMPLE = "the least and the most of all samples of the speed"
 LEAST_AND_MOST = "the least and the most of all seeds"
@@ -128,6 +129,25 @@ def interval(samples: Sequence[float]) -> tuple[float, float]:
     """Two standard errors to either side of the samples' mean: about 95 % confidence."""
     mean, error = statistics.fmean(samples), statistics.stdev(samples) / len(samples) ** 0.5
     return mean - 2 * error, mean + 2 * error
+
+
+def unseen_range(
+    mean: float, count: int, *, least: float = 0.0, most: float = 1.0
+) -> tuple[float, float]:
+    """What samples unlike all that were drawn may make of a mean, at 95 % confidence.
+
+    If such samples are a part q of all that there can be, none of n that are drawn is one with the
+    probability (1 - q)^n. So q = 1 - 0.05^(1/n) is the most that an exact test does not refuse at
+    5 %. At the ends of the range this part has the least or the most value that a sample can have.
+
+    Args:
+      mean: of the samples that were drawn, all alike or not.
+      count: how many they are.
+      least: that a sample can be.
+      most: that a sample can be.
+    """
+    part = 1 - LEVEL ** (1 / count)
+    return mean - part * (mean - least), mean + part * (most - mean)
 
 
 def write_result(folder: pathlib.Path, result: Result) -> None:

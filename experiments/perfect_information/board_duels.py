@@ -9,13 +9,11 @@ import numpy as np
 from jaxtyping import Float
 
 from experiments.engines import match
-from experiments.harness import elo
+from experiments.harness import ladder_ratings
+from experiments.harness.ladder_ratings import Ladder, Match, Rating
 
 UNIFORM = -1  # the opponent that draws all legal moves equally often, where else a step stands
-ERROR_BARS = (
-    "95 %: of shares by the bootstrap over pairs of games, or, where one player has won all games,"
-    " what an exact test of the pairs does not refuse at 5 %; of Elo two standard errors"
-)
+ERROR_BARS = f"of shares: {match.ERROR_BARS}; of Elo: {ladder_ratings.ERROR_BARS}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,9 +35,14 @@ class Duel:
         return float(self.points.mean())
 
     @property
+    def pairs(self) -> Float[np.ndarray, " N"]:
+        """The share of the points of each pair of games."""
+        return self.points.reshape(-1, 2).mean(axis=1)
+
+    @property
     def interval(self) -> tuple[float, float]:
         """Of the share, of 95 % confidence."""
-        _, low, high = match.share_interval(self.points.reshape(-1, 2).mean(axis=1))
+        _, low, high = match.share_interval(self.pairs)
         return low, high
 
     def count(self, payoff: float) -> int:
@@ -63,19 +66,20 @@ def opponents(measured_at: Sequence[int], step: int) -> tuple[int, ...]:
     return UNIFORM, *sorted({*before[:1], *before[-1:], tenth} & {*before})
 
 
-def ratings(measured_at: Sequence[int], found: Sequence[Duel]) -> dict[int, tuple[float, float]]:
-    """Elo of the networks by the step of training, and its standard errors.
+def ratings(measured_at: Sequence[int], found: Sequence[Duel]) -> dict[int, Rating]:
+    """Elo of the networks by the step of training.
 
     Args:
       measured_at: the steps, each of which has met UNIFORM, whose Elo is 0.
       found: all duels.
     """
     players = (UNIFORM, *measured_at)
-    points = np.zeros((len(players), len(players)))
-    for duel in found:
-        here = players.index(duel.step), players.index(duel.opponent)
-        points[here] += duel.points.sum()
-        points[here[::-1]] += (1 - duel.points).sum()
-    strengths, errors = elo.ratings(points)
-    both = zip(strengths.tolist(), errors.tolist(), strict=True)
-    return dict(zip(players, both, strict=True))
+    met = [
+        Match(
+            first=players.index(duel.step),
+            second=players.index(duel.opponent),
+            shares=duel.pairs.tolist(),
+        )
+        for duel in found
+    ]
+    return dict(zip(players, Ladder(met, len(players)).ratings(0), strict=True))

@@ -18,8 +18,9 @@ import jax
 from jaxtyping import PyTree
 from rich.table import Table
 
-from experiments.harness import devices, plots, results
+from experiments.harness import devices, ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.ladder_ratings import Rating
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import board_duels
@@ -99,6 +100,11 @@ class Outcome:
     def games(self, step: int) -> int:
         """The games that have ended in training before a measured step."""
         return next(each.games for each in self.reached if each.step == step)
+
+    @functools.cached_property
+    def ratings(self) -> dict[int, Rating]:
+        """Elo of the networks by the step of training."""
+        return board_duels.ratings([each.step for each in self.reached], self.duels)
 
     @property
     def games_per_hour(self) -> float:
@@ -240,10 +246,9 @@ def opponent_name(config: Config, opponent: int) -> str:
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
     """A row for each duel."""
-    strengths = board_duels.ratings(config.measured_at, outcome.duels)
     for duel in outcome.duels:
         low, high = duel.interval
-        strength, error = strengths[duel.step]
+        rating = outcome.ratings[duel.step]
         yield {
             "step": duel.step,
             "games_of_training": outcome.games(duel.step),
@@ -254,8 +259,10 @@ def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:
             "share": duel.share,
             "low": low,
             "high": high,
-            "elo": strength,
-            "elo_error": error,
+            "elo_bound": rating.bound,
+            "elo": rating.value,
+            "elo_low": rating.low,
+            "elo_high": rating.high,
         }
 
 
@@ -271,16 +278,8 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
                 high=high,
                 unit="points/game",
             )
-    strengths = board_duels.ratings(config.measured_at, outcome.duels)
-    for step in config.measured_at:
-        strength, error = strengths[step]
-        yield results.Number(
-            name=f"Elo after {step:,} steps",
-            value=strength,
-            low=strength - 2 * error,
-            high=strength + 2 * error,
-            unit="Elo",
-        )
+    elo = [outcome.ratings[step].number(f"Elo after {step:,} steps") for step in config.measured_at]
+    yield from (number for number in elo if number is not None)
     games = float(outcome.reached[-1].games)
     yield results.Number(name="games of training", value=games, unit="games")
     yield results.Number(name="steps/s", value=1 / outcome.speed.seconds, unit="steps/s")
@@ -289,7 +288,6 @@ def numbers(config: Config, outcome: Outcome) -> Iterator[results.Number]:
 
 def draw(label, path: pathlib.Path, config: Config, outcome: Outcome) -> None:
     """Shares of points and Elo by steps of training."""
-    strengths = board_duels.ratings(config.measured_at, outcome.duels)
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.2)) as axes:
         first, second = axes[0]
         last = board_duels.opponents(config.measured_at, config.measured_at[-1])
@@ -307,26 +305,19 @@ def draw(label, path: pathlib.Path, config: Config, outcome: Outcome) -> None:
             )
         first.set(xlabel="steps of training", ylabel="points/game", ylim=(0, 1.05))
         first.set_title(f"{label(config.simulations)}, {config.game}")
-        second.errorbar(
-            config.measured_at,
-            [strengths[step][0] for step in config.measured_at],
-            [2 * strengths[step][1] for step in config.measured_at],
-            color=plots.colour(0),
-            marker="o",
-            capsize=2,
-        )
+        rated = {step: outcome.ratings[step] for step in config.measured_at}
+        ladder_ratings.draw(second, rated, len(last), "Elo")
         second.set(xlabel="steps of training", ylabel="Elo, 0 for uniformly random moves")
 
 
 def tables(name: str, label, config: Config, outcome: Outcome) -> Iterator[Table]:
     """Wins, draws and losses by training."""
-    strengths = board_duels.ratings(config.measured_at, outcome.duels)
     lines = [
         (
             opponent_name(config, duel.opponent),
             f"{duel.step:,}",
             f"{outcome.games(duel.step):,}",
-            f"{strengths[duel.step][0]:.0f}",
+            str(outcome.ratings[duel.step]),
             f"{duel.count(1.0)} / {duel.count(0.0)} / {duel.count(-1.0)}",
         )
         for duel in outcome.duels
@@ -342,6 +333,5 @@ def measure(label, config: Config) -> str:
         f"points of {label(config.simulations)} in {config.game}, 1 for a win and 1/2 for a draw,"
         f" in {config.games} games from {config.opening_moves} random moves, each opening played"
         " with both colours, its opponents searching likewise; Elo of the networks, 0 for"
-        " uniformly random moves, with a drawn game added for each pair that has played; games/h"
-        " and steps/s of training, at the speed of its end"
+        " uniformly random moves; games/h and steps/s of training, at the speed of its end"
     )

@@ -164,31 +164,17 @@ def draw(path: pathlib.Path, config: Config, pairs: Sequence[Pair]) -> None:
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.4)) as ((left, right),):
         for number, agent in enumerate(AGENTS):
             own = dict(zip(config.simulations, ratings[number * count :], strict=False))
-            _line(left, own, number, agent)
+            ladder_ratings.draw(left, own, number, agent)
             known = {x: elo - zero for x, elo in PAPER_GO[agent].items()}
             plots.points(left, known, number)
         left.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
         left.set(xscale="log", xlabel="simulations", ylabel="relative Elo")
         left.set_title(config.game)
-        _line(right, gaps(config, ladder), 2, f"{STUDENT} less {ALPHAZERO}")
+        ladder_ratings.draw(right, gaps(config, ladder), 2, f"{STUDENT} less {ALPHAZERO}")
         for (game, known), shape in zip(PAPER_GAPS.items(), "os", strict=True):
             style = plots.HOLLOW | {"marker": shape, "markeredgecolor": "black"}
             right.plot([*known], [*known.values()], label=f"{game} (paper)", **style)
         right.set(xscale="log", xlabel="simulations", ylabel="difference in Elo")
-
-
-def _line(axes, ratings: dict[int, Rating], number: int, label: str) -> None:
-    """Ratings by simulations with their intervals; bounds are arrow heads."""
-    known = {x: rating for x, rating in ratings.items() if rating.value is not None}
-    colour = plots.colour(number)
-    axes.plot([*known], [r.value for r in known.values()], color=colour, label=label)
-    for x, rating in known.items():
-        if rating.bound:
-            shape = "^" if rating.bound == ">=" else "v"
-            axes.plot([x], [rating.value], color=colour, marker=shape)
-        else:
-            axes.plot([x, x], [rating.low, rating.high], color=colour, linewidth=1)
-            axes.plot([x], [rating.value], color=colour, marker="o", markersize=3.5)
 
 
 def configure(config: Config, options: Options) -> Config:
