@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shlex
 import sys
 import time
@@ -367,12 +368,19 @@ class Endless:
 
 
 def uci(lines, monkeypatch=None, **options):
-    """The answers to some lines; numbers among them are seconds to wait."""
+    """The answers to some lines.
+
+    Among them are seconds to wait, as float, and numbers of `bestmove` to wait for, as int.
+    """
 
     def slowly():
         for line in lines:
             if isinstance(line, float):
                 time.sleep(line)
+            elif isinstance(line, int):
+                end = time.monotonic() + 5
+                while str(said).count("bestmove") < line and time.monotonic() < end:
+                    time.sleep(0.01)
             else:
                 yield line
 
@@ -395,9 +403,6 @@ def test_uci_tells_its_options():
     ("line", "error"),
     [
         ("hello", "unknown command 'hello'"),
-        ("go nodes", "nodes= must be a whole number"),
-        ("go nodes 0", "nodes=0 must be a whole number from 1 to 16384"),
-        ("go sideways", "go: 'sideways' is not among nodes"),
         ("position", "position '' must be startpos or fen ..."),
         ("position fen 8/8 w", "fen='8/8 w' must have six fields"),
         ("position startpos moves a2a3 a2a3", "move 'a2a3' is illegal"),
@@ -426,6 +431,54 @@ def test_uci_plays_its_own_moves():
         moves.append(said[-1].split()[1])
         position = referee.after(position, referee.moves(position)[moves[-1]])
     assert " pv " in said[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("go nodes", "error: nodes= must be a whole number"),
+        ("go nodes many", "error: nodes=many must be a whole number"),
+        ("go nodes infinite", "error: nodes= must be a whole number"),
+        ("go sideways nodes 3", "error: go: 'sideways' is not among nodes"),
+        ("go nodes 0", "nodes must be from 1 to 16384: simulations of this search: 1"),
+        ("go nodes 16385", "nodes must be from 1 to 16384: simulations of this search: 16384"),
+        ("go nodes 9999999999", "nodes must be from 1 to 16384: simulations of this search: 16384"),
+        ("go depth 5", "depth is not supported: simulations of this search: 800"),
+        ("go mate 2 nodes 9", "mate is not supported: simulations of this search: 9"),
+        ("go searchmoves a3a4 e1e5", "error: searchmoves: illegal are a3a4 e1e5"),
+    ],
+)
+def test_uci_searches_whatever_is_wrong_with_go(line, answer):
+    """A graphical interface waits for `bestmove`, and for one only."""
+    said = uci([line, "stop", "position startpos moves a2a3", "go", "quit"])
+    assert said[0].startswith(f"info string {answer}")
+    best = [words.split()[1] for words in said if words.startswith("bestmove")]
+    legal = load("gardner_chess").moves(load("gardner_chess").start)
+    assert len(best) == 2
+    assert best[0] in legal
+    assert best[1][1] in "45"  # black moves
+
+
+def test_uci_answers_go_where_no_search_is_possible():
+    said = uci(["go", "go infinite", "quit"], network="/none")
+    assert said[1::2] == ["bestmove (none)"] * 2
+    assert said[0] == said[2]
+    assert said[0].startswith("info string error: network=/none must be a file")
+    mated = "position fen k4/1Q3/1K3/5/5 b - - 0 1"
+    assert uci([mated, "go infinite searchmoves a5a4", "stop", "quit"]) == [
+        "info string the game is over",
+        "bestmove (none)",
+    ]
+
+
+@pytest.mark.parametrize("agent", ["uniform", "alphazero", "student_of_games"])
+def test_uci_searches_some_moves_only(agent):
+    """The illegal ones among them are named, and the limits after them count."""
+    said = uci(["go searchmoves d2d3 e1e5 b2b3 nodes 20", "quit"], agent=agent)
+    assert said[0] == "info string error: searchmoves: illegal are e1e5"
+    assert said[-1].split()[1] in ("b2b3", "d2d3")
+    seen = {uci([f"go searchmoves {move} nodes 4"], agent=agent)[-1] for move in ("b2b3", "e2e3")}
+    assert seen == {"bestmove b2b3", "bestmove e2e3"}
 
 
 class Recorder:
@@ -484,6 +537,33 @@ def test_uci_is_stopped_between_the_pieces_of_a_search(monkeypatch):
     said = uci(["go infinite", 0.1, "position startpos moves a2a3", "foo", "quit"])
     assert said[-2:] == ["bestmove a2a3", "info string error: unknown command 'foo'"]
     assert uci(["go wtime 3000 btime 9", "quit"])[-1] == "bestmove a2a3"
+
+
+@pytest.mark.parametrize("limit", ["infinite", "nodes 16384"])
+@pytest.mark.parametrize("end", ["stop", "quit"])
+def test_uci_is_stopped_after_other_lines(limit, end, monkeypatch):
+    """They wait, in their order, but for `isready`; a search of all nodes would take 80 seconds."""
+    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
+    begin = time.monotonic()
+    lines = [f"go {limit}", 0.1, "debug on", "foo", "isready", "bar", 0.2, "isready", 0.1, end]
+    said = uci([*lines, "isready", "quit"])
+    assert 0.3 < time.monotonic() - begin < 5
+    assert [line for line in said if not line.startswith("info depth")] == [
+        *("readyok", "readyok", "bestmove a2a3"),
+        *(f"info string error: unknown command {word!r}" for word in ("foo", "bar")),
+        *(["readyok"] if end == "stop" else []),
+    ]
+
+
+def test_uci_ends_all_searches_that_were_asked_for_before_a_stop(monkeypatch):
+    """But none that was asked for after it. The last one ends with the input."""
+    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
+    said = uci(["go infinite", "go infinite", "stop", 2, "go nodes 3", "go infinite"])
+    best = [number for number, line in enumerate(said) if line == "bestmove a2a3"]
+    assert len(best) == 4
+    assert best[3] == len(said) - 1
+    assert " nodes 1 " in said[best[1] - 1]
+    assert " nodes 3 " in said[best[2] - 1]
 
 
 def gtp(lines, **options):
@@ -555,6 +635,25 @@ def test_gtp_ends_a_game_whose_board_is_repeated():
 )
 def test_gtp_refuses_in_words(line, answer):
     assert gtp([line]) == [answer]
+
+
+def test_gtp_answers_each_command_once():
+    """By its number, in order, however odd the arguments are; a search is not to be stopped."""
+    many = f"{'9' * 5000}"
+    odd = ["genmove b", "stop", "komi nan", f"komi {many}", f"boardsize {many}", "boardsize 1e9"]
+    odd += ["set_random_seed -5", "genmove w", f"set_random_seed {many[:40]}", "genmove b", "play"]
+    odd += [
+        "undo 3",
+        "final_score x",
+        "showboard x",
+        "play w \ufffd",
+        "GENMOVE w",
+        "\x00name",
+        "quit",
+    ]
+    said = gtp([f"{number} {line}" for number, line in enumerate(odd)])
+    assert [re.match(r"[=?](\d+) ?", text)[1] for text in said] == [*map(str, range(len(odd)))]
+    assert not any("\n\n" in text for text in said)
 
 
 def test_a_person_plays_against_an_engine(monkeypatch, capsys):

@@ -1,17 +1,21 @@
 """Our agents as a program that speaks UCI (Meyer-Kahlen and Huber 2000).
 
 Commands are read while a search goes on; between its pieces, `stop`, `quit` and `isready` are
-obeyed. What cannot be done is answered by `info string error: ...`, and nothing changes.
+obeyed, and other lines wait for its end. What cannot be done is answered by
+`info string error: ...`, and nothing changes. Each `go` gets one `bestmove`, whatever is wrong.
 """
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
 
 from experiments.engines.player import move_seed
 from experiments.engines.referee import Referee, load
@@ -28,9 +32,15 @@ from jaxgames.adapters.pgx_beliefs import PgxPosition
 
 EMPTY = "<empty>"  # UCI's word for a text without letters
 MOST_SEED = 2**31 - 1
+_MOST_LIMIT = 2**31 - 1  # of `go`; more makes no difference
 _SHARE_OF_CLOCK = 1 / 30  # of the time that is left, for one move
-_LIMITS = ("nodes", "movetime", "wtime", "btime", "winc", "binc", "movestogo", "depth", "mate")
+_FOREIGN = ("depth", "mate")  # limits that these searches do not have
+_LIMITS = ("nodes", "movetime", "wtime", "btime", "winc", "binc", "movestogo", *_FOREIGN)
 _FLAGS = ("infinite", "ponder")
+_MOVES = "searchmoves"  # before moves, up to the next word of these
+_WORDS_OF_GO = (*_LIMITS, *_FLAGS, _MOVES)
+_ENDS = ("stop", "ponderhit", "quit")  # commands that end a search
+_NO_MOVE = "(none)"
 
 
 class UciServer:
@@ -67,7 +77,8 @@ class UciServer:
         self._warm: set[tuple] = set()  # options with which a search was compiled
         self._start, self._moves = ("startpos",), ()
         self._lines: queue.Queue[str | None] = queue.Queue()
-        self._ahead: list[str | None] = []  # at most one line, which was read during a search
+        # read during a search, to be obeyed after it
+        self._waiting: collections.deque[str | None] = collections.deque()
 
     @functools.cached_property
     def _referee(self) -> Referee:
@@ -91,25 +102,27 @@ class UciServer:
         reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         reader.start()
         while (line := self._next()) is not None:
-            words = line.split()
-            if words[:1] == ["quit"]:
+            if _command(line) == "quit":
                 return
             try:
-                self._obey(words)
+                self._obey(line.split())
             except (ValueError, OSError) as error:
-                self._write(f"info string error: {' '.join(str(error).split())}")
+                self._refuse(error)
 
     def _read(self, lines):
         try:
             for line in lines:
                 self._lines.put(line)
-                if line.split() == ["quit"]:
+                if _command(line) == "quit":
                     break
         finally:
             self._lines.put(None)
 
     def _next(self) -> str | None:
-        return self._ahead.pop() if self._ahead else self._lines.get()
+        return self._waiting.popleft() if self._waiting else self._lines.get()
+
+    def _refuse(self, error: Exception | str) -> None:
+        self._write(f"info string error: {' '.join(str(error).split())}")
 
     def _obey(self, words: list[str]) -> None:
         commands = {
@@ -195,19 +208,27 @@ class UciServer:
         self._start, self._moves = start, moves
 
     def _go(self, words):
-        limits = _limits(words)
+        try:
+            best = self._best(words)
+        except (ValueError, OSError) as error:  # such as a network that cannot be read
+            self._refuse(error)
+            best = _NO_MOVE
+        self._write(f"bestmove {best}")
+
+    def _best(self, words: list[str]) -> str:
+        """Searches; the move that was found."""
+        limits, moves, faults = _limits(words)
+        for fault in faults:
+            self._refuse(fault)
         if not self._referee.moves(self._position):
             self._write("info string the game is over")
-            self._write("bestmove (none)")
-            return
-        white = self._referee.seat(self._position) == 0
-        seconds = _seconds(limits, white)
-        simulations = limits.get("nodes", self._options["Simulations"])
-        simulations = int(_number("nodes", str(int(simulations)), 1, MOST_SIMULATIONS))
+            return _NO_MOVE
+        position, simulations = self._among(moves), self._simulations(limits)
+        seconds = _seconds(limits, white=self._referee.seat(self._position) == 0)
         endless = "infinite" in limits or "ponder" in limits
         begin, last, informed = time.monotonic(), None, 0
         for thought in self._thinker.think(
-            self._position,
+            position,
             simulations=simulations,
             seed=move_seed(int(self._options["Seed"]), len(self._moves)),
         ):
@@ -222,25 +243,51 @@ class UciServer:
                 self._told_to_stop(endless=True, wait=True)
         if last.simulations != informed:
             self._inform(last, elapsed)
-        self._write(f"bestmove {self._words(last)[0]}")
+        return self._words(last)[0]
+
+    def _among(self, moves: Sequence[str]) -> PgxPosition:
+        """The position, in which other moves than these are illegal; all are allowed if none is."""
+        legal = self._referee.moves(self._position)
+        if illegal := [move for move in moves if move not in legal]:
+            self._refuse(f"{_MOVES}: illegal are {' '.join(illegal)}")
+        actions = [legal[move] for move in moves if move in legal]
+        if not actions:
+            return self._position
+        mask = np.zeros(np.shape(self._position.pgx.legal_action_mask), bool)
+        mask[actions] = True
+        return self._position.replace(pgx=self._position.pgx.replace(legal_action_mask=mask))
+
+    def _simulations(self, limits: Mapping[str, int]) -> int:
+        """The most simulations of a search, told where something else was asked for."""
+        asked = limits.get("nodes", int(self._options["Simulations"]))
+        simulations = max(1, min(asked, MOST_SIMULATIONS))
+        whys = [f"{name} is not supported" for name in _FOREIGN if name in limits]
+        if simulations != asked:
+            whys.append(f"nodes must be from 1 to {MOST_SIMULATIONS}")
+        for why in whys:
+            self._write(f"info string {why}: simulations of this search: {simulations}")
+        return simulations
 
     def _told_to_stop(self, *, endless: bool, wait: bool = False) -> bool:
-        """Reads the lines that have come, up to one that is not about the search.
+        """Reads the lines that have come, up to one that ends the search.
 
-        That one waits for the end of the search, which comes at once if it is endless.
+        `isready` is answered at once. All others wait for the end of the search, in their order;
+        one that ends this search then ends those too that were asked for before it. The end of the
+        input ends a search that is endless.
         """
-        while not self._ahead and (wait or not self._lines.empty()):
+
+        def ends(line):
+            return endless if line is None else _command(line) in _ENDS
+
+        told = any(map(ends, self._waiting))
+        while not told and (wait or not self._lines.empty()):
             line = self._lines.get()
-            words = line.split() if line is not None else []
-            if words == ["isready"]:
+            if line is not None and _command(line) == "isready":
                 self._write("readyok")
-            elif words == ["stop"] or words == ["ponderhit"]:
-                return True
-            elif words or line is None:
-                self._ahead.append(line)
-            if words == ["quit"]:
-                return True
-        return endless and bool(self._ahead)
+            else:
+                self._waiting.append(line)
+                told = ends(line)
+        return told
 
     def _inform(self, thought: Thought, seconds: float) -> None:
         speed = round(thought.simulations / max(seconds, 1e-3))
@@ -269,23 +316,41 @@ def centipawns(value: float) -> int:
     return round(90 * math.tan(1.5637541897 * max(-1.0, min(value, 1.0))))
 
 
-def _limits(words: list[str]) -> dict[str, float]:
-    """The limits of `go`; flags are 1."""
-    limits, at = {}, 0
-    while at < len(words):
-        name, value = words[at], words[at + 1] if at + 1 < len(words) else ""
+def _command(line: str) -> str:
+    """The first word of a line."""
+    return (line.split() or [""])[0]
+
+
+def _limits(words: Sequence[str]) -> tuple[dict[str, int], list[str], list[str]]:
+    """What `go` asks for.
+
+    Returns:
+      The limits, in which flags are 1; the moves of `searchmoves`; what is wrong, in words.
+    """
+    rest = collections.deque(words)
+    limits: dict[str, int] = {}
+    moves: list[str] = []
+    faults: list[str] = []
+    while rest:
+        name = rest.popleft()
         if name in _FLAGS:
-            limits[name], at = 1.0, at + 1
+            limits[name] = 1
+        elif name == _MOVES:
+            while rest and rest[0] not in _WORDS_OF_GO:
+                moves.append(rest.popleft())
         elif name in _LIMITS:
-            limits[name] = float(_number(name, value, -MOST_SEED, MOST_SEED))
-            at += 2
+            text = rest.popleft() if rest and rest[0] not in _WORDS_OF_GO else ""
+            try:
+                limits[name] = max(-_MOST_LIMIT, min(int(text), _MOST_LIMIT))
+            except ValueError:
+                faults.append(f"{name}={text} must be a whole number")
         else:
-            raise ValueError(f"go: {name!r} is not among {', '.join((*_LIMITS, *_FLAGS))}")
-    return limits
+            faults.append(f"go: {name!r} is not among {', '.join(_WORDS_OF_GO)}")
+    return limits, moves, faults
 
 
-def _seconds(limits: Mapping[str, float], white: bool) -> float:
-    """How long a search may take."""
+def _seconds(limits: Mapping[str, int], *, white: bool) -> float:
+    """How long a search may take. `movestogo` is a hint that is not needed."""
     if "infinite" in limits or "ponder" in limits:
         return math.inf
     if "movetime" in limits:
