@@ -75,7 +75,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "district": "four rounds, short enough for a list of all histories: minutes",
-        "cpu": "one detective: an hour on two cores, by estimate",
+        "cpu": "one detective: 75 minutes on two cores",
         "two_detectives": "one to two hours on two cores, by estimate",
         "paper": "two detectives, as long as the paper's training, for an accelerator",
     },
