@@ -46,7 +46,7 @@ class Replay:
     size: Array  # [] int32 number of slots that are filled
     next: Array  # [] int32 the slot that is written next; when all are filled, the oldest
     # rings of P policies of one shape: by player, or one of all
-    policies: tuple[Array, ...]  # [P, A, N], ILLEGAL at illegal actions; as `_stored`
+    policies: tuple[Array, ...]  # [P, A, N], ILLEGAL at illegal actions; bfloat16 as its bits
     policy_slots: tuple[Array, ...]  # [P] int32 the slot of each policy's example
     place: Array  # [capacity] int32 where in its ring each example's policy was written
     next_place: Array  # [rings] int32 the place that is written next, the oldest policy's
@@ -99,7 +99,7 @@ def new_replay(
         size=jnp.int32(0),
         next=jnp.int32(0),
         policies=tuple(
-            _stored(jnp.zeros((size, *shape), policy_dtype))
+            jnp.zeros((size, *shape), jnp.uint16 if policy_dtype == "bfloat16" else policy_dtype)
             for size, shape in zip(sizes, shapes, strict=True)
         ),
         policy_slots=tuple(jnp.zeros(size, jnp.int32) for size in sizes),
@@ -123,9 +123,8 @@ def add(replay: Replay, batch: Any, mask: Bool[Array, " B"]) -> Replay:
     for ring, (policy, own) in enumerate(_by_ring(batch)):
         own = own & (slot < capacity)
         old, slots = replay.policies[ring], replay.policy_slots[ring]
-        policy = policy.astype(_numbers(old).dtype)
         here, after = _places(own, replay.next_place[ring], len(slots))
-        policies.append(_written(old, here, _stored(policy)))
+        policies.append(_written(old, here, _stored(policy, old.dtype)))
         policy_slots.append(_written(slots, here, slot))
         next_place.append(after)
         place = jnp.where(own, here, place)
@@ -151,13 +150,15 @@ def _places(mask, first, size):
     return jnp.where(kept, (first + number) % size, size), (first + count) % size
 
 
-def _stored(policy):
-    """A policy as a ring holds it: the bits of bfloat16, or other numbers as they are."""
-    return policy.view(jnp.uint16) if policy.dtype == jnp.bfloat16 else policy
+def _stored(policy, dtype):
+    """A policy as a ring of this type holds it: rounded, and bfloat16 as its bits."""
+    if dtype == jnp.uint16:
+        return policy.astype(jnp.bfloat16).view(jnp.uint16)
+    return policy.astype(dtype)
 
 
 def _numbers(stored):
-    """The policy that `_stored` was given."""
+    """The numbers of a policy that a ring holds."""
     return stored.view(jnp.bfloat16) if stored.dtype == jnp.uint16 else stored
 
 

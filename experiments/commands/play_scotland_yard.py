@@ -87,8 +87,7 @@ def _play_game(
         else:
             key = jax.random.fold_in(move_key, state.num_steps)
             with status(f"{name} thinks"):
-                memory, actions = one_game.act(agent, key, memory, states, side=side)
-                jax.block_until_ready(actions)
+                memory, actions = one_game.act(game, agent, key, memory, states, side=side)
             say(f"{name}: {_seen(game, state, int(actions[0]), person)}")
         memory, states = _after(game, agent, memory, states, actions)
         after = _first(states.state)

@@ -188,14 +188,22 @@ def prepare(out: pathlib.Path, *, files: tuple[str, ...], resume: bool, overwrit
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def read_config(folder: pathlib.Path) -> dict[str, Any]:
+def read_config(folder: pathlib.Path, *, experiment: str | None = None) -> dict[str, Any]:
     """The config of a run, which need not be finished.
 
+    Args:
+      folder: of the run.
+      experiment: that a finished run must be of; None: of any. A checkpoint does not say it.
+
     Raises:
-      ValueError: the folder has neither a result nor a checkpoint, or a damaged one.
+      ValueError: the folder has neither a result nor a checkpoint, or a damaged one, or the result
+        is of another experiment.
     """
     if (path := folder / results.RESULT_FILE).exists():
-        return results.read_result(path).config
+        result = results.read_result(path)
+        if experiment not in (None, result.experiment):
+            raise ValueError(f"{results.RESULT_FILE} is of another experiment")
+        return result.config
     try:
         return kept_file.read(folder / CHECKPOINT / CONFIG)
     except FileNotFoundError:

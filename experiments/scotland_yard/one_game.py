@@ -1,4 +1,4 @@
-"""The steps of one game of Scotland Yard on the host, as batches of one; each is compiled once."""
+"""One game of Scotland Yard on the host, step by step, as a batch of one."""
 
 from __future__ import annotations
 
@@ -24,9 +24,28 @@ def begin(agent: MatchAgent, key: Key[Array, ""], states: MatchStates, *, side: 
     return agent.begin(key[None], states, side=side)
 
 
-@functools.partial(jax.jit, static_argnames="side")
 def act(
-    agent: MatchAgent, key: Key[Array, ""], memory: Memory, states: MatchStates, *, side: int
+    game: ScotlandYard,
+    agent: MatchAgent,
+    key: Key[Array, ""],
+    memory: Memory,
+    states: MatchStates,
+    *,
+    side: int,
 ) -> tuple[Memory, Int[Array, "1"]]:
-    """An agent's memory after thinking and its action, as `MatchAgent.act`."""
+    """An agent's memory after thinking and its action, as `MatchAgent.act`.
+
+    Raises:
+      ValueError: the action is illegal.
+    """
+    memory, actions = _act(agent, key, memory, states, side=side)
+    action = int(actions[0])
+    if not 0 <= action < game.num_actions or not states.state.legal[0, action]:
+        name = type(agent).__name__
+        raise ValueError(f"{name} has played action={action}, which is illegal here")
+    return memory, actions
+
+
+@functools.partial(jax.jit, static_argnames="side")
+def _act(agent, key, memory, states, *, side):
     return agent.act(key[None], memory, states, side=side)

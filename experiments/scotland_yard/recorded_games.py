@@ -85,11 +85,10 @@ def record_game(
     while (before := moments[-1].state).actor != TERMINAL:
         side = MR_X if before.actor == MR_X else DETECTIVES
         key = jax.random.fold_in(move_key, before.num_steps)
-        memories[side], actions = one_game.act(agents[side], key, memories[side], states, side=side)
+        memories[side], actions = one_game.act(
+            game, agents[side], key, memories[side], states, side=side
+        )
         action = int(actions[0])
-        if not 0 <= action < game.num_actions or not before.legal[action]:
-            name = type(agents[side]).__name__
-            raise ValueError(f"{name} has played action={action}, which is illegal here")
         legal = _his_legal(beliefs, public)
         if side == MR_X:
             searched = jax.random.fold_in(key, 1)

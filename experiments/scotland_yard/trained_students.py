@@ -129,8 +129,8 @@ def read_student(folder: pathlib.Path) -> TrainedStudent:
       ValueError: the folder has no such run, or not its networks, which git does not see.
     """
     try:
-        config = read_config(folder)
-        # What is kept of a run does not say of which experiment it is.
+        config = read_config(folder, experiment="sog_london")
+        # What is kept of a run that is not finished does not say of which experiment it is.
         if not {"game", "opponents", *_SIZES} <= config.keys():
             raise ValueError("its run is of another experiment")
     except (OSError, ValueError) as error:
