@@ -5,6 +5,8 @@ import io
 import pathlib
 import types
 
+import jax
+import jax.numpy as jnp
 import pytest
 from flax import nnx
 
@@ -12,14 +14,16 @@ from experiments import cli
 from experiments.harness import kept_file, results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share
-from experiments.scotland_yard import scotland_yard_picture, sog_london, sog_pimbot
+from experiments.scotland_yard import one_game, scotland_yard_picture, sog_london, sog_pimbot
 from experiments.scotland_yard.agent_games import DETECTIVES, MR_X
 from experiments.scotland_yard.sog_london import Measured, Outcome, Pace
 from experiments.scotland_yard.sog_pimbot import Match, Point
 from experiments.scotland_yard.trained_students import TrainedStudent, read_student
+from jaxgames.core import record
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
 from nets import cvpn
+from solvers.scotland_yard.matches import MatchAgent
 
 GAME = "scotland_yard(map=glasses,rounds=3)"
 STEPS = sog_london.PRESETS["cpu"].measured_at
@@ -326,6 +330,30 @@ def test_a_run_that_is_not_finished_plays_with_its_last_network_so_far(tmp_path)
     assert student.rules == make(GAME)
     agent = scotland_yard_picture.named_agent(f"{tmp_path}:4", make(GAME))
     assert agent.settings.simulations == 4
+
+
+def test_a_finished_run_of_another_experiment_is_refused(tmp_path):
+    """Though its config has all that is looked for."""
+    write_run(tmp_path, {0: 8})
+    path = tmp_path / "result.json"
+    path.write_text(path.read_text().replace("sog_london", "sog_glasses"))
+    with pytest.raises(ValueError, match=r"run of sog_london: result\.json is of another experim"):
+        read_student(tmp_path)
+
+
+def test_illegal_actions_of_agents_are_refused():
+    game = make(GAME)
+    states = one_game.deal(game, jax.random.key(0))
+    with pytest.raises(ValueError, match="Stubborn has played action=-1, which is illegal here"):
+        one_game.act(game, Stubborn(), jax.random.key(1), (), states, side=0)
+
+
+@record
+class Stubborn(MatchAgent):
+    """Plays no action at all."""
+
+    def act(self, keys, memory, states, *, side):
+        return memory, jnp.full(len(keys), -1, jnp.int32)
 
 
 @pytest.mark.parametrize("seat", [0, 1])
