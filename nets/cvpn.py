@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, PyTree
 
 from jaxgames.arrays import masked_softmax, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
-from nets.torsos import new_torso
+from nets.torsos import new_torso, product
 
 Ranges = tuple[Float[Array, "*B N0"], Float[Array, "*B N1"]]
 Logits = tuple[Float[Array, "*B A0 N0"], Float[Array, "*B A1 N1"]]
@@ -56,13 +56,14 @@ class Cvpn(nnx.Module):
           width: of the hidden layers.
           depth: hidden layers, or residual blocks.
           torso: "mlp", "residual" or "convolutional".
-          dtype: precision of the torso, "float32" or "bfloat16"; the outputs are float32.
+          dtype: precision of the factors in the torso, "float32" or "bfloat16".
           board: shape (H, W, C) of the board that the features begin with, for a convolutional
             torso.
           rngs: of the parameters.
 
         Raises:
-          ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
+          ValueError: unknown torso or dtype, a size below 1, or a convolutional torso without a
+            board.
         """
         self.num_features, self.num_rows, self.num_actions = num_features, num_rows, num_actions
         self.torso = new_torso(
@@ -132,13 +133,12 @@ class Cvpn(nnx.Module):
     def prepare(self, features: Float[Array, "*B F"]) -> Float[Array, "*B W"]:
         """What the first layer makes of the features of public states alone."""
         first = self.torso.first
-        return features @ first.kernel[: features.shape[-1]] + first.bias[...]
+        return product(first, features, slice(features.shape[-1])) + first.bias[...]
 
     def prepared_values(self, prepared: Float[Array, "*B W"], ranges: Ranges) -> Ranges:
         """The values of `__call__`, from `prepare` of the features."""
         flat = jnp.concatenate(ranges, axis=-1)
-        hidden = prepared + flat @ self.torso.first.kernel[-flat.shape[-1] :]
-        hidden = hidden.astype(self.torso.first.dtype)
+        hidden = prepared + product(self.torso.first, flat, slice(-flat.shape[-1], None))
         return self._by_player(self.values(self.torso.go_on(hidden).astype(flat.dtype)))
 
 
@@ -159,13 +159,14 @@ def new_cvpn(
       width: of the hidden layers.
       depth: hidden layers, or residual blocks.
       torso: "mlp", "residual" or "convolutional".
-      dtype: precision of the torso, "float32" or "bfloat16".
+      dtype: precision of the factors in the torso, "float32" or "bfloat16".
 
     Returns:
       The network.
 
     Raises:
-      ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
+      ValueError: unknown torso or dtype, a size below 1, or a convolutional torso in a game without
+        a board.
     """
     features = jax.eval_shape(lambda: game.encode(game.root()))
     return Cvpn(

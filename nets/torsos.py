@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,17 +16,55 @@ from nets import convolution
 _LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
+def _bfloat16_dot_general(left: Array, right: Array, *arguments: Any, **_: Any) -> Array:
+    factors = left.astype(jnp.bfloat16), right.astype(jnp.bfloat16)
+    return jax.lax.dot_general(*factors, *arguments, preferred_element_type=jnp.float32)
+
+
+# The layers' products by the precision of their factors; sums and all else are float32.
+PRODUCTS = {
+    "float32": {"dot_general": jax.lax.dot_general, "convolution": convolution.in_layer},
+    "bfloat16": {
+        "dot_general": _bfloat16_dot_general,
+        "convolution": convolution.in_bfloat16_layer,
+    },
+}
+
+
+def _linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear:
+    products = PRODUCTS[dtype]["dot_general"]
+    return nnx.Linear(before, after, rngs=rngs, dtype="float32", dot_general=products)
+
+
+def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Float[Array, "*B O"]:
+    """The part of a layer's sums, without its bias, that some of its inputs have.
+
+    Args:
+      layer: the layer.
+      inputs: those inputs.
+      rows: of the layer's kernel, that belong to them.
+    """
+    axes = (((inputs.ndim - 1,), (0,)), ((), ()))
+    return layer.dot_general(inputs, layer.kernel[rows], axes)
+
+
+def _check(width: int, depth: int, dtype: str) -> None:
+    if width < 1 or depth < 1:
+        raise ValueError(f"width={width} and depth={depth} must be at least 1")
+    if dtype not in PRODUCTS:
+        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(PRODUCTS)}")
+
+
 class Mlp(nnx.Module):
-    """`depth` hidden layers of `width` units with a ReLU after each, in precision `dtype`."""
+    """`depth` hidden layers of `width` units with a ReLU after each."""
 
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
     ):
-        if width < 1 or depth < 1:
-            raise ValueError(f"width={width} and depth={depth} must be at least 1")
+        _check(width, depth, dtype)
         sizes = [num_inputs] + [width] * depth
         self.layers = nnx.List(
-            nnx.Linear(before, after, rngs=rngs, dtype=dtype)
+            _linear(before, after, rngs=rngs, dtype=dtype)
             for before, after in itertools.pairwise(sizes)
         )
         self.width = width
@@ -51,13 +90,10 @@ class ResidualMlp(nnx.Module):
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
     ):
-        if width < 1 or depth < 1:
-            raise ValueError(f"width={width} and depth={depth} must be at least 1")
-        self.first = nnx.Linear(num_inputs, width, rngs=rngs, dtype=dtype)
+        _check(width, depth, dtype)
+        self.first = _linear(num_inputs, width, rngs=rngs, dtype=dtype)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(depth))
-        self.layers = nnx.List(
-            nnx.Linear(width, width, rngs=rngs, dtype=dtype) for _ in range(depth)
-        )
+        self.layers = nnx.List(_linear(width, width, rngs=rngs, dtype=dtype) for _ in range(depth))
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
@@ -88,13 +124,13 @@ class Convolutional(nnx.Module):
         rngs: nnx.Rngs,
         dtype: str = "float32",
     ):
-        if width < 1 or depth < 1:
-            raise ValueError(f"width={width} and depth={depth} must be at least 1")
+        _check(width, depth, dtype)
         if len(board) != 3 or math.prod(board) > num_inputs:
             raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
 
         def layer(before, after, size=3):
-            options = dict(rngs=rngs, dtype=dtype, conv_general_dilated=convolution.in_layer)
+            products = PRODUCTS[dtype]["convolution"]
+            options = dict(rngs=rngs, dtype="float32", conv_general_dilated=products)
             return nnx.Conv(before, after, kernel_size=(size, size), **options)
 
         height, length, channels = self.board = board
@@ -103,7 +139,7 @@ class Convolutional(nnx.Module):
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
         self.layers = nnx.List(layer(width, width) for _ in range(2 * depth))
         self.narrow = layer(width, _LAST_CHANNELS, size=1)
-        self.last = nnx.Linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
+        self.last = _linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
@@ -118,7 +154,8 @@ class Convolutional(nnx.Module):
                 self.norms[number : number + 2], self.layers[number : number + 2], strict=True
             ):
                 change = layer(jax.nn.relu(norm(change.astype(jnp.float32))))
-            hidden = hidden + change
+            # without the barrier the gradients of a block add up all blocks before it anew
+            hidden = jax.lax.optimization_barrier(hidden + change)
         narrow = jax.nn.relu(self.narrow(jax.nn.relu(hidden)))
         return jax.nn.relu(self.last(narrow.reshape(*batch, -1)))
 
@@ -146,13 +183,13 @@ def new_torso(
       board: shape (H, W, C) of the board that the inputs begin with; the convolutional torso needs
         it, the others ignore it.
       rngs: of the first parameters.
-      dtype: precision of the computation, "float32" or "bfloat16".
+      dtype: precision of the factors of all products, "float32" or "bfloat16".
 
     Returns:
       A module from `[..., num_inputs]` to `[..., width]`.
 
     Raises:
-      ValueError: unknown kind, a size below 1, or a convolutional torso without a board.
+      ValueError: unknown kind or dtype, a size below 1, or a convolutional torso without a board.
     """
     if kind not in TORSOS:
         raise ValueError(f"unknown torso {kind!r}; allowed: {', '.join(TORSOS)}")

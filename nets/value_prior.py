@@ -25,6 +25,7 @@ class ValuePrior(nnx.Module):
         width: int = 128,
         depth: int = 2,
         torso: str = "mlp",
+        dtype: str = "float32",
         board: tuple[int, ...] | None = None,
         rngs: nnx.Rngs,
     ):
@@ -36,16 +37,18 @@ class ValuePrior(nnx.Module):
           width: of the hidden layers.
           depth: hidden layers, or residual blocks.
           torso: "mlp", "residual" or "convolutional".
+          dtype: precision of the factors in the torso, "float32" or "bfloat16".
           board: shape (H, W, C) of the board that the features begin with, for a convolutional
             torso.
           rngs: of the parameters.
 
         Raises:
-          ValueError: unknown torso, a size below 1, or a convolutional torso without a board.
+          ValueError: unknown torso or dtype, a size below 1, or a convolutional torso without a
+            board.
         """
         self.num_features, self.num_actions = num_features, num_actions
         self.torso = new_torso(
-            torso, num_features, width=width, depth=depth, board=board, rngs=rngs
+            torso, num_features, width=width, depth=depth, board=board, rngs=rngs, dtype=dtype
         )
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.prior = nnx.Linear(width, num_actions, rngs=rngs)
@@ -59,7 +62,13 @@ class ValuePrior(nnx.Module):
 
 
 def new_value_prior(
-    game: BeliefGame, *, seed: int, width: int = 128, depth: int = 2, torso: str = "mlp"
+    game: BeliefGame,
+    *,
+    seed: int,
+    width: int = 128,
+    depth: int = 2,
+    torso: str = "mlp",
+    dtype: str = "float32",
 ) -> ValuePrior:
     """Makes a network of the sizes that a game of perfect information asks for.
 
@@ -69,12 +78,14 @@ def new_value_prior(
       width: of the hidden layers.
       depth: hidden layers, or residual blocks.
       torso: "mlp", "residual" or "convolutional".
+      dtype: precision of the factors in the torso, "float32" or "bfloat16".
 
     Returns:
       The network.
 
     Raises:
-      ValueError: unknown torso, a size below 1, or a convolutional torso in a game without a board.
+      ValueError: unknown torso or dtype, a size below 1, or a convolutional torso in a game without
+        a board.
     """
     features = jax.eval_shape(lambda: game.encode(game.root()))
     return ValuePrior(
@@ -83,6 +94,7 @@ def new_value_prior(
         width=width,
         depth=depth,
         torso=torso,
+        dtype=dtype,
         board=game.board,
         rngs=nnx.Rngs(seed),
     )

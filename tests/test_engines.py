@@ -242,7 +242,10 @@ def found(program, *, package=None):
 
 @pytest.mark.parametrize("agent", ["alphazero", "student_of_games"])
 def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
-    game, sizes = load("gardner_chess").game, {"width": 8, "depth": 1, "torso": "mlp"}
+    game, sizes = (
+        load("gardner_chess").game,
+        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
+    )
     of_agent = {
         "alphazero": (value_prior.new_value_prior, networks.load_value_prior),
         "student_of_games": (cvpn.new_cvpn, networks.load_cvpn),

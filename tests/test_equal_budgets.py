@@ -54,7 +54,7 @@ def folders(tmp_path):
         folder.mkdir()
         results.write_csv(folder / "curve.csv", [*map(dataclasses.asdict, made_up_cells(run))])
         name = "alphazero_connect_four" if run == ALPHAZERO else "sog_connect_four"
-        config = {"width": 8, "depth": 1, "torso": "mlp"}
+        config = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
         config |= {} if run == ALPHAZERO else {"values": run}
         fields = dict(experiment=name, preset="smoke", command="none", numbers=())
         result = results.make_result(config=config, usage=results.Usage(), **fields)
@@ -172,7 +172,10 @@ def finished(folders, out, *runs):
 @pytest.mark.slow
 def test_networks_of_runs_play(folders, tmp_path):
     """Untrained ones."""
-    game, sizes = pgx_beliefs("connect_four"), {"width": 8, "depth": 1, "torso": "mlp"}
+    game, sizes = (
+        pgx_beliefs("connect_four"),
+        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
+    )
     for run, new in ((ALPHAZERO, value_prior.new_value_prior), (QUERIES, cvpn.new_cvpn)):
         for seed, step in itertools.product(range(2), KEEPS):
             _, params = nnx.split(new(game, seed=seed, **sizes))

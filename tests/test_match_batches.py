@@ -1,6 +1,8 @@
 """Matches in batches that shrink as games end."""
 
 import functools
+import gc
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from solvers.scotland_yard import match_batches, matches
 from solvers.scotland_yard.match_batches import compiled_play, sizes
 
 GAMES = 32
+MAPS = pathlib.Path("/proc/self/maps")  # of this process
 
 
 @record
@@ -68,6 +71,18 @@ def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
     assert 0 < found.mr_x_won.mean() < 1
     assert found.legal.all()
     assert len(set(found.moves.tolist())) > 2  # games of several lengths
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="counts the memory maps of Linux")
+def test_programs_of_other_agents_are_dropped(monkeypatch):
+    """A process may not have many maps, of which each kernel has some."""
+    monkeypatch.setattr(match_batches, "_SHARES", (1.0,))
+    play, kinds, counts = compiled_play(make(TOY)), (agents(), agents()[::-1]), []
+    for kind in (*kinds, *kinds):
+        play(kind, keys())
+        gc.collect()
+        counts.append(len(MAPS.read_text().splitlines()))
+    assert counts[2] < 1.05 * counts[0]
 
 
 @pytest.mark.slow

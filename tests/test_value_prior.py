@@ -31,6 +31,31 @@ def test_batches_of_any_shape():
     assert np.abs(other - values).min() > 1e-6
 
 
+@pytest.mark.parametrize("torso", ["mlp", "residual", "convolutional"])
+def test_factors_of_bfloat16_change_little(torso):
+    """Values and gradients are float32, and those of float32 but for rounding."""
+    features = jax.random.normal(jax.random.key(0), (6, SIZE))
+
+    def found(dtype):
+        graph, params = nnx.split(network(torso=torso, dtype=dtype))
+
+        def loss(params):
+            values, logits = nnx.merge(graph, params)(features)
+            return jnp.mean(jnp.sin(values)) + jnp.mean(jnp.sin(logits))
+
+        leaves = jax.tree.leaves(jax.jit(jax.value_and_grad(loss))(params))
+        assert {leaf.dtype for leaf in leaves} == {jnp.dtype("float32")}
+        return jnp.concatenate([*map(jnp.ravel, leaves)])
+
+    ours, exact = found("bfloat16"), found("float32")
+    assert 0 < jnp.linalg.norm(ours - exact) < 0.05 * jnp.linalg.norm(exact)
+
+
+def test_unknown_precisions_are_refused():
+    with pytest.raises(ValueError, match="unknown dtype 'float16'; allowed: float32, bfloat16"):
+        network(dtype="float16")
+
+
 def test_convolutions_reach_neighbours_on_the_board():
     """Before the last layer a cell influences cells at most three steps away, through the first
     convolution and the two of the block."""

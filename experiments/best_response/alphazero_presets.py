@@ -12,7 +12,7 @@ import pathlib
 from experiments.harness import results
 from experiments.harness.runs import RunArguments
 from experiments.perfect_information.perfect_player import GAME as CONNECT_FOUR
-from experiments.perfect_information.student import NETWORKS
+from experiments.perfect_information.student import NETWORK_FIELDS, NETWORKS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class Config:
     torso: str = "mlp"
     width: int = 128
     depth: int = 2
+    dtype: str = "float32"  # of the factors in the networks
     games: int = 64
     # in each game in a step of the agents' training, which go on in the next; None: whole games,
     # as those of responses are
@@ -69,6 +70,7 @@ _CONNECT_FOUR = Config(
     torso="convolutional",
     width=64,
     depth=5,
+    dtype="bfloat16",
     moves=24,
     capacity=100_000,
 )
@@ -122,6 +124,7 @@ PRESETS = {
         torso="convolutional",
         width=128,
         depth=10,
+        dtype="bfloat16",
         games=512,
         moves=96,
         updates=100,
@@ -190,6 +193,7 @@ def network_of(folder: str | pathlib.Path) -> pathlib.Path:
 
 _TRAINING = "alphazero_connect_four"
 _AS_IN_THE_RUN = (
-    *("training_simulations", "torso", "width", "depth", "moves", "updates"),
+    *NETWORK_FIELDS,
+    *("training_simulations", "moves", "updates"),
     *("learning_rate", "decay", "l2", "batch_size", "capacity"),
 )

@@ -22,6 +22,7 @@ from experiments.harness import devices
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information.perfect_player import perfect_player
+from experiments.perfect_information.student import network_sizes
 from experiments.student_of_games.training_run import Trainee, unplaced
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import value_prior
@@ -211,10 +212,7 @@ class AlphaZeroLaboratory:
 
     def _network(self, seed):
         """An untrained network."""
-        config = self.config
-        return value_prior.new_value_prior(
-            self.game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
-        )
+        return value_prior.new_value_prior(self.game, seed=seed, **network_sizes(self.config))
 
     def _training(self, steps, *, games, moves=None, td_steps=None):
         """The settings of a training of `steps` steps with so many games, whole ones or `moves` in

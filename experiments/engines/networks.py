@@ -9,6 +9,7 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from experiments.harness import runs
+from experiments.perfect_information.student import NETWORK_FIELDS
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn, value_prior
 
@@ -47,7 +48,7 @@ def _config(path: pathlib.Path) -> dict[str, Any]:
 
 
 def _sizes(path: pathlib.Path) -> dict[str, Any]:
-    config, names = _config(path), ("width", "depth", "torso")
+    config, names = _config(path), NETWORK_FIELDS
     if missing := [name for name in names if name not in config]:
         raise ValueError(
             f"the run in {path.parent.parent} says nothing of {missing} of its network"

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from experiments.harness.runs import Run
-from experiments.perfect_information.student import Choose, Student
+from experiments.perfect_information.student import Choose, Student, network_sizes
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import value_prior
@@ -38,9 +38,9 @@ def alphazero_student(
 
     Args:
       game: what it learns.
-      run: its config has the sizes of the network (`torso`, `width`, `depth`) and of a step of
-        training (`moves` in each of `episodes` games, which go on in the next step, and `updates`),
-        and `training_simulations`.
+      run: its config has the sizes of the network (`network_sizes`) and of a step of training
+        (`moves` in each of `episodes` games, which go on in the next step, and `updates`), and
+        `training_simulations`.
       learner: how the network learns.
       sampled_moves: at the start of a game of training, drawn by visits.
       concentration: of the noise in training.
@@ -48,9 +48,7 @@ def alphazero_student(
       name: tells the networks of a run apart.
     """
     config = run.config
-    network = value_prior.new_value_prior(
-        game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
-    )
+    network = value_prior.new_value_prior(game, seed=seed, **network_sizes(config))
     graph, params = nnx.split(network)
     evaluate = ValuePriorEvaluator(graph)
     settings = AlphaZeroSettings(

@@ -59,6 +59,7 @@ class Config:
     torso: str = "convolutional"
     width: int = 64
     depth: int = 5
+    dtype: str = "bfloat16"  # of the factors in the network
     episodes: int  # games side by side in training
     updates: int  # gradient updates in a step
     learner: LearnerSettings

@@ -61,6 +61,7 @@ class Config:
     torso: str = "convolutional"
     width: int = 64
     depth: int = 5
+    dtype: str = "bfloat16"  # of the factors in the network
     episodes: int = 64  # games side by side, which go on from step to step
     solves: int = 0  # queries that a step of SoG solves at most
     updates: int = 16  # gradient updates in a step

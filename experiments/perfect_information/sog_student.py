@@ -12,7 +12,7 @@ from flax import nnx
 
 from experiments.harness.runs import Run
 from experiments.perfect_information.simulation_pace import simulation_pace
-from experiments.perfect_information.student import Choose, Student
+from experiments.perfect_information.student import Choose, Student, network_sizes
 from experiments.student_of_games.training_run import Trainee
 from jaxgames.beliefs.contract import BeliefGame
 from nets import cvpn
@@ -38,17 +38,14 @@ def sog_student(
 
     Args:
       game: what it learns.
-      run: its config has the sizes of the network (`torso`, `width`, `depth`), and
-        `training_simulations`.
+      run: its config has `training_simulations` and the sizes of the network (`network_sizes`).
       settings_of: the settings of training with such searches. Their evaluator, whose prior may
         have got a temperature, also plays when the agent is measured.
       seed: of the network and of training.
       name: tells the networks of a run apart.
     """
     config = run.config
-    network = cvpn.new_cvpn(
-        game, seed=seed, width=config.width, depth=config.depth, torso=config.torso
-    )
+    network = cvpn.new_cvpn(game, seed=seed, **network_sizes(config))
     graph, params = nnx.split(network)
     settings = settings_of(_search(CvpnEvaluator(graph), config.training_simulations))
     common = dict(settings=settings, mesh=run.mesh)

@@ -17,6 +17,7 @@ from solvers.perfect_information.matches import Agent
 
 ALONE = 0  # simulations of the network alone
 NETWORKS = "networks"  # folder of the trained networks, which engines read
+NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.new_...`
 
 # choose(params, keys [B], states [B, ...]) -> actions [B]
 Choose = Callable[..., Any]
@@ -43,6 +44,11 @@ class Speed:
     """How long a step of training takes."""
 
     seconds: float
+
+
+def network_sizes(config: Any) -> dict[str, Any]:
+    """What the config of an experiment says of its network, for `nets.new_...`."""
+    return {name: getattr(config, name) for name in NETWORK_FIELDS}
 
 
 def speed(trainee: Trainee, steps: int) -> Iterator[Speed]:

@@ -193,8 +193,9 @@ def compute(run: Run) -> list[Point]:
     (networks,) = run.kept("networks", Networks, lambda: [Networks(compared=[*trained.compared])])
     parts = []
     for match in config.matches:
-        for opponent, step, role, part in itertools.product(
-            match.opponents, steps(match, networks.compared), ROLES, range(match.parts)
+        # networks in a row have the same programs
+        for opponent, role, step, part in itertools.product(
+            match.opponents, ROLES, steps(match, networks.compared), range(match.parts)
         ):
             name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
             piece = functools.partial(play, step, match, opponent, role, part)

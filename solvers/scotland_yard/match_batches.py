@@ -3,6 +3,10 @@
 Agents think in all games of a batch side by side, those that have ended included. So the games are
 played round by round, and the games that go on do so in a smaller batch as soon as they fit into
 one. Each size is a program of its own, which is why there are only a few.
+
+XLA:CPU maps every kernel of a program into memory. Programs with searches have thousands, and Linux
+allows a process 65,530 maps, which those of a few matches are. So programs are dropped when other
+agents play; JAX's persistent cache has them if they come back.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _SHARES = 1.0, 0.75, 0.5, 0.375, 0.25, 0.125  # of a batch, that smaller ones ha
 
 
 def compiled_play(game: ScotlandYard, mesh: Mesh | None = None, *, rounds: int = 1) -> Play:
-    """Games between two agents, compiled once for all agents of the same kinds.
+    """Games between two agents, compiled once for all agents of the same kinds in a row.
 
     Args:
       game: the rules.
@@ -44,14 +48,22 @@ def compiled_play(game: ScotlandYard, mesh: Mesh | None = None, *, rounds: int =
     """
     if rounds < 1:
         raise ValueError(f"rounds={rounds} must be at least 1")
-    begin = split_calls(lambda agents, keys: matches.begin(game, keys, *agents), mesh)
-    go_on = split_calls(
-        lambda agents, match: matches.go_on(game, match, *agents, rounds=rounds), mesh
-    )
-    begin, go_on, taken = jax.jit(begin), jax.jit(go_on), jax.jit(_taken)
     devices = 1 if mesh is None else mesh.size
+    programs = {}  # of one kind of agents at a time
+
+    def new_programs():
+        begin = split_calls(lambda agents, keys: matches.begin(game, keys, *agents), mesh)
+        go_on = split_calls(
+            lambda agents, match: matches.go_on(game, match, *agents, rounds=rounds), mesh
+        )
+        return jax.jit(begin), jax.jit(go_on), jax.jit(_taken)
 
     def play(agents, keys, report=lambda games: None):
+        kind = jax.tree.structure(agents)
+        if kind not in programs:
+            programs.clear()  # with the functions go what they were compiled to
+            programs[kind] = new_programs()
+        begin, go_on, taken = programs[kind]
         allowed = sizes(len(keys), devices)
         match, games = begin(agents, keys), np.arange(len(keys))  # the numbers of its games
         result, running = jax.tree.map(np.array, match.result), len(keys)
