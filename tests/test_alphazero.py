@@ -14,6 +14,7 @@ from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from solvers.perfect_information import alphazero_search, duels, minimax
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
+from solvers.perfect_information.positions import position_after
 
 GAME = pgx_beliefs("tic_tac_toe")
 SEARCH = AlphaZero(alphazero_search.zero, simulations=200)
@@ -170,6 +171,27 @@ def by_the_rules(pick_by_seat):
         actions.append(int(legal[pick_by_seat[int(state.actor)]]))
         state = game.step(state, jnp.int32(actions[-1]))
     return actions, float(state.returns[0])
+
+
+def test_ends_of_the_game_are_found_in_few_steps():
+    """However often they are visited: mctx adds a position below an end whenever it comes there."""
+    agent, keys = AlphaZeroAgent(settings=SEARCH), jax.random.split(jax.random.key(0))
+
+    @jax.jit
+    def searched():
+        state = GAME.root()
+        for cell in (0, 3, 1, 4):  # the third one wins now
+            state = position_after(GAME, state, jnp.int32(cell))
+        tree = alphazero_search.plant(GAME, agent, keys[0], state)
+        return alphazero_search.grow(GAME, agent, keys[1], tree)
+
+    tree = searched()
+    parents, depth = np.asarray(tree.parents[0]), np.zeros(len(tree.parents[0]), int)
+    for node in range(1, len(parents)):  # parents come first
+        depth[node] = depth[parents[node]] + 1
+    ends = np.asarray(tree.embeddings.actor[0]) < 0
+    assert ends.sum() > 100
+    assert depth.max() <= 5 + 3  # the moves that are left, and three levels of nine children each
 
 
 def test_games_side_by_side_are_those_of_the_rules():

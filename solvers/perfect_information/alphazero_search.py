@@ -204,11 +204,14 @@ def _searched(game, agent, key, state, loop):
         return _batch_of_one(output), _batch_of_one(node)
 
     def select(key, tree, node, depth):
-        best = _puct(tree, node, settings)
-        if opponent is None:
-            return best
-        drawn = _drawn(key, tree.children_prior_logits[node])
-        return jnp.where(tree.embeddings.actor[node] == seat, best, drawn)
+        actor, best = tree.embeddings.actor[node], _puct(tree, node, settings)
+        if opponent is not None:
+            drawn = _drawn(key, tree.children_prior_logits[node])
+            best = jnp.where(actor == seat, best, drawn)
+        # mctx walks on where the game is over, and adds a copy of the end below it. Copies side by
+        # side are found in a few steps, those in a line in as many as there are.
+        rarest = jnp.argmin(tree.children_visits[node]).astype(jnp.int32)
+        return jnp.where(actor == TERMINAL, rarest, best)
 
     with lenient():  # mctx promotes ranks
         node, value, logits = evaluated(state)
