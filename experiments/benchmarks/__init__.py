@@ -88,6 +88,13 @@ def _alphazero_training(out: pathlib.Path, **options: Any) -> None:
     alphazero_training.benchmark(out, **options)
 
 
+def _networks(out: pathlib.Path, **options: Any) -> None:
+    """Evaluations and gradients of networks by the precision of their factors, on one core."""
+    from experiments.benchmarks import networks  # imports JAX
+
+    networks.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -100,6 +107,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "pimbot": _pimbot,
     "districts": _districts,
     "alphazero_training": _alphazero_training,
+    "networks": _networks,
 }
 
 
