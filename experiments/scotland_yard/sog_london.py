@@ -62,6 +62,7 @@ class Config:
     simulations: int = 32  # of searches in training and when measured
     width: int = _PAPER_NETWORK[0]
     depth: int = _PAPER_NETWORK[1]
+    dtype: str = "bfloat16"  # of the factors in the network
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
     children: float = 16.0
@@ -206,7 +207,9 @@ def compute(run: Run) -> Outcome:
     rules = make(config.game)
     starts = rules.detective_starts[: rules.detectives]
     beliefs = scotland_yard_beliefs(rules, detective_starts=starts)  # games are dealt anew
-    network = cvpn.new_cvpn(beliefs, seed=config.seed, width=config.width, depth=config.depth)
+    network = cvpn.new_cvpn(
+        beliefs, seed=config.seed, width=config.width, depth=config.depth, dtype=config.dtype
+    )
     graph, _ = nnx.split(network)
     settings = training_settings(config, graph)
     trainee = student(beliefs, network, settings, run, seed=config.seed)

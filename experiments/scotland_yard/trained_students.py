@@ -19,7 +19,7 @@ from nets import cvpn
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
 
-_SIZES = "width", "depth"  # of the network, in the config
+_SIZES = "width", "depth", "dtype"  # of the network, in the config
 NETWORKS = "networks"  # folder of the networks, in that of a run; git does not see it
 FILE_DTYPE = "float16"  # of parameters there, which halves them
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
