@@ -4,6 +4,7 @@ import functools
 import gc
 import pathlib
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,10 +23,16 @@ MAPS = pathlib.Path("/proc/self/maps")  # of this process
 @record
 class Counter(matches.MatchAgent):
     """Plays by what it remembers: in its turn number n its legal action number n, from a start that
-    is another one in every game."""
+    is another one in every game.
+
+    It has a field because jaxlib takes records of any classes for equal whose static fields are
+    equal, and so may, if rarely, take the program of one for that of the other.
+    """
+
+    starts: int = flax.struct.field(pytree_node=False, default=7)
 
     def begin(self, keys, states, *, side):
-        return jax.vmap(lambda key: jax.random.randint(key, (), 0, 7, jnp.int32))(keys)
+        return jax.vmap(lambda key: jax.random.randint(key, (), 0, self.starts, jnp.int32))(keys)
 
     def act(self, keys, memory, states, *, side):
         legal = states.state.legal
