@@ -1,4 +1,4 @@
-"""Matches in batches that shrink: games that have ended cost nothing.
+"""Matches in batches that shrink: games that have ended cost little.
 
 Agents think in all games of a batch side by side, those that have ended included. So the games are
 played round by round, and the games that go on do so in a smaller batch as soon as they fit into
@@ -27,7 +27,7 @@ from solvers.scotland_yard.matches import MatchResult
 # play(agents, keys [B], report): games to their ends; the report gets the games that have ended
 # since it was last called
 Play = Callable[..., MatchResult]
-_SHARES = 1.0, 0.75, 0.5, 0.375, 0.25, 0.125  # of a batch, that smaller ones have
+_SHARES = 1.0, 0.5, 0.25  # of a batch, that smaller ones have
 
 
 def compiled_play(game: ScotlandYard, mesh: Mesh | None = None, *, rounds: int = 1) -> Play:
