@@ -71,6 +71,7 @@ _CONNECT_FOUR = Config(
     width=64,
     depth=5,
     dtype="bfloat16",
+    learning_rate=5e-4,
     moves=24,
     capacity=100_000,
 )
@@ -128,7 +129,7 @@ PRESETS = {
         games=512,
         moves=96,
         updates=100,
-        learning_rate=1e-3,
+        learning_rate=5e-4,
         batch_size=2048,
         capacity=2_000_000,
         explored_moves=30,

@@ -49,7 +49,7 @@ _MOVES = {
     "othello": 60,
 }
 _LEARNER = LearnerSettings(
-    learning_rate=2e-3,
+    learning_rate=5e-4,
     decay_rate=0.05,
     batch_size=256,
     capacity=40_000,

@@ -74,7 +74,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "four hours on two cores (an estimate from single steps)",
+        "cpu": "two hours on two cores (an estimate from single steps)",
         "paper": "larger batches and more games, for an accelerator",
     },
 )

@@ -65,7 +65,7 @@ class Config:
     episodes: int = 64  # games side by side, which go on from step to step
     solves: int = 0  # queries that a step of SoG solves at most
     updates: int = 16  # gradient updates in a step
-    learning_rate: float = 2e-3
+    learning_rate: float = 5e-4  # with 2e-3 the convolutional network does not learn
     decay: float = 0.05  # of the learning rate, from the first update to the last
     l2: float = 1e-4
     batch_size: int = 256

@@ -47,7 +47,7 @@ _LEARNERS = {
     "cpu": dict(batch_size=256, capacity=40_000),
     "paper": dict(batch_size=2048, capacity=1_000_000),
 }
-_ADAM = dict(optimizer="adam", learning_rate=2e-3, decay_rate=0.05, max_uses=20)
+_ADAM = dict(optimizer="adam", learning_rate=5e-4, decay_rate=0.05, max_uses=20)
 _SMOKE = Config(
     measured_at=(0, 4),
     simulations=4,
