@@ -34,7 +34,8 @@ def convolve(
     Args:
       inputs: a batch of boards.
       kernel: its height and width are odd.
-      dtype: of the factors, "float32" or "bfloat16", in gradients too; sums are float32.
+      dtype: of the factors, "float32" or "bfloat16", in gradients too. Sums are float32 on CPUs,
+        and rounded to `dtype` on accelerators.
     """
     on_cpu = _by_library if dtype == "float32" else _by_product
     return jax.lax.platform_dependent(
@@ -63,7 +64,7 @@ convolve.defvjp(_forward, _backward)
 
 
 def _on_accelerator(dtype, inputs, kernel):
-    """Rounds the sums too: JAX has no gradient of a convolution with sums of another type."""
+    """The library's convolution, with JAX's gradient, which must have sums of the factors' type."""
     outputs = _by_library(inputs.astype(dtype), kernel.astype(dtype))
     return outputs.astype(inputs.dtype)
 

@@ -21,19 +21,14 @@ def _bfloat16_dot_general(left: Array, right: Array, *arguments: Any, **_: Any) 
     return jax.lax.dot_general(*factors, *arguments, preferred_element_type=jnp.float32)
 
 
-# The layers' products by the precision of their factors; sums and all else are float32.
-PRODUCTS = {
-    "float32": {"dot_general": jax.lax.dot_general, "convolution": convolution.in_layer},
-    "bfloat16": {
-        "dot_general": _bfloat16_dot_general,
-        "convolution": convolution.in_bfloat16_layer,
-    },
-}
+# The layers' products by the precision of their factors; all else is float32.
+_DOT_GENERAL = {"float32": jax.lax.dot_general, "bfloat16": _bfloat16_dot_general}
+_CONVOLUTION = {"float32": convolution.in_layer, "bfloat16": convolution.in_bfloat16_layer}
 
 
 def _linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear:
-    products = PRODUCTS[dtype]["dot_general"]
-    return nnx.Linear(before, after, rngs=rngs, dtype="float32", dot_general=products)
+    options = dict(dtype="float32", dot_general=_DOT_GENERAL[dtype])
+    return nnx.Linear(before, after, rngs=rngs, **options)
 
 
 def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Float[Array, "*B O"]:
@@ -51,8 +46,8 @@ def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Flo
 def _check(width: int, depth: int, dtype: str) -> None:
     if width < 1 or depth < 1:
         raise ValueError(f"width={width} and depth={depth} must be at least 1")
-    if dtype not in PRODUCTS:
-        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(PRODUCTS)}")
+    if dtype not in _DOT_GENERAL:
+        raise ValueError(f"unknown dtype {dtype!r}; allowed: {', '.join(_DOT_GENERAL)}")
 
 
 class Mlp(nnx.Module):
@@ -129,9 +124,8 @@ class Convolutional(nnx.Module):
             raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
 
         def layer(before, after, size=3):
-            products = PRODUCTS[dtype]["convolution"]
-            options = dict(rngs=rngs, dtype="float32", conv_general_dilated=products)
-            return nnx.Conv(before, after, kernel_size=(size, size), **options)
+            options = dict(dtype="float32", conv_general_dilated=_CONVOLUTION[dtype])
+            return nnx.Conv(before, after, kernel_size=(size, size), rngs=rngs, **options)
 
         height, length, channels = self.board = board
         planes = channels + num_inputs - math.prod(board)

@@ -1,11 +1,9 @@
-"""Engines as players, our agents as engines, and matches in which programs fail."""
+"""Engines as players, and matches in which programs fail."""
 
 import csv
 import io
-import re
 import shlex
 import sys
-import time
 
 import chex
 import numpy as np
@@ -16,19 +14,15 @@ from experiments import cli
 from experiments.engines import match, networks, pair_queue, thinkers
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
-from experiments.engines.gtp_server import GtpServer
 from experiments.engines.named_players import Settings, make_player
-from experiments.engines.player import OwnAgent, Turn, move_seed
-from experiments.engines.program import find
+from experiments.engines.player import OwnAgent, Turn
 from experiments.engines.referee import load
 from experiments.engines.uci_engine import UciEngine, spin_range
-from experiments.engines.uci_server import UciServer, centipawns
 from experiments.harness import elo, results
 from jaxgames.adapters import gtp_moves
 from nets import cvpn, value_prior
 
 FAKE = f"{shlex.quote(sys.executable)} {__file__.replace('test_engines', 'fake_engine')}"
-OWN = f"{shlex.quote(sys.executable)} -m experiments"
 
 
 def fake(protocol, behaviour, word="", **seconds):
@@ -242,10 +236,8 @@ def found(program, *, package=None):
 
 @pytest.mark.parametrize("agent", ["alphazero", "student_of_games"])
 def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
-    game, sizes = (
-        load("gardner_chess").game,
-        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
-    )
+    game = load("gardner_chess").game
+    sizes = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
     of_agent = {
         "alphazero": (value_prior.new_value_prior, networks.load_value_prior),
         "student_of_games": (cvpn.new_cvpn, networks.load_cvpn),
@@ -357,308 +349,6 @@ def test_clean_sweeps_give_a_bound():
     assert match.elo_text(match.numbers(("a", "b"), even)) == "+0 (-92 to +92)"
 
 
-class Endless:
-    """Thinks until it is stopped."""
-
-    def __init__(self, game, network=None):
-        self.legal = np.flatnonzero(game.start.pgx.legal_action_mask)
-
-    def think(self, position, *, simulations, seed):
-        for number in range(1, simulations + 1):
-            time.sleep(0.005)
-            action = int(self.legal[0])
-            yield thinkers.Thought(simulations=number, action=action, value=0.5, line=(action,))
-
-
-def uci(lines, monkeypatch=None, **options):
-    """The answers to some lines.
-
-    Among them are seconds to wait, as float, and numbers of `bestmove` to wait for, as int.
-    """
-
-    def slowly():
-        for line in lines:
-            if isinstance(line, float):
-                time.sleep(line)
-            elif isinstance(line, int):
-                end = time.monotonic() + 5
-                while str(said).count("bestmove") < line and time.monotonic() < end:
-                    time.sleep(0.01)
-            else:
-                yield line
-
-    said = []
-    options = {"agent": "uniform", "write": said.append} | options
-    UciServer("gardner_chess", **options).run(slowly())
-    return said
-
-
-def test_uci_tells_its_options():
-    said = uci(["uci", "isready", "quit", "uci"], simulations=5)
-    assert said[0].startswith("id name jaxgames")
-    assert "option name Simulations type spin default 5 min 1 max 16384" in said
-    assert "option name Network type string default <empty>" in said
-    assert "option name UCI_Variant type combo default gardner var gardner" in said
-    assert said[-2:] == ["uciok", "readyok"]
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("hello", "unknown command 'hello'"),
-        ("position", "position '' must be startpos or fen ..."),
-        ("position fen 8/8 w", "fen='8/8 w' must have six fields"),
-        ("position startpos moves a2a3 a2a3", "move 'a2a3' is illegal"),
-        ("setoption name Simulations value many", "Simulations=many must be a whole number"),
-        ("setoption name Agent value nobody", "unknown agent 'nobody'"),
-        ("setoption name Network value /none", "network=/none must be a file"),
-        ("setoption name Colour value red", "unknown option 'Colour'"),
-        ("setoption Agent", "setoption 'Agent' must be name ... value ..."),
-        ("\x00\ufffd", "unknown command"),
-    ],
-)
-def test_uci_answers_errors_and_changes_nothing(line, error):
-    said = uci(["position startpos moves a2a3", line, "go", "quit"])
-    assert said[0].startswith(f"info string error: {error}")
-    (best,) = [words for words in said if words.startswith("bestmove")]
-    assert best.split()[1][1] in "45"  # black moves
-
-
-def test_uci_plays_its_own_moves():
-    """Positions are followed move by move, and the same seed gives the same games."""
-    referee, position, moves = load("gardner_chess"), load("gardner_chess").start, []
-    while not referee.is_over(position) and len(moves) < 12:
-        lines = [f"position startpos moves {' '.join(moves[:n])}" for n in (0, len(moves))]
-        said = uci([*lines, "go nodes 3", "quit"], seed=4)
-        assert said[-1] == uci([*lines[1:], "go nodes 3", "quit"], seed=4)[-1]
-        moves.append(said[-1].split()[1])
-        position = referee.after(position, referee.moves(position)[moves[-1]])
-    assert " pv " in said[0]
-
-
-@pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("go nodes", "error: nodes= must be a whole number"),
-        ("go nodes many", "error: nodes=many must be a whole number"),
-        ("go nodes infinite", "error: nodes= must be a whole number"),
-        ("go sideways nodes 3", "error: go: 'sideways' is not among nodes"),
-        ("go nodes 0", "nodes must be from 1 to 16384: simulations of this search: 1"),
-        ("go nodes 16385", "nodes must be from 1 to 16384: simulations of this search: 16384"),
-        ("go nodes 9999999999", "nodes must be from 1 to 16384: simulations of this search: 16384"),
-        ("go depth 5", "depth is not supported: simulations of this search: 800"),
-        ("go mate 2 nodes 9", "mate is not supported: simulations of this search: 9"),
-        ("go searchmoves a3a4 e1e5", "error: searchmoves: illegal are a3a4 e1e5"),
-    ],
-)
-def test_uci_searches_whatever_is_wrong_with_go(line, answer):
-    """A graphical interface waits for `bestmove`, and for one only."""
-    said = uci([line, "stop", "position startpos moves a2a3", "go", "quit"])
-    assert said[0].startswith(f"info string {answer}")
-    best = [words.split()[1] for words in said if words.startswith("bestmove")]
-    legal = load("gardner_chess").moves(load("gardner_chess").start)
-    assert len(best) == 2
-    assert best[0] in legal
-    assert best[1][1] in "45"  # black moves
-
-
-def test_uci_answers_go_where_no_search_is_possible():
-    said = uci(["go", "go infinite", "quit"], network="/none")
-    assert said[1::2] == ["bestmove (none)"] * 2
-    assert said[0] == said[2]
-    assert said[0].startswith("info string error: network=/none must be a file")
-    mated = "position fen k4/1Q3/1K3/5/5 b - - 0 1"
-    assert uci([mated, "go infinite searchmoves a5a4", "stop", "quit"]) == [
-        "info string the game is over",
-        "bestmove (none)",
-    ]
-
-
-@pytest.mark.parametrize("agent", ["uniform", "alphazero", "student_of_games"])
-def test_uci_searches_some_moves_only(agent):
-    """The illegal ones among them are named, and the limits after them count."""
-    said = uci(["go searchmoves d2d3 e1e5 b2b3 nodes 20", "quit"], agent=agent)
-    assert said[0] == "info string error: searchmoves: illegal are e1e5"
-    assert said[-1].split()[1] in ("b2b3", "d2d3")
-    seen = {uci([f"go searchmoves {move} nodes 4"], agent=agent)[-1] for move in ("b2b3", "e2e3")}
-    assert seen == {"bestmove b2b3", "bestmove e2e3"}
-
-
-class Recorder:
-    """Notes what it is made with and asked for."""
-
-    notes = []  # noqa: RUF012
-
-    def __init__(self, game, network=None):
-        self.legal, self.network = np.flatnonzero(game.start.pgx.legal_action_mask), network
-
-    def think(self, position, *, simulations, seed):
-        self.notes.append((self.network, simulations, seed))
-        action = int(self.legal[0])
-        yield thinkers.Thought(simulations=simulations, action=action, value=0.0, line=(action,))
-
-
-def test_uci_options_change_the_search(monkeypatch, tmp_path):
-    monkeypatch.setitem(thinkers.THINKERS, "uniform", Recorder)
-    monkeypatch.setattr(Recorder, "notes", notes := [])
-    network = tmp_path / "0.npz"
-    network.touch()
-    changes = ("Simulations value 7", "Seed value 2", f"network value {network}")
-    lines = ["go", *(line for change in changes for line in (f"setoption name {change}", "go"))]
-    said = uci([*lines, "setoption name Network value <empty>", "go", "go nodes 9", "quit"])
-    assert not [line for line in said if "error" in line]
-    first, second = move_seed(0, 0), move_seed(2, 0)
-    assert notes == [
-        *((None, 800, first), (None, 7, first), (None, 7, second), (network, 7, second)),
-        *((None, 7, second), (None, 9, second)),
-    ]
-    assert first != second
-
-
-def test_uci_begins_a_new_game():
-    """Which is the first one again, as nothing but the seed and the position count."""
-    game = ["position startpos moves a2a3", "go nodes 3"]
-    once, fresh = uci([*game, "quit"], seed=5), ["ucinewgame", "isready"]
-    both = uci([*fresh, *game, *fresh, "position startpos", "go", *fresh, *game, "quit"], seed=5)
-    best = [line for line in both if line.startswith("bestmove")]
-    assert best[0] == best[2] == once[-1] != best[1]
-    assert both.count("readyok") == 3
-
-
-def test_uci_is_stopped_between_the_pieces_of_a_search(monkeypatch):
-    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
-    begin = time.monotonic()
-    said = uci(["go infinite", 0.1, "isready", 0.1, "stop", "go movetime 100", "isready", 0.3])
-    assert time.monotonic() - begin < 2
-    assert [line for line in said if not line.startswith("info")] == [
-        "readyok",
-        "bestmove a2a3",
-        "readyok",
-        "bestmove a2a3",
-    ]
-    assert all(f" score cp {centipawns(0.5)} " in line for line in said if line[:4] == "info")
-    said = uci(["go infinite", 0.1, "position startpos moves a2a3", "foo", "quit"])
-    assert said[-2:] == ["bestmove a2a3", "info string error: unknown command 'foo'"]
-    assert uci(["go wtime 3000 btime 9", "quit"])[-1] == "bestmove a2a3"
-
-
-@pytest.mark.parametrize("limit", ["infinite", "nodes 16384"])
-@pytest.mark.parametrize("end", ["stop", "quit"])
-def test_uci_is_stopped_after_other_lines(limit, end, monkeypatch):
-    """They wait, in their order, but for `isready`; a search of all nodes would take 80 seconds."""
-    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
-    begin = time.monotonic()
-    lines = [f"go {limit}", 0.1, "debug on", "foo", "isready", "bar", 0.2, "isready", 0.1, end]
-    said = uci([*lines, "isready", "quit"])
-    assert 0.3 < time.monotonic() - begin < 5
-    assert [line for line in said if not line.startswith("info depth")] == [
-        *("readyok", "readyok", "bestmove a2a3"),
-        *(f"info string error: unknown command {word!r}" for word in ("foo", "bar")),
-        *(["readyok"] if end == "stop" else []),
-    ]
-
-
-def test_uci_ends_all_searches_that_were_asked_for_before_a_stop(monkeypatch):
-    """But none that was asked for after it. The last one ends with the input."""
-    monkeypatch.setitem(thinkers.THINKERS, "uniform", Endless)
-    said = uci(["go infinite", "go infinite", "stop", 2, "go nodes 3", "go infinite"])
-    best = [number for number, line in enumerate(said) if line == "bestmove a2a3"]
-    assert len(best) == 4
-    assert best[3] == len(said) - 1
-    assert " nodes 1 " in said[best[1] - 1]
-    assert " nodes 3 " in said[best[2] - 1]
-
-
-def gtp(lines, **options):
-    said = []
-    options = {"agent": "uniform", "simulations": 1, "write": said.append} | options
-    GtpServer(load("go_9x9"), **options).run(lines)
-    return [text.removesuffix("\n\n") for text in said]
-
-
-def test_gtp_has_the_commands_that_every_engine_needs():
-    said = gtp(["list_commands", "quit", "name"])
-    needed = "protocol_version name version known_command list_commands quit boardsize"
-    needed += " clear_board komi play genmove"  # section 6.3 of the specification
-    assert {*needed.split()} < {*said[0].removeprefix("= ").split()}
-    assert said[1:] == ["="]
-
-
-def test_gtp_refuses_simulations_at_once():
-    with pytest.raises(ValueError, match="simulations=0 must be from 1 to 16384"):
-        gtp([], simulations=0)
-
-
-def test_gtp_follows_a_game():
-    lines = ["12 boardsize 9", "komi 7.5", "play b d4 # hoshi", "", "genmove w", "undo"]
-    lines += ["play w pass", "final_score", "play b PASS", "final_score", "genmove b"]
-    said = gtp(lines)
-    assert said[:3] == ["=12", "=", "="]
-    vertex = said[3].removeprefix("= ")
-    assert vertex in load("go_9x9").moves(load("go_9x9").start)
-    assert said[4:] == ["=", "=", "= B+73.5", "=", "= B+73.5", "? the game is over: two passes"]
-
-
-def test_gtp_knows_the_larger_board():
-    lines = ["boardsize 19", "showboard", "play b T19", "genmove w", "boardsize 9", "play b T19"]
-    said = gtp(lines)
-    assert said[0] == said[2] == said[4] == "="
-    assert len(said[1].splitlines()) == 19 + 3
-    assert said[3].removeprefix("= ") in load("go_19x19").moves(load("go_19x19").start)
-    assert said[5] == "? illegal move"
-
-
-def test_gtp_ends_a_game_whose_board_is_repeated():
-    """White sends two stones and takes one back; then the board is that of three moves before."""
-    moves = ["A2", "C2", "B2", "D1", "J9", "B1", "J8", "A1", "C1", "B1"]
-    lines = [f"play {'bw'[number % 2]} {move}" for number, move in enumerate(moves)]
-    said = gtp([*lines, "genmove b", "final_score", "undo", "final_score"])
-    assert said[:10] == ["="] * 10
-    assert said[10:12] == ["? the game is over: repeated board", "= B+F"]
-    assert said[12] == "="
-    assert said[13] not in ("= B+F", "= W+F")
-
-
-@pytest.mark.parametrize(
-    ("line", "answer"),
-    [
-        ("7 hello", "?7 unknown command"),
-        ("boardsize 13", "? unacceptable size: it must be 9 or 19"),
-        ("boardsize x", "? syntax error: a number is needed"),
-        ("komi 6.5", "? komi 6.5 is not possible: it is 7.5 here"),
-        ("play b", "? syntax error: a colour and a vertex are needed"),
-        ("play green D4", "? syntax error: 'green' is no colour"),
-        ("play w D4", "? it is the turn of black: players alternate here"),
-        ("play b I4", "? illegal move"),
-        ("genmove", "? syntax error: a colour is needed"),
-        ("undo", "? cannot undo"),
-        ("known_command", "= false"),
-        ("known_command play", "= true"),
-    ],
-)
-def test_gtp_refuses_in_words(line, answer):
-    assert gtp([line]) == [answer]
-
-
-def test_gtp_answers_each_command_once():
-    """By its number, in order, however odd the arguments are; a search is not to be stopped."""
-    many = f"{'9' * 5000}"
-    odd = ["genmove b", "stop", "komi nan", f"komi {many}", f"boardsize {many}", "boardsize 1e9"]
-    odd += ["set_random_seed -5", "genmove w", f"set_random_seed {many[:40]}", "genmove b", "play"]
-    odd += [
-        "undo 3",
-        "final_score x",
-        "showboard x",
-        "play w \ufffd",
-        "GENMOVE w",
-        "\x00name",
-        "quit",
-    ]
-    said = gtp([f"{number} {line}" for number, line in enumerate(odd)])
-    assert [re.match(r"[=?](\d+) ?", text)[1] for text in said] == [*map(str, range(len(odd)))]
-    assert not any("\n\n" in text for text in said)
-
-
 def test_a_person_plays_against_an_engine(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO("?\nI5\nd4\npass\n"))
     words = ["play", "go_9x9", "--agent", f"gtp:{FAKE} gtp answers pass", "--games", "1"]
@@ -669,96 +359,3 @@ def test_a_person_plays_against_an_engine(monkeypatch, capsys):
     assert "two passes\nYou win +1" in said
     assert cli.main([*words, "--opponent", "uniform", "--games", "4"]) == 2
     assert "see the command engine_match" in capsys.readouterr().err
-
-
-REAL = [
-    ("chess", "stockfish(nodes=50,skill=0)", 2),
-    ("chess", "fairy_stockfish(nodes=50,skill=-10)", 2),
-    ("gardner_chess", "fairy_stockfish(nodes=50,skill=0)", 4),
-    ("go_9x9", "gnugo(level=0)", 2),
-    ("go_19x19", "gnugo(level=0)", 0),
-]
-
-
-def real_player(spec, referee):
-    """The player; the test is left out where Debian's package is not installed, and only there."""
-    package = spec.partition("(")[0].replace("_", "-")
-    try:
-        find(package, package=package)
-    except ValueError as error:
-        pytest.skip(str(error))
-    return make_player(spec, Settings(referee=referee))
-
-
-def assert_full_games(referee, players, opening):
-    """Nothing goes wrong, and the referee ends the games, unless somebody resigns."""
-    games = match.play_pair(referee, players, opening=opening, seed=1)
-    for player in players:
-        player.close()
-    for game in games:
-        assert game.fault is None, game
-        assert (game.first_disagrees, game.second_disagrees) == (False, False), game
-        if not game.reason.endswith("resigns"):
-            position = referee.played(game.moves.split(), referee.start)
-            assert referee.is_over(position)
-    return games
-
-
-@pytest.mark.parametrize(
-    ("game", "spec"),
-    [
-        ("chess", "stockfish(nodes=20,skill=0)"),
-        ("gardner_chess", "fairy_stockfish(nodes=20)"),
-        ("go_9x9", "gnugo(level=0)"),
-    ],
-)
-def test_real_programs_play_a_game(game, spec):
-    """Against random moves; no move is refused on either side, and nobody disagrees."""
-    referee = load(game)
-    engine, other = real_player(spec, referee), uniform("other", referee)
-    record = play_game(referee, [other, engine], opening=(), seed=3)
-    engine.close()
-    assert record.fault is None, record
-    assert (record.first_disagrees, record.second_disagrees) == (False, False), record
-    assert record.payoff == -1
-    assert engine.name not in record.reason
-
-
-@pytest.mark.slow(minutes=3)
-@pytest.mark.parametrize(("game", "spec", "length"), REAL)
-def test_full_games_against_real_programs(game, spec, length):
-    referee = load(game)
-    engine = real_player(spec, referee)
-    own = make_player("alphazero(simulations=16)", Settings(referee=referee))
-    (opening,) = match.draw_openings(referee, pairs=1, length=length, seed=0)
-    assert_full_games(referee, [own, engine], opening)
-
-
-@pytest.mark.slow(minutes=2)
-@pytest.mark.parametrize("game", ["chess", "gardner_chess", "go_9x9"])
-def test_real_programs_play_each_other(game):
-    """Long games of strong programs: the referee refuses none of their moves."""
-    referee = load(game)
-    specs = {
-        "chess": ("stockfish(nodes=500)", "fairy_stockfish(nodes=500)"),
-        "gardner_chess": ("fairy_stockfish(nodes=500)", "fairy_stockfish(nodes=50)"),
-        "go_9x9": ("gnugo(level=1)", "gnugo(level=0)"),
-    }[game]
-    players = [real_player(spec, referee) for spec in specs]
-    for opening in match.draw_openings(referee, pairs=3, length=2, seed=3):
-        assert_full_games(referee, players, opening)
-
-
-@pytest.mark.slow(minutes=2)
-@pytest.mark.parametrize(
-    ("game", "spec"),
-    [
-        ("gardner_chess", f"uci:{OWN} uci --game gardner_chess --simulations 16"),
-        ("go_9x9", f"gtp:{OWN} gtp --agent uniform"),
-    ],
-)
-def test_our_engines_play_through_pipes(game, spec):
-    referee = load(game)
-    engine = make_player(spec, Settings(referee=referee, nodes=16), name="own")
-    games = assert_full_games(referee, [engine, uniform("other", referee)], ())
-    assert len(games) == 2

@@ -172,10 +172,8 @@ def finished(folders, out, *runs):
 @pytest.mark.slow
 def test_networks_of_runs_play(folders, tmp_path):
     """Untrained ones."""
-    game, sizes = (
-        pgx_beliefs("connect_four"),
-        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
-    )
+    game = pgx_beliefs("connect_four")
+    sizes = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
     for run, new in ((ALPHAZERO, value_prior.new_value_prior), (QUERIES, cvpn.new_cvpn)):
         for seed, step in itertools.product(range(2), KEEPS):
             _, params = nnx.split(new(game, seed=seed, **sizes))

@@ -159,10 +159,8 @@ def test_networks_of_each_seed_have_their_own_openings(tmp_path, monkeypatch):
 @pytest.mark.slow(minutes=2)
 def test_networks_play_with_either_search(tmp_path):
     """Untrained ones."""
-    game, sizes = (
-        pgx_beliefs("connect_four"),
-        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
-    )
+    game = pgx_beliefs("connect_four")
+    sizes = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
     options = []
     for option, new in (
         ("alphazero", value_prior.new_value_prior),

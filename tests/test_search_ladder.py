@@ -142,10 +142,8 @@ def test_networks_are_the_last_of_a_seed_or_of_the_only_one(tmp_path, finished):
 @pytest.mark.slow
 def test_networks_of_runs_play(tmp_path):
     """Untrained ones, in the smallest setting."""
-    game, sizes = (
-        pgx_beliefs("tic_tac_toe"),
-        {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"},
-    )
+    game = pgx_beliefs("tic_tac_toe")
+    sizes = {"width": 8, "depth": 1, "torso": "mlp", "dtype": "float32"}
     options = []
     for option, new in (
         ("--alphazero", value_prior.new_value_prior),

@@ -44,6 +44,7 @@ from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.progress import say
 from experiments.harness.runs import Run
 from experiments.perfect_information.connect_four_positions import solver_module
+from experiments.perfect_information.student import CHOSEN_RATE
 from experiments.student_of_games.training_run import LOG
 from nets import cvpn
 
@@ -193,7 +194,7 @@ def deviations(config: Config) -> list[str]:
         ]
     else:
         texts.insert(0, "Go on a board of 9x9 instead of 19x19")
-    return texts
+    return texts + [CHOSEN_RATE] * (config.torso == "convolutional")
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

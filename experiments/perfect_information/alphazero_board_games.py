@@ -11,7 +11,7 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.board_training import GAMES, training_experiment
-from experiments.perfect_information.student import Student
+from experiments.perfect_information.student import CHOSEN_RATE, Student
 from jaxgames.beliefs.contract import BeliefGame
 from train.learner import LearnerSettings
 
@@ -183,7 +183,9 @@ def deviations(config: Config) -> list[str]:
         sizes,
         f"the latest {learner.capacity:,} positions in replay, where the paper has the latest"
         " million games",
-        *(["the learning rate falls evenly from 0.2 to 0.0002, not in three steps"] * published),
+        "the learning rate falls evenly from 0.2 to 0.0002, not in three steps"
+        if published
+        else CHOSEN_RATE,
         f"after {config.sampled_moves} moves the most visited move is played in training, too",
         "no resignation, and the features are pgx's",
     ]

@@ -11,7 +11,7 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import connect_four_training
 from experiments.perfect_information.alphazero_student import alphazero_student
 from experiments.perfect_information.connect_four_training import OPENS, training_experiment
-from experiments.perfect_information.student import ALONE, Student
+from experiments.perfect_information.student import ALONE, CHOSEN_RATE, Student
 from jaxgames.beliefs.contract import BeliefGame
 
 
@@ -72,6 +72,7 @@ COMMAND = training_experiment(
     },
     targets=TARGETS,
     presets=PRESETS,
+    deviations=(CHOSEN_RATE,),
     preset_docs={
         "smoke": "a minute",
         "cpu": "two hours on two cores (an estimate from single steps)",

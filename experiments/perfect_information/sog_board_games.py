@@ -13,7 +13,7 @@ from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
 from experiments.perfect_information.board_training import GAMES, training_experiment
 from experiments.perfect_information.sog_student import label, sog_student
-from experiments.perfect_information.student import Student
+from experiments.perfect_information.student import CHOSEN_RATE, Student
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 from train.learner import PAPER_SETTINGS
@@ -162,6 +162,7 @@ def deviations(config: Config) -> list[str]:
         f"{config.depth} blocks of {config.width} channels, and {config.training_simulations}"
         " simulations in training; the paper does not say how many it trains with",
         *([f"our learner: {own}"] * bool(own)),
+        *([CHOSEN_RATE] * (config.learner.optimizer == _ADAM["optimizer"])),
         *(
             [f"settings of {config.table} in Table S2 in another game, {config.game}"]
             * (named.get(config.game) != config.table)

@@ -14,7 +14,7 @@ from typing import Literal
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
-from experiments.perfect_information.student import ALONE, Student
+from experiments.perfect_information.student import ALONE, CHOSEN_RATE, Student
 from experiments.student_of_games.training_run import shared_sizes
 from jaxgames.beliefs.contract import BeliefGame
 from nets.cvpn import CvpnEvaluator
@@ -135,6 +135,7 @@ def deviations(config: Config) -> Iterator[str]:
         " say how many it trains with"
     )
     yield "the length of the training and the network are ours"
+    yield CHOSEN_RATE
 
 
 COMMAND = training_experiment(

@@ -79,9 +79,8 @@ class Config:
     seed: int = 0
 
 
-# A step of the preset `cpu` makes up to 32 searches in 0.8 seconds on two cores: nine hours. With
-# the paper's network it takes two seconds. A measurement has at most 64 games with 24 searches as
-# Mr X and 64 with 120 as detectives, four minutes: half an hour for all.
+# A step of the preset `cpu` makes up to 32 searches in 0.7 seconds on two cores: eight hours. A
+# measurement has at most 64 games with 24 searches as Mr X and 64 with 120 as detectives.
 _CPU = dataclasses.replace(
     PAPER_SETTINGS["scotland_yard"],
     optimizer="adam",
