@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from nets import convolution
 
+_CACHED_BYTES = 2**18  # that boards have between two layers, beside other things in the cache
 _LAST_CHANNELS = 4  # of the last convolution, before the dense layer
 
 
@@ -102,11 +106,64 @@ class ResidualMlp(nnx.Module):
         return hidden
 
 
+def _in_pieces(
+    function: Callable[[PyTree, Array], Array], params: PyTree, inputs: Array, most: int
+) -> Array:
+    """`function(params, inputs)` `[*B, O]` of inputs `[*B, I]`, and gradients, a few at a time.
+
+    All axes of a batch are cut together, those of `vmap` too.
+
+    Args:
+      function: computes each entry of a batch on its own.
+      params: of the function.
+      inputs: the batch.
+      most: entries at a time, a power of 2.
+    """
+
+    def cut(batch):
+        size = math.gcd(math.prod(batch.shape[:-1]), most)
+        return batch.reshape(-1, size, batch.shape[-1])
+
+    @jax.custom_batching.custom_vmap
+    def values(params, inputs):
+        found = jax.lax.map(functools.partial(function, params), cut(inputs))
+        return found.reshape(*inputs.shape[:-1], -1)
+
+    @values.def_vmap
+    def values_of_batch(size, batched, params, inputs):
+        if not any(jax.tree.leaves(batched[0])):
+            return values(params, inputs), True
+        in_axes = jax.tree.map(lambda each: 0 if each else None, tuple(batched))
+        return jax.vmap(function, in_axes, axis_size=size)(params, inputs), True
+
+    def gradients(kept, change):
+        params, inputs = kept
+
+        def add(found, piece):
+            entries, change = piece
+            of_params, of_entries = jax.vjp(function, params, entries)[1](change)
+            return jax.tree.map(jnp.add, found, of_params), of_entries
+
+        zero = jax.tree.map(jnp.zeros_like, params)
+        of_params, of_inputs = jax.lax.scan(add, zero, (cut(inputs), cut(change)))
+        return of_params, of_inputs.reshape(inputs.shape)
+
+    differentiable = jax.custom_vjp(values)
+    differentiable.defvjp(lambda *point: (values(*point), point), gradients)
+    return differentiable(params, inputs)
+
+
+def _has_one_core() -> bool:
+    """Whether a device is one core of a CPU, to which `NPROC` keeps XLA."""
+    return jax.default_backend() == "cpu" and os.environ.get("NPROC") == "1"
+
+
 class Convolutional(nnx.Module):
     """`depth` residual blocks of two 3x3 convolutions with `width` channels each.
 
     The first H * W * C inputs are the `board` (H, W, C); each of the others becomes a constant
-    plane.
+    plane. Where a core of a CPU is a device, it takes a few boards at a time, so that what is
+    between the layers stays in its cache, and computes them again for gradients.
     """
 
     def __init__(
@@ -137,6 +194,14 @@ class Convolutional(nnx.Module):
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+        if not _has_one_core():
+            return self._at_once(inputs)
+        graph, params = nnx.split(self)
+        each = 4 * math.prod(self.board[:2]) * self.width  # bytes between two layers
+        most = 2 ** int(math.log2(max(_CACHED_BYTES / each, 1)))
+        return _in_pieces(lambda p, x: nnx.merge(graph, p)._at_once(x), params, inputs, most)
+
+    def _at_once(self, inputs):
         batch, size = inputs.shape[:-1], math.prod(self.board)
         board = inputs[..., :size].reshape(*batch, *self.board)
         others = inputs[..., None, None, size:]

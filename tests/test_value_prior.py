@@ -1,5 +1,6 @@
 """Networks with a value and a prior, and convolutional torsos."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from flax import nnx
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
+from nets import torsos
 from nets.torsos import Convolutional
 from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
 
@@ -49,6 +51,49 @@ def test_factors_of_bfloat16_change_little(torso):
 
     ours, exact = found("bfloat16"), found("float32")
     assert 0 < jnp.linalg.norm(ours - exact) < 0.05 * jnp.linalg.norm(exact)
+
+
+def by_batch(graph, params, features):
+    return nnx.merge(graph, params)(features)
+
+
+def by_board(graph, params, features):
+    return jax.vmap(nnx.merge(graph, params))(features)
+
+
+def by_network(graph, params, features):
+    """Each with the same boards."""
+    several = jax.tree.map(lambda x: jnp.stack([x, 1.1 * x]), params)
+    return jax.vmap(lambda params: nnx.merge(graph, params)(features))(several)
+
+
+def by_network_and_board(graph, params, features):
+    """Each with boards of its own."""
+    several = jax.tree.map(lambda x: jnp.stack([x, 1.1 * x]), params)
+    return jax.vmap(lambda params, x: by_board(graph, params, x))(
+        several, features.reshape(2, 6, -1)
+    )
+
+
+@pytest.mark.parametrize("call", [by_batch, by_board, by_network, by_network_and_board])
+def test_a_few_boards_at_a_time_are_all_at_once(call, monkeypatch):
+    """Values and gradients, by parameters and by boards; where a core is a device."""
+    monkeypatch.setattr(torsos, "_CACHED_BYTES", 4 * 8 * 4 * 5 * 5)  # of 5 boards, so 4 are taken
+    features = jax.random.normal(jax.random.key(0), (12, SIZE))
+    graph, params = nnx.split(network())
+
+    def found(cores):
+        monkeypatch.setenv("NPROC", cores)
+
+        def loss(params, features):
+            values, logits = call(graph, params, features)
+            return jnp.sum(jnp.sin(values)) + jnp.sum(jnp.sin(logits)), (values, logits)
+
+        program = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
+        assert ("scan" in str(jax.make_jaxpr(program)(params, features))) == (cores == "1")
+        return program(params, features)
+
+    chex.assert_trees_all_close(found("1"), found("2"), rtol=1e-4, atol=1e-5)
 
 
 def test_unknown_precisions_are_refused():
