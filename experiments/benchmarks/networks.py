@@ -25,7 +25,7 @@ from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import sample_searches
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import FILES, Row, rounded, write_report
-from experiments.harness import results, runs
+from experiments.harness import devices, results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
 from experiments.harness.usage_meter import UsageMeter
@@ -268,6 +268,7 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
       job: the fields of a `Config`, `task`, a key of `TASKS`, and `dtype`.
       report: takes the numbers as keywords.
     """
+    devices.set_core_flags()  # compiled as for several cores, as the commands do
     task, dtype = TASKS[job["task"]], job["dtype"]
     graph, params = nnx.split(task.build(dtype))
     exact, _ = nnx.split(task.build(EXACT))
