@@ -12,8 +12,7 @@ import time
 import pytest
 
 from experiments import cli
-from experiments.commands import engine_games
-from experiments.engines import match, pair_queue
+from experiments.engines import match, pair_queue, tournament
 from experiments.harness import results
 
 FAKE = f"{shlex.quote(sys.executable)} {pathlib.Path(__file__).parent / 'fake_engine.py'}"
@@ -43,7 +42,7 @@ def test_a_ladder_has_all_players(tmp_path, capsys):
     assert len(games) == 3 * 4 * 2
     openings = [game["moves"].split()[:2] for game in games]
     assert openings[:8] == openings[8:16] == openings[16:]  # of each match
-    names = engine_games.numbered(PLAYERS)
+    names = tournament.numbered(PLAYERS)
     assert {game["first"] for game in games} == {*names}
     numbers = results.read_result(tmp_path / "result.json").numbers
     assert [number.value for number in numbers if number.name == f"faults of {names[0]}"] == [0]

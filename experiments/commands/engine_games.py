@@ -1,26 +1,19 @@
-"""What `engine_match` and `engine_ladder` have in common: options, and games that are kept."""
+"""The options that `engine_match` and `engine_ladder` have in common."""
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
 import tyro
 
-from experiments.engines import match, pair_queue
-from experiments.engines.game import GameRecord
-from experiments.engines.named_players import Settings, make_player
-from experiments.engines.pair_queue import NewPlayers, PairTask
+from experiments.engines import tournament
+from experiments.engines.named_players import Settings
+from experiments.engines.pair_queue import PairTask
 from experiments.engines.referee import load
-from experiments.harness import results
-from experiments.harness.progress import progress
-from experiments.harness.runs import Run, RunArguments
+from experiments.harness.runs import RunArguments
 
-GAMES_FILE = "games.csv"
-ERRORS = "stderr"  # folder for what programs print there
 Config = TypeVar("Config", bound="GamesConfig")
 
 
@@ -80,85 +73,22 @@ def check(arguments: GamesArguments) -> None:
             raise ValueError(f"{name}={getattr(arguments, name)} must be above 0")
 
 
-def player_factory(arguments: GamesArguments, game: str, specs: Sequence[str]) -> NewPlayers:
-    """A function that makes all players; players of the same spec get numbers in their names.
-
-    Raises:
-      ValueError: an unknown game or player, or a program that is not installed.
-      OSError: a network cannot be read.
-    """
-    settings = Settings(
-        referee=load(game),
+def settings(arguments: GamesArguments) -> Settings:
+    """What all players share."""
+    return Settings(
+        referee=load(arguments.game),
         nodes=arguments.nodes,
         move_seconds=arguments.move_seconds,
         start_seconds=arguments.start_seconds,
-        errors=arguments.out / ERRORS,
+        errors=arguments.out / tournament.ERRORS,
     )
-    names = numbered(specs)
-
-    def new_players():
-        return [
-            make_player(spec, settings, name=name) for spec, name in zip(specs, names, strict=True)
-        ]
-
-    new_players()  # programs start with their first game
-    return new_players
 
 
-def numbered(specs: Sequence[str]) -> list[str]:
-    """Different names for all players."""
-    total, seen = collections.Counter(specs), collections.Counter()
-    names = []
-    for spec in specs:
-        seen[spec] += 1
-        names.append(spec if total[spec] == 1 else f"{spec} {seen[spec]}")
-    return names
-
-
-def pair_tasks(
-    arguments: GamesArguments, game: str, meetings: Sequence[tuple[int, int]]
-) -> list[PairTask]:
-    """The pairs of games of all meetings of two players, from the same openings.
+def pair_tasks(arguments: GamesArguments, meetings: Sequence[tuple[int, int]]) -> list[PairTask]:
+    """The pairs of games of all meetings of two players.
 
     Raises:
       ValueError: there are too few openings.
     """
-    openings = match.draw_openings(
-        load(game), pairs=arguments.pairs, length=arguments.opening_moves, seed=arguments.seed
-    )
-    return [
-        PairTask(
-            name=f"pair-{first}-{second}-{number}",
-            first=first,
-            second=second,
-            opening=opening,
-            seed=match.pair_seed(arguments.seed, first, second, number),
-        )
-        for first, second in meetings
-        for number, opening in enumerate(openings)
-    ]
-
-
-def play(
-    run: Run, game: str, tasks: Sequence[PairTask], new_players: NewPlayers, *, workers: int
-) -> list[list[GameRecord]]:
-    """The games of all pairs, which are kept; those that were finished are written to games.csv."""
-    (run.out / ERRORS).mkdir(exist_ok=True)
-    known = {task.name: run.find_kept(task.name, GameRecord) for task in tasks}
-    found = {name: games for name, games in known.items() if games is not None}
-    left = [task for task in tasks if task.name not in found]
-    played = pair_queue.play_tasks(left, new_players, referee=load(game), workers=workers)
-    with contextlib.closing(played), progress("pairs of games", len(tasks)) as report:
-        report(len(found), None, 0.0)
-        for task, games in played:
-            found[task.name] = run.kept(task.name, GameRecord, lambda games=games: games)
-            report(len(found), None, 0.0)
-            _write_games(run, tasks, found)
-    _write_games(run, tasks, found)
-    return [found[task.name] for task in tasks]
-
-
-def _write_games(run, tasks, found):
-    """Writes what is finished, in the order of the tasks."""
-    games = [game for task in tasks for game in found.get(task.name, ())]
-    results.write_csv(run.out / GAMES_FILE, [dataclasses.asdict(game) for game in games])
+    options = {name: getattr(arguments, name) for name in ("pairs", "opening_moves", "seed")}
+    return tournament.pair_tasks(arguments.game, meetings, **options)

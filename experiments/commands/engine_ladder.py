@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import tyro
@@ -13,12 +12,9 @@ from rich.console import Console
 
 from experiments.commands import engine_games
 from experiments.commands.engine_games import GamesArguments, GamesConfig
-from experiments.engines import match
-from experiments.engines.game import GameRecord
-from experiments.engines.pair_queue import PairTask
-from experiments.harness import devices, ladder_ratings, plots, results
-from experiments.harness.experiment import Command, text_table
-from experiments.harness.ladder_ratings import Ladder, Match, Rating
+from experiments.engines import tournament
+from experiments.harness import devices, ladder_ratings, results
+from experiments.harness.experiment import Command
 from experiments.harness.runs import Run
 
 LADDER_FILE, PICTURE = "ladder.csv", "ladder.png"
@@ -64,83 +60,24 @@ def main(arguments: Arguments, *, command: str) -> None:
         raise ValueError(f"players={arguments.players} must be at least two")
     devices.start(arguments, None)
     config = engine_games.recorded(Config, arguments)
-    new_players = engine_games.player_factory(arguments, config.game, config.players)
-    files = (engine_games.GAMES_FILE, LADDER_FILE, PICTURE, engine_games.ERRORS)
+    names = tournament.numbered(config.players)
+    new_players = tournament.player_factory(config.players, names, engine_games.settings(arguments))
+    files = (tournament.GAMES_FILE, LADDER_FILE, PICTURE, tournament.ERRORS)
     run = Run(arguments, config, experiment="engine_ladder", command=command, files=files)
-    meetings = [*itertools.combinations(range(count), 2)]
-    tasks = engine_games.pair_tasks(arguments, config.game, meetings)
-    pairs = engine_games.play(run, config.game, tasks, new_players, workers=arguments.workers)
-    names = engine_games.numbered(config.players)
-    ladder = ladder_of(tasks, pairs, count)
+    tasks = engine_games.pair_tasks(arguments, [*itertools.combinations(range(count), 2)])
+    pairs = tournament.play(run, config.game, tasks, new_players, workers=arguments.workers)
+    ladder = tournament.ladder_of(names, pairs)
     ratings = ladder.ratings(0)
-    games = ladder.points.sum(axis=1), (ladder.points + ladder.points.T).sum(axis=1)
-    rows = [*zip(names, ratings, *(column.tolist() for column in games), strict=True)]
-    results.write_csv(run.out / LADDER_FILE, [*map(_row, rows)])
-    draw(run.out / PICTURE, config.game, names, ratings)
+    rows = tournament.rows(names, ladder, ratings)
+    results.write_csv(run.out / LADDER_FILE, rows)
+    label = f"Elo in {config.game}, 0 for {names[0]}"
+    tournament.draw(run.out / PICTURE, names, ratings, label=label)
     run.finish(
-        numbers(names, ratings, pairs),
+        tournament.numbers(names, ratings, pairs),
         measure=f"Elo, 0 for {names[0]}, from {2 * config.pairs} games of each two players",
         error_bars=ladder_ratings.ERROR_BARS,
     )
-    lines = [(name, str(rating), f"{points:g}", f"{of:g}") for name, rating, points, of in rows]
-    title = f"{config.game}: Elo with 95 % intervals"
-    Console().print(text_table(title, ("", "Elo", "points", "games"), lines))
-
-
-def ladder_of(
-    tasks: Sequence[PairTask], pairs: Sequence[Sequence[GameRecord]], num_players: int
-) -> Ladder:
-    """The ladder of all players.
-
-    Args:
-      tasks: who has played.
-      pairs: the games of each task.
-      num_players: how many players there are.
-    """
-    shares: dict[tuple[int, int], list[float]] = {}
-    for task, won in zip(tasks, match.points(pairs).mean(axis=1).tolist(), strict=True):
-        shares.setdefault((task.first, task.second), []).append(won)
-    met = [Match(first=i, second=j, shares=each) for (i, j), each in shares.items()]
-    return Ladder(met, num_players)
-
-
-def numbers(
-    names: Sequence[str], ratings: Sequence[Rating], pairs: Sequence[Sequence[GameRecord]]
-) -> Iterator[results.Number]:
-    """Elo of all players, and the games that they lost because something went wrong."""
-    for name, rating in zip(names, ratings, strict=True):
-        if (number := rating.number(name)) is not None:
-            yield number
-    yield from match.failures(names, pairs)
-
-
-def draw(path: pathlib.Path, game: str, names: Sequence[str], ratings: Sequence[Rating]) -> None:
-    """Elo of all players with their intervals, the strongest on top; bounds are arrow heads.
-
-    Args:
-      path: of the PNG file.
-      game: that they play.
-      names: of the players, the anchor first.
-      ratings: of the same players; who has none is left out.
-    """
-    known = [pair for pair in zip(names, ratings, strict=True) if pair[1].value is not None]
-    known.sort(key=lambda pair: pair[1].value)
-    with plots.figure(path, rows=1, columns=1, size=(6.4, 0.9 + 0.32 * len(known))) as ((panel,),):
-        for height, (_, rating) in enumerate(known):
-            if not rating.bound:
-                panel.plot([rating.low, rating.high], [height] * 2, color=plots.colour(0))
-            shape = {"": "o", ">=": ">", "<=": "<"}[rating.bound]
-            panel.plot([rating.value], [height], color=plots.colour(0), marker=shape)
-        panel.set(xlabel=f"Elo in {game}, 0 for {names[0]}")
-        panel.set_yticks(range(len(known)), [name for name, _ in known])
-        panel.margins(y=0.6 / len(known))
-
-
-def _row(row):
-    name, rating, points, games = row
-    fields = ("bound", "value", "low", "high")
-    shown = {field: getattr(rating, field) for field in fields}
-    return dict(player=name) | shown | dict(points=points, games=games)
+    Console().print(tournament.table(config.game, rows, ratings))
 
 
 COMMAND = Command(Arguments, main)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from experiments.commands import engine_games
 from experiments.commands.engine_games import GamesArguments, GamesConfig
-from experiments.engines import match
+from experiments.engines import match, tournament
 from experiments.harness import devices, results
 from experiments.harness.experiment import Command, text_table
 from experiments.harness.runs import Run
@@ -58,12 +58,12 @@ def main(arguments: Arguments, *, command: str) -> None:
     devices.start(arguments, None)
     config = engine_games.recorded(Config, arguments)
     specs = (config.a, config.b)
-    new_players = engine_games.player_factory(arguments, config.game, specs)
-    files = (engine_games.GAMES_FILE, engine_games.ERRORS)
+    names = tournament.numbered(specs)
+    new_players = tournament.player_factory(specs, names, engine_games.settings(arguments))
+    files = (tournament.GAMES_FILE, tournament.ERRORS)
     run = Run(arguments, config, experiment="engine_match", command=command, files=files)
-    tasks = engine_games.pair_tasks(arguments, config.game, [(0, 1)])
-    pairs = engine_games.play(run, config.game, tasks, new_players, workers=arguments.workers)
-    names = engine_games.numbered(specs)
+    tasks = engine_games.pair_tasks(arguments, [(0, 1)])
+    pairs = tournament.play(run, config.game, tasks, new_players, workers=arguments.workers)
     result = run.finish(
         match.numbers(names, pairs),
         measure="what A wins of B over pairs of games with swapped colours",
