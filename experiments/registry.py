@@ -151,6 +151,11 @@ EXPERIMENTS = {
         "perfect_information.search_ladder",
         "Measure the Elo of trained AlphaZero and Student of Games by their simulations.",
     ),
+    "program_ladder": Entry(
+        "perfect_information.program_ladder",
+        "Measure the Elo of trained AlphaZero and Student of Games in chess or Go beside other"
+        " programs.",
+    ),
     "equal_budgets": Entry(
         "perfect_information.equal_budgets",
         "Compare agents trained in Connect Four after equal seconds, and after equal evaluations of"

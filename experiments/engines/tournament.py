@@ -192,7 +192,7 @@ def draw(
                 panel.plot([rating.low, rating.high], [height] * 2, color=plots.colour(0))
             shape = {"": "o", ">=": ">", "<=": "<"}[rating.bound]
             panel.plot([rating.value], [height], color=plots.colour(0), marker=shape)
-        panel.set(xlabel=label)
+        panel.set_xlabel(label, loc="right")  # it may be longer than the axis
         panel.set_yticks(range(len(known)), [name for name, _ in known])
         panel.margins(y=0.6 / len(known))
 

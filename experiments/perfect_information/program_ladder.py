@@ -1,0 +1,229 @@
+"""Elo of trained agents beside other programs (Student of Games, Table 1 and Tables S3 and S4).
+
+AlphaZero and Student of Games have been trained by other experiments, in the same game. Programs
+play with a fixed number of nodes or at a level, never by time. All players meet in pairs of games
+from the same random openings, one position at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Literal
+
+from rich.table import Table
+
+from experiments.engines import tournament
+from experiments.engines.named_players import Settings
+from experiments.engines.referee import load
+from experiments.engines.tournament import Pairs
+from experiments.harness import ladder_ratings, results
+from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.runs import Run, RunArguments
+from experiments.perfect_information import paired_matches
+from experiments.perfect_information.student import NETWORKS
+from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, last_network
+
+UNIFORM = "uniform"
+# By game; the first one's Elo is 0, as in the paper that of GNU Go at its highest level.
+PROGRAMS = {
+    "gardner_chess": (
+        "fairy_stockfish(nodes=1000,skill=-20)",
+        "fairy_stockfish(nodes=1000,skill=-10)",
+        "fairy_stockfish(nodes=1000,skill=0)",
+    ),
+    "chess": ("stockfish(nodes=1000,skill=0)", "stockfish(nodes=1000,skill=5)"),
+    "go_9x9": ("gnugo(level=10)", "gnugo(level=0)"),
+    "go_19x19": ("gnugo(level=10)", "gnugo(level=0)"),
+}
+_AGENTS = {ALPHAZERO: "alphazero", STUDENT: "student_of_games"}  # as `make_player` knows them
+PAPER_CHESS = {
+    "AlphaZero(60k)": 592.0,
+    "Stockfish(16 threads, 4 s)": 530.0,
+    "AlphaZero(8k)": 455.0,
+    "SoG(60k, c=10)": 420.0,
+    "Stockfish(4 threads, 1 s)": 382.0,
+    "SoG(8k, c=10)": 268.0,
+    "Stockfish(1 thread, 0.1 s)": 0.0,
+}
+PAPER_GO = {
+    "AlphaZero(16k)": 3139.0,
+    "AlphaZero(8k)": 2875.0,
+    "SoG(16k, c=10)": 1970.0,
+    "SoG(8k, c=10)": 1902.0,
+    "Pachi(100k)": 869.0,
+    "Pachi(10k)": 231.0,
+    "GNU Go(level 10)": 0.0,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """Who plays whom."""
+
+    game: str = "go_9x9"
+    programs: tuple[str, ...] = PROGRAMS["go_9x9"]
+    simulations: tuple[int, ...] = (100, 800)  # of each trained agent
+    pairs: int = 20  # of each two players
+    opening_moves: int = 4
+    move_seconds: float = 60.0
+    seed: int = 0
+    alphazero: str = ""  # file of its network; empty: it has none
+    student_of_games: str = ""
+
+
+PRESETS = {
+    "smoke": Config(programs=(), simulations=(2,), pairs=1),
+    "cpu": Config(),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(RunArguments):
+    """The options beside the preset."""
+
+    game: Literal["gardner_chess", "chess", "go_9x9", "go_19x19"] = "go_9x9"
+    """What is played, in which both agents were trained."""
+    alphazero: pathlib.Path | None = None
+    """Folder of a run of alphazero_board_games. None: it searches without a network."""
+    student_of_games: pathlib.Path | None = None
+    """The same of sog_board_games."""
+    workers: int = 2
+    """How many pairs are played at a time. The games do not depend on it."""
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the options."""
+    if options.workers < 1:
+        raise ValueError(f"workers={options.workers} must be at least 1")
+    return dataclasses.replace(
+        config,
+        game=options.game,
+        programs=PROGRAMS[options.game] if config.programs else (),
+        alphazero=_last_network(options.alphazero),
+        student_of_games=_last_network(options.student_of_games),
+    )
+
+
+def _last_network(folder):
+    """The file of the last network of a run of training; empty: there is no run."""
+    if folder is None:
+        return ""
+    return str(folder / NETWORKS / f"{last_network(str(folder), 0)}.npz")
+
+
+def players(config: Config) -> dict[str, str]:
+    """All players as `make_player` takes them, by their names; the first one's Elo is 0."""
+    found = {name: name for name in (*config.programs, UNIFORM)}
+    for agent, network in _networks(config).items():
+        options = f",network={network}" if network else ""
+        for simulations in config.simulations:
+            spec = f"{_AGENTS[agent]}(simulations={simulations}{options})"
+            found[f"{agent}({simulations})"] = spec
+    return found
+
+
+def _networks(config):
+    """The files of the agents' networks."""
+    return {ALPHAZERO: config.alphazero, STUDENT: config.student_of_games}
+
+
+def compute(run: Run) -> Pairs:
+    """All games."""
+    config, known = run.config, players(run.config)
+    settings = Settings(
+        referee=load(config.game),
+        move_seconds=config.move_seconds,
+        errors=run.out / tournament.ERRORS,
+    )
+    new_players = tournament.player_factory([*known.values()], [*known], settings)
+    tasks = tournament.pair_tasks(
+        config.game,
+        [*itertools.combinations(range(len(known)), 2)],
+        pairs=config.pairs,
+        opening_moves=config.opening_moves,
+        seed=config.seed,
+    )
+    return tournament.play(run, config.game, tasks, new_players, workers=run.arguments.workers)
+
+
+def _ladder(config, pairs):
+    """Names of the players, their ladder and their ratings."""
+    names = [*players(config)]
+    ladder = tournament.ladder_of(names, pairs)
+    return names, ladder, ladder.ratings(0)
+
+
+def rows(config: Config, pairs: Pairs) -> list[dict[str, object]]:
+    """A row for every player."""
+    return tournament.rows(*_ladder(config, pairs))
+
+
+def numbers(config: Config, pairs: Pairs) -> Iterator[results.Number]:
+    """Elo of all players, and the games that they lost because something went wrong."""
+    names, _, ratings = _ladder(config, pairs)
+    return tournament.numbers(names, ratings, pairs)
+
+
+def published(config: Config) -> dict[str, float]:
+    """Elo in Table 1, in the full game of the same kind."""
+    full, known = ("chess", PAPER_CHESS) if "chess" in config.game else ("Go 19x19", PAPER_GO)
+    return {f"{name}, {full} (paper)": elo for name, elo in known.items()}
+
+
+def draw(path: pathlib.Path, config: Config, pairs: Pairs) -> None:
+    """The ladder, with the paper's players."""
+    names, _, ratings = _ladder(config, pairs)
+    label = f"Elo in {config.game}, 0 for {names[0]}; paper: 0 for its weakest program"
+    tournament.draw(path, names, ratings, label=label, published=published(config))
+
+
+def tables(config: Config, pairs: Pairs) -> Iterator[Table]:
+    """Elo of all players, and the paper's."""
+    names, ladder, ratings = _ladder(config, pairs)
+    yield tournament.table(config.game, tournament.rows(names, ladder, ratings), ratings)
+    lines = [(name, f"{elo:+,.0f}") for name, elo in published(config).items()]
+    yield text_table("Table 1", ("", "Elo"), lines)
+
+
+def measure(config: Config) -> str:
+    """What the numbers are."""
+    first = next(iter(players(config)))
+    return f"Elo in {config.game}, 0 for {first}, from {2 * config.pairs} games of each two players"
+
+
+def deviations(config: Config) -> Iterator[str]:
+    """From the paper's setting, in words."""
+    if config.game not in ("chess", "go_19x19"):
+        yield f"{config.game} instead of chess and 19x19 Go"
+    yield "programs play with fixed nodes or levels (the paper: Stockfish by time)"
+    yield "Debian's package pachi is another program, so there is no Pachi"
+    yield f"games begin with {config.opening_moves} random moves, as the agents draw next to none"
+    yield f"{2 * config.pairs} games of each two players (the paper: 200)"
+    for agent, network in _networks(config).items():
+        if not network:
+            yield f"{agent} searches without a network: all values are 0 and all priors uniform"
+
+
+COMMAND = Experiment(
+    name="program_ladder",
+    shown="Elo of all players",
+    presets=PRESETS,
+    preset_docs={
+        "smoke": "seconds, our agents without networks and no programs",
+        "cpu": "some hours on two cores (an estimate)",
+    },
+    options=Options,
+    configure=configure,
+    compute=compute,
+    rows=rows,
+    draw=draw,
+    numbers=numbers,
+    tables=tables,
+    measure=measure,
+    deviations=deviations,
+    error_bars=ladder_ratings.ERROR_BARS + paired_matches.OF_THESE_NETWORKS,
+    more_files=(tournament.GAMES_FILE, tournament.ERRORS),
+)
