@@ -1,5 +1,6 @@
 """Our agents as UCI engines."""
 
+import math
 import time
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from experiments.engines import thinkers
 from experiments.engines.player import move_seed
 from experiments.engines.referee import load
-from experiments.engines.uci_server import UciServer, centipawns
+from experiments.engines.uci_server import UciServer, centipawns, search_seconds
 
 
 class Endless:
@@ -221,3 +222,19 @@ def test_uci_ends_all_searches_that_were_asked_for_before_a_stop(monkeypatch):
     assert best[3] == len(said) - 1
     assert " nodes 1 " in said[best[1] - 1]
     assert " nodes 3 " in said[best[2] - 1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "seconds"),
+    [
+        ({"wtime": 60_000, "btime": 9}, 2.0),
+        ({"wtime": 60_000, "winc": 4_000, "binc": 9}, 4.0),
+        ({"wtime": 1_000, "winc": 10_000}, 0.5),  # the increment is not there yet
+        ({"wtime": -500, "winc": 10_000}, 0.0),
+        ({"movetime": 250, "wtime": 60_000}, 0.25),
+        ({"btime": 60_000}, math.inf),
+        ({"infinite": 1, "wtime": 60_000}, math.inf),
+    ],
+)
+def test_a_search_leaves_time_on_the_clock(limits, seconds):
+    assert search_seconds(limits, white=True) == pytest.approx(seconds)

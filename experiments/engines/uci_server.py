@@ -224,7 +224,7 @@ class UciServer:
             self._write("info string the game is over")
             return _NO_MOVE
         position, simulations = self._among(moves), self._simulations(limits)
-        seconds = _seconds(limits, white=self._referee.seat(self._position) == 0)
+        seconds = search_seconds(limits, white=self._referee.seat(self._position) == 0)
         endless = "infinite" in limits or "ponder" in limits
         begin, last, informed = time.monotonic(), None, 0
         for thought in self._thinker.think(
@@ -349,8 +349,16 @@ def _limits(words: Sequence[str]) -> tuple[dict[str, int], list[str], list[str]]
     return limits, moves, faults
 
 
-def _seconds(limits: Mapping[str, int], *, white: bool) -> float:
-    """How long a search may take. `movestogo` is a hint that is not needed."""
+def search_seconds(limits: Mapping[str, int], *, white: bool) -> float:
+    """How long a search may take. `movestogo` is a hint that is not needed.
+
+    With a clock it is a share of what is left and half of the increment, but never more than half
+    of what is left.
+
+    Args:
+      limits: of `go`, in milliseconds.
+      white: whether white is to move.
+    """
     if "infinite" in limits or "ponder" in limits:
         return math.inf
     if "movetime" in limits:
@@ -358,7 +366,8 @@ def _seconds(limits: Mapping[str, int], *, white: bool) -> float:
     left, more = ("wtime", "winc") if white else ("btime", "binc")
     if left not in limits:
         return math.inf
-    return max(limits[left] * _SHARE_OF_CLOCK + limits.get(more, 0) / 2, 0) / 1000
+    share = limits[left] * _SHARE_OF_CLOCK + limits.get(more, 0) / 2
+    return max(min(share, limits[left] / 2), 0) / 1000
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
