@@ -1,4 +1,4 @@
-"""Elo of trained agents beside other programs (Student of Games, Table 1 and Tables S3 and S4).
+"""Elo of trained agents beside other programs (Student of Games, Table 1).
 
 AlphaZero and Student of Games have been trained by other experiments, in the same game. Programs
 play with a fixed number of nodes or at a level, never by time. All players meet in pairs of games
