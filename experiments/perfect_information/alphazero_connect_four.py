@@ -75,7 +75,7 @@ COMMAND = training_experiment(
     deviations=(CHOSEN_RATE,),
     preset_docs={
         "smoke": "a minute",
-        "cpu": "two hours on two cores (an estimate from single steps)",
+        "cpu": "an hour and a half on two cores",
         "paper": "larger batches and more games, for an accelerator",
     },
 )

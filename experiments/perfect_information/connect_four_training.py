@@ -242,9 +242,9 @@ def _of(cells: Sequence[Cell], step: int, simulations: int) -> list[Cell]:
 def draw(label, path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
     """Shares of moves that keep the result, and of best ones, by steps of training."""
     shares = {
-        "moves that keep the result": lambda cell: cell.keeps,
-        "such moves where others do not": lambda cell: cell.decides,
-        "best-scored moves": lambda cell: cell.best,
+        "the move keeps the result": lambda cell: cell.keeps,
+        "it does where others do not": lambda cell: cell.decides,
+        "it has the best score": lambda cell: cell.best,
     }
     with plots.figure(path, rows=1, columns=3, size=(9.6, 3.0)) as axes:
         for panel, (name, share) in zip(axes[0], shares.items(), strict=True):
@@ -259,7 +259,8 @@ def draw(label, path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> No
                 for simulations in config.simulations
             ]
             plots.bands(panel, lines, published={}, x_label="training steps", log_x=False)
-            panel.set(yscale="linear", ylabel=f"share of {name}")
+            panel.set(yscale="linear", ylabel="share of positions")
+            panel.set_title(name)
 
 
 def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:

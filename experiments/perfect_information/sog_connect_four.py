@@ -148,7 +148,7 @@ COMMAND = training_experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "three hours on two cores (an estimate from single steps)",
+        "cpu": "two hours on two cores (an estimate from single steps)",
         "paper": "larger batches and more training, for an accelerator",
     },
     options=Options,
