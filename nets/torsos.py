@@ -106,6 +106,16 @@ class ResidualMlp(nnx.Module):
         return hidden
 
 
+def _piece_size(batch: Array, most: int) -> int:
+    """How many entries of a batch `[*B, ...]` to take at a time, a divisor of their number.
+
+    All at once if no divisor is near to `most`: small pieces are slow.
+    """
+    number = math.prod(batch.shape[:-1])
+    largest = max(size for size in range(1, most + 1) if number % size == 0)
+    return largest if 2 * largest > most else number
+
+
 def _in_pieces(
     function: Callable[[PyTree, Array], Array], params: PyTree, inputs: Array, most: int
 ) -> Array:
@@ -117,12 +127,11 @@ def _in_pieces(
       function: computes each entry of a batch on its own.
       params: of the function.
       inputs: the batch.
-      most: entries at a time, a power of 2.
+      most: entries at a time.
     """
 
     def cut(batch):
-        size = math.gcd(math.prod(batch.shape[:-1]), most)
-        return batch.reshape(-1, size, batch.shape[-1])
+        return batch.reshape(-1, _piece_size(batch, most), batch.shape[-1])
 
     @jax.custom_batching.custom_vmap
     def values(params, inputs):
@@ -136,9 +145,7 @@ def _in_pieces(
         in_axes = jax.tree.map(lambda each: 0 if each else None, tuple(batched))
         return jax.vmap(function, in_axes, axis_size=size)(params, inputs), True
 
-    def gradients(kept, change):
-        params, inputs = kept
-
+    def gradients(params, inputs, change):
         def add(found, piece):
             entries, change = piece
             of_params, of_entries = jax.vjp(function, params, entries)[1](change)
@@ -148,8 +155,13 @@ def _in_pieces(
         of_params, of_inputs = jax.lax.scan(add, zero, (cut(inputs), cut(change)))
         return of_params, of_inputs.reshape(inputs.shape)
 
+    def forward(params, inputs):
+        if _piece_size(inputs, most) == math.prod(inputs.shape[:-1]):
+            return jax.vjp(function, params, inputs)  # one piece need not be computed again
+        return values(params, inputs), jax.tree_util.Partial(gradients, params, inputs)
+
     differentiable = jax.custom_vjp(values)
-    differentiable.defvjp(lambda *point: (values(*point), point), gradients)
+    differentiable.defvjp(forward, lambda backward, change: backward(change))
     return differentiable(params, inputs)
 
 
@@ -198,7 +210,7 @@ class Convolutional(nnx.Module):
             return self._at_once(inputs)
         graph, params = nnx.split(self)
         each = 4 * math.prod(self.board[:2]) * self.width  # bytes between two layers
-        most = 2 ** int(math.log2(max(_CACHED_BYTES / each, 1)))
+        most = max(_CACHED_BYTES // each, 1)
         return _in_pieces(lambda p, x: nnx.merge(graph, p)._at_once(x), params, inputs, most)
 
     def _at_once(self, inputs):

@@ -89,11 +89,19 @@ def test_a_few_boards_at_a_time_are_all_at_once(call, monkeypatch):
             values, logits = call(graph, params, features)
             return jnp.sum(jnp.sin(values)) + jnp.sum(jnp.sin(logits)), (values, logits)
 
-        program = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
-        assert ("scan" in str(jax.make_jaxpr(program)(params, features))) == (cores == "1")
-        return program(params, features)
+        loops = "scan" in str(jax.make_jaxpr(loss)(params, features))
+        assert loops == (cores == "1" and call in (by_batch, by_board))
+        return *loss(params, features), jax.grad(loss, (0, 1), has_aux=True)(params, features)
 
     chex.assert_trees_all_close(found("1"), found("2"), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("number", "most", "size"),
+    [(128, 24, 16), (48, 24, 24), (30, 16, 15), (7, 16, 7), (37, 16, 37)],
+)
+def test_pieces_are_equal_and_not_too_small(number, most, size):
+    assert torsos._piece_size(jnp.zeros((number, 3)), most) == size
 
 
 def test_unknown_precisions_are_refused():

@@ -71,7 +71,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     rows = tournament.rows(names, ladder, ratings)
     results.write_csv(run.out / LADDER_FILE, rows)
     label = f"Elo in {config.game}, 0 for {names[0]}"
-    tournament.draw(run.out / PICTURE, names, ratings, label=label)
+    tournament.draw(run.out / PICTURE, names, ratings, label=label, published={})
     run.finish(
         tournament.numbers(names, ratings, pairs),
         measure=f"Elo, 0 for {names[0]}, from {2 * config.pairs} games of each two players",

@@ -6,7 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -168,7 +168,7 @@ def draw(
     ratings: Sequence[Rating],
     *,
     label: str,
-    published: dict[str, float] | None = None,
+    published: Mapping[str, float],
 ) -> None:
     """Elo of all players with their intervals, the strongest on top; bounds are arrow heads.
 
@@ -180,11 +180,11 @@ def draw(
       published: Elo of other players, which are hollow, by their names.
     """
     known = [pair for pair in zip(names, ratings, strict=True) if pair[1].value is not None]
-    known += [(name, Rating(value=value)) for name, value in (published or {}).items()]
+    known += [(name, Rating(value=value)) for name, value in published.items()]
     known.sort(key=lambda pair: pair[1].value)
     with plots.figure(path, rows=1, columns=1, size=(6.4, 0.9 + 0.32 * len(known))) as ((panel,),):
         for height, (name, rating) in enumerate(known):
-            if name in (published or {}):
+            if name in published:
                 style = plots.HOLLOW | dict(marker="o", markeredgecolor="black")
                 panel.plot([rating.value], [height], **style)
                 continue

@@ -75,7 +75,7 @@ COMMAND = training_experiment(
     deviations=(CHOSEN_RATE,),
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour and a half on two cores",
+        "cpu": "less than two hours on two cores",
         "paper": "larger batches and more games, for an accelerator",
     },
 )

@@ -22,7 +22,7 @@ from experiments.engines.tournament import Pairs
 from experiments.harness import ladder_ratings, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.perfect_information import paired_matches
+from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.student import NETWORKS
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, last_network
 
@@ -39,24 +39,7 @@ PROGRAMS = {
     "go_19x19": ("gnugo(level=10)", "gnugo(level=0)"),
 }
 _AGENTS = {ALPHAZERO: "alphazero", STUDENT: "student_of_games"}  # as `make_player` knows them
-PAPER_CHESS = {
-    "AlphaZero(60k)": 592.0,
-    "Stockfish(16 threads, 4 s)": 530.0,
-    "AlphaZero(8k)": 455.0,
-    "SoG(60k, c=10)": 420.0,
-    "Stockfish(4 threads, 1 s)": 382.0,
-    "SoG(8k, c=10)": 268.0,
-    "Stockfish(1 thread, 0.1 s)": 0.0,
-}
-PAPER_GO = {
-    "AlphaZero(16k)": 3139.0,
-    "AlphaZero(8k)": 2875.0,
-    "SoG(16k, c=10)": 1970.0,
-    "SoG(8k, c=10)": 1902.0,
-    "Pachi(100k)": 869.0,
-    "Pachi(10k)": 231.0,
-    "GNU Go(level 10)": 0.0,
-}
+_LEAST = 8_000  # simulations of the agents in Table 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,7 +152,11 @@ def numbers(config: Config, pairs: Pairs) -> Iterator[results.Number]:
 
 def published(config: Config) -> dict[str, float]:
     """Elo in Table 1, in the full game of the same kind."""
-    full, known = ("chess", PAPER_CHESS) if "chess" in config.game else ("Go 19x19", PAPER_GO)
+    if "chess" in config.game:
+        full, table, programs = "chess", published_elo.TABLE_1_CHESS, published_elo.CHESS_PROGRAMS
+    else:
+        full, table, programs = "Go 19x19", published_elo.TABLE_S3, published_elo.GO_PROGRAMS
+    known = published_elo.by_name(table, least=_LEAST) | programs
     return {f"{name}, {full} (paper)": elo for name, elo in known.items()}
 
 

@@ -1,9 +1,8 @@
 """Elo of AlphaZero and of Student of Games by simulations (Schmid et al. 2023).
 
-As in Figure 4 and Tables S3 and S4.
-
-Both have been trained by other experiments, in the same game. The trained networks stay as they
-are, and the searches grow. Players meet in pairs of games from random openings.
+This is Figure 4, with Tables S3 and S4. Both have been trained by other experiments, in the same
+game. The trained networks stay as they are, and the searches grow. Players meet in pairs of games
+from random openings.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from experiments.harness import ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.ladder_ratings import Ladder, Match, Rating
 from experiments.harness.runs import Run, RunArguments
-from experiments.perfect_information import paired_matches
+from experiments.perfect_information import paired_matches, published_elo
 from experiments.perfect_information.paired_matches import Pair
 from experiments.perfect_information.search_matches import (
     AGENTS,
@@ -31,34 +30,15 @@ from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
 
 GAMES_FILE = "pairs.csv"
 _ANCHOR = 800  # simulations of the Student of Games whose Elo is 0, as in Figure 4
-# Elo in Go, of the tournament with AlphaZero after 800,000 steps (Table S3, Figure 4B).
-PAPER_GO = {
-    ALPHAZERO: {800: 2099.0, 2_000: 2451.0, 4_000: 2643.0, 8_000: 2875.0, 16_000: 3139.0},
-    STUDENT: {800: 1426.0, 2_000: 1672.0, 4_000: 1796.0, 8_000: 1902.0, 16_000: 1970.0},
-}
-# The same with a Student of Games that was trained with recursive queries (Table S4).
-PAPER_GO_RECURSIVE = {
-    ALPHAZERO: {800: 2394.0, 2_000: 2745.0, 4_000: 2933.0, 8_000: 3169.0, 16_000: 3431.0},
-    STUDENT: {800: 1579.0, 2_000: 1766.0, 4_000: 1838.0, 8_000: 1937.0, 16_000: 2025.0},
-}
-
-
-def _gaps_of(known):
-    """Student of Games less AlphaZero, by simulations."""
-    return {count: known[STUDENT][count] - known[ALPHAZERO][count] for count in known[STUDENT]}
-
-
-PAPER_GAPS = {
-    "go_19x19": _gaps_of(PAPER_GO),
-    "chess": {8_000: 268.0 - 455.0, 60_000: 420.0 - 592.0},  # Table 1
+PAPER_GAPS = {  # by game
+    "go_19x19": published_elo.gaps(published_elo.TABLE_S3),
+    "chess": published_elo.gaps(published_elo.TABLE_1_CHESS),
 }
 _SHOWN_GAPS = {
     "Go": PAPER_GAPS["go_19x19"],
-    "Go, recursive queries": _gaps_of(PAPER_GO_RECURSIVE),
+    "Go, recursive queries": published_elo.gaps(published_elo.TABLE_S4),
     "chess": PAPER_GAPS["chess"],
 }
-
-
 _SIMULATIONS = (32, 100, 320, 800, 1600, 3200)
 PRESETS = {
     "smoke": Config(
@@ -176,12 +156,12 @@ def tables(config: Config, pairs: Sequence[Pair]) -> Iterator[Table]:
 def draw(path: pathlib.Path, config: Config, pairs: Sequence[Pair]) -> None:
     """Elo by simulations as in Figure 4, and the gap, with the paper's points."""
     ladder, count = ladder_of(config, pairs), len(config.simulations)
-    ratings, zero = ladder.ratings(anchor(config)), PAPER_GO[STUDENT][_ANCHOR]
+    ratings, zero = ladder.ratings(anchor(config)), published_elo.TABLE_S3[STUDENT][_ANCHOR]
     with plots.figure(path, rows=1, columns=2, size=(8.4, 3.4)) as ((left, right),):
         for number, agent in enumerate(AGENTS):
             own = dict(zip(config.simulations, ratings[number * count :], strict=False))
             ladder_ratings.draw(left, own, number, agent)
-            known = {x: elo - zero for x, elo in PAPER_GO[agent].items()}
+            known = {x: elo - zero for x, elo in published_elo.TABLE_S3[agent].items()}
             plots.points(left, known, number)
         left.plot([], [], markeredgecolor="black", label="Go (paper)", **plots.HOLLOW)
         left.set(xscale="log", xlabel="simulations", ylabel="relative Elo")
