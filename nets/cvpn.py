@@ -24,7 +24,7 @@ from flax import nnx
 from jaxtyping import Array, Float, PyTree
 
 from jaxgames.arrays import masked_softmax, safe_divide
-from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
+from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Rows, Values
 from nets.torsos import new_torso, product
 
 Ranges = tuple[Float[Array, "*B N0"], Float[Array, "*B N1"]]
@@ -219,8 +219,7 @@ class CvpnEvaluator:
         """
         features = game.encode(state)
         network = self._network(params, game, features)
-        seen = smoothed(game, state, reach, self.smoothing)
-        values, logits = network(features, normalised(seen))
+        values, logits = network(features, self._ranges(game, state, reach))
         values = counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
         legal = game.legal(state)
         first, second = (masked_softmax(logits[p] / self.temperature, legal[p]) for p in range(2))
@@ -266,9 +265,12 @@ class CvpnEvaluator:
         if prepared is None:
             return self(params, game, state, reach)[0]
         network = self._network(params, game)
-        seen = normalised(smoothed(game, state, reach, self.smoothing))
-        values = network.prepared_values(prepared, seen)
+        values = network.prepared_values(prepared, self._ranges(game, state, reach))
         return counterfactual(game, state, reach, values, zero_sum=self.zero_sum)
+
+    def _ranges(self, game, state, reach):
+        seen = reached(game.rows(state), reach)
+        return normalised(smoothed(game, state, seen, self.smoothing))
 
     def _network(self, params, game, features=None) -> Cvpn:
         network = merged(self.graph, params)
@@ -309,6 +311,23 @@ def check_sizes(network: nnx.Module, game: BeliefGame, sizes: Mapping[str, objec
                 f"the network has {name}={getattr(network, name)}, and does not fit {game.name};"
                 f" allowed: {size}"
             )
+
+
+def reached(rows: Rows, reach: Reach) -> Reach:
+    """The reaches, with 1 in all rows that exist where a player reaches none of them.
+
+    A search also values leaves below actions that are not played so far. Such a player has no range
+    there; networks answer as if all its rows were equally likely, in training and in search.
+
+    Args:
+      rows: of both players that exist.
+      reach: own reaches of both players.
+    """
+    first, second = (
+        jnp.where(jnp.any(own > 0), own, exists.astype(own.dtype))
+        for own, exists in zip(reach, rows, strict=True)
+    )
+    return first, second
 
 
 def normalised(reach: Reach) -> Reach:
@@ -358,19 +377,21 @@ def counterfactual(
       reach: both players' own reaches there.
       values: of both players, per unit of compatible opponent reach.
       zero_sum: whether to shift each player's values per unit by one number, so that the payoffs
-        which both players expect sum to 0.
+        which both players expect sum to 0. A player who reaches nothing counts as in `reached`.
 
     Returns:
-      Counterfactual values, 0 in absent rows.
+      Counterfactual values, 0 in absent rows, and where the opponent reaches nothing.
     """
     rows = game.rows(state)
-    mass = [jnp.where(rows[p], game.compatible(state, p, reach[1 - p]), 0) for p in range(2)]
+    seen = reached(rows, reach)
+    mass = [jnp.where(rows[p], game.compatible(state, p, seen[1 - p]), 0) for p in range(2)]
     first, second = (values[p] * mass[p] for p in range(2))
-    if not zero_sum:
-        return first, second
-    excess = jnp.sum(reach[0] * first) + jnp.sum(reach[1] * second)
-    shift = safe_divide(excess, 2 * jnp.sum(reach[0] * mass[0]))
-    return first - mass[0] * shift, second - mass[1] * shift
+    if zero_sum:
+        excess = jnp.sum(seen[0] * first) + jnp.sum(seen[1] * second)
+        shift = safe_divide(excess, 2 * jnp.sum(seen[0] * mass[0]))
+        first, second = first - mass[0] * shift, second - mass[1] * shift
+    is_reached = [jnp.any(own > 0) for own in reach]
+    return jnp.where(is_reached[1], first, 0), jnp.where(is_reached[0], second, 0)
 
 
 def to_bytes(params: PyTree, *, dtype: str | None = None) -> bytes:

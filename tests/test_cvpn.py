@@ -128,6 +128,22 @@ def test_every_output_has_weights_of_its_own():
     chex.assert_trees_all_equal(logits, expected)
 
 
+@pytest.mark.parametrize("player", [0, 1])
+def test_a_player_who_reaches_nothing_is_seen_with_all_its_rows(player):
+    """What it would win there counts; the other one never comes there, and wins nothing."""
+    reach = random_reach()
+    rows = jax.vmap(table().rows)(STATES)
+    nobody, anybody = (
+        tuple(own if p == player else reach[p] for p in range(2))
+        for own in (jnp.zeros_like(reach[0]), rows[player].astype(jnp.float32))
+    )
+    values, prior = evaluated(nobody)
+    expected, same = evaluated(anybody)
+    chex.assert_trees_all_close((values[player], prior), (expected[player], same), rtol=1e-5)
+    assert np.abs(values[player]).max() > 1e-3
+    assert not np.asarray(values[1 - player]).any()
+
+
 def test_nothing_reached_is_finite():
     values, prior = evaluated((jnp.zeros((len(STATES), 6)),) * 2)
     chex.assert_tree_all_finite((values, prior))
@@ -151,6 +167,7 @@ def test_outputs_are_float32(torso, dtype):
 )
 def test_values_from_what_was_prepared_are_the_values(options, atol):
     reach = random_reach()
+    reach = reach[0].at[::3].set(0), reach[1].at[1::3].set(0)
     how = {name: options[name] for name in ("smoothing", "zero_sum") if name in options}
     graph, params = evaluator(**{k: x for k, x in options.items() if k not in how})
     evaluate = cvpn.CvpnEvaluator(graph, **how)

@@ -13,12 +13,14 @@ from flax import nnx
 from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import list_public_states
+from jaxgames.core import TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
 from nets import cvpn
 from solvers import cfr
 from solvers.evaluation import belief_exploitability
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators
+from solvers.search.readouts import logged_queries
 from solvers.search.search_state import GrowingTreeCfr
 from solvers.sequence_form import build_sequence_form
 from train import queries, self_play, student_of_games_training
@@ -104,25 +106,34 @@ def test_exact_solving_reproduces_exact_values():
     np.testing.assert_allclose(worth, np.broadcast_to([-1 / 18, 1 / 18], (16, 2)), atol=2e-2)
 
 
-def test_queries_are_public_states_that_both_players_reach():
-    """Every query is a public state below the root, where somebody acts."""
-    _, table, _ = compiled("kuhn_poker")
-    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=3, max_path=1, logged_queries=3)
-    first = continual_resolving.first_problem(table, max_path=1)
+def test_queries_are_public_states_that_a_player_reaches():
+    """Every query is a public state below the root where the game goes on.
+
+    A player who does not reach it has all its rows there, as the network sees it.
+    """
+    _, table, _ = compiled("leduc_poker")
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=10, max_path=2, logged_queries=3)
+    first = continual_resolving.first_problem(table, max_path=2)
     root = queries.Query(state=first.state, reach=first.reach)
 
     @jax.jit
     @jax.vmap
     def sampled(key):
-        return queries.searched_queries(search_of(table, key, root, settings)[1])
+        search = search_of(table, key, root, settings)[1]
+        return queries.searched_queries(table, search), logged_queries(search)[1]
 
-    sample, exists = sampled(jax.random.split(jax.random.key(0), 64))
+    (sample, exists), logged = sampled(jax.random.split(jax.random.key(0), 64))
     assert exists.mean() > 0.5
-    sample = jax.tree.map(lambda x: x[exists], sample)
-    assert all((reach > 0).any(axis=1).all() for reach in sample.reach)
+    sample, logged = jax.tree.map(lambda x: x[exists], (sample, logged))
+    for seen, own, rows in zip(
+        sample.reach, logged, jax.vmap(table.rows)(sample.state), strict=True
+    ):
+        unreached = ~np.any(own > 0, axis=1)
+        assert 0 < unreached.mean() < 1
+        np.testing.assert_array_equal(seen, np.where(unreached[:, None], rows, own))
     assert len(np.unique(sample.state)) > 2
     actor = np.asarray(table.actors)[np.asarray(sample.state)]
-    assert (actor >= 0).all()
+    assert (actor != TERMINAL).all()
     assert all((reach <= 1 + 1e-6).all() for reach in sample.reach)
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from jaxgames.arrays import masked_log_softmax
 from jaxgames.beliefs.contract import Policy, Values
-from nets.cvpn import Logits, Ranges, normalised
+from nets.cvpn import Logits, Ranges, normalised, reached
 from train.examples import Example
 
 # network(features [B, F], ranges) -> values, policy logits; all but the features are pairs
@@ -43,7 +43,8 @@ def loss(
       The weighted sum, and its parts "values" and "policy" before they are weighted. Each part is
       the mean over the examples by their own weights; examples of weight 0 do not count.
     """
-    values, logits = network(batch.features, jax.vmap(normalised)(batch.reach))
+    ranges = jax.vmap(lambda rows, reach: normalised(reached(rows, reach)))(batch.rows, batch.reach)
+    values, logits = network(batch.features, ranges)
     parts = {
         "values": _mean(jax.vmap(value_loss)(values, batch), batch.value_weight),
         "policy": _mean(jax.vmap(policy_loss)(logits, batch), batch.policy_weight),

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
+from nets.cvpn import reached
 from solvers.search.readouts import average_policy, average_values, logged_queries
 from solvers.search.search_state import Search
 from train import data_sharding
@@ -105,17 +106,20 @@ def pop(
     return Queue(queries=queue.queries, first=first, size=queue.size - taken), batch, exists
 
 
-def searched_queries(search: Search) -> tuple[Query, Bool[Array, " C"]]:
+def searched_queries(game: BeliefGame, search: Search) -> tuple[Query, Bool[Array, " C"]]:
     """The queries that a search has kept; see `solvers.search.readouts.logged_queries`.
 
     Args:
+      game: any belief-level game.
       search: finished, with `logged_queries=C` of its settings above 0.
 
     Returns:
-      Queries (fields `[C, ...]`), and a mask `[C]` of those that exist.
+      Queries (fields `[C, ...]`), with the ranges that the network saw (`nets.cvpn.reached`), and a
+      mask `[C]` of those that exist.
     """
     state, reach, exists = logged_queries(search)
-    return Query(state=state, reach=reach), exists
+    seen = jax.vmap(lambda state, reach: reached(game.rows(state), reach))(state, reach)
+    return Query(state=state, reach=seen), exists
 
 
 def solved_example(game: BeliefGame, query: Query, search: Search) -> Example:

@@ -266,7 +266,7 @@ def _search(shared, batch, *, settings):
         search = growing_tree_cfr.search(
             game, params, search_key, problem=problem, settings=logging
         )
-        query, exists = queries.searched_queries(search)
+        query, exists = queries.searched_queries(game, search)
         return search, query, exists & jax.random.bernoulli(coin_key, share, (most,))
 
     every = jax.vmap(search_one)(jnp.concatenate([play_keys, solve_keys]), problems, share)

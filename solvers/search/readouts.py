@@ -106,7 +106,7 @@ def logged_queries(
 
     Returns:
       Public states (leading axis C), own reaches of both players, and a mask `[C]` of
-      the calls that were made and that both players can reach; otherwise all values are 0.
+      the calls that were made and that a player can reach; otherwise all values are 0.
 
     Raises:
       ValueError: the search keeps no queries.
@@ -115,4 +115,4 @@ def logged_queries(
     if log is None:
         raise ValueError("the search has no log; its settings must have logged_queries > 0")
     first, second = (jnp.any(reach > 0, axis=1) for reach in log.reach)
-    return log.state, log.reach, first & second
+    return log.state, log.reach, first | second
