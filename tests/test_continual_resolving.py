@@ -27,6 +27,7 @@ from solvers.search import (
 )
 from solvers.search.agent_exploitability import Chain, agents, longest_path
 from solvers.search.exact_below_belief import expand_all
+from solvers.search.forest import NUMBER
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.sequence_form import build_sequence_form
 
@@ -172,6 +173,54 @@ def test_range_that_goes_on(by_policies):
     mixed = regret_phase.root_reach(table, problem, gadget, settings=settings)[0]
     follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
     np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)
+
+
+def after_gadget(table, scale):
+    """The problem after a search with a gadget in Kuhn, and the reaches that were played.
+
+    The re-solver's reach has a factor `scale` from earlier moves, and the opponent's values, too.
+    """
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=1)
+    begin = continual_resolving.first_problem(table, max_path=1)
+    reach = (jnp.array([0.4, 0.2, 0.1]), scale * jnp.array([0.7, 0.2, 0.4]))
+    opt_out = (scale * jnp.array([-0.2, 0.0, 0.2]), begin.opt_out[1])
+    problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=opt_out)
+    key, child = jax.random.key(0), jnp.array([0], jnp.int32)
+    search = growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
+    return continual_resolving.next_problem(table, search, reach, child, resolver=jnp.int32(1))
+
+
+@pytest.mark.parametrize("exponent", [-100, -20, 20])
+def test_long_games_do_not_use_up_the_reach(exponent):
+    """A hundred moves multiply to less than float32 can hold; nothing depends on the scale."""
+    _, table, _ = compiled("kuhn_poker")
+    expected = after_gadget(table, 1.0)
+    found = after_gadget(table, jnp.float32(2.0**exponent))
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    problem, played = found
+    assert 1 <= float(played[1].max()) < 2
+    np.testing.assert_array_equal(problem.reach[1], played[1])
+    assert np.abs(problem.opt_out[0]).max() > 0.1
+
+
+def test_prior_is_asked_at_the_beliefs_of_the_target():
+    """Below a path they are those after the moves of the path, which are uniform at first."""
+    _, table, _ = compiled("kuhn_poker")
+
+    def evaluate(params, game, state, reach):
+        values, prior = leaf_evaluators.zero(params, game, state, reach)
+        return values, tuple(own * reach[p][None] for p, own in enumerate(prior))
+
+    settings = GrowingTreeCfr(evaluate, simulations=1, max_path=2)
+    begin = continual_resolving.first_problem(table, max_path=2)
+    check_bet = jnp.array([[0, 1]], jnp.int32)
+    problems = jax.tree.map(lambda x: x[None], begin).replace(path=check_bet)
+    searches = growing_tree_cfr.start(table, None, problems=problems, settings=settings)
+    target = searches.target[0]
+    number = searches.forest.links[target, NUMBER]
+    prior = searches.forest.decisions[0].prior[:, number]
+    legal = np.asarray(table.legal(at(searches.forest.state, target))[0])
+    np.testing.assert_allclose(prior, legal * 0.25, rtol=1e-6)  # half for the prior, half for check
 
 
 def test_path_must_fit():

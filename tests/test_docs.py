@@ -186,7 +186,7 @@ HEADLINES = [
         "AlphaZero (mctx), 2 devices:Connect Four (800,1), 6x512",
     ),
     (
-        "the same on an H200",
+        "800 simulations in Connect Four, 10 per",
         "benchmark_accelerator/gpu",
         "Connect Four (800,10), 6x512, 256 at once",
         "mctx: Connect Four (800,10), 6x512, 256 at once",

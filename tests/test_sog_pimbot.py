@@ -252,7 +252,7 @@ def test_all_settings_that_differ_are_named():
         "decay steps 80,000 (the paper: 2,000,000)",
         "batch size 256 (the paper: 1,024)",
         "capacity 50,000 (the paper: 1,000,000)",
-        "max uses 20 (the paper: 5)",
+        "max uses 60 (the paper: 5)",
         "for decisions of Mr X at 40% and of the detectives at 100%",
     ):
         assert text in said

@@ -147,7 +147,7 @@ def encode(
 
     They are the one-hot stations of the detectives `[D, N]`, their cards `[D, 3]`, Mr X's cards
     (tickets and double cards) `[5]`, the one-hot player who moves next `[1 + D]` (all 0 unless
-    `running`), whether a double card was just played, and the share of rounds played.
+    `running`), half of the moves that a double card still owes, and the share of rounds played.
     """
     stations = jnp.arange(num_stations, dtype=jnp.int32)
     numbers = jnp.arange(board.tickets.shape[0], dtype=jnp.int32)
@@ -158,7 +158,7 @@ def encode(
         cards[0],
         board.doubles[None].astype(float) / _CARDS,
         (numbers == board.turn) & running,
-        (board.doubling > 0)[None],
+        board.doubling[None].astype(float) / 2,
         board.moves[None].astype(float) / rounds,
     ]
     return jnp.concatenate([part.astype(float) for part in parts])

@@ -6,8 +6,9 @@ Bowling (2014).
 A chain of searches belongs to one agent, the re-solver of all of them. It keeps two things of a
 search: its own policy, which determines its own reach in the next problem, and the opponent's
 average counterfactual values, for which the opponent may opt out of the next problem. These values
-contain the re-solver's own reach, so that its reach is never rescaled. If the next state is not in
-the tree, the next search starts at its closest ancestor that is.
+contain the re-solver's own reach, so both are rescaled together: a product of a hundred
+probabilities would leave the range of float32. If the next state is not in the tree, the next
+search starts at its closest ancestor that is.
 """
 
 from __future__ import annotations
@@ -92,8 +93,8 @@ def next_problem(
         opponent's average reach in this search, which the gadget influenced.
 
     Returns:
-      The problem, and both players' own reaches where the next search acts. Actions that
-      this search did not choose do not reduce them.
+      The problem, and both players' own reaches where the next search acts, scaled to be from 1 to
+      2 in the likeliest row. Actions that this search did not choose do not reduce them.
     """
     if isinstance(search.tree, LazyTree):
         return _afresh(game, search, path, resolver)
@@ -110,7 +111,7 @@ def next_problem(
         known = on_path & (node != LEAF)
         problem = deeper if problem is None else choose(known, deeper, problem)
         node = jnp.where(known, search.tree.node_below(above, child), LEAF)
-    return problem, played
+    return _rescaled(problem, played, resolver)
 
 
 def _afresh(game, search, path, resolver):
@@ -120,6 +121,26 @@ def _afresh(game, search, path, resolver):
     ones = jax.tree.map(jnp.ones_like, search.reach)
     problem = fixed_problem(state, ones, max_path=len(path))
     return problem.replace(resolver=jnp.asarray(resolver, jnp.int32)), ones
+
+
+def _rescaled(problem, played, resolver):
+    """The problem and `played` with the re-solver's own reach, or both of trusted players, times a
+    power of two, and the opponent's values with it. No other bit changes."""
+    shifts = [_shift_to_one(own) for own in played]
+    ours = [(resolver == p) | (resolver == NO_RESOLVER) for p in range(2)]
+    scaled = lambda x, p: jnp.where(ours[p], jnp.ldexp(x, shifts[p]), x)  # noqa: E731
+    reach, opt_out = problem.reach, problem.opt_out
+    problem = problem.replace(
+        reach=(scaled(reach[0], 0), scaled(reach[1], 1)),
+        opt_out=(scaled(opt_out[0], 1), scaled(opt_out[1], 0)),
+    )
+    return problem, (scaled(played[0], 0), scaled(played[1], 1))
+
+
+def _shift_to_one(reach):
+    """The exponent of the power of two that brings the largest entry to 1 or between 1 and 2."""
+    largest = jnp.max(reach)
+    return jnp.where(largest > 0, 1 - jnp.frexp(largest)[1], 0)
 
 
 def _problem_at(game, search, node, child, state, path, played, resolver, before):

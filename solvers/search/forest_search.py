@@ -27,7 +27,7 @@ from solvers.search.forest import (
 )
 from solvers.search.forest_growth import add_roots, expand, no_prior
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
-from solvers.search.search_tree import LEAF, SearchTree
+from solvers.search.search_tree import LEAF, SearchTree, uniform
 
 _MOST_CHILDREN = 1024  # of a node; with more, trees would have room for little else
 _LARGEST_PAGE = 64  # places on a CPU, whose nearest cache larger pages leave
@@ -135,19 +135,28 @@ def start(
     )
 
     def follow(step, carry):
-        forest, place = carry
+        forest, place, reach = carry
         child = problems.path[:, step]
         leaf = forest.pointers[place, jnp.maximum(child, 0)]
+        below = down(at(forest.state, place), jnp.maximum(child, 0), reach)
         forest, new = grow(forest, layout, leaf, child != NO_STEP)
-        return forest, jnp.where(new < layout.inner, new, place)
+        grown = new < layout.inner
+        reach = jax.tree.map(lambda x, y: jnp.where(grown[:, None], x, y), below, reach)
+        return forest, jnp.where(grown, new, place), reach
 
-    if length:  # a loop: the program is as long for any length of the path
-        forest, place = jax.lax.fori_loop(0, length, follow, (forest, place))
+    @jax.vmap
+    def down(state, child, reach):
+        policy = uniform(game, state, dtype)  # those of the path are uniform so far
+        return game.down(state, child, reach, policy)
+
     if layout.single_row:  # with perfect information reach would only scale all values
         problems = problems.replace(reach=jax.tree.map(jnp.ones_like, problems.reach))
+    reach = problems.reach
+    if length:  # a loop: the program is as long for any length of the path
+        forest, place, reach = jax.lax.fori_loop(0, length, follow, (forest, place, reach))
     state = at(forest.state, place)
     evaluate = jax.vmap(lambda s, r: settings.evaluate(params, game, s, r))
-    _, prior = evaluate(state, problems.reach)
+    _, prior = evaluate(state, reach)
     return Searches(
         layout=layout,
         problem=problems,
