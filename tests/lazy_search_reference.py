@@ -47,7 +47,7 @@ class ReferenceSearch:
         self.look, self.expand, self.pace = look, expand, pace
         self.exploration, self.cfr_share, self.virtual_loss = exploration, cfr_share, virtual_loss
         self.root, self.iterations, self.count = look(None, None), 0, 1
-        self._open(self.root)
+        self._open(self.root, len(self.root.prior))
 
     def run(self, noise: np.ndarray) -> Place:
         """All simulations `[S, D]` of random numbers, with an iteration before every `pace`."""
@@ -60,9 +60,9 @@ class ReferenceSearch:
             self._simulate(numbers)
         return self.root
 
-    def _open(self, place):
+    def _open(self, place, number):
         """The best children of a leaf."""
-        best = sorted(place.prior, key=lambda a: (-place.prior[a], a))[: self.expand]
+        best = sorted(place.prior, key=lambda a: (-place.prior[a], a))[:number]
         for action in best:
             place.children[action] = self.look(place.state, action)
             place.children[action].policy = 1 / len(best)
@@ -115,7 +115,7 @@ class ReferenceSearch:
             place.visits += 1
             if not place.children:
                 if place.actor >= 0:
-                    self._open(place)
+                    self._open(place, self.expand)
                 return
 
     def _by_cfr(self, place, number):

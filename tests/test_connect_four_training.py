@@ -27,7 +27,6 @@ from experiments.student_of_games.training_run import Trainee
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets import cvpn
 from solvers.perfect_information.positions import legal_actions
-from solvers.search import leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
 from train.paper_settings import paper_settings
 
@@ -96,8 +95,13 @@ def test_numbers_of_cells(module, agent, target, row):
     columns = [[*column.cells] for column in table.columns]
     assert columns[0] == [f"{agent}: {target}"]
     assert [columns[1][0], columns[2][0]] == row
-    (recorded,) = (extra(CONFIG, cells) for extra in module.COMMAND.extras.values())
+    recorded = module.COMMAND.extras["targets"](CONFIG, cells)
     assert recorded == {f"{agent}: {target}": float(row[1])}
+
+
+def small_search():
+    graph, _ = nnx.split(cvpn.new_cvpn(pgx_beliefs("tic_tac_toe"), seed=0, width=4, depth=1))
+    return GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)
 
 
 @pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
@@ -107,8 +111,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     for values in ("queries", "outcomes"):
         options = sog_connect_four.Options(out=pathlib.Path(), values=values)
         config = sog_connect_four.configure(sog_connect_four.PRESETS[preset], options)
-        search = GrowingTreeCfr(leaf_evaluators.zero, simulations=32, max_path=1, expand=1)
-        settings = sog_connect_four.settings_for(config, search)
+        settings = sog_connect_four.settings_for(config, small_search())
         each = sog_connect_four.evaluations(config)
         examples = settings.episodes + round(settings.queries_per_search) * settings.solves
         uses = settings.updates * settings.learner.batch_size / examples
@@ -153,22 +156,19 @@ def test_what_is_not_the_papers_is_said(values, column, learner):
     own, other, *_ = sog_connect_four.deviations(config)
     assert own == (
         f"Connect Four with the settings of {column} in Table S2, but: greedy moves after 10 moves"
-        " (the paper: 30), no resignation (the paper: below -0.9), temperature of the prior 1 (the"
-        " paper: 1.5)"
+        " (the paper: 30), no resignation (the paper: below -0.9)"
     )
     assert all(words in other for words in learner)
     # What else of the settings is not the paper's: games of Connect Four are shorter than the most
     # moves, and of games that nobody resigns no share is kept from it.
-    graph, _ = nnx.split(cvpn.new_cvpn(pgx_beliefs("tic_tac_toe"), seed=0, width=4, depth=1))
-    search = GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)
+    search = small_search()
     settings = sog_connect_four.settings_for(config, search)
     sizes = {name: getattr(settings, name) for name in ("episodes", "solves", "updates", "learner")}
     paper = paper_settings(column, search, **sizes)
     said = dict(greedy_after=10, resign_below=None, max_moves=None)
-    paper_search = dataclasses.replace(paper.search, evaluate=settings.search.evaluate)
-    assert paper.search.evaluate.temperature == 1.5 != settings.search.evaluate.temperature
+    assert settings.search.evaluate.temperature == 1.5
     assert settings == dataclasses.replace(
-        paper, search=paper_search, self_play=dataclasses.replace(paper.self_play, **said)
+        paper, self_play=dataclasses.replace(paper.self_play, **said)
     )
 
 

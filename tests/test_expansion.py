@@ -85,16 +85,18 @@ def successor(tree):
 
 @pytest.mark.parametrize("expand", [1, 2])
 def test_nodes_start_with_their_best_children_and_get_others_one_by_one(expand):
+    """The root has all from the start (Schmid et al. 2023: the initial tree)."""
     tree, count = first_tree(expand=expand), int(first_tree(expand=expand).count)
     possible = np.asarray(jax.vmap(endgame()[0].child_mask)(tree.state))
-    assert 10 < count <= 1 + expand + 60 * expand
+    assert 10 < count <= 1 + possible[0].sum() + 60 * expand
     np.testing.assert_array_equal(tree.state[1:count], successor(tree)[1:count])
     others = 0
     for node in np.flatnonzero(tree.children[:count]):
         added = tree.child[1:count][tree.parent[1:count] == node]
         assert len(added) == len(set(added)) == tree.children[node] <= possible[node].sum()
-        at_first = np.flatnonzero(possible[node])[:expand]  # the first cells are best
-        np.testing.assert_array_equal(added[:expand], at_first)
+        # the first cells are best
+        at_first = np.flatnonzero(possible[node])[: expand if node else None]
+        np.testing.assert_array_equal(added[: len(at_first)], at_first)
         assert (np.diff(np.flatnonzero(tree.parent[:count] == node)) > 0).all()
         others += len(added) - len(at_first)
     # simulations end the game, give a leaf its first children, or add one child
@@ -219,8 +221,8 @@ def test_the_evaluator_is_asked_where_a_tree_grows_only(expand, asks):
     calls = lambda: (jax.effects_barrier(), len(asked), asked.clear())[1]  # noqa: E731
     problem = continual_resolving.first_problem(table, max_path=1)
     state = start(problems=jax.tree.map(lambda x: jnp.asarray(x)[None], problem))
-    # of two states, since there may be a path; or the root's best
-    assert calls() == (1 + 2 * CELLS if expand is None else 1 + expand)
+    # of two states, since there may be a path; or the root's, five cells at a time
+    assert calls() == (1 + 2 * CELLS if expand is None else 1 + 2 * 5)
     noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 1), state, how)
     for number in range(12):
         policies, state = state, iterate(state)

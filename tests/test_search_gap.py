@@ -139,7 +139,7 @@ def test_equal_players_are_equal(tmp_path, monkeypatch):
     with (tmp_path / "curve.csv").open(newline="") as file:
         curve = [*csv.DictReader(file)]
     assert [float(row["elo"]) for row in curve] == pytest.approx([0] * 6, abs=1e-6)
-    assert [row["evaluations"] for row in curve] == ["5", "6", "5", "6", "6", "11"]
+    assert [row["evaluations"] for row in curve] == ["5", "12", "5", "12", "12", "16"]
 
 
 def test_networks_of_each_seed_have_their_own_openings(tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ class Player:
         """Of the network in a search, at most."""
         if self.search == ALPHAZERO:
             return 1 + self.simulations
-        return sog_student.evaluations(self.simulations, expand=self.expand)
+        return sog_student.evaluations(pgx_beliefs(GAME), self.simulations, expand=self.expand)
 
     def agent(self, network: Network) -> Agent:
         """Who plays."""

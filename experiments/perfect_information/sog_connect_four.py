@@ -16,16 +16,15 @@ from experiments.perfect_information import connect_four_training, sog_student
 from experiments.perfect_information.connect_four_training import KEEPS, training_experiment
 from experiments.perfect_information.student import ALONE, CHOSEN_RATE, Student
 from experiments.student_of_games.training_run import shared_sizes
+from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame
-from nets.cvpn import CvpnEvaluator
 from solvers.search.search_state import GrowingTreeCfr
 from train.paper_settings import (
-    PAPER_QUERIES,
     PAPER_SELF_PLAY,
     PAPER_TEMPERATURE,
     learner_deviations,
+    paper_settings,
 )
-from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
 Values = Literal["queries", "outcomes"]
@@ -53,13 +52,13 @@ _GREEDY_AFTER = 10  # moves of a game of training
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
-        measured_at=(0, 250, 500, 1_000, 2_000, 4_000),
+        measured_at=(0, 250, 500, 1_000, 2_000, 3_400),
         simulations=(ALONE, 32, 100, 800),
         solves=64,
         updates=4,
     ),
     "paper": Config(
-        measured_at=(0, 5_000, 20_000, 100_000),
+        measured_at=(0, 5_000, 20_000, 85_000),
         simulations=(ALONE, 32, 100, 800),
         episodes=1024,
         solves=1024,
@@ -95,28 +94,24 @@ def new_student(game: BeliefGame, run: Run, seed: int) -> Student:
 
 
 def settings_for(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
-    """The settings of training with such searches."""
-    column = _TABLE[config.values]
-    per_search, per_solve = PAPER_QUERIES[column]
-    sizes = {name: getattr(config, name) for name in ("episodes", "solves", "updates")}
-    return StudentOfGamesSettings(
-        search=search,
+    """The settings of training with such searches, whose prior gets the paper's temperature."""
+    settings = paper_settings(
+        _TABLE[config.values],
+        search,
+        episodes=config.episodes,
+        solves=config.solves,
+        updates=config.updates,
         learner=connect_four_training.learner_settings(config),
-        self_play=SelfPlaySettings(
-            exploration=0.0,
-            outcome_targets=PAPER_SELF_PLAY[column].outcome_targets,
-            greedy_after=_GREEDY_AFTER,
-        ),
-        queries_per_search=per_search,
-        queries_per_solve=per_solve,
-        **sizes,
     )
+    ours = dict(greedy_after=_GREEDY_AFTER, resign_below=None, max_moves=None)
+    return dataclasses.replace(settings, self_play=dataclasses.replace(settings.self_play, **ours))
 
 
 def evaluations(config: Config) -> int:
     """Of the network in a step of training, at most."""
     searches = config.episodes + config.solves
-    return searches * sog_student.evaluations(config.training_simulations)
+    game = pgx_beliefs(connect_four_training.GAME)
+    return searches * sog_student.evaluations(game, config.training_simulations)
 
 
 def deviations(config: Config) -> Iterator[str]:
@@ -125,8 +120,7 @@ def deviations(config: Config) -> Iterator[str]:
     yield (
         f"Connect Four with the settings of {column} in Table S2, but: greedy moves after"
         f" {_GREEDY_AFTER} moves (the paper: {PAPER_SELF_PLAY[column].greedy_after}), no"
-        f" resignation (the paper: below {PAPER_SELF_PLAY[column].resign_below:g}), temperature of"
-        f" the prior {CvpnEvaluator.temperature:g} (the paper: {PAPER_TEMPERATURE[column]:g})"
+        f" resignation (the paper: below {PAPER_SELF_PLAY[column].resign_below:g})"
     )
     learner = connect_four_training.learner_settings(config)
     yield f"our learner: {'; '.join(learner_deviations(column, learner))}"
@@ -145,6 +139,7 @@ COMMAND = training_experiment(
     label=lambda simulations: sog_student.label(simulations) if simulations else "network alone",
     shared=shared_sizes,
     targets=TARGETS,
+    extras={"temperature": lambda config, cells: PAPER_TEMPERATURE[_TABLE[config.values]]},
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",

@@ -68,10 +68,10 @@ def _search(evaluate, simulations):
     return GrowingTreeCfr(evaluate, simulations=simulations, pace=pace, max_path=1, expand=1)
 
 
-def evaluations(simulations: int, *, expand: int = 1) -> int:
-    """Of the network in a search, at most: of the root, its k best children, and as many in each
+def evaluations(game: BeliefGame, simulations: int, *, expand: int = 1) -> int:
+    """Of the network in a search, at most: of the root, all its children, and k in each
     simulation."""
-    return 1 + expand * (1 + simulations)
+    return 1 + game.num_children + expand * simulations
 
 
 def _agent(evaluate, params, simulations) -> GrowingTreeAgent:

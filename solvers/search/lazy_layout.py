@@ -13,6 +13,8 @@ from jaxtyping import Array, Int
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 
+_MOST_LEGAL = 384  # children of a root; chess has up to 218 moves, Go 362
+
 # On accelerators, where places may look at all others of their trees, or at A others:
 _MOST_PAIRED = 256  # places of a tree that are fewer to look at than children in a list
 _MOST_LISTED = 32  # actions
@@ -27,7 +29,7 @@ class LazyLayout:
     room: int  # T places of each
     levels: int  # D depths that places may have
     actions: int  # A
-    expand: int  # k children that a leaf gets
+    expand: int  # k children that a leaf gets; a root has all
     lane: int  # places of a level of each tree that a step of a sweep takes
     # whether sweeps go level by level (`lazy_steps`), or all places take part in each step
     # (`lazy_at_once`), where siblings are found among all pairs of places, or in the lists
@@ -62,7 +64,7 @@ def lazy_layout(game: BeliefGame, settings: GrowingTreeCfr, batch: int) -> LazyL
       batch: B, how many there are.
     """
     expand = min(settings.expand, game.num_children)
-    room = 1 + (1 + settings.simulations) * expand
+    room = 1 + min(game.num_children, _MOST_LEGAL) + settings.simulations * expand
     on_cpu = jax.default_backend() == "cpu"
     least, most = (8, 64) if on_cpu else (64, 1024)
     return LazyLayout(

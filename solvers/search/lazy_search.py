@@ -1,9 +1,9 @@
 """Growing-tree CFR in games of perfect information, on trees whose children are made lazily.
 
 The same algorithm as in `regret_phase` and `expansion_phase` (Schmid et al. 2023), for searches
-with `GrowingTreeCfr.expand`: nodes start with their k best children by prior, and get others when
-simulations take them. An iteration costs as much as there are places, however many actions the
-game has.
+with `GrowingTreeCfr.expand`: the root has all its children from the start, like the paper's initial
+tree. Other nodes start with their k best children by prior, and get others when simulations take
+them. An iteration costs as much as there are places, however many actions the game has.
 
 With one row for each player, what happened on the way to a state says nothing about it, and the
 gadget of a re-solved subgame would only scale a player's values. So a tree begins at the state that
@@ -13,6 +13,7 @@ the search acts at, and there is no gadget.
 from __future__ import annotations
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,8 @@ from solvers.search.lazy_trees import add_children, best_actions, plant
 from solvers.search.query_log import with_new_calls
 from solvers.search.search_state import NO_STEP, Gadget, GrowingTreeCfr, Problem, Search, Searches
 from solvers.search.search_tree import LEAF, LazyTree, choose
+
+_ROOT_CHUNK = 8  # children of a root that are valued at a time, at most
 
 
 def check_expandable(game: BeliefGame, expand: int) -> None:
@@ -48,7 +51,7 @@ def start(
     game: BeliefGame, params: PyTree, *, problems: Problem, settings: GrowingTreeCfr
 ) -> Searches:
     """Searches before their first iteration: trees of the states that they act at, which are where
-    the problems' paths end, and of the best children there.
+    the problems' paths end, and of all children there.
 
     Args:
       game: of perfect information.
@@ -67,20 +70,7 @@ def start(
     layout = lazy_layout(game, settings, batch)
     state = jax.vmap(functools.partial(end_of_path, game))(problems.state, problems.path)
     trees = plant(game, params, layout, state, dtype, evaluate=settings.evaluate)
-    best, there = best_actions(trees.prior[layout.roots], count=layout.expand)
-    trees, _, _ = add_children(
-        game,
-        params,
-        trees,
-        layout,
-        layout.roots,
-        best,
-        there,
-        since=jnp.zeros((), dtype),
-        visits=jnp.zeros(batch, dtype),
-        policy=1 / jnp.maximum(jnp.sum(there, axis=1), 1).astype(dtype),
-        evaluate=settings.evaluate,
-    )
+    trees = _with_children_of_roots(game, params, trees, layout, evaluate=settings.evaluate)
     return Searches(
         layout=layout,
         problem=problems,
@@ -93,6 +83,38 @@ def start(
         iterations=jnp.int32(0),
         total=jnp.zeros((), dtype),
     )
+
+
+def _with_children_of_roots(game, params, trees, layout, *, evaluate):
+    """The trees with all children of their roots, some at a time, as many as a position has."""
+    batch, dtype, prior = layout.batch, trees.since.dtype, trees.prior[layout.roots]
+    number = jnp.sum(prior >= 0, axis=1, dtype=jnp.int32)
+    steps = math.ceil(layout.actions / _ROOT_CHUNK)  # in which all actions would be valued
+    chunk = math.ceil(layout.actions / steps)
+
+    def add(carry):
+        trees, step = carry
+        best, there = best_actions(trees.prior[layout.roots], count=chunk)
+        trees, _, _ = add_children(
+            game,
+            params,
+            trees,
+            layout,
+            layout.roots,
+            best,
+            there,
+            since=jnp.zeros((), dtype),
+            visits=jnp.zeros(batch, dtype),
+            policy=1 / jnp.maximum(number, 1).astype(dtype),
+            evaluate=evaluate,
+        )
+        return trees, step + 1
+
+    def more(carry):
+        return carry[1] * chunk < jnp.max(number)
+
+    trees, _ = jax.lax.while_loop(more, add, (trees, jnp.int32(0)))
+    return trees
 
 
 def end_of_path(game: BeliefGame, state: PublicState, path: Int[Array, " L"]) -> PublicState:

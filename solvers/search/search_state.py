@@ -45,7 +45,8 @@ class GrowingTreeCfr:
     # shares of a tree's nodes at which either player may act, or else it does not grow there; a
     # path has room in any case
     decision_shares: tuple[float, float] = (1.0, 1.0)
-    expand: int | None = None  # k best children by prior that a new node starts with; None: all
+    # k best children by prior that a new node starts with, but for the root; None: all
+    expand: int | None = None
     # how far either player's belief at a leaf may move (L1 distance, up to 2) before the leaf is
     # valued again; 0: in every iteration
     belief_tolerance: float = 0.0
