@@ -210,7 +210,8 @@ def test_one_name_gives_all_settings(name):
 
 def test_settings_that_are_not_the_papers_are_named():
     paper = PAPER_SETTINGS["scotland_yard"]
-    assert learner_deviations("scotland_yard", paper) == []
+    momentum = ["momentum 0.9 of sgd (the paper: not given)"]
+    assert learner_deviations("scotland_yard", paper) == momentum
     other = dataclasses.replace(
         paper,
         optimizer="adam",

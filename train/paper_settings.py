@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from solvers.search.search_state import GrowingTreeCfr
-from train.learner import PAPER_SETTINGS, LearnerSettings
+from train.learner import MOMENTUM, PAPER_SETTINGS, LearnerSettings
 from train.self_play import SelfPlaySettings
 from train.student_of_games_training import StudentOfGamesSettings
 
@@ -85,7 +85,8 @@ def learner_deviations(name: str, learner: LearnerSettings) -> list[str]:
 
     Returns:
       For each setting that differs its name, its value and the paper's, such as "batch size 256
-      (the paper: 1,024)"; where the paper says nothing, what `PAPER_SETTINGS` has.
+      (the paper: 1,024)"; where the paper says nothing, what `PAPER_SETTINGS` has; and the
+      momentum of "sgd", which the paper does not give.
 
     Raises:
       ValueError: unknown name.
@@ -93,12 +94,13 @@ def learner_deviations(name: str, learner: LearnerSettings) -> list[str]:
     if name not in PAPER_SETTINGS:
         raise ValueError(f"unknown settings {name!r}; allowed: {', '.join(PAPER_SETTINGS)}")
     own, paper = (dataclasses.asdict(each) for each in (learner, PAPER_SETTINGS[name]))
+    momentum = f"momentum {MOMENTUM:g} of sgd (the paper: not given)"
     whose = lambda field: "ours with its settings" if field in _UNSAID else "the paper"  # noqa: E731
     return [
         f"{field.replace('_', ' ')} {_in_words(value)} ({whose(field)}: {_in_words(paper[field])})"
         for field, value in own.items()
         if value != paper[field]
-    ]
+    ] + [momentum] * (learner.optimizer == "sgd")
 
 
 def _in_words(value):

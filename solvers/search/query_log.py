@@ -2,10 +2,10 @@
 
 Growing-tree CFR "is logging all neural net queries it does since they might be used later in
 training" (Schmid et al. 2023, Algorithm 1); they are made "during the GT-CFR regret update phase"
-(Fig. 2). The log has room for C of them: each place holds a call that is drawn uniformly from all
-calls so far, independently of the other places (a reservoir for each place), together with the
-beliefs at which it was made. Where leaves keep their values (`GrowingTreeCfr.belief_tolerance`),
-only calls that are made count.
+("Training Process"). The log has room for C of them: each place holds a call that is drawn
+uniformly from all calls so far, independently of the other places (a reservoir for each place),
+together with the beliefs at which it was made. Where leaves keep their values
+(`GrowingTreeCfr.belief_tolerance`), only calls that are made count.
 """
 
 from __future__ import annotations
