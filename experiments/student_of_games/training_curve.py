@@ -261,8 +261,8 @@ def deviations(config: Config) -> list[str]:
         " payoffs of the game",
         "readings where the text is silent: an agent's first search is at the root of the game,"
         " whoever acts there; the opponent's range of before is its average reach in the search"
-        " before, that search's gadget included; at leaves that a player does not reach the network"
-        " sees all its rows as equally likely",
+        " before, that search's gadget included; what the network sees, and learns, of leaves that"
+        " a player does not reach",
     ]
     if published.searched_exploitability(config.game):
         said.append("published numbers are read off Figure 3, to about 4 %")
