@@ -223,8 +223,9 @@ def deviations(config: Config) -> list[str]:
     """Deviations from the paper's setting, in words."""
     return [
         *off_tree_bet.deviations(config),
-        '"plain" is the paper\'s text: the opponent may opt out of the flop, before the deal, for'
-        " the value of the leaf in the solution of the first street. The ways named as ours are"
+        "the flop is solved safely on all boards at once, and the opponent may opt out of it before"
+        ' the deal, for the value of the leaf in the solution of the first street ("plain"); the'
+        " paper solves it safely when the board has been dealt. The ways named as ours are"
         " not in the paper; they were added because the results of the plain one get worse with"
         " more values",
         "published numbers are read off Figure 2, which is of the whole deck",

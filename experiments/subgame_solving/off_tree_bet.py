@@ -111,8 +111,8 @@ class Way:
     """A way to answer the bet: the values for which the opponent may opt out of the flop.
 
     They are the values of the leaf in the solution of the first street (see
-    `nested_street_solving.promised_leaf_values`). The paper says that the flop is solved safely,
-    and no more; what can be added to that is ours.
+    `nested_street_solving.promised_leaf_values`). The paper says that the flop is solved safely
+    when the board has been dealt, and no more; what can be added to that is ours.
     """
 
     capped: bool = False  # less, by what the bet would win beyond the other first actions
