@@ -252,6 +252,18 @@ def test_gradient_against_finite_differences():
         np.testing.assert_allclose(jax.grad(along)(0.0), difference, rtol=1e-7)
 
 
+def test_a_player_who_reaches_nothing_counts_with_all_its_rows():
+    """As networks see it in searches."""
+    (graph, params), batch = network(), leduc_examples()
+    ours, theirs = batch.reach
+    nobody, anybody, given = (
+        float(network_loss(graph, params, batch.replace(reach=(own, theirs))))
+        for own in (jnp.zeros_like(ours), batch.rows[0].astype(ours.dtype), ours)
+    )
+    assert nobody == pytest.approx(anybody, rel=1e-6)
+    assert nobody != pytest.approx(given, rel=1e-4)
+
+
 def test_rows_and_examples_that_do_not_count_do_not_matter():
     """Neither in the loss nor, through NaN, in its gradient."""
     batch, nan = leduc_examples(), jnp.nan

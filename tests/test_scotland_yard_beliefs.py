@@ -338,6 +338,19 @@ def _forward(public, state, pair, action):
     return child, pairs[k], ok & (public.weight(child, pairs[k]) > 0)
 
 
+def test_features_tell_how_many_moves_a_double_card_owes():
+    public = scotland_yard_beliefs(make(GLASSES))
+    root = public.root()
+    after = [
+        public.encode(root.replace(board=root.board.replace(doubling=jnp.int32(owed))))
+        for owed in range(3)
+    ]
+    changes = [np.flatnonzero(np.asarray(other - after[0])) for other in after[1:]]
+    assert changes[0].tolist() == changes[1].tolist()
+    assert len(changes[0]) == 1
+    assert [float(other[changes[0][0]]) for other in after] == [0, 0.5, 1]
+
+
 @jax.jit
 def _look(public, state):
     return public.actor(state), public.legal(state), public.encode(state)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool
 
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import record
-from nets.cvpn import reached
+from nets.ranges import reached
 from solvers.search.readouts import average_policy, average_values, logged_queries
 from solvers.search.search_state import Search
 from train import data_sharding
@@ -114,8 +114,8 @@ def searched_queries(game: BeliefGame, search: Search) -> tuple[Query, Bool[Arra
       search: finished, with `logged_queries=C` of its settings above 0.
 
     Returns:
-      Queries (fields `[C, ...]`), with the ranges that the network saw (`nets.cvpn.reached`), and a
-      mask `[C]` of those that exist.
+      Queries (fields `[C, ...]`), with the ranges that the network saw (`nets.ranges.reached`), and
+      a mask `[C]` of those that exist.
     """
     state, reach, exists = logged_queries(search)
     seen = jax.vmap(lambda state, reach: reached(game.rows(state), reach))(state, reach)

@@ -147,7 +147,8 @@ def encode(
 
     They are the one-hot stations of the detectives `[D, N]`, their cards `[D, 3]`, Mr X's cards
     (tickets and double cards) `[5]`, the one-hot player who moves next `[1 + D]` (all 0 unless
-    `running`), half of the moves that a double card still owes, and the share of rounds played.
+    `running`), half of the moves that a double card still owes (the paper: whether one was just
+    played), and the share of rounds played.
     """
     stations = jnp.arange(num_stations, dtype=jnp.int32)
     numbers = jnp.arange(board.tickets.shape[0], dtype=jnp.int32)
