@@ -228,7 +228,7 @@ class CvpnEvaluator:
 
     def prepare(
         self, params: PyTree, game: BeliefGame, state: PublicState
-    ) -> Float[Array, " W"] | None:
+    ) -> Float[Array, "*W"] | None:
         """What does not depend on the reaches, for `prepared_values`.
 
         Args:
@@ -237,7 +237,7 @@ class CvpnEvaluator:
           state: one of its public states.
 
         Returns:
-          The first layer's sums over the features; None for networks that begin otherwise.
+          A layer's sums over the features; None for networks that begin otherwise.
         """
         features = game.encode(state)
         network = self._network(params, game, features)
@@ -248,7 +248,7 @@ class CvpnEvaluator:
         params: PyTree,
         game: BeliefGame,
         state: PublicState,
-        prepared: Float[Array, " W"] | None,
+        prepared: Float[Array, "*W"] | None,
         reach: Reach,
     ) -> Values:
         """The values of `__call__`, from what was computed ahead.
@@ -273,7 +273,7 @@ class CvpnEvaluator:
         seen = reached(game.rows(state), reach)
         return normalised(smoothed(game, state, seen, self.smoothing))
 
-    def _network(self, params, game, features=None) -> Cvpn:
+    def _network(self, params, game, features=None):
         network = merged(self.graph, params)
         network.check_fits(game, features)
         return network

@@ -30,7 +30,15 @@ _DOT_GENERAL = {"float32": jax.lax.dot_general, "bfloat16": _bfloat16_dot_genera
 _CONVOLUTION = {"float32": convolution.in_layer, "bfloat16": convolution.in_bfloat16_layer}
 
 
-def _linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear:
+def linear(before: int, after: int, *, rngs: nnx.Rngs, dtype: str) -> nnx.Linear:
+    """A layer.
+
+    Args:
+      before: inputs.
+      after: outputs.
+      rngs: of the parameters.
+      dtype: precision of the factors, "float32" or "bfloat16"; sums are float32.
+    """
     options = dict(dtype="float32", dot_general=_DOT_GENERAL[dtype])
     return nnx.Linear(before, after, rngs=rngs, **options)
 
@@ -47,7 +55,12 @@ def product(layer: nnx.Linear, inputs: Float[Array, "*B I"], rows: slice) -> Flo
     return layer.dot_general(inputs, layer.kernel[rows], axes)
 
 
-def _check(width: int, depth: int, dtype: str) -> None:
+def check_layers(width: int, depth: int, dtype: str) -> None:
+    """Checks the sizes of hidden layers.
+
+    Raises:
+      ValueError: a size below 1, or an unknown dtype.
+    """
     if width < 1 or depth < 1:
         raise ValueError(f"width={width} and depth={depth} must be at least 1")
     if dtype not in _DOT_GENERAL:
@@ -60,10 +73,10 @@ class Mlp(nnx.Module):
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
     ):
-        _check(width, depth, dtype)
+        check_layers(width, depth, dtype)
         sizes = [num_inputs] + [width] * depth
         self.layers = nnx.List(
-            _linear(before, after, rngs=rngs, dtype=dtype)
+            linear(before, after, rngs=rngs, dtype=dtype)
             for before, after in itertools.pairwise(sizes)
         )
         self.width = width
@@ -89,10 +102,10 @@ class ResidualMlp(nnx.Module):
     def __init__(
         self, num_inputs: int, *, width: int, depth: int, rngs: nnx.Rngs, dtype: str = "float32"
     ):
-        _check(width, depth, dtype)
-        self.first = _linear(num_inputs, width, rngs=rngs, dtype=dtype)
+        check_layers(width, depth, dtype)
+        self.first = linear(num_inputs, width, rngs=rngs, dtype=dtype)
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(depth))
-        self.layers = nnx.List(_linear(width, width, rngs=rngs, dtype=dtype) for _ in range(depth))
+        self.layers = nnx.List(linear(width, width, rngs=rngs, dtype=dtype) for _ in range(depth))
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
@@ -188,7 +201,7 @@ class Convolutional(nnx.Module):
         rngs: nnx.Rngs,
         dtype: str = "float32",
     ):
-        _check(width, depth, dtype)
+        check_layers(width, depth, dtype)
         if len(board) != 3 or math.prod(board) > num_inputs:
             raise ValueError(f"board={board} must be (H, W, C) within the {num_inputs} inputs")
 
@@ -202,7 +215,7 @@ class Convolutional(nnx.Module):
         self.norms = nnx.List(nnx.LayerNorm(width, rngs=rngs) for _ in range(2 * depth))
         self.layers = nnx.List(layer(width, width) for _ in range(2 * depth))
         self.narrow = layer(width, _LAST_CHANNELS, size=1)
-        self.last = _linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
+        self.last = linear(height * length * _LAST_CHANNELS, width, rngs=rngs, dtype=dtype)
         self.width = width
 
     def __call__(self, inputs: Float[Array, "*B I"]) -> Float[Array, "*B O"]:

@@ -176,14 +176,19 @@ def test_numbers_of_training(tmp_path):
     assert len([*sog_london.rows(config, OUTCOME)]) == 4
 
 
-def test_an_interrupted_measurement_keeps_the_matches_that_are_done(tmp_path, monkeypatch):
+@pytest.mark.parametrize("games_last", [False, True])
+def test_an_interrupted_measurement_keeps_the_matches_that_are_done(
+    tmp_path, monkeypatch, games_last
+):
     """And the network that plays them."""
     config = dataclasses.replace(sog_london.PRESETS["smoke"], measured_at=(6,))
-    arguments = types.SimpleNamespace(out=tmp_path, resume=True, overwrite=False, preset="smoke")
+    arguments = types.SimpleNamespace(
+        out=tmp_path, resume=True, overwrite=False, preset="smoke", games_last=games_last
+    )
     played, allowed = [], 1
 
     class Trainee:
-        state = types.SimpleNamespace(games=0)
+        state = types.SimpleNamespace(games=0, step=0)
 
         def __init__(self, game, network, *args, **named):
             self.params = nnx.state(network)
@@ -242,6 +247,60 @@ def test_losses_are_means_over_parts_of_training():
     assert sog_london.losses(LOG, "policy") == ([20, 30, 40, 50], [0.5] * 4)
 
 
+def test_networks_that_were_kept_play_without_the_training(tmp_path, monkeypatch):
+    """As where an accelerator has trained, whose checkpoint stays there."""
+    config = dataclasses.replace(sog_london.PRESETS["smoke"], network="stations", width=4, depth=2)
+    arguments = types.SimpleNamespace(
+        out=tmp_path, resume=True, overwrite=False, preset="smoke", games_last=True
+    )
+
+    class Trainee:
+        def __init__(self, game, network, *args, **named):
+            self.params, self.state = nnx.state(network), types.SimpleNamespace(games=9, step=0)
+
+        def train(self, step):
+            self.state.step = step
+
+        def timed_steps(self, number):
+            return [1.0]
+
+    class Elsewhere(Trainee):
+        def train(self, step):
+            raise AssertionError("no training is needed")
+
+    def play_games(play, player, opponent, *, role, games):
+        if interrupted:
+            raise KeyboardInterrupt
+        return Share(wins=1, games=games.number)
+
+    monkeypatch.setattr(sog_london, "play_games", play_games)
+    monkeypatch.setattr(sog_london, "read_metrics", lambda path: [])
+    monkeypatch.setattr(sog_london, "student", Trainee)
+    interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        sog_london.compute(Run(arguments, config, experiment="", command=""))
+    assert sorted(path.name for path in (tmp_path / "networks").iterdir()) == ["0.npz", "6.npz"]
+    interrupted = False
+    monkeypatch.setattr(sog_london, "student", Elsewhere)
+    outcome = sog_london.compute(Run(arguments, config, experiment="", command=""))
+    assert len(outcome.measured) == 4
+    assert outcome.pace.games == 9 / 6
+
+
+def test_options_change_the_preset():
+    options = sog_london.Options(out=pathlib.Path("x"), network="stations", steps=100, seed=3)
+    config = sog_london.configure(sog_london.PRESETS["gpu"], options)
+    assert config.measured_at == (0, 10, 30, 100)
+    assert (config.network, config.width, config.depth, config.seed) == ("stations", 32, 3, 3)
+    plain = sog_london.Options(out=pathlib.Path("x"))
+    for preset in sog_london.PRESETS.values():
+        assert sog_london.configure(preset, plain) == preset
+    with pytest.raises(ValueError, match="steps=-1 must be at least 1"):
+        sog_london.configure(preset, dataclasses.replace(plain, steps=-1))
+    said = "\n".join(sog_london.deviations(config))
+    assert "for each station 3 layers of 32 units that share their weights" in said
+
+
 def test_all_settings_that_differ_are_named():
     said = "\n".join(sog_london.deviations(sog_london.PRESETS["cpu"]))
     for text in (
@@ -298,7 +357,8 @@ def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, ste
     command = ["sog_pimbot", "--preset", "cpu", "--agent", str(trained), "--out", str(out)]
     assert cli.main(command) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert f"{step}.npz is not a network of game={GAME}, width=8, depth=1, dtype=bfloat16:" in said
+    words = f"{step}.npz is not a network of game={GAME}, network=mlp, width=8, depth=1,"
+    assert f"{words} dtype=bfloat16:" in said
     assert ("damaged" if damaged else "must have shape") in said
     assert not out.exists()
 

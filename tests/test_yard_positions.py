@@ -11,9 +11,10 @@ from yard_cases import FULL, GLASSES, LONDON
 from jaxgames import CHANCE, TERMINAL, make, random_playouts
 from jaxgames.scotland_yard import add_map, maps, scotland_yard_beliefs
 from jaxgames.scotland_yard.board import LOST, RUNNING
+from jaxgames.scotland_yard.maps import FAR
 from solvers.scotland_yard import possible_stations, station_sets
 from solvers.scotland_yard.position import advance, from_state, legal
-from solvers.scotland_yard.tables import FAR, yard_tables
+from solvers.scotland_yard.tables import yard_tables
 
 # Many doubles and few tickets, so that Mr X is often stuck and detectives often pass.
 DOUBLES = FULL.replace("rounds=3", "rounds=5").replace("doubles=1", "doubles=2")

@@ -57,6 +57,17 @@ PRESETS = {
         solves=64,
         updates=4,
     ),
+    "gpu": Config(
+        measured_at=(0, 250, 500, 1_000, 2_000),
+        simulations=(ALONE, 32, 100, 800),
+        seeds=1,
+        episodes=1024,
+        solves=1024,
+        updates=16,
+        batch_size=2048,
+        capacity=500_000,
+        batch=256,
+    ),
     "paper": Config(
         measured_at=(0, 5_000, 20_000, 85_000),
         simulations=(ALONE, 32, 100, 800),
@@ -144,6 +155,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "two hours on two cores (an estimate from single steps)",
+        "gpu": "ten minutes on one GPU (an estimate): one network, of ten times the evaluations",
         "paper": "larger batches and more training, for an accelerator",
     },
     options=Options,

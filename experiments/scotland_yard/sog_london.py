@@ -3,6 +3,9 @@
 A network learns by sound self-play; detectives and Mr X are dealt anew in each game. Exploitability
 cannot be computed here. In its place the agent, with the searches of training, meets PimBot with a
 few simulations as training goes on, in both roles. `sog_pimbot` measures the trained agent.
+
+The paper's network is a multilayer perceptron. `--network stations` trains ours instead, whose
+stations share their weights (`nets.station_network`).
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import math
 import pathlib
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import jax
 from flax import nnx
@@ -21,6 +25,7 @@ from jaxtyping import PyTree
 from rich.table import Table
 
 from experiments.harness import plots, results
+from experiments.harness.devices import by_first
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.harness.win_shares import WILSON, Share, error_bars
@@ -31,7 +36,12 @@ from experiments.scotland_yard.agent_games import (
     room_in_words,
     student_player,
 )
-from experiments.scotland_yard.trained_students import FILE_DTYPE, NETWORKS
+from experiments.scotland_yard.trained_students import (
+    FILE_DTYPE,
+    NETWORKS,
+    new_network,
+    read_params,
+)
 from experiments.student_of_games.training_run import LOG, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
@@ -47,7 +57,11 @@ from train.student_of_games_training import StudentOfGamesSettings
 
 _TIMED_STEPS = 5
 _PAPER_NETWORK = (512, 6)  # width and depth (Table S2)
+_STATIONS = {"width": 32, "depth": 3}  # the sizes of ours, in all presets
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
+
+
+NetworkKind = Literal["mlp", "stations"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,6 +74,7 @@ class Config:
     game: str = "scotland_yard"
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: int = 32  # of searches in training and when measured
+    network: NetworkKind = "mlp"
     width: int = _PAPER_NETWORK[0]
     depth: int = _PAPER_NETWORK[1]
     dtype: str = "bfloat16"  # of the factors in the network
@@ -118,6 +133,17 @@ PRESETS = {
         games=32,
         batch=32,
     ),
+    "gpu": Config(
+        measured_at=(0, 50, 150, 500),
+        episodes=768,
+        solves=256,
+        updates=16,
+        learner=dataclasses.replace(
+            _CPU, batch_size=1024, capacity=100_000, max_uses=20, decay_steps=8_000
+        ),
+        games=32,
+        batch=32,
+    ),
     # 17 million steps of 1,024 searches, of which an H200 makes 1,383 a second (`benchmark
     # accelerator`), are 146 days; the first 10,000 steps are two hours.
     "paper": Config(
@@ -139,8 +165,36 @@ PRESETS = {
 class Options(RunArguments):
     """The options beside the preset."""
 
+    network: NetworkKind = "mlp"
+    """The paper's multilayer perceptron, or ours, in which all stations of the map share their
+    weights."""
+    steps: int = 0
+    """Steps of training, over which its measurements are spread as the preset has them; the
+    learning rate falls as in the preset. 0: as many as the preset has."""
+    games_last: bool = False
+    """Play the games of all measurements after the training: for machines that are lent for a
+    while. The networks are kept on the way, and the games are the same."""
     seed: int = 0
     """Seed of the initial network, of training and of the games."""
+
+
+def configure(config: Config, options: Options) -> Config:
+    """The preset with the options.
+
+    Raises:
+      ValueError: a negative number of steps.
+    """
+    if options.steps < 0:
+        raise ValueError(f"steps={options.steps} must be at least 1, or 0 for the preset's")
+    longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
+    steps = dict.fromkeys(round(step * longer) for step in config.measured_at)
+    config = dataclasses.replace(
+        config,
+        network=options.network,
+        measured_at=(*steps,),
+        seed=options.seed,
+    )
+    return dataclasses.replace(config, **_STATIONS) if config.network == "stations" else config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -201,23 +255,26 @@ def training_settings(config: Config, graph: nnx.GraphDef) -> StudentOfGamesSett
 
 
 def compute(run: Run) -> Outcome:
-    """Trains, keeps networks, and plays against PimBot on the way; each match is kept."""
+    """Trains, keeps networks, and plays with them against PimBot; each match is kept."""
     config = run.config
     rules = make(config.game)
     starts = rules.detective_starts[: rules.detectives]
     beliefs = scotland_yard_beliefs(rules, detective_starts=starts)  # games are dealt anew
-    network = cvpn.new_cvpn(
-        beliefs, seed=config.seed, width=config.width, depth=config.depth, dtype=config.dtype
-    )
-    graph, _ = nnx.split(network)
+    network = new_network(beliefs, dataclasses.asdict(config), seed=config.seed)
+    graph, like = nnx.split(network)
     settings = training_settings(config, graph)
     trainee = student(beliefs, network, settings, run, seed=config.seed)
     play = compiled_play(rules, run.mesh)
 
+    def train(step: int) -> None:
+        """Trains until so many steps, and keeps the network in its folder, if it is not there."""
+        if int(trainee.state.step) <= step and not _file(run, step).exists():
+            trainee.train(step)
+            params = trainee.params
+            by_first(lambda: _write_network(_file(run, step), params))
+
     def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
-        trainee.train(step)
-        if run.writes:  # before the games, which may take long
-            _write_network(run.out / NETWORKS / f"{step}.npz", trainee.params)
+        train(step)
         games = Games(
             title=f"step {step:,}, {role}, PimBot({opponent})",
             number=config.games,
@@ -227,22 +284,33 @@ def compute(run: Run) -> Outcome:
         pimbot = PimBot(
             simulations=opponent, exploration=config.exploration, reduction=config.reduction
         )
-        player = student_player(beliefs, trainee.params, settings.search)
+        player = student_player(beliefs, read_params(_file(run, step), like), settings.search)
         won = play_games(play, player, make_pimbot(rules, pimbot), role=role, games=games)
         yield Measured(step=step, opponent=opponent, role=role, games=won.games, won=won.wins)
 
     def pace() -> Iterator[Pace]:
         last = config.measured_at[-1]
-        trainee.train(last)
+        train(last)
         seconds = statistics.median(trainee.timed_steps(_TIMED_STEPS))
         yield Pace(seconds=seconds, games=int(trainee.state.games) / last)
 
+    def measured_pace() -> Pace:
+        (speed,) = run.kept("pace", Pace, pace)
+        return speed
+
+    if run.arguments.games_last:
+        for step in config.measured_at:
+            train(step)
+        measured_pace()
     found = []
     for match in itertools.product(config.measured_at, config.opponents, ROLES):
         name = "-".join(map(str, match))
         found += run.kept(name, Measured, functools.partial(measure, *match))
-    (speed,) = run.kept("pace", Pace, pace)
-    return Outcome(found, speed, read_metrics(run.out / LOG) if run.writes else [])
+    return Outcome(found, measured_pace(), read_metrics(run.out / LOG) if run.writes else [])
+
+
+def _file(run, step):
+    return run.out / NETWORKS / f"{step}.npz"
 
 
 def _write_network(path: pathlib.Path, params: PyTree) -> None:
@@ -350,7 +418,13 @@ def deviations(config: Config) -> list[str]:
         " at most; the paper: up to 17 million steps",
         f"searches of training have {config.simulations} simulations; the paper does not say how"
         " many it trains with",
-        *[f"the network has {network}; the paper: {paper}"] * (network != paper),
+        *[f"the network has {network}; the paper: {paper}"]
+        * (network != paper and config.network == "mlp"),
+        *[
+            f"the network is ours, and has the map built in: for each station {network} that share"
+            f" their weights; the paper: {paper} for the whole board"
+        ]
+        * (config.network == "stations"),
         *[f"factors of products are rounded to {config.dtype}"] * (config.dtype != "float32"),
         *[f"the learner: {learner}"] * bool(learner),
         room_in_words(config.children, config.decision_shares),
@@ -361,11 +435,15 @@ COMMAND = Experiment(
     name="sog_london",
     shown="games won against PimBot by training steps",
     options=Options,
-    configure=lambda config, options: dataclasses.replace(config, seed=options.seed),
+    configure=configure,
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
         "cpu": "eight hours on two cores, in the background",
+        "gpu": (
+            "half a million searches; the training takes ten minutes on one GPU (an estimate), the"
+            " games hours on two cores, with --games_last and then --resume"
+        ),
         "paper": (
             "as long as the paper's training: months on one H200, by the measured speed of searches"
             " alone, and 25 minutes are about 2,000 of its 17 million steps"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 from flax import nnx
 from jaxtyping import PyTree
@@ -16,10 +18,11 @@ from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs, scotland_yard_beliefs
 from jaxgames.scotland_yard.rules import ScotlandYard
 from nets import cvpn
+from nets.station_network import StationNetwork, new_station_network
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
 
-_SIZES = "width", "depth", "dtype"  # of the network, in the config
+_SIZES = "network", "width", "depth", "dtype"  # of the network, in the config
 NETWORKS = "networks"  # folder of the networks, in that of a run; git does not see it
 FILE_DTYPE = "float16"  # of parameters there, which halves them
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
@@ -49,8 +52,7 @@ class TrainedStudent:
     @functools.cached_property
     def _network(self):
         """The graph of its networks, and parameters that are not trained."""
-        sizes = {name: self.config[name] for name in _SIZES}
-        return nnx.split(cvpn.new_cvpn(self.beliefs, seed=0, **sizes))
+        return nnx.split(new_network(self.beliefs, self.config, seed=0))
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -68,7 +70,7 @@ class TrainedStudent:
         """
         path = self.folder / NETWORKS / f"{step}.npz"
         try:
-            return cvpn.from_bytes(path.read_bytes(), self._network[1])
+            return read_params(path, self._network[1])
         except ValueError as error:
             sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
             raise ValueError(f"{path} is not a network of {sizes}: {error}") from None
@@ -101,6 +103,35 @@ class TrainedStudent:
             decision_shares=decision_shares,
         )
         return student_player(self.beliefs, params, search)
+
+
+def new_network(
+    beliefs: ScotlandYardBeliefs, config: Mapping[str, Any], *, seed: int
+) -> cvpn.Cvpn | StationNetwork:
+    """A network with random parameters.
+
+    Args:
+      beliefs: the game.
+      config: of a run of `sog_london`, by name: which network, its sizes, and its precision.
+      seed: of the parameters.
+    """
+    sizes = {name: config[name] for name in ("width", "depth", "dtype")}
+    new = new_station_network if config["network"] == "stations" else cvpn.new_cvpn
+    return new(beliefs, seed=seed, **sizes)
+
+
+def read_params(path: pathlib.Path, like: PyTree) -> PyTree:
+    """The parameters in a file of the folder `NETWORKS`.
+
+    Args:
+      path: of the file.
+      like: parameters of a network of the same sizes.
+
+    Raises:
+      ValueError: the file is damaged, or of another network.
+      OSError: the file cannot be read.
+    """
+    return cvpn.from_bytes(path.read_bytes(), like)
 
 
 def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:

@@ -14,7 +14,7 @@ import importlib.resources
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from jaxgames.core import record
 from jaxgames.registry import unknown
@@ -23,6 +23,7 @@ KINDS = ("taxi", "bus", "underground", "ferry")
 TICKETS = ("taxi", "bus", "underground", "black")
 BLACK = 3  # pays for any line; ferries take nothing else
 NOWHERE = -1
+FAR = 63  # the distance of stations that cannot be reached
 _PACKAGED = ("district", "glasses", "london")
 
 
@@ -99,6 +100,20 @@ def moves(name: str, *, black: bool) -> Moves:
         to[station, slot], ticket_of[station, slot] = target, ticket
         back[station, slot] = slots[target][ticket, station]
     return Moves(to=to, ticket=ticket_of, back=back)
+
+
+def distances(table: Moves) -> Int[np.ndarray, "N N"]:
+    """How many moves a detective with all tickets needs between all stations, at most FAR."""
+    size = len(table.to)
+    station, slot = np.nonzero((table.to != NOWHERE) & (table.ticket < BLACK))
+    step = np.zeros((size, size), bool)
+    step[station, table.to[station, slot]] = True
+    near = np.eye(size, dtype=bool)
+    distance = np.where(near, 0, FAR)
+    for number in range(1, FAR):
+        near = near @ step
+        distance = np.minimum(distance, np.where(near, number, FAR))
+    return distance
 
 
 @functools.cache

@@ -19,10 +19,10 @@ from jaxtyping import Array, Bool, Float, Int, UInt
 
 from jaxgames.core import record
 from jaxgames.scotland_yard.board import LOST, RUNNING
-from jaxgames.scotland_yard.maps import BLACK
+from jaxgames.scotland_yard.maps import BLACK, FAR
 from solvers.scotland_yard import noise, station_sets
 from solvers.scotland_yard.position import Position, after_move, movable
-from solvers.scotland_yard.tables import FAR, YardTables, target, ticket
+from solvers.scotland_yard.tables import YardTables, target, ticket
 
 NO_MOVE = -1
 _RANKS = 2**12 - 1  # the worst rank of a move

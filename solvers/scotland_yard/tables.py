@@ -12,13 +12,12 @@ from jaxtyping import Array
 
 from jaxgames.arrays import on_device
 from jaxgames.core import record
-from jaxgames.scotland_yard.maps import BLACK, NOWHERE
+from jaxgames.scotland_yard.maps import BLACK, NOWHERE, distances
 from jaxgames.scotland_yard.rules import ScotlandYard
 
 WORD = 32  # bits
 TICKET_BITS = 8  # of a player's number of tickets of each kind
 CHUNK = 8  # stations whose sets are looked up at once
-FAR = 63  # the distance of stations that cannot be reached
 _TAXI = 0
 _TO_BITS = 16
 _MOST_STATIONS, _MOST_TICKETS = 2**_TO_BITS - 1, 2**TICKET_BITS - 1
@@ -74,7 +73,7 @@ def yard_tables(game: ScotlandYard) -> YardTables:
     links = np.zeros((size, size), np.uint32)
     one = (1 << (TICKET_BITS * moves.ticket[station, slot])).astype(np.uint32)
     np.add.at(links, (station, to[station, slot]), one)
-    distance = _distances(exists & (moves.ticket < BLACK), to)
+    distance = distances(moves)
     return YardTables(
         lines=on_device(lines.T, np.int32),
         distance=on_device(distance, np.uint8),
@@ -113,20 +112,6 @@ def _check(game):
     ):
         if value > limit:
             raise ValueError(f"{game} has {value} {name}, which must be at most {limit}")
-
-
-def _distances(paid, to):
-    """All-pairs numbers of moves `[N, N]` by the lines that exist in `paid` `[N, M]`."""
-    size = len(to)
-    near = np.eye(size, dtype=bool)
-    distance = np.where(near, 0, FAR)
-    station, slot = np.nonzero(paid)
-    step = np.zeros((size, size), bool)
-    step[station, to[station, slot]] = True
-    for number in range(1, FAR):
-        near = near @ step
-        distance = np.minimum(distance, np.where(near, number, FAR))
-    return distance
 
 
 def _only_taxi(game):

@@ -1,0 +1,216 @@
+"""A counterfactual value-and-policy network for Scotland Yard that has the map built in.
+
+Student of Games has a multilayer perceptron, for which a station is a number among others: it
+learns of each station anew which others are near. Here all stations share their weights. So an
+example of self-play teaches something about all stations, and the parameters do not depend on the
+map. The inputs are those of the paper's network (`ScotlandYardBeliefs.encode`).
+
+- Hidden layers see how far away from a station each detective is, the lines that leave it, and what
+  holds for the whole board.
+- The last hidden layer also sees how probable it is that Mr X is there, would be there after one
+  random move, and after two; and the mean of what it has of all stations over Mr X's range. It is
+  the only layer that depends on the ranges: a search computes the others once for each leaf.
+- The value of a station to Mr X is a number from the last hidden units. The detectives' value is
+  what they expect of it: minus the mean over Mr X's range.
+- A move's logit is a number from the hidden units of the station that it leads to, another one for
+  each ticket.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Array, Float
+
+from jaxgames.beliefs.contract import BeliefGame
+from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
+from jaxgames.scotland_yard.maps import BLACK, NOWHERE, distances
+from jaxgames.scotland_yard.rules import ScotlandYard
+from nets.cvpn import Logits, Ranges, check_sizes
+from nets.torsos import check_layers, linear
+
+_FAR = 6  # moves; stations that are farther away look alike
+_KINDS = 3  # of probabilities of a station: now, after one random move, and after two
+
+
+class StationNetwork(nnx.Module):
+    """Values `[N]` and policy logits `[A, N]` of either player, as those of `nets.Cvpn`."""
+
+    def __init__(
+        self,
+        rules: ScotlandYard,
+        *,
+        width: int = 32,
+        depth: int = 2,
+        dtype: str = "float32",
+        rngs: nnx.Rngs,
+    ):
+        """Makes a network with random parameters.
+
+        Args:
+          rules: of the game.
+          width: hidden units of each station.
+          depth: hidden layers, of which the last one sees the ranges.
+          dtype: precision of the factors between the first hidden layer and the last, "float32" or
+            "bfloat16".
+          rngs: of the parameters.
+
+        Raises:
+          ValueError: unknown dtype, a width below 1, or a depth below 2.
+        """
+        check_layers(width, depth, dtype)
+        if depth < 2:
+            raise ValueError(f"depth={depth} must be at least 2")
+        self.rules, count = rules, rules.detectives
+        self.num_rows = rules.num_stations, 1
+        self.num_actions = rules.num_actions, rules.num_open + 1
+        self.num_features = count * rules.num_stations + sum(self._parts)
+        # A detective's distances weigh by its place in the order of moves, and whether it has moved
+        # in this round.
+        self.near = nnx.Linear(2 * count * (_FAR + 1), width, use_bias=False, rngs=rngs)
+        self.lines = nnx.Linear(BLACK + 1, width, use_bias=False, rngs=rngs)
+        board = sum(self._parts) + rules.rounds + 1
+        self.board = nnx.Linear(board, width, rngs=rngs)
+        self.layers = nnx.List(
+            linear(width, width, rngs=rngs, dtype=dtype) for _ in range(1, depth)
+        )
+        self.belief = nnx.Linear(_KINDS, width, use_bias=False, rngs=rngs)
+        self.expected = nnx.Linear(width, width, use_bias=False, rngs=rngs)
+        self.value = nnx.Linear(width, 1, rngs=rngs)
+        self.mr_x = nnx.Linear(width, BLACK + 2, rngs=rngs)  # by ticket, and for a double card
+        self.detective = nnx.Linear(width, BLACK, rngs=rngs)
+
+    def __call__(self, features: Float[Array, "*B F"], ranges: Ranges) -> tuple[Ranges, Logits]:
+        """Values per unit of compatible opponent reach, and logits of all actions."""
+        if features.ndim > 1:
+            return jax.vmap(self)(features, ranges)
+        hidden = self._last(self.prepare(features), ranges[0])
+        return self._values(hidden, ranges[0]), self._logits(features, hidden)
+
+    def check_fits(self, game: BeliefGame, features: Float[Array, " F"] | None = None) -> None:
+        """Checks that the network was made for a game.
+
+        Args:
+          game: the game.
+          features: of one of its public states; None: their number is not checked.
+
+        Raises:
+          ValueError: it was made for another game.
+        """
+        sizes = {"num_rows": game.num_rows, "num_actions": game.num_actions}
+        if features is not None:
+            sizes["num_features"] = features.shape[-1]
+        check_sizes(self, game, sizes | {"rules": game.game})
+
+    can_prepare = True
+
+    def prepare(self, features: Float[Array, " F"]) -> Float[Array, "N W"]:
+        """The last layer's sums over what does not depend on the ranges."""
+        hidden = self._first(features)
+        for layer in self.layers:
+            hidden = layer(jax.nn.relu(hidden))
+        return hidden
+
+    def prepared_values(self, prepared: Float[Array, "N W"], ranges: Ranges) -> Ranges:
+        """The values of `__call__`, from `prepare` of the features."""
+        return self._values(self._last(prepared, ranges[0]), ranges[0])
+
+    @property
+    def _parts(self):
+        """Numbers of features after the detectives' stations: cards, turn, double card, round."""
+        count = self.rules.detectives
+        return BLACK * count + BLACK + 2, 1 + count, 1, 1
+
+    def _detectives(self, features):
+        """The detectives' stations `[D]`."""
+        size = self.rules.detectives, self.rules.num_stations
+        where = features[: size[0] * size[1]].reshape(size)
+        return jnp.argmax(where, axis=1)
+
+    def _turn(self, features):
+        """Who moves: 0 is Mr X, also while he shows himself."""
+        _, turn, *after = self._parts
+        end = len(features) - sum(after)
+        return jnp.argmax(features[end - turn : end]).astype(jnp.int32)
+
+    def _first(self, features):
+        """The first layer's sums `[N, W]`."""
+        rules, table = self.rules, self.rules.moves
+        # Each detective's place in the order of moves, and after them those who have moved.
+        number = jnp.arange(rules.detectives, dtype=jnp.int32)
+        ahead = number - jnp.maximum(self._turn(features) - 1, 0)
+        place = jnp.where(ahead >= 0, ahead, rules.detectives + number)
+        weights = self.near.kernel[...].reshape(2 * rules.detectives, _FAR + 1, -1)[place]
+        distance = jnp.asarray(np.minimum(distances(table), _FAR))[self._detectives(features)]
+        is_far = jax.nn.one_hot(distance, _FAR + 1, dtype=features.dtype)
+        near = jnp.einsum("dnk,dkw->nw", is_far, weights)
+        played = jnp.round(features[-1] * rules.rounds).astype(jnp.int32)
+        played = jax.nn.one_hot(played, rules.rounds + 1, dtype=features.dtype)
+        board = self.board(jnp.concatenate([features[-sum(self._parts) :], played]))
+        return near + self.lines(jnp.asarray(_lines(table))) + board[None]
+
+    def _last(self, prepared, mr_x):
+        """The last hidden units `[N, W]`."""
+        spread = jnp.asarray(_random_moves(self.rules.moves), mr_x.dtype)  # [N, 2 N]
+        belief = jnp.concatenate([mr_x, mr_x @ spread]).reshape(_KINDS, -1).T
+        expected = self.expected(mr_x @ prepared)
+        return jax.nn.relu(prepared + self.belief(jnp.sqrt(belief)) + expected[None])
+
+    def _values(self, hidden, mr_x):
+        his = self.value(hidden)[:, 0]
+        return his, -jnp.sum(mr_x * his, keepdims=True)
+
+    def _logits(self, features, hidden):
+        table, passing = self.rules.moves, self.num_actions[1] - 1
+        to, ticket = np.where(table.to == NOWHERE, 0, table.to), table.ticket
+        his = self.mr_x(hidden)  # [N, tickets and double card]
+        his = jnp.concatenate([his[to, ticket].T, his[None, :, -1]])
+        mover = jnp.maximum(self._turn(features) - 1, 0)
+        station = self._detectives(features)[mover]
+        slots = jnp.asarray(to)[station, :passing], jnp.asarray(ticket)[station, :passing]
+        theirs = self.detective(hidden)[slots[0], jnp.minimum(slots[1], BLACK - 1)]
+        return his, jnp.pad(theirs, (0, 1))[:, None]
+
+
+def new_station_network(
+    game: ScotlandYardBeliefs,
+    *,
+    seed: int,
+    width: int = 32,
+    depth: int = 2,
+    dtype: str = "float32",
+) -> StationNetwork:
+    """Makes a network for a game.
+
+    Args:
+      game: the belief-level game.
+      seed: of the first parameters.
+      width: hidden units of each station.
+      depth: hidden layers.
+      dtype: precision of the factors in the hidden layers after the first, "float32" or "bfloat16".
+
+    Returns:
+      The network.
+
+    Raises:
+      ValueError: unknown dtype, a width below 1, or a depth below 2.
+    """
+    return StationNetwork(game.game, width=width, depth=depth, dtype=dtype, rngs=nnx.Rngs(seed))
+
+
+def _lines(table):
+    """Lines that leave each station `[N, tickets]`, in tens."""
+    exists = table.to != NOWHERE
+    lines = [np.sum(exists & (table.ticket == t), axis=1) for t in range(BLACK + 1)]
+    return np.stack(lines, axis=1).astype(np.float32) / 10
+
+
+def _random_moves(table):
+    """Where one and two moves by random lines lead, side by side `[N, 2 N]`."""
+    size, (station, slot) = len(table.to), np.nonzero(table.to != NOWHERE)
+    once = np.zeros((size, size), np.float32)
+    np.add.at(once, (station, table.to[station, slot]), 1)
+    once /= np.maximum(once.sum(axis=1, keepdims=True), 1)
+    return np.concatenate([once, once @ once], axis=1)
