@@ -19,6 +19,7 @@ parameters.
 
 - `Cvpn`, `new_cvpn`, `CvpnEvaluator`: values and policies at public belief states (Student of
   Games).
+- `StationNetwork`, `new_station_network`: the same for Scotland Yard, with the map built in.
 - `ValuePrior`, `new_value_prior`, `ValuePriorEvaluator`: a value and a prior at one information
   state (AlphaZero, learned best responses).
 - `LeafValues`, `leaf_features`: what leaves of a depth-limited hold'em subgame are worth.
@@ -30,6 +31,7 @@ parameters.
 from nets.cvpn import Cvpn, CvpnEvaluator, from_bytes, new_cvpn, to_bytes
 from nets.leaf_value_network import LeafValues, leaf_features
 from nets.player_networks import MlpHead, apply_player_networks, new_player_networks
+from nets.station_network import StationNetwork, new_station_network
 from nets.torsos import Convolutional, Mlp, ResidualMlp, new_torso
 from nets.value_prior import ValuePrior, ValuePriorEvaluator, new_value_prior
 
@@ -41,6 +43,7 @@ __all__ = [
     "Mlp",
     "MlpHead",
     "ResidualMlp",
+    "StationNetwork",
     "ValuePrior",
     "ValuePriorEvaluator",
     "apply_player_networks",
@@ -48,6 +51,7 @@ __all__ = [
     "leaf_features",
     "new_cvpn",
     "new_player_networks",
+    "new_station_network",
     "new_torso",
     "new_value_prior",
     "to_bytes",

@@ -104,7 +104,7 @@ def small_search():
     return GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)
 
 
-@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "gpu", "paper"])
 def test_values_are_learned_from_queries_or_from_outcomes(preset):
     """As in chess and as in Go (Schmid et al. 2023, Table S2), by as many searches."""
     trained = {}
@@ -127,7 +127,7 @@ def test_values_are_learned_from_queries_or_from_outcomes(preset):
     assert preset == "smoke" or uses == others
 
 
-@pytest.mark.parametrize("preset", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("preset", ["smoke", "cpu", "gpu", "paper"])
 def test_as_many_devices_learn_from_outcomes_as_from_queries(preset):
     """Devices are chosen by the sizes of the preset, which learns from queries."""
     config = sog_connect_four.PRESETS[preset]
@@ -138,7 +138,7 @@ def test_as_many_devices_learn_from_outcomes_as_from_queries(preset):
     )
     assert own.keys() == other.keys()
     devices = math.gcd(*own.values())
-    assert devices >= {"smoke": 4, "cpu": 32, "paper": 128}[preset]
+    assert devices >= {"smoke": 4, "cpu": 32, "gpu": 32, "paper": 128}[preset]
     assert not any(size % devices for size in other.values())
 
 
@@ -172,7 +172,7 @@ def test_what_is_not_the_papers_is_said(values, column, learner):
     )
 
 
-@pytest.mark.parametrize("preset", ["cpu", "paper"])
+@pytest.mark.parametrize("preset", ["cpu", "gpu", "paper"])
 def test_alphazero_is_measured_where_it_has_cost_as_much_as_student_of_games(preset):
     config, other = (
         module.PRESETS[preset] for module in (alphazero_connect_four, sog_connect_four)

@@ -180,11 +180,15 @@ def _items() -> Iterator[Item]:
     )
     yield _training("train_leduc", "sog_leduc", "quick")
     yield _training("train_connect_four", "abr_alphazero", "cpu")
+    yield _training("sog_connect_four_gpu", "sog_connect_four", "gpu")
+    yield _training("alphazero_connect_four_gpu", "alphazero_connect_four", "gpu")
+    values = ("--values", "outcomes")
+    yield _training("sog_connect_four_outcomes_gpu", "sog_connect_four", "gpu", *values)
+    yield _training("sog_london_gpu", "sog_london", "gpu", "--network", "stations")
     for experiment in _PAPERS:
         more = _TRAINED_BEFORE.get(experiment, ())
         yield _training(experiment, experiment, "paper", *more)
         if experiment == "sog_connect_four":
-            values = ("--values", "outcomes")
             yield _training("sog_connect_four_outcomes", experiment, "paper", *values)
     agent = ("--agent", f"{OTHERS}/alphazero_connect_four")  # which is then exploited
     yield _training("abr_connect_four", "abr_alphazero", "connect_four_large", *agent)

@@ -33,6 +33,16 @@ PRESETS = {
         measured_at=(0, 25, 50, 100, 200, 343, 400),
         simulations=(ALONE, 32, 100, 800),
     ),
+    "gpu": Config(
+        measured_at=(0, 50, 100, 200, 404, 450),
+        simulations=(ALONE, 32, 100, 800),
+        seeds=1,
+        episodes=1024,
+        updates=64,
+        batch_size=2048,
+        capacity=500_000,
+        batch=256,
+    ),
     "paper": Config(
         measured_at=(0, 500, 2_000, 8_586, 10_000),
         simulations=(ALONE, 32, 100, 800),
@@ -76,6 +86,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "less than two hours on two cores",
+        "gpu": "ten minutes on one GPU (an estimate): one network, with larger batches",
         "paper": "larger batches and more games, for an accelerator",
     },
 )

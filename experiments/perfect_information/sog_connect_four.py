@@ -58,7 +58,7 @@ PRESETS = {
         updates=4,
     ),
     "gpu": Config(
-        measured_at=(0, 250, 500, 1_000, 2_000),
+        measured_at=(0, 500, 1_000, 2_000, 4_000),
         simulations=(ALONE, 32, 100, 800),
         seeds=1,
         episodes=1024,
@@ -155,7 +155,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "two hours on two cores (an estimate from single steps)",
-        "gpu": "ten minutes on one GPU (an estimate): one network, of ten times the evaluations",
+        "gpu": "ten minutes on one GPU (an estimate): one network, with larger batches",
         "paper": "larger batches and more training, for an accelerator",
     },
     options=Options,

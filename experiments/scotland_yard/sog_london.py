@@ -441,8 +441,8 @@ COMMAND = Experiment(
         "smoke": "a minute",
         "cpu": "eight hours on two cores, in the background",
         "gpu": (
-            "half a million searches; the training takes ten minutes on one GPU (an estimate), the"
-            " games hours on two cores, with --games_last and then --resume"
+            "half an hour on one GPU (an estimate), in larger batches; with --games_last its"
+            " training, without the checkpoint, may go elsewhere, and --resume plays the games"
         ),
         "paper": (
             "as long as the paper's training: months on one H200, by the measured speed of searches"
