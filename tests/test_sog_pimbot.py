@@ -291,14 +291,14 @@ def test_options_change_the_preset():
     options = sog_london.Options(out=pathlib.Path("x"), network="stations", steps=100, seed=3)
     config = sog_london.configure(sog_london.PRESETS["gpu"], options)
     assert config.measured_at == (0, 10, 30, 100)
-    assert (config.network, config.width, config.depth, config.seed) == ("stations", 32, 3, 3)
+    assert (config.network, config.width, config.depth, config.seed) == ("stations", 16, 3, 3)
     plain = sog_london.Options(out=pathlib.Path("x"))
     for preset in sog_london.PRESETS.values():
         assert sog_london.configure(preset, plain) == preset
     with pytest.raises(ValueError, match="steps=-1 must be at least 1"):
         sog_london.configure(preset, dataclasses.replace(plain, steps=-1))
     said = "\n".join(sog_london.deviations(config))
-    assert "for each station 3 layers of 32 units that share their weights" in said
+    assert "for each station 3 layers of 16 units that share their weights" in said
 
 
 def test_all_settings_that_differ_are_named():

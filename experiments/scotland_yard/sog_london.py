@@ -57,7 +57,7 @@ from train.student_of_games_training import StudentOfGamesSettings
 
 _TIMED_STEPS = 5
 _PAPER_NETWORK = (512, 6)  # width and depth (Table S2)
-_STATIONS = {"width": 32, "depth": 3}  # the sizes of ours, in all presets
+_STATIONS = {"width": 16, "depth": 3}  # the sizes of ours, in all presets
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
 
 
