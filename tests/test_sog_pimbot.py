@@ -297,7 +297,12 @@ def test_options_change_the_preset():
         assert sog_london.configure(preset, plain) == preset
     with pytest.raises(ValueError, match="steps=-1 must be at least 1"):
         sog_london.configure(preset, dataclasses.replace(plain, steps=-1))
+    with pytest.raises(ValueError, match=r"late_starts=1.5 must be from 0 to 1"):
+        sog_london.configure(preset, dataclasses.replace(plain, late_starts=1.5))
+    late = sog_london.configure(preset, dataclasses.replace(plain, late_starts=0.5))
+    assert "50% of the games of training begin at random" in "".join(sog_london.deviations(late))
     said = "\n".join(sog_london.deviations(config))
+    assert "begin at random" not in said
     assert "for each station 3 layers of 16 units that share their weights" in said
 
 

@@ -75,6 +75,7 @@ class Config:
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
+    late_starts: float = 0.0  # share of the games of training that begin after Mr X showed himself
     width: int = _PAPER_NETWORK[0]
     depth: int = _PAPER_NETWORK[1]
     dtype: str = "bfloat16"  # of the factors in the network
@@ -168,6 +169,9 @@ class Options(RunArguments):
     network: NetworkKind = "mlp"
     """The paper's multilayer perceptron, or ours, in which all stations of the map share their
     weights."""
+    late_starts: float = 0.0
+    """Share of the games of training that begin in the middle, at random stations, right after Mr X
+    has shown himself; the paper has none."""
     steps: int = 0
     """Steps of training, over which its measurements are spread as the preset has them; the
     learning rate falls as in the preset. 0: as many as the preset has."""
@@ -182,8 +186,10 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options.
 
     Raises:
-      ValueError: a negative number of steps.
+      ValueError: a negative number of steps, or a share that is none.
     """
+    if not 0 <= options.late_starts <= 1:
+        raise ValueError(f"late_starts={options.late_starts} must be from 0 to 1")
     if options.steps < 0:
         raise ValueError(f"steps={options.steps} must be at least 1, or 0 for the preset's")
     longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
@@ -191,6 +197,7 @@ def configure(config: Config, options: Options) -> Config:
     config = dataclasses.replace(
         config,
         network=options.network,
+        late_starts=options.late_starts,
         measured_at=(*steps,),
         seed=options.seed,
     )
@@ -260,10 +267,11 @@ def compute(run: Run) -> Outcome:
     rules = make(config.game)
     starts = rules.detective_starts[: rules.detectives]
     beliefs = scotland_yard_beliefs(rules, detective_starts=starts)  # games are dealt anew
+    trained = scotland_yard_beliefs(rules, detective_starts=starts, late_starts=config.late_starts)
     network = new_network(beliefs, dataclasses.asdict(config), seed=config.seed)
     graph, like = nnx.split(network)
     settings = training_settings(config, graph)
-    trainee = student(beliefs, network, settings, run, seed=config.seed)
+    trainee = student(trained, network, settings, run, seed=config.seed)
     play = compiled_play(rules, run.mesh)
 
     def train(step: int) -> None:
@@ -425,6 +433,11 @@ def deviations(config: Config) -> list[str]:
             f" their weights; the paper: {paper} for the whole board"
         ]
         * (config.network == "stations"),
+        *[
+            f"{config.late_starts:.0%} of the games of training begin at random stations, right"
+            " after Mr X has shown himself, with cards drawn at random; in the paper none do"
+        ]
+        * (config.late_starts > 0),
         *[f"factors of products are rounded to {config.dtype}"] * (config.dtype != "float32"),
         *[f"the learner: {learner}"] * bool(learner),
         room_in_words(config.children, config.decision_shares),

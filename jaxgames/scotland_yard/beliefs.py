@@ -39,6 +39,7 @@ from jaxgames.scotland_yard.board import (
     encode,
     mr_x_legal,
 )
+from jaxgames.scotland_yard.late_starts import late_start
 from jaxgames.scotland_yard.maps import BLACK, NOWHERE, Moves
 from jaxgames.scotland_yard.places import history_places
 from jaxgames.scotland_yard.rules import ScotlandYard
@@ -77,6 +78,7 @@ class ScotlandYardBeliefs(BeliefGame):
     num_lines: Array  # [N, 4] int32 moves from each station by ticket
     game: ScotlandYard = flax.struct.field(pytree_node=False)
     num_blocks: int = flax.struct.field(pytree_node=False)
+    late_starts: float = flax.struct.field(pytree_node=False, default=0.0)
 
     straight = (False, True, True)
 
@@ -88,14 +90,24 @@ class ScotlandYardBeliefs(BeliefGame):
         return self.start
 
     def random_root(self, key: Key[Array, ""]) -> YardPublicState:
-        """The root after a deal.
+        """The root after a deal, or with probability `late_starts` a position later in the game.
 
         Args:
           key: consumed.
 
         Raises:
-          ValueError: Mr X has more possible starts after some deals than after others.
+          ValueError: Mr X has more possible starts after some deals than after others; or as of
+            `late_starts.late_start`.
         """
+        if not self.late_starts:
+            return self._random_deal(key)
+        coin, deal, position = jax.random.split(key, 3)
+        board, station = late_start(self.game, position)
+        later = self.start.replace(board=board, possible=self._stations() == station)
+        is_late = jax.random.bernoulli(coin, self.late_starts)
+        return _select(is_late, later, self._random_deal(deal))
+
+    def _random_deal(self, key):
         theirs, his = {*self.game.detective_starts}, {*self.game.mr_x_starts}
         if len(theirs) == self.game.detectives:
             return self.start
@@ -364,7 +376,7 @@ class ScotlandYardBeliefs(BeliefGame):
 
 
 def scotland_yard_beliefs(
-    game: ScotlandYard, *, detective_starts: Sequence[int] = ()
+    game: ScotlandYard, *, detective_starts: Sequence[int] = (), late_starts: float = 0.0
 ) -> ScotlandYardBeliefs:
     """The belief-level game of Scotland Yard, from the deal of the detectives on.
 
@@ -372,13 +384,17 @@ def scotland_yard_beliefs(
       game: the rules.
       detective_starts: the detectives' stations in `root()`; needed if the game deals them. Games
         that differ in nothing else differ in their arrays alone, so `jax.vmap` batches them.
+      late_starts: probability that `random_root` is a position after Mr X has shown himself
+        (`late_starts.late_start`).
 
     Returns:
       The game; its root is where Mr X makes his first move.
 
     Raises:
-      ValueError: `detective_starts` is no possible deal.
+      ValueError: `detective_starts` is no possible deal, or `late_starts` is no probability.
     """
+    if not 0 <= late_starts <= 1:
+        raise ValueError(f"late_starts={late_starts} must be from 0 to 1")
     starts = tuple(detective_starts) or game.detective_starts
     _check_deal(game, starts)
     table = game.moves
@@ -408,6 +424,7 @@ def scotland_yard_beliefs(
         num_lines=jnp.asarray(np.stack(lines, axis=1), jnp.int32),
         game=game,
         num_blocks=num_blocks,
+        late_starts=late_starts,
     )
 
 
