@@ -185,7 +185,8 @@ def new_cvpn(
 
 @dataclasses.dataclass(frozen=True)
 class CvpnEvaluator:
-    """The evaluator of a search, `evaluate(params, game, state, reach)`, from a `Cvpn`."""
+    """The evaluator of a search, `evaluate(params, game, state, reach)`, from a `Cvpn` or another
+    network with its methods."""
 
     graph: nnx.GraphDef  # of `nnx.split(network)`
     zero_sum: bool = True  # shift the values so that both players' expectations sum to 0

@@ -13,7 +13,7 @@ map. The inputs are those of the paper's network (`ScotlandYardBeliefs.encode`).
 - The value of a station to Mr X is a number from the last hidden units. The detectives' value is
   what they expect of it: minus the mean over Mr X's range.
 - A move's logit is a number from the hidden units of the station that it leads to, another one for
-  each ticket.
+  each ticket; that of a double card from the station where he is. To pass has 0.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class StationNetwork(nnx.Module):
         self,
         rules: ScotlandYard,
         *,
-        width: int = 32,
-        depth: int = 2,
-        dtype: str = "float32",
+        width: int,
+        depth: int,
+        dtype: str,
         rngs: nnx.Rngs,
     ):
         """Makes a network with random parameters.
@@ -66,9 +66,7 @@ class StationNetwork(nnx.Module):
         if depth < 2:
             raise ValueError(f"depth={depth} must be at least 2")
         self.rules, self.dtype, count = rules, dtype, rules.detectives
-        self.num_rows = rules.num_stations, 1
-        self.num_actions = rules.num_actions, rules.num_open + 1
-        self.num_features = count * rules.num_stations + sum(self._parts)
+        self.width = width
         # A detective's distances weigh by its place in the order of moves, and whether it has moved
         # in this round.
         self.near = nnx.Linear(2 * count * (_FAR + 1), width, use_bias=False, rngs=rngs)
@@ -97,15 +95,18 @@ class StationNetwork(nnx.Module):
 
         Args:
           game: the game.
-          features: of one of its public states; None: their number is not checked.
+          features: of one of its public states, which follow from the game.
 
         Raises:
-          ValueError: it was made for another game.
+          ValueError: it was made for another game, or the parameters are of another network.
         """
-        sizes = {"num_rows": game.num_rows, "num_actions": game.num_actions}
-        if features is not None:
-            sizes["num_features"] = features.shape[-1]
-        check_sizes(self, game, sizes | {"rules": game.game})
+        check_sizes(self, game, {"rules": getattr(game, "game", None)})
+        found, expected = self.belief.kernel.shape[-1], self.width
+        if found != expected:
+            raise ValueError(
+                f"params are of a network of width {found}, and do not fit the graph of one of"
+                f" width {expected}"
+            )
 
     can_prepare = True
 
@@ -173,7 +174,7 @@ class StationNetwork(nnx.Module):
             yield sums + unit + sum(map(operator.mul, weights, belief))
 
     def _logits(self, features, hidden):
-        table, passing = self.rules.moves, self.num_actions[1] - 1
+        table, passing = self.rules.moves, self.rules.num_open
         to, ticket = np.where(table.to == NOWHERE, 0, table.to), table.ticket
         his = self.mr_x(hidden)  # [N, tickets and double card]
         his = jnp.concatenate([his[to, ticket].T, his[None, :, -1]])
@@ -188,8 +189,8 @@ def new_station_network(
     game: ScotlandYardBeliefs,
     *,
     seed: int,
-    width: int = 32,
-    depth: int = 2,
+    width: int = 16,
+    depth: int = 3,
     dtype: str = "float32",
 ) -> StationNetwork:
     """Makes a network for a game.
@@ -199,7 +200,8 @@ def new_station_network(
       seed: of the first parameters.
       width: hidden units of each station.
       depth: hidden layers.
-      dtype: precision of the factors in the hidden layers after the first, "float32" or "bfloat16".
+      dtype: precision of the factors in products of hidden layers and of probabilities, "float32"
+        or "bfloat16".
 
     Returns:
       The network.

@@ -42,6 +42,13 @@ def test_scotland_yard_passes(map_and_rules):
     check_belief_game(scotland_yard_beliefs(game, detective_starts=starts), num_playouts=4)
 
 
+@pytest.mark.slow
+def test_late_starts_in_scotland_yard_pass():
+    game = make("scotland_yard(map=glasses,rounds=3,reveals=2)")
+    game = scotland_yard_beliefs(game, late_starts=1.0)
+    check_belief_game(game.replace(start=game.random_root(jax.random.key(0))), num_playouts=4)
+
+
 @record
 class Leaky(AlignedTable):
     """Loses reach on the way down."""

@@ -362,8 +362,8 @@ def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, ste
     command = ["sog_pimbot", "--preset", "cpu", "--agent", str(trained), "--out", str(out)]
     assert cli.main(command) == 2
     said = " ".join(capsys.readouterr().err.split())
-    words = f"{step}.npz is not a network of game={GAME}, network=mlp, width=8, depth=1,"
-    assert f"{words} dtype=bfloat16:" in said
+    assert f"{step}.npz is not the run's network: " in said
+    assert f"its run has game={GAME}, network=mlp, width=8, depth=1, dtype=bfloat16" in said
     assert ("damaged" if damaged else "must have shape") in said
     assert not out.exists()
 

@@ -8,12 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from yard_cases import LONDON, london_games
 
+from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from jaxgames.scotland_yard import add_map, load_map, scotland_yard_beliefs
+from jaxgames.scotland_yard.board import encode
 from jaxgames.scotland_yard.maps import KINDS, NOWHERE
 from nets.cvpn import CvpnEvaluator
 from nets.station_network import new_station_network
+from solvers.search.search_state import GrowingTreeCfr
+from train import student_of_games_training
+from train.learner import PAPER_SETTINGS, require_finite_losses
+from train.paper_settings import paper_settings
 
 _SHIFT = 7  # of stations in the renumbered district
 
@@ -55,16 +62,26 @@ def beliefs(map_name, starts, **sizes):
     return scotland_yard_beliefs(rules)
 
 
-def evaluated(game, params, graph, ranges, depth):
-    """Values and prior of a public state `depth` moves after the root: always the first child."""
+def evaluated(game, params, graph, ranges, child):
+    """Values and prior of a public state: the root, or a child of it after a move of Mr X."""
     state = game.root()
-    for _ in range(depth):
-        state = jax.tree.map(lambda leaf: leaf[0], game.children(state))
+    for number in child:
+        state = jax.tree.map(lambda leaf: leaf[number], game.children(state))  # noqa: B023
     return state, CvpnEvaluator(graph)(params, game, state, ranges)
 
 
-@pytest.mark.parametrize("detective", [False, True])
-def test_numbers_of_stations_do_not_matter(detective):
+def same_moves(one, other, station):
+    """Pairs of numbers of the same move from a station, in the two games."""
+    there, (table, others) = order(), (one.game.moves, other.game.moves)
+    to, ticket = others.to[there[station]], others.ticket[there[station]]
+    for slot in np.flatnonzero(table.to[station] != NOWHERE):
+        target, pays = there[table.to[station, slot]], table.ticket[station, slot]
+        (same,) = np.flatnonzero((to == target) & (ticket == pays))
+        yield slot, same
+
+
+@pytest.mark.parametrize("path", [(), (0,), (0, 0)])
+def test_numbers_of_stations_do_not_matter(path):
     """The same position on the same map with other numbers: values and priors move along."""
     starts = (13, 4)
     one, other = beliefs("district", starts), beliefs(renumbered(), starts)
@@ -75,23 +92,64 @@ def test_numbers_of_stations_do_not_matter(detective):
     range_ = jax.random.uniform(jax.random.key(0), (len(there),))
     ranges = range_, jnp.ones(1)
     moved = jnp.zeros_like(range_).at[there].set(range_), jnp.ones(1)
-    depth = 1 if detective else 0
-    state, (values, prior) = evaluated(one, params, graph, ranges, depth)
-    assert one.actor(state) == depth
-    _, (found, priors) = evaluated(other, params, other_graph, moved, depth)
+    state, (values, prior) = evaluated(one, params, graph, ranges, path)
+    turn = len(path)
+    assert int(state.board.turn) == turn
+    if turn == 2:  # the first detective went the same way in the other game
+        station = int(one.root().board.detectives[0])
+        moves = dict(same_moves(one, other, station))
+        path = (0, 2 * int(moves[0]))
+    _, (found, priors) = evaluated(other, params, other_graph, moved, path)
     np.testing.assert_allclose(found[0][there], values[0], atol=1e-6)
     np.testing.assert_allclose(found[1], values[1], atol=1e-6)
-    if detective:
-        return
-    table, other_table = one.game.moves, other.game.moves
-    for station, other_station in enumerate(there):
-        line = table.to[station], table.ticket[station]
-        to, ticket = other_table.to[other_station], other_table.ticket[other_station]
-        for slot in np.flatnonzero(line[0] != NOWHERE):
-            (same,) = np.flatnonzero((to == there[line[0][slot]]) & (ticket == line[1][slot]))
-            assert float(priors[0][same, other_station]) == pytest.approx(
-                float(prior[0][slot, station]), abs=1e-6
-            )
+    stations = range(len(there)) if turn == 0 else [int(state.board.detectives[turn - 1])]
+    player = min(turn, 1)
+    for station in stations:
+        rows = (station, there[station]) if turn == 0 else (0, 0)
+        for slot, same in same_moves(one, other, station):
+            if turn == 0 or slot < one.game.num_open:
+                assert float(priors[player][same, rows[1]]) == pytest.approx(
+                    float(prior[player][slot, rows[0]]), abs=1e-6
+                )
+    assert prior[player].max() < 0.9  # not all alike
+
+
+def test_it_sees_the_board():
+    """The detectives' stations and whose turn it is, along random games."""
+    game, states = make(LONDON), london_games().states
+    public = scotland_yard_beliefs(game, detective_starts=game.detective_starts[:5])
+    network = new_station_network(public, seed=0)
+    running = states.actor >= 0
+    board = jax.tree.map(lambda leaf: jnp.asarray(leaf[running][::25]), states.board)
+    features = jax.vmap(lambda b: encode(b, jnp.bool(True), 199, game.rounds))(board)
+    dealt = (board.detectives >= 0).all(axis=1)
+    seen = jax.vmap(network._detectives)(features)
+    np.testing.assert_array_equal(seen[dealt], board.detectives[dealt])
+    np.testing.assert_array_equal(jax.vmap(network._turn)(features), board.turn)
+    assert {*board.turn.tolist()} == {*range(6)}
+
+
+def test_it_learns_in_self_play():
+    """All parameters change in some steps of training, with factors of bfloat16."""
+    game = beliefs("district", (13, 4))
+    graph, params = nnx.split(new_station_network(game, seed=0, width=4, dtype="bfloat16"))
+    learner = dataclasses.replace(
+        PAPER_SETTINGS["scotland_yard"],
+        optimizer="adam",
+        learning_rate=1e-2,
+        batch_size=4,
+        capacity=64,
+        max_uses=10,
+    )
+    search = GrowingTreeCfr(CvpnEvaluator(graph), simulations=2, max_path=3)
+    sizes = dict(episodes=4, solves=2, updates=1, learner=learner)
+    settings = paper_settings("scotland_yard", search, **sizes)
+    state = student_of_games_training.init(game, params, jax.random.key(0), settings=settings)
+    for _ in range(6):
+        state, metrics = student_of_games_training.train_step(game, graph, state, settings=settings)
+        require_finite_losses(metrics, 0)
+    changed = jax.tree.map(lambda a, b: bool((a != b).any()), params, state.learner.params)
+    assert all(jax.tree.leaves(changed)), changed
 
 
 def test_values_ahead_are_those_of_the_whole_network():
@@ -113,23 +171,30 @@ def test_detectives_expect_what_mr_x_expects_with_the_other_sign():
     game = beliefs("district", (13, 4))
     network = new_station_network(game, seed=0, width=8)
     his = jax.random.dirichlet(jax.random.key(1), jnp.ones(20), (3,))
-    features = jnp.broadcast_to(game.encode(game.root()), (3, network.num_features))
+    features = jnp.broadcast_to(game.encode(game.root()), (3, game.encode(game.root()).size))
     (values, theirs), _ = network(features, (his, jnp.ones((3, 1))))
     np.testing.assert_allclose(theirs[:, 0], -jnp.sum(his * values, axis=1), atol=1e-6)
 
 
-def test_another_game_is_refused():
-    graph, params = nnx.split(new_station_network(beliefs("district", (13, 4)), seed=0, width=8))
+def test_another_game_or_another_network_is_refused():
+    one = beliefs("district", (13, 4))
+    graph, params = nnx.split(new_station_network(one, seed=0, width=8))
     other = beliefs("district", (13, 36))
-    reach = jax.tree.map(lambda rows: rows.astype(float), other.rows(other.root()))
-    with pytest.raises(ValueError, match="the network has rules="):
-        CvpnEvaluator(graph)(params, other, other.root(), reach)
+    table = belief_table(make("kuhn_poker"))
+    for game in (other, table):
+        reach = jax.tree.map(lambda rows: rows.astype(float), game.rows(game.root()))
+        with pytest.raises(ValueError, match="the network has rules="):
+            CvpnEvaluator(graph)(params, game, game.root(), reach)
+    _, narrow = nnx.split(new_station_network(one, seed=0, width=4))
+    reach = jax.tree.map(lambda rows: rows.astype(float), one.rows(one.root()))
+    with pytest.raises(ValueError, match="params are of a network of width 4"):
+        CvpnEvaluator(graph)(narrow, one, one.root(), reach)
 
 
 @pytest.mark.parametrize(
     ("sizes", "words"),
     [
-        ({"width": 0}, "width=0 and depth=2 must be at least 1"),
+        ({"width": 0}, "width=0 and depth=3 must be at least 1"),
         ({"depth": 1}, "depth=1 must be at least 2"),
         ({"dtype": "float8"}, "unknown dtype 'float8'"),
     ],

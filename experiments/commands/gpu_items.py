@@ -78,6 +78,7 @@ _BOTH = (
     *("--student_of_games", f"{OTHERS}/sog_connect_four"),
 )
 _CONNECT_FOUR = ("alphazero_connect_four", "sog_connect_four", "sog_connect_four_outcomes")
+_LENT = ("--network", "stations", "--games_last")  # the games can be played elsewhere
 _TRAINED_BEFORE = {  # options with the folders of other items, whose networks are needed
     "search_ladder": _BOTH,
     "search_gap": _BOTH,
@@ -184,7 +185,7 @@ def _items() -> Iterator[Item]:
     yield _training("alphazero_connect_four_gpu", "alphazero_connect_four", "gpu")
     values = ("--values", "outcomes")
     yield _training("sog_connect_four_outcomes_gpu", "sog_connect_four", "gpu", *values)
-    yield _training("sog_london_gpu", "sog_london", "gpu", "--network", "stations")
+    yield _training("sog_london_gpu", "sog_london", "gpu", *_LENT)
     for experiment in _PAPERS:
         more = _TRAINED_BEFORE.get(experiment, ())
         yield _training(experiment, experiment, "paper", *more)

@@ -173,8 +173,8 @@ class Options(RunArguments):
     """Share of the games of training that begin in the middle, at random stations, right after Mr X
     has shown himself; the paper has none."""
     steps: int = 0
-    """Steps of training, over which its measurements are spread as the preset has them; the
-    learning rate falls as in the preset. 0: as many as the preset has."""
+    """Steps of training; 0: as many as the preset has. Measurements come after the same shares of
+    the training as in the preset, and the learning rate falls as fast."""
     games_last: bool = False
     """Play the games of all measurements after the training: for machines that are lent for a
     while. The networks are kept on the way, and the games are the same."""
@@ -186,10 +186,8 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options.
 
     Raises:
-      ValueError: a negative number of steps, or a share that is none.
+      ValueError: a negative number of steps, or late starts that the game does not have.
     """
-    if not 0 <= options.late_starts <= 1:
-        raise ValueError(f"late_starts={options.late_starts} must be from 0 to 1")
     if options.steps < 0:
         raise ValueError(f"steps={options.steps} must be at least 1, or 0 for the preset's")
     longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
@@ -201,6 +199,7 @@ def configure(config: Config, options: Options) -> Config:
         measured_at=(*steps,),
         seed=options.seed,
     )
+    _beliefs(config)  # refuses late starts
     return dataclasses.replace(config, **_STATIONS) if config.network == "stations" else config
 
 
@@ -218,6 +217,13 @@ class Measured:
     def share(self) -> Share:
         """The games that were won."""
         return Share(wins=self.won, games=self.games)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KeptNetwork:
+    """A network that is in the run's folder."""
+
+    step: int  # of training, after which it was written
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -264,25 +270,36 @@ def training_settings(config: Config, graph: nnx.GraphDef) -> StudentOfGamesSett
 def compute(run: Run) -> Outcome:
     """Trains, keeps networks, and plays with them against PimBot; each match is kept."""
     config = run.config
-    rules = make(config.game)
-    starts = rules.detective_starts[: rules.detectives]
-    beliefs = scotland_yard_beliefs(rules, detective_starts=starts)  # games are dealt anew
-    trained = scotland_yard_beliefs(rules, detective_starts=starts, late_starts=config.late_starts)
+    beliefs, rules = _beliefs(config), make(config.game)
     network = new_network(beliefs, dataclasses.asdict(config), seed=config.seed)
     graph, like = nnx.split(network)
     settings = training_settings(config, graph)
-    trainee = student(trained, network, settings, run, seed=config.seed)
     play = compiled_play(rules, run.mesh)
 
-    def train(step: int) -> None:
-        """Trains until so many steps, and keeps the network in its folder, if it is not there."""
-        if int(trainee.state.step) <= step and not _file(run, step).exists():
-            trainee.train(step)
-            params = trainee.params
-            by_first(lambda: _write_network(_file(run, step), params))
+    @functools.cache  # not made where all networks are there: its buffer of examples is large
+    def trainee():
+        return student(beliefs, network, settings, run, seed=config.seed)
+
+    def pace() -> Iterator[Pace]:
+        last = config.measured_at[-1]
+        trainee().train(last)
+        seconds = statistics.median(trainee().timed_steps(_TIMED_STEPS))
+        yield Pace(seconds=seconds, games=int(trainee().state.games) / last)
+
+    def train(step: int) -> Iterator[KeptNetwork]:
+        trainee().train(step)
+        params = trainee().params
+        by_first(lambda: _write_network(_file(run, step), params))
+        yield KeptNetwork(step=step)
+
+    def network_after(step: int) -> pathlib.Path:
+        if step == config.measured_at[-1]:
+            run.kept("pace", Pace, pace)
+        run.kept(f"network-{step}", KeptNetwork, functools.partial(train, step))
+        return _file(run, step)
 
     def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
-        train(step)
+        player = student_player(beliefs, read_params(network_after(step), like), settings.search)
         games = Games(
             title=f"step {step:,}, {role}, PimBot({opponent})",
             number=config.games,
@@ -292,29 +309,25 @@ def compute(run: Run) -> Outcome:
         pimbot = PimBot(
             simulations=opponent, exploration=config.exploration, reduction=config.reduction
         )
-        player = student_player(beliefs, read_params(_file(run, step), like), settings.search)
         won = play_games(play, player, make_pimbot(rules, pimbot), role=role, games=games)
         yield Measured(step=step, opponent=opponent, role=role, games=won.games, won=won.wins)
 
-    def pace() -> Iterator[Pace]:
-        last = config.measured_at[-1]
-        train(last)
-        seconds = statistics.median(trainee.timed_steps(_TIMED_STEPS))
-        yield Pace(seconds=seconds, games=int(trainee.state.games) / last)
-
-    def measured_pace() -> Pace:
-        (speed,) = run.kept("pace", Pace, pace)
-        return speed
-
     if run.arguments.games_last:
         for step in config.measured_at:
-            train(step)
-        measured_pace()
+            network_after(step)
     found = []
     for match in itertools.product(config.measured_at, config.opponents, ROLES):
         name = "-".join(map(str, match))
         found += run.kept(name, Measured, functools.partial(measure, *match))
-    return Outcome(found, measured_pace(), read_metrics(run.out / LOG) if run.writes else [])
+    (speed,) = run.kept("pace", Pace, pace)
+    return Outcome(found, speed, read_metrics(run.out / LOG) if run.writes else [])
+
+
+def _beliefs(config):
+    """The game, in which detectives are dealt anew for each game of self-play."""
+    rules = make(config.game)
+    starts = rules.detective_starts[: rules.detectives]
+    return scotland_yard_beliefs(rules, detective_starts=starts, late_starts=config.late_starts)
 
 
 def _file(run, step):
@@ -455,7 +468,7 @@ COMMAND = Experiment(
         "cpu": "eight hours on two cores, in the background",
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"
-            " training, without the checkpoint, may go elsewhere, and --resume plays the games"
+            " folder, without checkpoint/training, may go elsewhere, where --resume plays the games"
         ),
         "paper": (
             "as long as the paper's training: months on one H200, by the measured speed of searches"

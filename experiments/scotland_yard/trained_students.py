@@ -68,12 +68,11 @@ class TrainedStudent:
           ValueError: the file is damaged, or of another network than the run's; names it.
           OSError: the file cannot be read.
         """
-        path = self.folder / NETWORKS / f"{step}.npz"
         try:
-            return read_params(path, self._network[1])
+            return read_params(self.folder / NETWORKS / f"{step}.npz", self._network[1])
         except ValueError as error:
             sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
-            raise ValueError(f"{path} is not a network of {sizes}: {error}") from None
+            raise ValueError(f"{error}; its run has {sizes}") from None
 
     def player(
         self,
@@ -128,10 +127,13 @@ def read_params(path: pathlib.Path, like: PyTree) -> PyTree:
       like: parameters of a network of the same sizes.
 
     Raises:
-      ValueError: the file is damaged, or of another network.
+      ValueError: the file is damaged, or of another network; names it.
       OSError: the file cannot be read.
     """
-    return cvpn.from_bytes(path.read_bytes(), like)
+    try:
+        return cvpn.from_bytes(path.read_bytes(), like)
+    except ValueError as error:
+        raise ValueError(f"{path} is not the run's network: {error}") from None
 
 
 def trained_player(folder: pathlib.Path, game: ScotlandYard, simulations: int) -> SearchMatchAgent:

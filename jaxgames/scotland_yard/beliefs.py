@@ -39,7 +39,7 @@ from jaxgames.scotland_yard.board import (
     encode,
     mr_x_legal,
 )
-from jaxgames.scotland_yard.late_starts import late_start
+from jaxgames.scotland_yard.late_starts import late_start, reveals_before_the_end
 from jaxgames.scotland_yard.maps import BLACK, NOWHERE, Moves
 from jaxgames.scotland_yard.places import history_places
 from jaxgames.scotland_yard.rules import ScotlandYard
@@ -96,8 +96,7 @@ class ScotlandYardBeliefs(BeliefGame):
           key: consumed.
 
         Raises:
-          ValueError: Mr X has more possible starts after some deals than after others; or as of
-            `late_starts.late_start`.
+          ValueError: Mr X has more possible starts after some deals than after others.
         """
         if not self.late_starts:
             return self._random_deal(key)
@@ -391,10 +390,13 @@ def scotland_yard_beliefs(
       The game; its root is where Mr X makes his first move.
 
     Raises:
-      ValueError: `detective_starts` is no possible deal, or `late_starts` is no probability.
+      ValueError: `detective_starts` is no possible deal, `late_starts` is no probability, or there
+        are none, because Mr X does not show himself before the last round.
     """
     if not 0 <= late_starts <= 1:
         raise ValueError(f"late_starts={late_starts} must be from 0 to 1")
+    if late_starts:
+        reveals_before_the_end(game)
     starts = tuple(detective_starts) or game.detective_starts
     _check_deal(game, starts)
     table = game.moves
