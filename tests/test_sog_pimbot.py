@@ -291,6 +291,7 @@ def test_options_change_the_preset():
     options = sog_london.Options(out=pathlib.Path("x"), network="stations", steps=100, seed=3)
     config = sog_london.configure(sog_london.PRESETS["gpu"], options)
     assert config.measured_at == (0, 10, 30, 100)
+    assert config.learner.decay_steps == 100 * config.updates
     assert (config.network, config.width, config.depth, config.seed) == ("stations", 16, 3, 3)
     plain = sog_london.Options(out=pathlib.Path("x"))
     for preset in sog_london.PRESETS.values():

@@ -174,7 +174,7 @@ class Options(RunArguments):
     has shown himself; the paper has none."""
     steps: int = 0
     """Steps of training; 0: as many as the preset has. Measurements come after the same shares of
-    the training as in the preset, and the learning rate falls as fast."""
+    the training as in the preset, and the learning rate falls as far."""
     games_last: bool = False
     """Play the games of all measurements after the training: for machines that are lent for a
     while. The networks are kept on the way, and the games are the same."""
@@ -192,10 +192,12 @@ def configure(config: Config, options: Options) -> Config:
         raise ValueError(f"steps={options.steps} must be at least 1, or 0 for the preset's")
     longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
     steps = dict.fromkeys(round(step * longer) for step in config.measured_at)
+    decay_steps = math.ceil(config.learner.decay_steps * longer)
     config = dataclasses.replace(
         config,
         network=options.network,
         late_starts=options.late_starts,
+        learner=dataclasses.replace(config.learner, decay_steps=decay_steps),
         measured_at=(*steps,),
         seed=options.seed,
     )
