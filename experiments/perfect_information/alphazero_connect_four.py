@@ -25,6 +25,15 @@ class Config(connect_four_training.Config):
 
 TARGETS = {f"AlphaZero(800): {OPENS}": 1.0}
 _EXPLORED_MOVES = 10  # at the start of a game of training, drawn by visits
+_PAPER = Config(
+    measured_at=(0, 500, 2_000, 8_586, 10_000),
+    simulations=(ALONE, 32, 100, 800),
+    episodes=1024,
+    updates=64,
+    batch_size=2048,
+    capacity=2_000_000,
+    batch=256,
+)
 # The last step but one has cost as many evaluations of the network as the whole training of
 # `sog_connect_four`, for `equal_budgets`.
 PRESETS = {
@@ -33,25 +42,10 @@ PRESETS = {
         measured_at=(0, 25, 50, 100, 200, 343, 400),
         simulations=(ALONE, 32, 100, 800),
     ),
-    "gpu": Config(
-        measured_at=(0, 50, 100, 200, 404, 450),
-        simulations=(ALONE, 32, 100, 800),
-        seeds=1,
-        episodes=1024,
-        updates=64,
-        batch_size=2048,
-        capacity=500_000,
-        batch=256,
+    "gpu": dataclasses.replace(
+        _PAPER, measured_at=(0, 50, 100, 200, 404, 450), seeds=1, capacity=500_000
     ),
-    "paper": Config(
-        measured_at=(0, 500, 2_000, 8_586, 10_000),
-        simulations=(ALONE, 32, 100, 800),
-        episodes=1024,
-        updates=64,
-        batch_size=2048,
-        capacity=2_000_000,
-        batch=256,
-    ),
+    "paper": _PAPER,
 }
 
 

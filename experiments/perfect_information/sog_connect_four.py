@@ -49,6 +49,16 @@ class Options(RunArguments):
 TARGETS = {f"SoG(800,10): {KEEPS}": 0.97}
 _TABLE: dict[str, str] = {"queries": "chess", "outcomes": "go"}  # columns of Table S2
 _GREEDY_AFTER = 10  # moves of a game of training
+_PAPER = Config(
+    measured_at=(0, 5_000, 20_000, 85_000),
+    simulations=(ALONE, 32, 100, 800),
+    episodes=1024,
+    solves=1024,
+    updates=16,
+    batch_size=2048,
+    capacity=2_000_000,
+    batch=256,
+)
 PRESETS = {
     "smoke": Config(**dataclasses.asdict(connect_four_training.SMOKE)),
     "cpu": Config(
@@ -57,27 +67,10 @@ PRESETS = {
         solves=64,
         updates=4,
     ),
-    "gpu": Config(
-        measured_at=(0, 500, 1_000, 2_000, 4_000),
-        simulations=(ALONE, 32, 100, 800),
-        seeds=1,
-        episodes=1024,
-        solves=1024,
-        updates=16,
-        batch_size=2048,
-        capacity=500_000,
-        batch=256,
+    "gpu": dataclasses.replace(
+        _PAPER, measured_at=(0, 500, 1_000, 2_000, 4_000), seeds=1, capacity=500_000
     ),
-    "paper": Config(
-        measured_at=(0, 5_000, 20_000, 85_000),
-        simulations=(ALONE, 32, 100, 800),
-        episodes=1024,
-        solves=1024,
-        updates=16,
-        batch_size=2048,
-        capacity=2_000_000,
-        batch=256,
-    ),
+    "paper": _PAPER,
 }
 
 
