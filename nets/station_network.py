@@ -144,19 +144,19 @@ class StationNetwork(nnx.Module):
 
     def _first(self, features):
         """The first layer's sums `[N, W]`."""
-        rules, table = self.rules, self.rules.moves
+        rules = self.rules
         # Each detective's place in the order of moves, and after them those who have moved.
         number = jnp.arange(rules.detectives, dtype=jnp.int32)
         ahead = number - jnp.maximum(self._turn(features) - 1, 0)
         place = jnp.where(ahead >= 0, ahead, rules.detectives + number)
         weights = self.near.kernel[...].reshape(2 * rules.detectives, _FAR + 1, -1)[place]
-        distance = jnp.asarray(np.minimum(distances(table), _FAR))[self._detectives(features)]
+        distance = jnp.asarray(np.minimum(distances(rules.map), _FAR))[self._detectives(features)]
         is_far = jax.nn.one_hot(distance, _FAR + 1, dtype=features.dtype)
         near = jnp.einsum("dnk,dkw->nw", is_far, weights)
         played = jnp.round(features[-1] * rules.rounds).astype(jnp.int32)
         played = jax.nn.one_hot(played, rules.rounds + 1, dtype=features.dtype)
         board = self.board(jnp.concatenate([features[-sum(self._parts) :], played]))
-        return near + self.lines(jnp.asarray(_lines(table))) + board[None]
+        return near + self.lines(jnp.asarray(_lines(rules.moves))) + board[None]
 
     def _last(self, prepared, mr_x):
         """The last layer's sums `[N]`, unit after unit.

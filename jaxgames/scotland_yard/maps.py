@@ -102,8 +102,14 @@ def moves(name: str, *, black: bool) -> Moves:
     return Moves(to=to, ticket=ticket_of, back=back)
 
 
-def distances(table: Moves) -> Int[np.ndarray, "N N"]:
-    """How many moves a detective with all tickets needs between all stations, at most FAR."""
+@functools.cache
+def distances(name: str) -> Int[np.ndarray, "N N"]:
+    """How many moves a detective with all tickets needs between all stations, at most FAR.
+
+    Raises:
+      ValueError: there is no such map.
+    """
+    table = moves(name, black=False)
     size = len(table.to)
     station, slot = np.nonzero((table.to != NOWHERE) & (table.ticket < BLACK))
     step = np.zeros((size, size), bool)

@@ -73,7 +73,7 @@ def yard_tables(game: ScotlandYard) -> YardTables:
     links = np.zeros((size, size), np.uint32)
     one = (1 << (TICKET_BITS * moves.ticket[station, slot])).astype(np.uint32)
     np.add.at(links, (station, to[station, slot]), one)
-    distance = distances(moves)
+    distance = distances(game.map)
     return YardTables(
         lines=on_device(lines.T, np.int32),
         distance=on_device(distance, np.uint8),
