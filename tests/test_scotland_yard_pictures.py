@@ -200,7 +200,7 @@ def test_bad_input_is_one_line(tmp_path, capsys, arguments, message):
 def test_agents_of_another_map_are_refused(tmp_path):
     (tmp_path / "networks").mkdir()
     (tmp_path / "networks" / "6.npz").touch()
-    sizes = {"width": 8, "depth": 1, "dtype": "float32"}
+    sizes = {"network": "mlp", "width": 8, "depth": 1, "dtype": "float32"}
     config = {"game": "scotland_yard(map=glasses)", "opponents": [10]} | sizes
     kept_file.write(tmp_path / "checkpoint" / "config.json", config)
     message = r"was trained in scotland_yard\(map=glasses\), and cannot play scotland_yard"

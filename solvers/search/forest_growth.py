@@ -66,6 +66,9 @@ class _Added:
     known: PyTree  # [B, m, ...] what the evaluator can tell once and for all, or None
 
 
+_PREPARED_AT_ONCE = 64  # new leaves
+
+
 def no_prior(layout: Layout, dtype: jnp.dtype) -> Prior:
     """The prior of nodes that no simulation has to choose at."""
     sizes = [*zip(layout.actions, layout.rows, strict=True)]
@@ -113,7 +116,8 @@ def add_roots(
         worth=(worth, worth),
     )
     new = _with_all_children(game, params, layout, new, evaluate=evaluate)
-    return _grown(forest, layout, new, jnp.zeros(layout.batch, dtype), leaf=None)
+    forest, place, leaves = _grown(forest, layout, new, jnp.zeros(layout.batch, dtype), leaf=None)
+    return _with_prepared(game, params, forest, layout, leaves, evaluate=evaluate), place
 
 
 def expand(
@@ -149,7 +153,9 @@ def expand(
         new = _leaf(game, forest, layout, leaf, wanted, prior)
         return _with_all_children(game, params, layout, new, evaluate=evaluate)
 
-    return _grown(forest, layout, stored(read, _one(forest)), since, leaf=leaf)
+    new = stored(read, _one(forest))
+    forest, place, leaves = _grown(forest, layout, new, since, leaf=leaf)
+    return _with_prepared(game, params, forest, layout, leaves, evaluate=evaluate), place
 
 
 def _merged(layout: Layout, prior: tuple[Array, Array]) -> Array:
@@ -227,13 +233,11 @@ def _with_all_children(game, params, layout, new, *, evaluate):
 
 
 def _known(game, params, layout, below, dtype, *, evaluate):
-    """What the evaluator can tell of new leaves once and for all.
+    """What the evaluator can tell of new leaves once and for all, or None.
 
     With one row a value is proportional to the opponent's reach, so that one evaluation at reach 1
-    serves all iterations. Elsewhere it is what `evaluate.prepare` computes, if there is that.
+    serves all iterations.
     """
-    if prepares(layout, evaluate):
-        return jax.vmap(jax.vmap(lambda s: evaluate.prepare(params, game, s)))(below)
     if not layout.single_row:
         return None
     one = jnp.ones(1, dtype)
@@ -245,7 +249,8 @@ def _known(game, params, layout, below, dtype, *, evaluate):
 
 
 def _grown(forest, layout, new, since, *, leaf):
-    """The forest with what is added, and the places of the new nodes."""
+    """The forest with what is added, the places of the new nodes, and the numbers of the new leaves
+    `[B, m]`, out of range for other children."""
     # 1. Places of the nodes, and of their children: terminals by kind, leaves wherever one is free.
     depth = new.links[:, DEPTH]
     classes = depth * KINDS + new.kind
@@ -290,7 +295,7 @@ def _grown(forest, layout, new, since, *, leaf):
     if forest.kept is not None:  # what earlier leaves have left there is not theirs
         valued = forest.kept.valued.at[leaves].set(False, mode="drop")
         forest = forest.replace(kept=forest.kept.replace(valued=valued))
-    return _with_known(forest, layout, new.known, leaves), place
+    return _with_known(forest, new.known, leaves), place, leaves
 
 
 def _numbered(forest, layout, new, place, since):
@@ -445,14 +450,12 @@ def _with_leaves(leaves, layout, place, opens):
     )
 
 
-def _with_known(forest, layout, known, number):
+def _with_known(forest, known, number):
     """The forest with what the evaluator can tell of new leaves once and for all; `number` is out
     of range for other children."""
     if known is None:
         return forest
     put = lambda table, new: table.at[number].set(new, mode="drop")  # noqa: E731
-    if not layout.single_row:
-        return forest.replace(prepared=jax.tree.map(put, forest.prepared, known))
     values, prior = known
     return forest.replace(
         known=forest.known.replace(
@@ -460,3 +463,30 @@ def _with_known(forest, layout, known, number):
             prior=put(forest.known.prior, prior),
         )
     )
+
+
+def _with_prepared(game, params, forest, layout, number, *, evaluate):
+    """The forest with what the evaluator computes of new leaves ahead; `number` is out of range for
+    other children.
+
+    Nodes have room for all children that a node may have, and most have few. So on CPUs it is
+    computed for those that there are, some at a time.
+    """
+    if not prepares(layout, evaluate):
+        return forest
+    number = number.reshape(-1)
+    each = len(number) if layout.together else min(_PREPARED_AT_ONCE, len(number))
+
+    def add(turn, prepared):
+        some = jax.lax.dynamic_slice(ordered, (turn * each,), (each,))
+        state = at(forest.state, layout.inner + jnp.minimum(some, layout.leaves - 1))
+        new = jax.vmap(functools.partial(evaluate.prepare, params, game))(state)
+        put = lambda table, found: table.at[some].set(found, mode="drop")  # noqa: E731
+        return jax.tree.map(put, prepared, new)
+
+    if layout.together:
+        ordered = number
+        return forest.replace(prepared=add(0, forest.prepared))
+    ordered = jnp.pad(jnp.sort(number), (0, -len(number) % each), constant_values=layout.leaves)
+    turns = -(-jnp.sum(number < layout.leaves, dtype=jnp.int32) // each)
+    return forest.replace(prepared=jax.lax.fori_loop(0, turns, add, forest.prepared))
