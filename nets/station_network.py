@@ -162,8 +162,8 @@ class StationNetwork(nnx.Module):
         """The last layer's sums `[N]`, unit after unit.
 
         A search spends most of its time here. So written, XLA makes one loop over the stations of
-        this layer and of the values, which keeps nothing in memory: on a core of a CPU nine times
-        as fast as products of matrices.
+        this layer and of the values, which keeps nothing in memory: on CPUs many times as fast as
+        products of matrices.
         """
         spread = jnp.asarray(_random_moves(self.rules.moves))  # [N, 2 N]
         factors = mr_x.astype(self.dtype), spread.astype(self.dtype)

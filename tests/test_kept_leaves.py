@@ -19,6 +19,7 @@ from jaxgames.registry import make
 from nets import cvpn
 from solvers.search import (
     expansion_phase,
+    forest_growth,
     growing_tree_cfr,
     leaf_evaluators,
     readouts,
@@ -111,6 +112,24 @@ class Recorded:
     def prepared_values(self, params, game, state, prepared, reach):
         jax.debug.callback(lambda *call: self.calls.append(call), prepared, state, *reach)
         return jax.tree.map(jnp.zeros_like, reach)
+
+
+class SameEvaluator(cvpn.CvpnEvaluator):
+    """Another type, so that a search with it is compiled anew."""
+
+
+def test_new_leaves_are_prepared_some_at_a_time(monkeypatch):
+    """How many at a time does not matter."""
+    game = game_of("leduc_poker", "float32")
+    graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, width=8, depth=2))
+    problem, found = first_problem(game, max_path=1), []
+    for each, evaluator in ((64, cvpn.CvpnEvaluator), (1, SameEvaluator)):
+        monkeypatch.setattr(forest_growth, "_PREPARED_AT_ONCE", each)
+        settings = GrowingTreeCfr(evaluator(graph), simulations=8, max_path=1)
+        options = dict(settings=settings, problem=problem)
+        search = growing_tree_cfr.search(game, params, jax.random.key(0), **options)
+        found.append(readouts.average_policy(search))
+    chex.assert_trees_all_close(*found, atol=1e-5)
 
 
 @functools.cache

@@ -188,7 +188,7 @@ def test_an_interrupted_measurement_keeps_the_matches_that_are_done(
     played, allowed = [], 1
 
     class Trainee:
-        state = types.SimpleNamespace(games=0, step=0)
+        state = types.SimpleNamespace(games=0)
 
         def __init__(self, game, network, *args, **named):
             self.params = nnx.state(network)
@@ -256,10 +256,10 @@ def test_networks_that_were_kept_play_without_the_training(tmp_path, monkeypatch
 
     class Trainee:
         def __init__(self, game, network, *args, **named):
-            self.params, self.state = nnx.state(network), types.SimpleNamespace(games=9, step=0)
+            self.params, self.state = nnx.state(network), types.SimpleNamespace(games=9)
 
         def train(self, step):
-            self.state.step = step
+            pass
 
         def timed_steps(self, number):
             return [1.0]
@@ -305,6 +305,7 @@ def test_options_change_the_preset():
     said = "\n".join(sog_london.deviations(config))
     assert "begin at random" not in said
     assert "for each station 3 layers of 16 units that share their weights" in said
+    assert "its sizes were chosen, because the paper's fits examples" in said
 
 
 def test_all_settings_that_differ_are_named():

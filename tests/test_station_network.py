@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import operator
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from yard_cases import LONDON, london_games
 
 from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
-from jaxgames.scotland_yard import add_map, load_map, scotland_yard_beliefs
+from jaxgames.scotland_yard import ScotlandYard, add_map, load_map, scotland_yard_beliefs
 from jaxgames.scotland_yard.board import encode
 from jaxgames.scotland_yard.maps import KINDS, NOWHERE
 from nets.cvpn import CvpnEvaluator
@@ -43,13 +44,12 @@ def order():
     return np.roll(np.arange(count), _SHIFT)
 
 
-def beliefs(map_name, starts, **sizes):
+def beliefs(map_name, starts):
+    """A game of two detectives, who start at stations with these numbers in the district."""
     numbers = load_map("district").numbers
     if map_name != "district":
         starts = tuple(int(numbers[order()[np.searchsorted(numbers, start)]]) for start in starts)
-    rules = make("scotland_yard")
-    rules = dataclasses.replace(
-        rules,
+    rules = ScotlandYard(
         map=map_name,
         edition="student_of_games",
         detectives=2,
@@ -57,16 +57,15 @@ def beliefs(map_name, starts, **sizes):
         reveals=(2,),
         detective_starts=starts,
         mr_x_starts=tuple(map(int, numbers)),
-        **sizes,
     )
     return scotland_yard_beliefs(rules)
 
 
-def evaluated(game, params, graph, ranges, child):
-    """Values and prior of a public state: the root, or a child of it after a move of Mr X."""
+def evaluated(game, params, graph, ranges, path):
+    """The public state that some children lead to from the root, its values and its prior."""
     state = game.root()
-    for number in child:
-        state = jax.tree.map(lambda leaf: leaf[number], game.children(state))  # noqa: B023
+    for child in path:
+        state = jax.tree.map(operator.itemgetter(child), game.children(state))
     return state, CvpnEvaluator(graph)(params, game, state, ranges)
 
 
@@ -171,7 +170,7 @@ def test_detectives_expect_what_mr_x_expects_with_the_other_sign():
     game = beliefs("district", (13, 4))
     network = new_station_network(game, seed=0, width=8)
     his = jax.random.dirichlet(jax.random.key(1), jnp.ones(20), (3,))
-    features = jnp.broadcast_to(game.encode(game.root()), (3, game.encode(game.root()).size))
+    features = jnp.stack([game.encode(game.root())] * 3)
     (values, theirs), _ = network(features, (his, jnp.ones((3, 1))))
     np.testing.assert_allclose(theirs[:, 0], -jnp.sum(his * values, axis=1), atol=1e-6)
 

@@ -445,7 +445,9 @@ def deviations(config: Config) -> list[str]:
         * (network != paper and config.network == "mlp"),
         *[
             f"the network is ours, and has the map built in: for each station {network} that share"
-            f" their weights; the paper: {paper} for the whole board"
+            f" their weights; the paper: {paper} for the whole board. It was added, and its sizes"
+            " were chosen, because the paper's fits examples of a short training and says little of"
+            " new ones"
         ]
         * (config.network == "stations"),
         *[
