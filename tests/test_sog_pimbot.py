@@ -99,7 +99,7 @@ def test_tables_and_plots(tmp_path):
 @pytest.mark.parametrize(
     ("steps", "compared"),
     [
-        (STEPS, (0, 4_000, 40_000)),
+        (STEPS, (0, 240, 2_400)),
         (sog_london.PRESETS["paper"].measured_at, (0, 1_700_000, 17_000_000)),
         ((0, 6), (0, 6)),
         ((0, 90, 120, 1_000), (0, 90, 1_000)),
@@ -293,6 +293,11 @@ def test_options_change_the_preset():
     assert config.measured_at == (0, 10, 30, 100)
     assert config.learner.decay_steps == 100 * config.updates
     assert (config.network, config.width, config.depth, config.seed) == ("stations", 16, 3, 3)
+    ours = config
+    paper = dataclasses.replace(options, network="mlp", late_starts=0.0)
+    config = sog_london.configure(sog_london.PRESETS["stations"], paper)
+    assert (config.network, config.width, config.depth) == ("mlp", 512, 6)
+    assert config.late_starts == 0
     plain = sog_london.Options(out=pathlib.Path("x"))
     for preset in sog_london.PRESETS.values():
         assert sog_london.configure(preset, plain) == preset
@@ -302,7 +307,7 @@ def test_options_change_the_preset():
         sog_london.configure(preset, dataclasses.replace(plain, late_starts=1.5))
     late = sog_london.configure(preset, dataclasses.replace(plain, late_starts=0.5))
     assert "50% of the games of training begin at random" in "".join(sog_london.deviations(late))
-    said = "\n".join(sog_london.deviations(config))
+    said = "\n".join(sog_london.deviations(ours))
     assert "begin at random" not in said
     assert "for each station 3 layers of 16 units that share their weights" in said
     assert "its sizes were chosen, because the paper's fits examples" in said
@@ -315,7 +320,7 @@ def test_all_settings_that_differ_are_named():
         "learning rate 0.001 (the paper: 0.1)",
         "decay rate 0.05 (the paper: 0.5)",
         "the network has 3 layers of 256 units; the paper: 6 layers of 512 units",
-        "decay steps 80,000 (the paper: 2,000,000)",
+        "decay steps 4,800 (the paper: 2,000,000)",
         "batch size 256 (the paper: 1,024)",
         "capacity 50,000 (the paper: 1,000,000)",
         "max uses 60 (the paper: 5)",
@@ -379,7 +384,7 @@ def test_networks_that_are_not_compared_are_not_needed(tmp_path):
 
 
 def test_a_run_without_its_networks_is_refused(tmp_path, capsys):
-    """As it is in the repository, which has none."""
+    """As the large ones are in the repository."""
     write_run(tmp_path / "trained", {0: 8})
     (tmp_path / "trained" / "networks" / "0.npz").unlink()
     command = ["sog_pimbot", "--agent", str(tmp_path / "trained"), "--out", str(tmp_path / "out")]

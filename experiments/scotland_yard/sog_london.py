@@ -4,8 +4,8 @@ A network learns by sound self-play; detectives and Mr X are dealt anew in each 
 cannot be computed here. In its place the agent, with the searches of training, meets PimBot with a
 few simulations as training goes on, in both roles. `sog_pimbot` measures the trained agent.
 
-The paper's network is a multilayer perceptron. `--network stations` trains ours instead, whose
-stations share their weights (`nets.station_network`).
+The paper's network is a multilayer perceptron. The preset `stations`, or `--network stations` with
+another one, trains ours instead, whose stations share their weights (`nets.station_network`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from train.paper_settings import learner_deviations, paper_settings
 from train.student_of_games_training import StudentOfGamesSettings
 
 _TIMED_STEPS = 5
-_PAPER_NETWORK = (512, 6)  # width and depth (Table S2)
+_PAPER_NETWORK = {"width": 512, "depth": 6}  # Table S2
 _STATIONS = {"width": 16, "depth": 3}  # the sizes of ours, in all presets
 _MAX_PATH = 3  # public states from one decision to the next: Mr X's move, and showing himself
 
@@ -76,8 +76,8 @@ class Config:
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
     late_starts: float = 0.0  # share of the games of training that begin after Mr X showed himself
-    width: int = _PAPER_NETWORK[0]
-    depth: int = _PAPER_NETWORK[1]
+    width: int = _PAPER_NETWORK["width"]
+    depth: int = _PAPER_NETWORK["depth"]
     dtype: str = "bfloat16"  # of the factors in the network
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
@@ -95,17 +95,28 @@ class Config:
     seed: int = 0
 
 
-# A step of the preset `cpu` makes up to 32 searches in 0.7 seconds on two cores: eight hours. A
-# measurement has at most 64 games with 24 searches as Mr X and 64 with 120 as detectives.
-_CPU = dataclasses.replace(
+_LEARNER = dataclasses.replace(
     PAPER_SETTINGS["scotland_yard"],
     optimizer="adam",
     learning_rate=1e-3,
     decay_rate=0.05,
-    decay_steps=80_000,
+    decay_steps=4_800,
     batch_size=256,
     capacity=50_000,
     max_uses=60,
+)
+# A step makes up to 32 searches, in about a second on two cores. A measurement has at most 64 games
+# with 24 searches as Mr X and 64 with 120 as detectives.
+_CPU = Config(
+    measured_at=(0, 60, 240, 720, 1_440, 2_400),
+    width=256,
+    depth=3,
+    episodes=24,
+    solves=8,
+    updates=2,
+    learner=_LEARNER,
+    games=32,
+    batch=32,
 )
 PRESETS = {
     "smoke": Config(
@@ -118,29 +129,20 @@ PRESETS = {
         episodes=4,
         solves=4,
         updates=1,
-        learner=dataclasses.replace(_CPU, batch_size=8, capacity=256, decay_steps=6),
+        learner=dataclasses.replace(_LEARNER, batch_size=8, capacity=256, decay_steps=6),
         opponents=(10,),
         games=4,
         batch=2,
     ),
-    "cpu": Config(
-        measured_at=(0, 1_000, 4_000, 12_000, 24_000, 40_000),
-        width=256,
-        depth=3,
-        episodes=24,
-        solves=8,
-        updates=2,
-        learner=_CPU,
-        games=32,
-        batch=32,
-    ),
+    "cpu": _CPU,
+    "stations": dataclasses.replace(_CPU, network="stations", late_starts=0.5, **_STATIONS),
     "gpu": Config(
         measured_at=(0, 50, 150, 500),
         episodes=768,
         solves=256,
         updates=16,
         learner=dataclasses.replace(
-            _CPU, batch_size=1024, capacity=100_000, max_uses=20, decay_steps=8_000
+            _LEARNER, batch_size=1024, capacity=100_000, max_uses=20, decay_steps=8_000
         ),
         games=32,
         batch=32,
@@ -166,12 +168,12 @@ PRESETS = {
 class Options(RunArguments):
     """The options beside the preset."""
 
-    network: NetworkKind = "mlp"
+    network: NetworkKind | None = None
     """The paper's multilayer perceptron, or ours, in which all stations of the map share their
-    weights."""
-    late_starts: float = 0.0
+    weights; by default the preset's."""
+    late_starts: float | None = None
     """Share of the games of training that begin in the middle, at random stations, right after Mr X
-    has shown himself; the paper has none."""
+    has shown himself; by default the preset's. The paper has none."""
     steps: int = 0
     """Steps of training; 0: as many as the preset has. Measurements come after the same shares of
     the training as in the preset, and the learning rate falls as far."""
@@ -193,16 +195,19 @@ def configure(config: Config, options: Options) -> Config:
     longer = (options.steps or config.measured_at[-1]) / config.measured_at[-1]
     steps = dict.fromkeys(round(step * longer) for step in config.measured_at)
     decay_steps = math.ceil(config.learner.decay_steps * longer)
+    if options.network not in (None, config.network):
+        sizes = _STATIONS if options.network == "stations" else _PAPER_NETWORK
+        config = dataclasses.replace(config, network=options.network, **sizes)
+    if options.late_starts is not None:
+        config = dataclasses.replace(config, late_starts=options.late_starts)
     config = dataclasses.replace(
         config,
-        network=options.network,
-        late_starts=options.late_starts,
         learner=dataclasses.replace(config.learner, decay_steps=decay_steps),
         measured_at=(*steps,),
         seed=options.seed,
     )
     _beliefs(config)  # refuses late starts
-    return dataclasses.replace(config, **_STATIONS) if config.network == "stations" else config
+    return config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -434,7 +439,7 @@ def deviations(config: Config) -> list[str]:
     learner = "; ".join(learner_deviations("scotland_yard", config.learner))
     network, paper = (
         f"{depth} layers of {width} units"
-        for width, depth in ((config.width, config.depth), _PAPER_NETWORK)
+        for width, depth in ((config.width, config.depth), _PAPER_NETWORK.values())
     )
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
@@ -469,7 +474,11 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "eight hours on two cores, in the background",
+        "cpu": "an hour and a half on two cores: the paper's network, smaller",
+        "stations": (
+            "as long as cpu: a network of ours, in which all stations share their weights, and half"
+            " of the games of training begin after Mr X has shown himself"
+        ),
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"
             " folder, without checkpoint/training, may go elsewhere, where --resume plays the games"

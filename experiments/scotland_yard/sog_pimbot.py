@@ -79,8 +79,9 @@ class Match:
 class Config:
     """The agents and their games."""
 
-    agent: str = "experiments/results/sog_london/cpu"  # folder of a run of `sog_london`
+    agent: str = "experiments/results/sog_london/stations"  # folder of a run of `sog_london`
     game: str = PAPER_GAME  # that the agent was trained in, and plays
+    network: str = "stations"  # kind of the agent's network
     matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
@@ -92,7 +93,7 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# With the network of `sog_london --preset cpu`, two cores make 10 searches a second with 100
+# With a network of 3 layers of 256 units, two cores make 10 searches a second with 100
 # simulations and 0.8 with 400 (measured once by hand, at the root). A game has up to 24 searches of
 # Mr X or 120 of the detectives, and is taken to have 60 on average. So the matches of `cpu` should
 # take 1.3, 0.6 and 4 hours. A batch of the last takes up to 20 minutes, which is what an
@@ -129,8 +130,9 @@ class Options(RunArguments):
     """The options beside the preset."""
 
     agent: pathlib.Path = pathlib.Path(Config.agent)
-    """Folder of a run of sog_london, with its networks, which are not in the repository. The run
-    need not be finished: the last network so far plays, also if this run is resumed later."""
+    """Folder of a run of sog_london, with its networks; those of its preset stations are in the
+    repository. The run need not be finished: the last network so far plays, also if this run is
+    resumed later."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -343,7 +345,8 @@ def configure(config: Config, options: Options) -> Config:
     trained = read_student(options.agent)
     for step in {step for match in config.matches for step in steps(match, trained.compared)}:
         trained.params(step)
-    return dataclasses.replace(config, agent=str(options.agent), game=trained.config["game"])
+    of_the_agent = {name: trained.config[name] for name in ("game", "network")}
+    return dataclasses.replace(config, agent=str(options.agent), **of_the_agent)
 
 
 def deviations(config: Config) -> list[str]:
@@ -352,6 +355,8 @@ def deviations(config: Config) -> list[str]:
         "PimBot is a re-implementation: its binary cannot be had",
         "the agent was trained by `sog_london`, whose record says how, for so many steps as here"
         " `trained_steps` says; its networks are read from files with 16 bits a parameter",
+        *["its network is ours, in which all stations of the map share their weights"]
+        * (config.network == "stations"),
         *(
             f"SoG({match.simulations},1){_EARLIER if match.networks == 'earlier' else ''} plays"
             f" {match.games:,} games a point against PimBot with"
