@@ -309,13 +309,20 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
 def tables(
     name: str, label, targets: Mapping[str, float], config: Config, cells: Sequence[Cell]
 ) -> Iterator[Table]:
-    """Shares of moves that keep the result by training and simulations; numbers with targets."""
+    """Shares of moves that keep the result by training and simulations; numbers with targets.
+
+    Seconds and evaluations of training are means of the seeds.
+    """
     lines = []
     for step in config.measured_at:
-        first = _of(cells, step, config.simulations[0])[0]
+        seeds = _of(cells, step, config.simulations[0])
+        seconds, evaluations = (
+            f"{np.mean([getattr(cell, name) for cell in seeds]):,.0f}"
+            for name in ("seconds", "evaluations")
+        )
         shares = [_of(cells, step, simulations) for simulations in config.simulations]
         texts = (results.text(float(np.mean([cell.keeps for cell in own]))) for own in shares)
-        lines.append((f"{step:,}", f"{first.seconds:,.0f}", f"{first.evaluations:,.0f}", *texts))
+        lines.append((f"{step:,}", seconds, evaluations, *texts))
     headings = ("step", "seconds", "evaluations", *map(label, config.simulations))
     title = f"{name}: share of positions in which a move keeps the result"
     yield text_table(title, headings, lines, labels=0)

@@ -42,7 +42,7 @@ from experiments.scotland_yard.trained_students import (
     new_network,
     read_params,
 )
-from experiments.student_of_games.training_run import LOG, student
+from experiments.student_of_games.training_run import LOG, READINGS, student
 from jaxgames.registry import make
 from jaxgames.scotland_yard.beliefs import scotland_yard_beliefs
 from nets import cvpn
@@ -462,6 +462,11 @@ def deviations(config: Config) -> list[str]:
         * (config.late_starts > 0),
         *[f"factors of products are rounded to {config.dtype}"] * (config.dtype != "float32"),
         *[f"the learner: {learner}"] * bool(learner),
+        f"PUCT's constant is not published; here it is {GrowingTreeCfr.exploration:g}, beside"
+        " values in payoffs of the game",
+        READINGS,
+        "the paper leaves the numbers of tickets open: they are those of the printed game; the"
+        " network also sees how many moves of a double card are still owed",
         room_in_words(config.children, config.decision_shares),
     ]
 

@@ -21,7 +21,7 @@ from experiments.harness import plots, published, results, seed_statistics
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
 from experiments.student_of_games.measured_search import SearchLaboratory
-from experiments.student_of_games.training_run import LOG, shared_sizes, student
+from experiments.student_of_games.training_run import LOG, READINGS, shared_sizes, student
 from nets import cvpn
 from solvers.search.agent_exploitability import agents
 from solvers.search.search_state import GrowingTreeCfr
@@ -259,10 +259,7 @@ def deviations(config: Config) -> list[str]:
         " Yard)",
         f"PUCT's constant is not published; here it is {config.exploration:g}, beside values in"
         " payoffs of the game",
-        "readings where the text is silent: an agent's first search is at the root of the game,"
-        " whoever acts there; the opponent's range of before is its average reach in the search"
-        " before, that search's gadget included; what the network sees, and learns, of leaves that"
-        " a player does not reach",
+        READINGS,
     ]
     if published.searched_exploitability(config.game):
         said.append("published numbers are read off Figure 3, to about 4 %")

@@ -26,6 +26,12 @@ from train.learner import require_finite_losses
 from train.metrics import MetricsWriter
 
 LOG = "log"  # folder of the metrics: JSON lines, and events for TensorBoard
+READINGS = (
+    "readings where the text is silent: an agent's first search is at the root of the game,"
+    " whoever acts there; the opponent's range of before is its average reach in the search"
+    " before, that search's gadget included; what the network sees, and learns, of leaves that"
+    " a player does not reach"
+)  # of searches and training, among the deviations
 _STATE = "training"  # in the checkpoint
 _SAVE_SECONDS = 20.0  # between checkpoints, as an interruption loses what came after the last
 _LOG_EVERY = 10  # steps between metrics
