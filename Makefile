@@ -18,7 +18,7 @@ test-slow: $(VENV)/installed-test  ## The long tests.
 
 # Which part of the slow tests: another every hour, by the time of the commit, so that one commit
 # always has the same part, in a shallow clone too.
-PARTS := 60
+PARTS := 120
 PART = $(shell echo $$(( $$(git log -1 --format=%ct 2>/dev/null || echo 0) / 3600 % $(PARTS) )))
 
 test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (two or three minutes).

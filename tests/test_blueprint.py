@@ -112,6 +112,7 @@ def test_iterations_of_accelerators_equal_those_hand_by_hand(groups, as_accelera
     check_iterations(groups)
 
 
+@pytest.mark.slow
 def test_iterations_in_chunks_equal_those_hand_by_hand(monkeypatch):
     """Of the seven rounds on a flop four at once, so that one is missing in the second chunk."""
     monkeypatch.setattr(bucket_game, "_CHUNK", 4)
@@ -291,7 +292,8 @@ def test_iterations_of_cfr_br_in_chunks_equal_those_hand_by_hand(monkeypatch):
     check_cfr_br()
 
 
-@pytest.mark.parametrize("stack", [0, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", [0, 40])
 def test_iterations_of_cfr_br_on_three_streets_equal_those_hand_by_hand(stack):
     """Also with players who may be all-in before the last street."""
     raises = (2, 2, 2) if stack else THREE_STREETS.max_raises
@@ -391,7 +393,8 @@ def flat(state):
     return np.concatenate([np.asarray(x).ravel() for x in leaves])
 
 
-@pytest.mark.parametrize("devices", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [0, 2, 4])
 def test_many_boards_of_cfr_br_at_once_add_up(devices, tmp_path):
     """From tables of zeros, to what single iterations add from there."""
     found = (

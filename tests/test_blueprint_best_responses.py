@@ -155,6 +155,7 @@ FOUR_STREETS = Poker(
 )
 
 
+@pytest.mark.slow
 def test_accelerators_take_several_rivers_at_a_time():
     """A turn and rivers of one suit, so that not all places have a card."""
     blueprint = fixed_blueprint(FOUR_STREETS, {"call": 2.0, "raise": 1.0, "fold": 1.0})

@@ -190,7 +190,9 @@ def after_gadget(table, scale):
     return continual_resolving.next_problem(table, search, reach, child, resolver=jnp.int32(1))
 
 
-@pytest.mark.parametrize("exponent", [-100, -20, 20])
+@pytest.mark.parametrize(
+    "exponent", [-100, *(pytest.param(n, marks=pytest.mark.slow) for n in (-20, 20))]
+)
 def test_long_games_do_not_use_up_the_reach(exponent):
     """A hundred moves multiply to less than float32 can hold; nothing depends on the scale."""
     _, table, _ = compiled("kuhn_poker")

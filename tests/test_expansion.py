@@ -281,6 +281,7 @@ def check_leaves(table, policies, after):
         chex.assert_trees_all_close(seen, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_virtual_losses_spread_the_simulations_between_two_iterations():
     """All cells promise the same, and nothing else counts: without, all would take the first."""
     _, searches = search(

@@ -80,6 +80,7 @@ def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
     assert len(set(found.moves.tolist())) > 2  # games of several lengths
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not MAPS.exists(), reason="counts the memory maps of Linux")
 def test_programs_of_other_agents_are_dropped(monkeypatch):
     """A process may not have many maps, of which each kernel has some."""

@@ -12,6 +12,7 @@ from experiments.perfect_information.program_ladder import PRESETS, UNIFORM, Opt
 GO = {3139, 2875, 1970, 1902, 869, 231, 0}  # Table 1
 
 
+@pytest.mark.slow
 def test_our_agents_alone(tmp_path):
     result = smoke_run("program_ladder", tmp_path)
     assert any("without a network" in text for text in result.deviations)

@@ -382,7 +382,7 @@ def test_a_path_too_long():
         "uneven",  # one player has more rows and actions
         # rows change their numbers
         pytest.param("goofspiel(cards=3)", marks=pytest.mark.slow),
-        "scotland_yard(map=glasses,rounds=2)",
+        pytest.param("scotland_yard(map=glasses,rounds=2)", marks=pytest.mark.slow),
     ],
 )
 def test_accelerators_build_the_same_trees(name, monkeypatch):

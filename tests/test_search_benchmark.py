@@ -108,6 +108,7 @@ def test_leaves_are_counted_in_every_iteration():
     assert counted["operations"] == pytest.approx(by_hand)
 
 
+@pytest.mark.slow
 def test_steps_are_pages_of_nodes_and_terminals_chunks_and_blocks():
     """In an iteration: nodes twice, terminals, leaves and the decisions of both players once."""
     setting = build(TASKS[TASK])

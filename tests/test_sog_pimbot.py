@@ -428,7 +428,7 @@ class Stubborn(MatchAgent):
         return memory, jnp.full(len(keys), -1, jnp.int32)
 
 
-@pytest.mark.parametrize("seat", [0, 1])
+@pytest.mark.parametrize("seat", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_person_plays_against_a_trained_agent(tmp_path, monkeypatch, capsys, seat):
     write_run(tmp_path, {0: 8, 3: 8}, finished=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))

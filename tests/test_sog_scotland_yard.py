@@ -40,6 +40,7 @@ def test_other_settings_of_the_search_are_measured_at_the_end_of_training(monkey
     assert measured == [0, 5, 9, 9]
 
 
+@pytest.mark.slow
 def test_seeds_that_are_measured_apart_give_the_same_and_compile_no_more():
     laboratory = SearchLaboratory("kuhn_poker", batch=2)
     search = GrowingTreeCfr(leaf_evaluators.zero, simulations=3)

@@ -79,7 +79,9 @@ def same_moves(one, other, station):
         yield slot, same
 
 
-@pytest.mark.parametrize("path", [(), (0,), (0, 0)])
+@pytest.mark.parametrize(
+    "path", [*(pytest.param(path, marks=pytest.mark.slow) for path in ((), (0,))), (0, 0)]
+)
 def test_numbers_of_stations_do_not_matter(path):
     """The same position on the same map with other numbers: values and priors move along."""
     starts = (13, 4)
@@ -128,6 +130,7 @@ def test_it_sees_the_board():
     assert {*board.turn.tolist()} == {*range(6)}
 
 
+@pytest.mark.slow
 def test_it_learns_in_self_play():
     """All parameters change in some steps of training, with factors of bfloat16."""
     game = beliefs("district", (13, 4))

@@ -184,6 +184,7 @@ def test_a_step_does_all():
     assert max(jax.tree.leaves(moved)) > 0
 
 
+@pytest.mark.slow
 def test_a_step_without_queries_makes_no_further_searches():
     """It learns the same as if it searched in vain."""
     found = []

@@ -75,7 +75,10 @@ def by_network_and_board(graph, params, features):
     )
 
 
-@pytest.mark.parametrize("call", [by_batch, by_board, by_network, by_network_and_board])
+CALLS = [pytest.param(by, marks=pytest.mark.slow) for by in (by_batch, by_board, by_network)]
+
+
+@pytest.mark.parametrize("call", [*CALLS, by_network_and_board])
 def test_a_few_boards_at_a_time_are_all_at_once(call, monkeypatch):
     """Values and gradients, by parameters and by boards; where a core is a device."""
     monkeypatch.setattr(torsos, "_CACHED_BYTES", 4 * 8 * 4 * 5 * 5)  # of 5 boards, so 4 are taken
