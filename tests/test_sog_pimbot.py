@@ -428,7 +428,8 @@ class Stubborn(MatchAgent):
         return memory, jnp.full(len(keys), -1, jnp.int32)
 
 
-@pytest.mark.parametrize("seat", [pytest.param(0, marks=pytest.mark.slow), 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("seat", [0, 1])
 def test_a_person_plays_against_a_trained_agent(tmp_path, monkeypatch, capsys, seat):
     write_run(tmp_path, {0: 8, 3: 8}, finished=False)
     monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))
@@ -438,7 +439,11 @@ def test_a_person_plays_against_a_trained_agent(tmp_path, monkeypatch, capsys, s
     assert f"You are {('Mr X', 'the detectives')[seat]}." in said
     assert ("agent: detective 1 " if seat == 0 else "agent: taxi\n") in said
     assert "You win " in said
-    assert cli.main(["play", "scotland_yard", *options]) == 2
+
+
+def test_an_agent_plays_the_game_that_it_was_trained_in(tmp_path, capsys):
+    write_run(tmp_path, {0: 8}, finished=False)
+    assert cli.main(["play", "scotland_yard", "--agent", str(tmp_path)]) == 2
     assert f"was trained in {GAME}, and cannot play scotland_yard" in flat(capsys.readouterr().err)
 
 
