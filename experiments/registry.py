@@ -174,6 +174,10 @@ EXPERIMENTS = {
         "scotland_yard.pimbot_settings",
         "Find the strongest settings of PimBot, a Monte Carlo tree search, in Scotland Yard.",
     ),
+    "pimbot_strength": Entry(
+        "scotland_yard.pimbot_strength",
+        "Measure how much stronger PimBot is with more simulations, in games against itself.",
+    ),
     "sog_london": Entry(
         "scotland_yard.sog_london",
         "Train a Student of Games agent for Scotland Yard on London's map; it meets PimBot on the"

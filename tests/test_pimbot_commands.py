@@ -1,5 +1,6 @@
 """Commands with PimBot: the sweep of its settings, its speed, games against a person."""
 
+import dataclasses
 import io
 import itertools
 import re
@@ -7,6 +8,7 @@ import shlex
 import types
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
@@ -19,7 +21,7 @@ from experiments.commands import play_agent
 from experiments.harness import results
 from experiments.harness.runs import Run
 from experiments.harness.win_shares import Share, interval_of_sum, wilson_interval
-from experiments.scotland_yard import pimbot_settings
+from experiments.scotland_yard import pimbot_settings, pimbot_strength
 from experiments.scotland_yard.pimbot_settings import Cell, Config
 
 
@@ -124,6 +126,35 @@ def test_every_pair_of_settings_plays_deals_of_its_own(tmp_path, monkeypatch):
     cells = pimbot_settings.compute(Run(arguments, config, experiment="", command=""))
     assert len(dealt) == len(cells) == 8
     assert len(np.unique(np.concatenate(dealt), axis=0)) == 8 * config.games
+
+
+def test_more_simulations_meet_fewer_in_both_roles(tmp_path, monkeypatch):
+    """Each pair once, in deals of its own; wins are those of who has more simulations."""
+    preset, dealt, met = pimbot_strength.PRESETS["smoke"], [], []
+    config = dataclasses.replace(preset, simulations=(2, 8, 32), games=4)
+    arguments = types.SimpleNamespace(out=tmp_path, resume=False, overwrite=False, preset="smoke")
+
+    def play(agents, keys, report):
+        dealt.append(np.asarray(jax.random.key_data(keys)))
+        his, theirs = (agent.settings.simulations for agent in agents)
+        met.append((his, theirs))
+        won = jnp.full(len(keys), his > theirs)
+        return types.SimpleNamespace(legal=jnp.ones(len(keys), bool), mr_x_won=won)
+
+    monkeypatch.setattr(pimbot_strength, "compiled_play", lambda game, mesh: play)
+    matches = pimbot_strength.compute(Run(arguments, config, experiment="", command=""))
+    assert sorted(met) == [*itertools.permutations((2, 8, 32), 2)]
+    assert len(np.unique(np.concatenate(dealt), axis=0)) == 6 * 4
+    assert pimbot_strength.both_roles(matches) == {
+        pair: Share(wins=8, games=8) for pair in ((8, 2), (32, 2), (32, 8))
+    }
+    numbers = {number.name: number for number in pimbot_strength.numbers(config, matches)}
+    assert len(numbers) == 3 + 6
+    assert numbers["PimBot(32):PimBot(8):as detectives"].value == 1
+    (table,) = pimbot_strength.tables(config, matches)
+    assert [*table.columns[2].cells] == ["8 of 8"] * 3
+    pimbot_strength.draw(tmp_path / "curve.png", config, matches)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_batches_must_divide_games():

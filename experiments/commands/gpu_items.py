@@ -66,6 +66,7 @@ _PAPERS = (  # experiments whose preset "paper" is run, shortest first as far as
     "abr_chumps",
     "rl_baselines",
     "pimbot_settings",
+    "pimbot_strength",
     "alphazero_board_games",
     "sog_board_games",
     "sog_glasses",
