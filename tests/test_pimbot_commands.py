@@ -131,7 +131,7 @@ def test_every_pair_of_settings_plays_deals_of_its_own(tmp_path, monkeypatch):
 def test_more_simulations_meet_fewer_in_both_roles(tmp_path, monkeypatch):
     """Each pair once, in deals of its own; wins are those of who has more simulations."""
     preset, dealt, met = pimbot_strength.PRESETS["smoke"], [], []
-    config = dataclasses.replace(preset, simulations=(2, 8, 32), games=4)
+    config = dataclasses.replace(preset, simulations=(2, 8, 32), games=4, batch=4)
     arguments = types.SimpleNamespace(out=tmp_path, resume=False, overwrite=False, preset="smoke")
 
     def play(agents, keys, report):
