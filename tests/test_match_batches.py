@@ -42,6 +42,16 @@ class Counter(matches.MatchAgent):
         return memory + 1, jnp.argmax(found, axis=1).astype(jnp.int32)
 
 
+@record
+class First(matches.MatchAgent):
+    """Plays its first legal action."""
+
+    field: int = flax.struct.field(pytree_node=False, default=3)
+
+    def act(self, keys, memory, states, *, side):
+        return memory, jnp.argmax(states.state.legal, axis=1).astype(jnp.int32)
+
+
 def keys():
     return jax.random.split(jax.random.key(0), GAMES)
 
@@ -56,20 +66,19 @@ def agents():
 
 
 @pytest.mark.parametrize(
-    ("rounds", "shares"),
-    [(1, (1.0, 0.5)), pytest.param(2, match_batches._SHARES, marks=pytest.mark.slow)],
+    "shares", [(1.0, 0.5), pytest.param(match_batches._SHARES, marks=pytest.mark.slow)]
 )
-def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
+def test_games_end_as_in_one_batch(monkeypatch, shares):
     """Also those that move to other places in smaller batches, with what agents remember."""
-    expected, seen, go_on = played_at_once(), [], matches.go_on
+    expected, seen, referee = played_at_once(), [], matches.referee
 
-    def watched(game, match, *players, **how):
-        seen.append(len(match.keys))  # once for each program
-        return go_on(game, match, *players, **how)
+    def watched(game, player, states, actions):
+        seen.append(len(actions))  # once for each program
+        return referee(game, player, states, actions)
 
-    monkeypatch.setattr(match_batches.matches, "go_on", watched)
+    monkeypatch.setattr(match_batches.matches, "referee", watched)
     monkeypatch.setattr(match_batches, "_SHARES", shares)
-    reports, play = [], compiled_play(make(TOY), rounds=rounds)
+    reports, play = [], compiled_play(make(TOY))
     found = play(agents(), keys(), reports.append)
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     assert seen == [size for size in sizes(GAMES) if size in seen]  # each once, the largest first
@@ -78,6 +87,24 @@ def test_games_end_as_in_one_batch(monkeypatch, rounds, shares):
     assert 0 < found.mr_x_won.mean() < 1
     assert found.legal.all()
     assert len(set(found.moves.tolist())) > 2  # games of several lengths
+
+
+def test_programs_of_an_agent_serve_it_against_all_opponents(monkeypatch):
+    """On one side; on the other one it thinks in another program."""
+    traced, act = [], Counter.act
+
+    def counted(agent, keys, memory, states, *, side):
+        traced.append(side)
+        return act(agent, keys, memory, states, side=side)
+
+    monkeypatch.setattr(Counter, "act", counted)
+    monkeypatch.setattr(match_batches, "_SHARES", (1.0,))
+    play, agent = compiled_play(make(TOY)), Counter(starts=5)
+    for opponent in (matches.UniformAgent(), First(), matches.UniformAgent()):
+        play((agent, opponent), keys())
+    assert traced == [matches.MR_X]
+    play((First(), agent), keys())
+    assert traced == [matches.MR_X, matches.DETECTIVES]
 
 
 @pytest.mark.slow
@@ -114,8 +141,3 @@ def test_games_end_as_they_do_alone():
 )
 def test_batches_have_few_sizes(batch, devices, expected):
     assert sizes(batch, devices) == expected
-
-
-def test_a_look_needs_a_round():
-    with pytest.raises(ValueError, match="rounds=0 must be at least 1"):
-        compiled_play(make(TOY), rounds=0)

@@ -173,13 +173,11 @@ def play(
     return go_on(game, match, mr_x, detectives).result
 
 
-@functools.partial(jax.jit, static_argnames="game")
 def begin(
     game: ScotlandYard, keys: Key[Array, " B"], mr_x: MatchAgent, detectives: MatchAgent
 ) -> Match:
     """B games after the deal; takes the arguments of `play`."""
-    deal_keys, move_keys, *begin_keys = jax.vmap(lambda key: tuple(jax.random.split(key, 4)))(keys)
-    states = jax.vmap(functools.partial(deal, game))(deal_keys)
+    states, move_keys, begin_keys = deal_games(game, keys)
     memories = tuple(
         agent.begin(begin_keys[side], states, side=side)
         for side, agent in enumerate((mr_x, detectives))
@@ -187,47 +185,41 @@ def begin(
     return Match(keys=move_keys, states=states, memories=memories, legal=jnp.ones(len(keys), bool))
 
 
-@functools.partial(jax.jit, static_argnames=("game", "rounds"))
-def go_on(
-    game: ScotlandYard,
-    match: Match,
-    mr_x: MatchAgent,
-    detectives: MatchAgent,
-    *,
-    rounds: int | None = None,
-) -> Match:
-    """Plays on. In a round each player has one turn; games that have ended stay as they are.
+def deal_games(
+    game: ScotlandYard, keys: Key[Array, " B"]
+) -> tuple[MatchStates, Key[Array, " B"], tuple[Key[Array, " B"], Key[Array, " B"]]]:
+    """B games after the deal, the keys of all their moves, and those of `MatchAgent.begin` for
+    either side; `keys` are consumed."""
+    deal_keys, move_keys, *begin_keys = jax.vmap(lambda key: tuple(jax.random.split(key, 4)))(keys)
+    return jax.vmap(functools.partial(deal, game))(deal_keys), move_keys, tuple(begin_keys)
+
+
+def go_on(game: ScotlandYard, match: Match, mr_x: MatchAgent, detectives: MatchAgent) -> Match:
+    """Plays on until all games have ended; games that have ended stay as they are.
 
     Args:
       game: the rules. Static.
       match: games that these agents have begun.
       mr_x: the agent who plays Mr X.
       detectives: the agent who plays all detectives.
-      rounds: how many at most; None: until all games have ended. Static.
     """
     agents = mr_x, detectives
 
     def turn(player, side, match):
         return jax.lax.cond(
-            jnp.any(_acts(match.states, player)),
+            jnp.any(to_move(match.states, player)),
             lambda match: _turn(game, agents, player, side, match),
             lambda match: match,
             match,
         )
 
-    def play_round(carry):
-        number, match = carry
+    def play_round(match):
         match = turn(jnp.int32(0), MR_X, match)
-        return number + 1, jax.lax.fori_loop(
+        return jax.lax.fori_loop(
             1, 1 + game.detectives, lambda d, match: turn(d, DETECTIVES, match), match
         )
 
-    def goes_on(carry):
-        number, match = carry
-        more = jnp.any(match.running)
-        return more if rounds is None else more & (number < rounds)
-
-    return jax.lax.while_loop(goes_on, play_round, (jnp.int32(0), match))[1]
+    return jax.lax.while_loop(lambda match: jnp.any(match.running), play_round, match)
 
 
 def after_actions(
@@ -241,26 +233,66 @@ def after_actions(
     return MatchStates(state=after, possible=possible)
 
 
-def _acts(states, player):
+def to_move(states: MatchStates, player: Int[Array, ""]) -> Bool[Array, " B"]:
+    """Whether it is a player's turn: Mr X is 0, and the detectives are 1 to D."""
     return (states.state.actor >= 0) & (states.state.board.turn == player)
+
+
+def think(
+    agent: MatchAgent,
+    player: Int[Array, ""],
+    keys: Key[Array, " B"],
+    memory: Memory,
+    states: MatchStates,
+    *,
+    side: int,
+) -> tuple[Memory, Int[Array, " B"]]:
+    """The memory of a side's agent after its thoughts for one player, and that player's actions.
+
+    Args:
+      agent: of the side.
+      player: Mr X is 0, and the detectives are 1 to D. Where it is not this player's turn, the
+        memory stays as it is and the action means nothing.
+      keys: of all moves of a game; its key with the number of the move is consumed.
+      memory: of the games so far.
+      states: of the games.
+      side: MR_X or DETECTIVES. Static.
+    """
+    drawn = jax.vmap(jax.random.fold_in)(keys, states.state.num_steps)
+    thought, actions = agent.act(drawn, memory, states, side=side)
+    return _where(to_move(states, player), thought, memory), actions
+
+
+def referee(
+    game: ScotlandYard, player: Int[Array, ""], states: MatchStates, actions: Int[Array, " B"]
+) -> tuple[MatchStates, Bool[Array, " B"], Bool[Array, " B"]]:
+    """The games after one player's actions, where it was to move, and whether it kept the rules.
+
+    Args:
+      game: the rules. Static.
+      player: as in `think`.
+      states: of the games.
+      actions: in all games; an illegal one is shown and not punished.
+    """
+    acts = to_move(states, player)
+    exists = (actions >= 0) & (actions < game.num_actions)
+    chosen = jnp.where(exists, actions, 0)[:, None]
+    allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
+    return _where(acts, after_actions(game, states, actions), states), acts, allowed | ~acts
 
 
 def _turn(game, agents, player, side, match):
     """One player's turn in all games where it is its turn."""
     states, memories = match.states, list(match.memories)
-    acts = _acts(states, player)
-    drawn = jax.vmap(jax.random.fold_in)(match.keys, states.state.num_steps)
-    thought, actions = agents[side].act(drawn, memories[side], states, side=side)
-    exists = (actions >= 0) & (actions < game.num_actions)
-    chosen = jnp.where(exists, actions, 0)[:, None]
-    allowed = exists & jnp.take_along_axis(states.state.legal, chosen, axis=1)[:, 0]
-    after = _where(acts, after_actions(game, states, actions), states)
-    memories[side] = _where(acts, thought, memories[side])
+    memories[side], actions = think(
+        agents[side], player, match.keys, memories[side], states, side=side
+    )
+    after, acts, legal = referee(game, player, states, actions)
     memories = tuple(
         agent.observe(memory, states, actions, after, acts)
         for agent, memory in zip(agents, memories, strict=True)
     )
-    return match.replace(states=after, memories=memories, legal=match.legal & (allowed | ~acts))
+    return match.replace(states=after, memories=memories, legal=match.legal & legal)
 
 
 def _where(mask, new, old):
