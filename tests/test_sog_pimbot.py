@@ -329,7 +329,8 @@ def test_all_settings_that_differ_are_named():
         assert text in said
     paper = "\n".join(sog_london.deviations(sog_london.PRESETS["paper"]))
     assert "the learner: momentum 0.9 of sgd (the paper: not given)\n" in paper
-    assert "the network" not in paper
+    assert "the network has" not in paper
+    assert "the network is ours" not in paper
 
 
 # Networks in files
