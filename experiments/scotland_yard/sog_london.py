@@ -323,9 +323,10 @@ def compute(run: Run) -> Outcome:
         for step in config.measured_at:
             network_after(step)
     found = []
-    for match in itertools.product(config.measured_at, config.opponents, ROLES):
-        name = "-".join(map(str, match))
-        found += run.kept(name, Measured, functools.partial(measure, *match))
+    # the agent's programs stay while its role does
+    for step, role, opponent in itertools.product(config.measured_at, ROLES, config.opponents):
+        name = f"{step}-{opponent}-{role}"
+        found += run.kept(name, Measured, functools.partial(measure, step, opponent, role))
     (speed,) = run.kept("pace", Pace, pace)
     return Outcome(found, speed, read_metrics(run.out / LOG) if run.writes else [])
 

@@ -195,9 +195,9 @@ def compute(run: Run) -> list[Point]:
     (networks,) = run.kept("networks", Networks, lambda: [Networks(compared=[*trained.compared])])
     parts = []
     for match in config.matches:
-        # networks in a row have the same programs
-        for opponent, role, step, part in itertools.product(
-            match.opponents, ROLES, steps(match, networks.compared), range(match.parts)
+        # the agent's programs stay while its role does, and PimBot's while it searches as much
+        for role, opponent, step, part in itertools.product(
+            ROLES, match.opponents, steps(match, networks.compared), range(match.parts)
         ):
             name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
             piece = functools.partial(play, step, match, opponent, role, part)
