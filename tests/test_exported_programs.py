@@ -39,7 +39,7 @@ EXPECTED = {
     "CFR+ in Leduc": {"loops": 1, "branches": 0, "operations": 1519},
     "search in Leduc": {"loops": 9, "branches": 0, "operations": 8596},
     "search in tic-tac-toe": {"loops": 5, "branches": 0, "operations": 6524},
-    "training step in Kuhn": {"loops": 11, "branches": 0, "operations": 16775},
+    "training step in Kuhn": {"loops": 12, "branches": 0, "operations": 17346},
     "river of hold'em": {"loops": 1, "branches": 0, "operations": 1537},
     "UCT in Leduc": {"loops": 2, "branches": 0, "operations": 598},
 }

@@ -79,12 +79,15 @@ def room_for_paths(beliefs: ScotlandYardBeliefs) -> int:
 
 def _observe(beliefs, memory, mr_x, action, acted):
     """The agent's mind after an action, and after Mr X has shown himself where he does."""
-    pair = jnp.stack([mr_x, jnp.int32(0)])
-    for step in range(1 + _MOST_SHOWN):
+
+    def step_on(step, carry):
+        memory, pair = carry
         moves = acted & ((step == 0) | (memory.public.showing > 0))
         pairs = beliefs.follow(memory.public, pair, action)
         possible = jnp.all(pairs >= 0, axis=1)
         child = jnp.argmax(possible).astype(jnp.int32)
         memory = search_agent.observe(beliefs, memory, jnp.where(moves, child, -1))
-        pair = jnp.where(moves, pairs[child], pair)
-    return memory
+        return memory, jnp.where(moves, pairs[child], pair)
+
+    begin = memory, jnp.stack([mr_x, jnp.int32(0)])
+    return jax.lax.fori_loop(0, 1 + _MOST_SHOWN, step_on, begin)[0]

@@ -100,17 +100,25 @@ def next_problem(
         return _afresh(game, search, path, resolver)
     policy = average_policy(search)
     before = _reach_by_policies(game, search) if by_policies else None
-    state = at(search.tree.state, search.target)
-    node, problem = search.target, None
-    for step in range(path.shape[0]):
+    length = path.shape[0]
+
+    def go_on(step, carry):
+        state, played, node, problem = carry
         on_path, child = path[step] != NO_STEP, jnp.maximum(path[step], 0)
-        played, state = _advance(game, state, played, policy if step == 0 else None, child, on_path)
-        rest = jnp.concatenate([path[step + 1 :], jnp.full(step + 1, NO_STEP, jnp.int32)])
+        # only the first action is this search's; later ones count as certain
+        by = jax.tree.map(lambda own: jnp.where(step == 0, own, jnp.ones_like(own)), policy)
+        played, state = _advance(game, state, played, by, child, on_path)
+        rest = jnp.where(jnp.arange(length) < length - 1 - step, jnp.roll(path, -1 - step), NO_STEP)
         above = jnp.maximum(node, 0)
         deeper = _problem_at(game, search, above, child, state, rest, played, resolver, before)
         known = on_path & (node != LEAF)
-        problem = deeper if problem is None else choose(known, deeper, problem)
-        node = jnp.where(known, search.tree.node_below(above, child), LEAF)
+        problem = choose(known | (step == 0), deeper, problem)
+        return state, played, jnp.where(known, search.tree.node_below(above, child), LEAF), problem
+
+    state = at(search.tree.state, search.target)
+    begin = state, played, search.target, fixed_problem(state, played, max_path=length)
+    # a loop: the program is as long for any length of the path
+    _, played, _, problem = jax.lax.fori_loop(0, length, go_on, begin)
     return _rescaled(problem, played, resolver)
 
 
@@ -182,12 +190,7 @@ def _reach_by_policies(game, search):
 
 
 def _advance(game, state, played, policy, child, on_path):
-    """Both players' own reaches in a child, and the child; no change unless `on_path`.
-
-    Without a `policy`, as in all steps but the first, every action counts as certain.
-    """
-    if policy is None:
-        policy = tuple(jnp.ones_like(legal, played[0].dtype) for legal in game.legal(state))
+    """Both players' own reaches in a child, and the child; no change unless `on_path`."""
     reach = game.down(state, child, played, policy)
     after = game.child(state, child)
     return choose(on_path, reach, played), choose(on_path, after, state)
