@@ -384,6 +384,13 @@ def test_networks_that_are_not_compared_are_not_needed(tmp_path):
     assert read_student(tmp_path).steps == (0, 1, 5, 10)
 
 
+def test_networks_of_the_repository_can_be_read():
+    student = read_student(pathlib.Path(sog_pimbot.Config.agent))
+    assert student.steps == sog_london.PRESETS["stations"].measured_at
+    for step in student.steps:
+        student.params(step)
+
+
 def test_a_run_without_its_networks_is_refused(tmp_path, capsys):
     """As the large ones are in the repository."""
     write_run(tmp_path / "trained", {0: 8})
