@@ -21,7 +21,7 @@ test-slow: $(VENV)/installed-test  ## The long tests.
 PARTS := 120
 PART = $(shell echo $$(( $$(git log -1 --format=%ct 2>/dev/null || echo 0) / 3600 % $(PARTS) )))
 
-test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (two or three minutes).
+test-slow-part: $(VENV)/installed-test  ## Some of the long tests, chosen by the commit (a minute or two).
 	$(BIN)/python -m pytest -m slow --slow-part $(PART)/$(PARTS) -n auto --dist worksteal
 
 test-x64: $(VENV)/installed-test  ## Games and solvers with JAX's 64-bit mode on.

@@ -91,7 +91,8 @@ def test_numbers_of_cells(module, agent, target, row):
     pace = found["games/h"]  # 4 games in 3 or 6 seconds
     assert (pace.value, pace.low, pace.high) == pytest.approx((3600, 2400, 4800))
 
-    *_, table = module.COMMAND.tables(CONFIG, cells)
+    steps, table = module.COMMAND.tables(CONFIG, cells)
+    assert [*steps.columns[1].cells] == ["0", "45"]  # 30 seconds of one seed, 60 of the other
     columns = [[*column.cells] for column in table.columns]
     assert columns[0] == [f"{agent}: {target}"]
     assert [columns[1][0], columns[2][0]] == row

@@ -201,8 +201,10 @@ def test_both_generate_strategies():
     np.testing.assert_allclose(generated((2, CHOICES))[:, :, :2], values)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("choosers", [(FIRST,), (SECOND,), (FIRST, SECOND)])
+ALONE = [pytest.param((player,), marks=pytest.mark.slow) for player in (FIRST, SECOND)]
+
+
+@pytest.mark.parametrize("choosers", [*ALONE, (FIRST, SECOND)])
 def test_weakened_strategies_do_not_beat_the_blueprint(choosers):
     """Against the opponent's blueprint, no best response on the street does better with them."""
     depth_limited = cut(tuple(CHOICES if player in choosers else 1 for player in range(2)))

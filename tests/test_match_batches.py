@@ -107,7 +107,6 @@ def test_programs_of_an_agent_serve_it_against_all_opponents(monkeypatch):
     assert traced == [matches.MR_X, matches.DETECTIVES]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not MAPS.exists(), reason="counts the memory maps of Linux")
 def test_programs_of_other_agents_are_dropped(monkeypatch):
     """A process may not have many maps, of which each kernel has some."""

@@ -170,8 +170,9 @@ def searched(name, num_queries, **changes):
     return run, jax.jit(jax.vmap(lambda key: run(key)))(new_keys())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == "dice" else pytest.mark.slow) for n in GAMES]
+)
 def test_the_log_changes_nothing_else(name):
     _, without = searched(name, 0)
     assert without.log is None

@@ -147,7 +147,6 @@ def test_acts_are_drawn_from_what_was_thought():
     assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
 
 
-@pytest.mark.slow
 def test_policies_of_who_has_fewer_actions_end_in_zeros():
     _, table, _ = compiled("uneven")
     state = search_agent.observe(table, at_root("uneven", 1), jnp.int32(2))  # the highest bid

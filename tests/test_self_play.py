@@ -99,7 +99,6 @@ def test_outcomes_are_on_average_the_values_of_the_policies(name, rows):
     assert compared == rows
 
 
-@pytest.mark.slow
 def test_games_teach_once_and_each_move():
     """Moves of unfinished games wait; every one of a finished game comes, with one row each."""
     examples, games, moves = uniform_play("kuhn_poker")

@@ -177,7 +177,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "up to 1,000 simulations: a quarter of an hour on two cores",
+        "cpu": "up to 1,000 simulations: a quarter of an hour on two cores (an estimate)",
         "paper": "up to 10,000 simulations, for an accelerator",
     },
     batches=lambda config: {"batch": config.batch},

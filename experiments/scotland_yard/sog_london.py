@@ -480,10 +480,10 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour and a half on two cores: the paper's network, smaller",
+        "cpu": "two hours on two cores, an estimate: the paper's network, smaller",
         "stations": (
-            "as long as cpu: a network of ours, in which all stations share their weights, and half"
-            " of the games of training begin after Mr X has shown himself"
+            "two hours on two cores: a network of ours, in which all stations share their weights,"
+            " and half of the games of training begin after Mr X has shown himself"
         ),
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"

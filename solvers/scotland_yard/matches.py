@@ -272,7 +272,7 @@ def referee(
       game: the rules. Static.
       player: as in `think`.
       states: of the games.
-      actions: in all games; an illegal one is shown and not punished.
+      actions: in all games; whether one was illegal is only reported.
     """
     acts = to_move(states, player)
     exists = (actions >= 0) & (actions < game.num_actions)
