@@ -205,6 +205,23 @@ def test_long_games_do_not_use_up_the_reach(exponent):
     assert np.abs(problem.opt_out[0]).max() > 0.1
 
 
+def test_later_actions_on_the_path_count_as_certain():
+    """Only the first action was this search's: a pass, which a bet of the other player follows."""
+    _, table, _ = compiled("kuhn_poker")
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=2)
+    problem = continual_resolving.first_problem(table, max_path=2)
+    search = growing_tree_cfr.search(
+        table, None, jax.random.key(0), problem=problem, settings=settings
+    )
+    reach, path = (jnp.array([0.4, 0.2, 0.1]), jnp.array([0.7, 0.2, 0.4])), jnp.array([0, 1])
+    _, played = continual_resolving.next_problem(
+        table, search, reach, path.astype(jnp.int32), resolver=jnp.int32(0)
+    )
+    passed = readouts.average_policy(search)[0][0] * reach[0]
+    np.testing.assert_allclose(played[0] / played[0].max(), passed / passed.max(), rtol=1e-6)
+    np.testing.assert_array_equal(played[1], reach[1])
+
+
 def test_prior_is_asked_at_the_beliefs_of_the_target():
     """Below a path they are those after the moves of the path, which are uniform at first."""
     _, table, _ = compiled("kuhn_poker")
