@@ -126,18 +126,19 @@ def test_games_of_a_role_are_whole_batches(games):
 
 def test_an_interruption_loses_twenty_minutes_of_the_slowest_games():
     """120 searches of a game at 0.8 a second, with each of the sizes that two devices share."""
-    (slow,) = (match for match in sog_pimbot.PRESETS["cpu"].matches if match.simulations == 400)
+    (slow,) = sog_pimbot.PRESETS["cpu_400"].matches
     assert (slow.side_by_side, slow.parts) == (8, 3)
     assert slow.side_by_side * 120 / 0.8 <= 20 * 60
     assert not any(
         match.side_by_side % 2
-        for preset in ("cpu", "large")
+        for preset in ("cpu", "cpu_400", "large")
         for match in sog_pimbot.PRESETS[preset].matches
     )
 
 
 def test_smaller_numbers_than_the_papers_are_named():
-    said = "\n".join(sog_pimbot.deviations(sog_pimbot.PRESETS["cpu"]))
+    presets = sog_pimbot.PRESETS["cpu"], sog_pimbot.PRESETS["cpu_400"]
+    said = "\n".join(line for preset in presets for line in sog_pimbot.deviations(preset))
     assert (
         "SoG(400,1) plays 48 games a point against PimBot with 10, 100, 1,000, 10,000 sim" in said
     )

@@ -93,11 +93,8 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# With a network of 3 layers of 256 units, two cores make 10 searches a second with 100
-# simulations and 0.8 with 400 (measured once by hand, at the root). A game has up to 24 searches of
-# Mr X or 120 of the detectives, and is taken to have 60 on average. So the matches of `cpu` should
-# take 1.3, 0.6 and 4 hours. A batch of the last takes up to 20 minutes, which is what an
-# interruption loses.
+# SoG(400,1) has a preset of its own, so that either fits into an evening of two cores: a game has up
+# to 24 searches of Mr X or 120 of the detectives.
 PRESETS = {
     "smoke": Config(
         matches=(
@@ -108,10 +105,13 @@ PRESETS = {
     "cpu": Config(
         matches=(
             Match(simulations=100, opponents=_MANY, games=200, batch=20),
-            Match(simulations=100, networks="earlier", opponents=(10, 100), games=96, batch=16),
-            Match(simulations=400, opponents=_MANY, games=48, batch=8),
+            Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
+    # with a network of 3 layers of 256 units, two cores make 0.8 searches a second with 400
+    # simulations (measured once by hand, at the root), so that a batch takes up to 20 minutes,
+    # which is what an interruption loses
+    "cpu_400": Config(matches=(Match(simulations=400, opponents=_MANY, games=48, batch=8),)),
     "large": Config(
         matches=(
             Match(simulations=100, opponents=_MANY, games=2_000, batch=200),
@@ -389,7 +389,8 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "six hours on two cores (an estimate): 48 to 200 games a point",
+        "cpu": "two and a half hours on two cores (an estimate): 200 games a point",
+        "cpu_400": "two hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,
