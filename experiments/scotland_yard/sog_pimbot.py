@@ -93,8 +93,8 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# SoG(400,1) has a preset of its own, so that either fits into an evening of two cores: a game has up
-# to 24 searches of Mr X or 120 of the detectives.
+# SoG(400,1) has a preset of its own, so that either fits into an evening of two cores: a game has
+# up to 24 searches of Mr X or 120 of the detectives.
 PRESETS = {
     "smoke": Config(
         matches=(
