@@ -43,7 +43,7 @@ PRESETS = {
         simulations=(ALONE, 32, 100, 800),
     ),
     "gpu": dataclasses.replace(
-        _PAPER, measured_at=(0, 50, 100, 200, 404, 450), seeds=1, capacity=500_000
+        _PAPER, measured_at=(0, 100, 200, 404, 450), seeds=1, capacity=500_000, batch=1024
     ),
     "paper": _PAPER,
 }

@@ -68,7 +68,7 @@ PRESETS = {
         updates=4,
     ),
     "gpu": dataclasses.replace(
-        _PAPER, measured_at=(0, 500, 1_000, 2_000, 4_000), seeds=1, capacity=500_000
+        _PAPER, measured_at=(0, 1_000, 2_000, 4_000), seeds=1, capacity=500_000, batch=1024
     ),
     "paper": _PAPER,
 }
