@@ -100,6 +100,15 @@ def test_numbers_of_cells(module, agent, target, row):
     assert recorded == {f"{agent}: {target}": float(row[1])}
 
 
+def test_one_network_has_no_range():
+    one = dataclasses.replace(CONFIG, seeds=1)
+    cells = [cell for cell in made_up_cells() if cell.seed == 0]
+    command = sog_connect_four.COMMAND
+    assert {number.low for number in command.numbers(one, cells)} == {None}
+    assert "; of one network;" in command.measure(one)
+    assert "; mean of 2 networks;" in command.measure(CONFIG)
+
+
 def small_search():
     graph, _ = nnx.split(cvpn.new_cvpn(pgx_beliefs("tic_tac_toe"), seed=0, width=4, depth=1))
     return GrowingTreeCfr(cvpn.CvpnEvaluator(graph), simulations=32, max_path=1, expand=1)

@@ -1,4 +1,5 @@
-"""pgx as a referee: repeated boards in Go however long ago, and how games of chess end."""
+"""pgx as a referee: repeated boards in Go however long ago, how games of chess end, and boards as
+text."""
 
 import jax
 import numpy as np
@@ -115,3 +116,38 @@ def test_games_of_chess_end_as_draws(name, field, moves):
         after = referee.after(start, referee.moves(start)[knight])
         assert referee.is_over(after) == over
     assert referee.payoff(after) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "moves", "rows"),
+    [
+        ("connect_four", "3 3 0", ["", "", "", "", "...O...", "X..X..."]),
+        ("go_9x9", "J9 A1", ["........X", *[""] * 7, "O........"]),
+        ("hex", "k1 a11", ["..........X", *[""] * 9, "O.........."]),
+        ("othello", "f5", ["", "", "", "...OX...", "...XXX..", "", "", ""]),
+        ("gardner_chess", "a2a3", ["rnbqk", "ppppp", "P", ".PPPP", "RNBQK"]),
+        (
+            "chess",
+            "e2e4 g8f6",
+            ["rnbqkb.r", "pppppppp", ".....n..", "", "....P...", "", "PPPP.PPP", "RNBQKBNR"],
+        ),
+    ],
+)
+def test_boards_as_text(name, moves, rows):
+    """The stones are where the moves put them, by the names of rows and columns below and beside
+    the board."""
+    referee = load(name)
+    text = referee.picture(referee.played(moves.split(), referee.start)).splitlines()
+    columns = text.pop().split()
+    pieces = [line.split()[-len(columns) :] for line in text]
+    assert ["".join(row) for row in pieces] == [row.ljust(len(columns), ".") for row in rows]
+    numbers = [line.split()[: -len(columns)] for line in text]
+    if name == "connect_four":
+        assert not any(numbers)
+    else:
+        up = range(1, 1 + len(text))
+        counted = up if name in ("hex", "othello") else reversed(up)
+        assert numbers == [[str(number)] for number in counted]
+    letters = "ABCDEFGHJ" if name == "go_9x9" else "abcdefghijk"
+    expected = "0123456" if name == "connect_four" else letters[: len(columns)]
+    assert "".join(columns) == expected

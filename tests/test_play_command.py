@@ -71,6 +71,20 @@ def test_person_plays_games_to_their_end(folder, monkeypatch, capsys):
     assert f"4 games played to the end, you won {total:+g}" in out
 
 
+def test_a_person_sees_the_board(monkeypatch, capsys):
+    """Before each move, and at the end; the other player moves at random."""
+    typed(monkeypatch, "9\n?\n" + "".join(f"{column}\n" for column in "0123456") * 6)
+    run("connect_four --agent uniform --seat 0 --games 1 --seed 0")
+    out = capsys.readouterr().out
+    assert "'9' is no legal move" in out
+    assert "q leaves): 0 1 2 3 4 5 6\n" in out
+    boards = re.findall(r"(?m)((?:^[.XO ]{13}\n){6})0 1 2 3 4 5 6$", out)
+    stones = [len(re.findall("[XO]", board)) for board in boards]
+    assert stones[:3] == [0, 2, 4]
+    assert boards[-1].count("X") - boards[-1].count("O") in (0, 1)
+    assert re.search(r"four in a row\nYou win [+-]1|full board\nYou win \+0", out)
+
+
 @pytest.mark.parametrize("text", ["q\n", ""])
 def test_person_leaves(folder, monkeypatch, capsys, text):
     typed(monkeypatch, text)

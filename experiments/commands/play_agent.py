@@ -20,7 +20,7 @@ from rich.table import Table
 
 from experiments.commands import play_blueprint, play_engine, play_scotland_yard
 from experiments.commands.play_terminal import ask, play_games, say
-from experiments.engines.referee import GAMES
+from experiments.engines.referee import BOARD_GAMES
 from experiments.harness import published, results
 from experiments.harness.experiment import Command
 from experiments.harness.progress import counter, progress, status
@@ -51,7 +51,8 @@ class Arguments:
     """Folder of a trained agent, as sog_leduc leaves it; or of a blueprint of hold'em, as
     blueprint_limit leaves it in blueprints/, against which you play; or pimbot, or the folder of a
     run of sog_london, against which you play scotland_yard; or a player of engine_match, such as
-    "stockfish(nodes=100)", against which you play chess, gardner_chess, go_9x9 or go_19x19."""
+    "stockfish(nodes=100)" or "alphazero(network=FILE)", against which you play chess,
+    gardner_chess, go_9x9, go_19x19, connect_four, hex or othello."""
     opponent: Annotated[str | None, tyro.conf.arg(metavar="DIR|uniform|random|untrained")] = None
     """Another such folder; uniform or random: plays uniformly at random; untrained: the same search
     with the network as it was before training."""
@@ -76,7 +77,7 @@ def main(arguments: Arguments, *, command: str) -> None:
     if play_scotland_yard.plays(arguments.agent, arguments.game):
         _play_scotland_yard(arguments)
         return
-    if arguments.game in GAMES:
+    if arguments.game in BOARD_GAMES:
         _play_engine(arguments)
         return
     if (arguments.agent / DESCRIPTION_FILE).exists():

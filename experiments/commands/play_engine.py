@@ -1,4 +1,4 @@
-"""Games of chess, Gardner chess and Go in the terminal, against any player of `engine_match`."""
+"""Chess, Go and other board games in the terminal, against any player of `engine_match`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def play_person(
 
     Args:
       spec: of the opponent; see `make_player`.
-      game: a name of `experiments.engines.referee.GAMES`.
+      game: a name of `experiments.engines.referee.BOARD_GAMES`.
       games: how many; None: any number.
       seat: the person's, 0 begins; None: both in turn.
       seed: of everything random; None: a new one.
@@ -48,6 +48,7 @@ def _play_game(referee: Referee, player: Player, key: Key[Array, ""], person: in
     seed = int(jax.random.randint(key, (), 0, 2**30))
     record = play_game(referee, seated, opening=(), seed=seed)
     won = record.payoff * (1 if person == 0 else -1)
+    say(referee.picture(referee.played(record.moves.split(), referee.start)))
     say(f"{record.reason}\nYou win {won:+g}", style="bold")
     return won
 
@@ -66,6 +67,7 @@ class _Person:
     def choose(self, turn: Turn) -> str | Loss:
         legal = self._referee.moves(turn.position)
         words = {word.lower(): word for word in legal}
+        say(self._referee.picture(turn.position))
         while True:
             text = input("your move (? lists them, q leaves): ").strip().lower()
             if text == "q":

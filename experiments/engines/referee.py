@@ -58,6 +58,10 @@ class Referee:
         """The action of each legal move, none if the game is over."""
         return {} if self.is_over(position) else self._words.moves(self.game, position)
 
+    def picture(self, position: PgxPosition) -> str:
+        """The board in lines of text."""
+        return self._words.picture(self.game, position)
+
     def is_move(self, text: str) -> bool:
         """Whether a text is a move in some position, as it is written by programs."""
         form = r"[A-Z]\d\d?|pass" if self._words is gtp_moves else r"0000|([a-h]\d){2}[a-z]?"

@@ -282,8 +282,7 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
                     name=f"{agent}: {name}",
                     value=float(np.mean(values)),
                     unit="share of positions",
-                    low=min(values),
-                    high=max(values),
+                    **_range(values),
                     seeds=config.seeds,
                 )
             yield results.Number(
@@ -300,10 +299,14 @@ def numbers(label, config: Config, cells: Sequence[Cell]) -> Iterator[results.Nu
         name="games/h",
         value=float(np.mean(paces)),
         unit="games/h",
-        low=min(paces),
-        high=max(paces),
+        **_range(paces),
         seeds=config.seeds,
     )
+
+
+def _range(values):
+    """The least and the most of several seeds."""
+    return dict(low=min(values), high=max(values)) if len(values) > 1 else {}
 
 
 def tables(
@@ -339,9 +342,10 @@ def tables(
 
 def measure(config: Config) -> str:
     """What the numbers are."""
+    networks = "of one network" if config.seeds == 1 else f"mean of {config.seeds} networks"
     return (
         "share of scored positions of Connect Four in which the agent's move keeps the result, or"
-        f" has the best score; mean of {config.seeds} networks; share of the networks whose first"
+        f" has the best score; {networks}; share of the networks whose first"
         " move of the game is the centre, the only one that wins; games/h of training, at the speed"
         " of its end"
     )

@@ -148,7 +148,7 @@ COMMAND = training_experiment(
     preset_docs={
         "smoke": "a minute",
         "cpu": "two hours on two cores (an estimate from single steps)",
-        "gpu": "ten minutes on one GPU (an estimate): one network, with larger batches",
+        "gpu": "seven minutes on an H200: one network, with larger batches",
         "paper": "larger batches and more training, for an accelerator",
     },
     options=Options,

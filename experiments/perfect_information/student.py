@@ -17,6 +17,7 @@ from solvers.perfect_information.matches import Agent
 
 ALONE = 0  # simulations of the network alone
 NETWORKS = "networks"  # folder of the trained networks, which engines read
+FILE_DTYPE = "float16"  # of parameters there, which halves them
 NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.new_...`
 # a deviation of experiments that train convolutional networks with this rate
 CHOSEN_RATE = (
@@ -67,4 +68,5 @@ def write_network(run: Run, name: str, params: PyTree) -> None:
     if run.writes:
         folder = run.out / NETWORKS
         folder.mkdir(parents=True, exist_ok=True)
-        results.write_file(folder / f"{name}.npz", cvpn.to_bytes(params))
+        content = cvpn.to_bytes(params, dtype=FILE_DTYPE)
+        results.write_file(folder / f"{name}.npz", content)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from jaxgames.adapters import board_text
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 
 _LETTERS = "abcdefghijk"
@@ -40,6 +41,28 @@ def ending(game: PgxBeliefs, position: PgxPosition) -> str:
     """Why a game is over, in words."""
     won, drawn = _ENDINGS[game.env.id]
     return won if float(position.score) else drawn
+
+
+def picture(game: PgxBeliefs, position: PgxPosition) -> str:
+    """The board in lines: `X` is the player who began, `O` the other one.
+
+    Args:
+      game: one of `GAMES`.
+      position: of the game.
+    """
+    name, x = game.env.id, position.pgx._x
+    board = np.asarray(x.board)
+    if name == "connect_four":
+        stones = np.where(board < 0, 0, 1 - 2 * board)
+        return board_text.lines(stones.reshape(6, 7), columns="0123456", rows=None)
+    width = _WIDTHS[name]
+    to_move = int(x.step_count) % 2 if name == "hex" else int(x.turn)
+    return board_text.lines(
+        np.sign(board.reshape(width, width)) * (1 - 2 * to_move),  # pgx: 1 is who is to move
+        columns=_LETTERS[:width],
+        rows=range(1, 1 + width),
+        slant=name == "hex",
+    )
 
 
 def _word(name, action):

@@ -10,6 +10,7 @@ import re
 import numpy as np
 from jaxtyping import Int
 
+from jaxgames.adapters import board_text
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 
 LETTERS = "ABCDEFGHJKLMNOPQRST"
@@ -55,6 +56,19 @@ def stones(game: PgxBeliefs, position: PgxPosition) -> Int[np.ndarray, "N N"]:
     """The board, rows from the top: 1 black, -1 white, 0 empty."""
     board = np.sign(np.asarray(position.pgx._x.board))
     return board.reshape(size(game), size(game)).astype(np.int32)
+
+
+def picture(game: PgxBeliefs, position: PgxPosition) -> str:
+    """The board in lines: `X` is black, `O` white.
+
+    Args:
+      game: one of `GAMES`.
+      position: of the game.
+    """
+    number = size(game)
+    return board_text.lines(
+        stones(game, position), columns=LETTERS[:number], rows=range(number, 0, -1)
+    )
 
 
 def score(points: float) -> str:

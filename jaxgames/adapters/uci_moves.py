@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgames.adapters import board_text
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 
 _PIECES = ".PNBRQKkqrbnp"  # by pgx's numbers: 1 to 6 are the pieces of the player to move, -1 to -6
@@ -99,10 +100,8 @@ def fen(game: PgxBeliefs, position: PgxPosition) -> str:
     """
     kind = _KINDS[game.env.id]
     color, size = kind.color(position), kind.size
-    rows = kind.board(position).reshape(size, size).T[::-1]  # from the top, for the player to move
-    rows = -rows[::-1] if color else rows
-    lines = ("".join(_PIECES[piece] for piece in row) for row in rows)
-    board = re.sub(r"\.+", lambda empty: str(len(empty[0])), "/".join(lines))
+    rows = "/".join(_rows(kind, position))
+    board = re.sub(r"\.+", lambda empty: str(len(empty[0])), rows)
     castling, passing = "-", "-"
     if game.env.id == "chess":
         own, other = np.asarray(position.pgx._x.castling_rights)[:: -1 if color else 1]
@@ -112,6 +111,26 @@ def fen(game: PgxBeliefs, position: PgxPosition) -> str:
             passing = f"{'abcdefgh'[square // size]}{3 if color else 6}"
     still, number = kind.counts(position)
     return f"{board} {'wb'[color]} {castling} {passing} {still} {number}"
+
+
+def picture(game: PgxBeliefs, position: PgxPosition) -> str:
+    """The board in lines, seen by white; white's pieces are capital letters.
+
+    Args:
+      game: one of `GAMES`.
+      position: of the game.
+    """
+    kind = _KINDS[game.env.id]
+    return board_text.labelled(
+        _rows(kind, position), columns="abcdefgh"[: kind.size], rows=range(kind.size, 0, -1)
+    )
+
+
+def _rows(kind, position):
+    """The rows of the board from the top, seen by white."""
+    rows = kind.board(position).reshape(kind.size, kind.size).T[::-1]  # seen by who is to move
+    rows = -rows[::-1] if kind.color(position) else rows
+    return ["".join(_PIECES[piece] for piece in row) for row in rows]
 
 
 def from_fen(game: PgxBeliefs, text: str) -> PgxPosition:
