@@ -3,6 +3,7 @@
 import argparse
 import csv
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from solvers.perfect_information.alphazero_search import AlphaZeroAgent
 from solvers.search import lazy_layout, leaf_evaluators
 from solvers.search.search_state import GrowingTreeCfr
 
+_RESULTS = pathlib.Path(__file__).parent.parent / "experiments/results"
 SMOKE, CPU, PAPER = (search_gap.PRESETS[name] for name in ("smoke", "cpu", "paper"))
 STEP = 400 * 0.47712125472  # Elo of winning three points of four: log10(3)
 
@@ -178,6 +180,16 @@ def test_networks_play_with_either_search(tmp_path):
     assert cli.main(words) == 0
     result = results.read_result(tmp_path / "with" / "result.json")
     assert not any("in place of" in text for text in result.deviations)
+
+
+def test_no_more_networks_play_than_were_trained():
+    trained = _RESULTS / "sog_connect_four/gpu"  # one network
+    options = search_gap.Options(out=pathlib.Path("out"), student_of_games=trained)
+    config = search_gap.configure(CPU, options)
+    assert (CPU.networks, config.networks) == (3, 1)
+    assert "with one network of each kind" in search_gap.measure(config)
+    without = search_gap.configure(CPU, dataclasses.replace(options, student_of_games=None))
+    assert without == CPU
 
 
 def test_a_folder_without_networks_is_refused(tmp_path, capfd):

@@ -35,7 +35,7 @@ class Config:
 
     alphazero: str = ""  # folder of the run that trained it; empty: there is no network
     student_of_games: str = ""
-    networks: int = 3  # of each run, by seed
+    networks: int = 3  # of each run, by seed; fewer if a run has trained fewer
     simulations: int  # of all searches
     paces: tuple[float, ...]  # c of further searches of Student of Games
     expands: tuple[int, ...]  # k of further ones

@@ -29,7 +29,11 @@ from experiments.perfect_information.network_and_search import (
     players,
     positions_of,
 )
-from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT
+from experiments.perfect_information.trained_players import (
+    ALPHAZERO,
+    STUDENT,
+    trained_networks,
+)
 
 _GAMES_FILE = "pairs.csv"
 
@@ -182,19 +186,27 @@ def draw(path: pathlib.Path, config: Config, outcome: Outcome) -> None:
 
 
 def configure(config: Config, options: Options) -> Config:
-    """The preset with the folders."""
+    """The preset with the folders, and no more networks than each of their runs has trained.
+
+    Raises:
+      ValueError: a folder has no run of training.
+    """
+    folders = [str(folder or "") for folder in (options.alphazero, options.student_of_games)]
+    trained = [trained_networks(folder) for folder in folders if folder]
     return dataclasses.replace(
         config,
-        alphazero=str(options.alphazero or ""),
-        student_of_games=str(options.student_of_games or ""),
+        alphazero=folders[0],
+        student_of_games=folders[1],
+        networks=min([config.networks, *trained]),
     )
 
 
 def measure(config: Config) -> str:
     """What the numbers are."""
+    networks = "one network" if config.networks == 1 else f"{config.networks} networks"
     return (
         "share of scored positions of Connect Four in which a player's move keeps the result, or"
-        f" has the best score, with {config.networks} networks of each kind, and Elo from"
+        f" has the best score, with {networks} of each kind, and Elo from"
         f" {2 * config.pairs} games of each match and network; SoG(s,c) makes c simulations for an"
         " iteration of CFR, and its new nodes start with k = 1 child; 'A less B' is the difference"
     )

@@ -56,6 +56,16 @@ class Network:
         return GrowingTreeAgent(params=self.params, settings=settings)
 
 
+def trained_networks(folder: str) -> int:
+    """How many networks a run of training has trained, one for each seed.
+
+    Raises:
+      ValueError: the folder has no run, or no network.
+    """
+    _names(folder)
+    return runs.read_config(pathlib.Path(folder)).get("seeds", 1)
+
+
 def last_network(folder: str, seed: int) -> str:
     """The name of the last network of a run, finished or not.
 
@@ -66,13 +76,18 @@ def last_network(folder: str, seed: int) -> str:
     Raises:
       ValueError: the folder has no run, or no network.
     """
-    run = pathlib.Path(folder)
-    names = [path.stem for path in (run / NETWORKS).glob("*.npz")]
-    if not names:
-        raise ValueError(f"{folder} must be a folder of a run of training, with {NETWORKS}")
-    if "seeds" in runs.read_config(run):
+    names = _names(folder)
+    if "seeds" in runs.read_config(pathlib.Path(folder)):
         return str(seed)
     return str(max(map(int, names)))
+
+
+def _names(folder):
+    """The names of a run's networks."""
+    names = [path.stem for path in (pathlib.Path(folder) / NETWORKS).glob("*.npz")]
+    if not names:
+        raise ValueError(f"{folder} must be a folder of a run of training, with {NETWORKS}")
+    return names
 
 
 def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Network:
