@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 
 import chex
 import jax
@@ -249,3 +250,21 @@ def test_the_next_search_starts_where_it_acts():
         assert (following.path == NO_STEP).all()
         assert int(following.resolver) == 0
         assert all((x == 1).all() for x in (*following.reach, *played))
+
+
+def test_no_simulation_copies_the_priors():
+    """They are the largest table where a game has many actions, and XLA:CPU copied all of them, or
+    converted all from bfloat16 and back, in each simulation."""
+    game, params, _ = subject("connect_four")
+    settings = GrowingTreeCfr(evaluate, simulations=20, max_path=1, expand=1)
+    problem = continual_resolving.first_problem(game, max_path=1)
+    problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *jnp.shape(x))), problem)
+    keys = jax.random.split(jax.random.key(7), 2)
+    search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
+    searches = jax.jit(jax.vmap(lambda k, p: search(k, problem=p))).lower(keys, problems)
+    program = searches.compile().as_text()
+    places = 2 * lazy_layout(game, settings, 2).room
+    table = rf"\w+\[{places},{game.num_children}\]"
+    assert re.search(rf"= {table}\S* fusion\(|= {table}\S* scatter\(", program)
+    whole = re.findall(rf"= {table}\S* (?:copy|convert)\(", program)
+    assert not whole

@@ -30,7 +30,10 @@ from solvers.sequence_form.sparse_sum import stored
 
 NOTHING = -1  # no parent
 UNAVAILABLE = -1  # in place of the prior of an action that is illegal, or was taken already
-_PRIOR = jnp.bfloat16
+# Priors are kept as the bits of their bfloat16: integers in the same order, and negative where
+# there is none. XLA:CPU writes numbers of bfloat16 by converting whole tables.
+_BITS = jnp.int16
+_NO_BITS = -16512  # of UNAVAILABLE
 
 
 @record
@@ -48,7 +51,7 @@ class LazyTrees:
     actor: Array  # [P] int32 who acts there, or TERMINAL
     depth: Array  # [P] int32
     worth: tuple[Array, Array]  # [P] both players' values at reach 1, if it has no children
-    prior: Array  # [P, A] bfloat16 of actions not taken yet, else UNAVAILABLE
+    prior: Array  # [P, A] int16 bits of those of actions not taken yet, else of UNAVAILABLE
     best: Array  # [P] the highest entry of that row
     best_action: Array  # [P] int32 its number
     since: Array  # [P] sum of the iterations' weights when the place was added
@@ -103,7 +106,7 @@ def plant(
         actor=jnp.full(layout.places, TERMINAL, jnp.int32),
         depth=number,
         worth=pair,
-        prior=jnp.full((layout.places, layout.actions), UNAVAILABLE, _PRIOR),
+        prior=jnp.full((layout.places, layout.actions), _NO_BITS, _BITS),
         best=real,
         best_action=number,
         since=real,
@@ -124,7 +127,7 @@ def plant(
     )
     none, nothing = jnp.zeros(layout.batch, jnp.int32), jnp.zeros(layout.batch, dtype)
     actor, worth, prior = _looked_at(game, params, state, dtype, evaluate=evaluate)
-    best, best_action = _highest(prior)
+    best, best_action = _highest(prior, dtype)
     roots = _NewPlaces(
         state=state,
         actor=actor,
@@ -151,8 +154,8 @@ class _NewPlaces:
     state: PublicState  # [B, ...]
     actor: Array  # [B] int32
     worth: tuple[Array, Array]  # [B]
-    prior: Array  # [B, A] bfloat16
-    best: Array  # [B] bfloat16
+    prior: Array  # [B, A] int16
+    best: Array  # [B]
     best_action: Array  # [B] int32
     parent: Array  # [B] int32
     action: Array  # [B] int32
@@ -209,18 +212,16 @@ def add_children(
             since=each(since), visits=each(visits[:, None]), policy=each(policy[:, None])
         )
         rest = _without(trees.prior[parent], action, wanted)
-        return new, _highest(rest), None if layout.sweep == "levels" else rest
+        best = _highest(rest, trees.since.dtype)
+        return new, best, rest
 
     new, (best, best_action), rest = stored(read, one)
     where = jnp.where(jnp.any(wanted, axis=1), parent, layout.places)
-    if layout.sweep == "levels":
-        gone = jnp.where(wanted, parent[:, None], layout.places)
-        prior = trees.prior.at[gone, action].set(UNAVAILABLE, mode="drop")
-    else:
+    if layout.sweep != "levels":
         new, best, best_action, rest, where = jax.lax.optimization_barrier(
             (new, best, best_action, rest, where)
         )
-        prior = _put(layout, trees.prior, where, rest)
+    prior = _put(layout, trees.prior, where, rest)
     trees = trees.replace(
         best=_put(layout, trees.best, where, best),
         best_action=_put(layout, trees.best_action, where, best_action),
@@ -239,7 +240,7 @@ def _children(game, params, trees, parent, action, *, evaluate):
     states = jax.vmap(jax.vmap(game.child, (None, 0)))(at(trees.state, parent), action)
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), states)
     looked_at = _looked_at(game, params, flat, dtype, evaluate=evaluate)
-    looked_at += _highest(looked_at[-1])
+    looked_at += _highest(looked_at[-1], dtype)
     actor, worth, prior, best, best_action = jax.tree.map(
         lambda x: x.reshape(*action.shape, *x.shape[1:]), looked_at
     )
@@ -254,7 +255,7 @@ def _children(game, params, trees, parent, action, *, evaluate):
         parent=each(parent),
         action=action,
         mover=each(jnp.maximum(trees.actor[parent], 0)),
-        action_prior=jnp.take_along_axis(trees.prior[parent], action, axis=1).astype(dtype),
+        action_prior=_number(jnp.take_along_axis(trees.prior[parent], action, axis=1), dtype),
         depth=each(trees.depth[parent] + 1),
         since=None,
         visits=None,
@@ -266,25 +267,25 @@ def _without(prior, action, taken):
     """Rows `[B, A]` of priors without those of the actions `[B, m]` that are taken."""
     searches = jnp.arange(len(prior), dtype=jnp.int32)[:, None]
     action = jnp.where(taken, action, prior.shape[1])
-    return prior.at[searches, action].set(UNAVAILABLE, mode="drop")
+    return prior.at[searches, action].set(_NO_BITS, mode="drop")
 
 
 def best_actions(
-    prior: Float[Array, "B A"], *, count: int
+    prior: Int[Array, "B A"], *, count: int
 ) -> tuple[Int[Array, "B k"], Bool[Array, "B k"]]:
     """The actions with the highest priors in some rows, and which of them there are.
 
     Args:
-      prior: UNAVAILABLE where there is no action.
+      prior: as in `LazyTrees`.
       count: k.
     """
     actions, there = [], []
     searches = jnp.arange(len(prior), dtype=jnp.int32)
     for _ in range(count):
-        best, action = _highest(prior)
-        prior = prior.at[searches, action].set(UNAVAILABLE)
+        action = jnp.argmax(prior, axis=1).astype(jnp.int32)
+        there.append(jnp.max(prior, axis=1) >= 0)
+        prior = prior.at[searches, action].set(_NO_BITS)
         actions.append(action)
-        there.append(best >= 0)
     return jnp.stack(actions, axis=1), jnp.stack(there, axis=1)
 
 
@@ -295,9 +296,14 @@ def first_calls(trees: LazyTrees, layout: LazyLayout) -> tuple[PublicState, Bool
     return jax.tree.map(layout.by_tree, trees.state), valued
 
 
-def _highest(row):
-    """The highest entries of rows `[B, A]`, and the first actions that have them."""
-    return jnp.max(row, axis=1), jnp.argmax(row, axis=1).astype(jnp.int32)
+def _highest(row, dtype):
+    """The highest priors in rows `[B, A]` of bits, and the first actions that have them."""
+    return _number(jnp.max(row, axis=1), dtype), jnp.argmax(row, axis=1).astype(jnp.int32)
+
+
+def _number(bits, dtype):
+    """The priors that some bits stand for."""
+    return jax.lax.bitcast_convert_type(bits, jnp.bfloat16).astype(dtype)
 
 
 def _looked_at(game, params, state, dtype, *, evaluate):
@@ -310,7 +316,8 @@ def _looked_at(game, params, state, dtype, *, evaluate):
         ends = [game.terminal_values(state, p, ones[1 - p]) for p in range(2)]
         worth = [jnp.where(actor == TERMINAL, x, y)[0] for x, y in zip(ends, values, strict=True)]
         prior = jnp.where(mask, (prior[0] + prior[1])[:, 0], UNAVAILABLE)
-        return actor, tuple(worth), prior.astype(_PRIOR)
+        bits = jax.lax.bitcast_convert_type(prior.astype(jnp.bfloat16), _BITS)
+        return actor, tuple(worth), bits
 
     return jax.vmap(one)(state)
 
