@@ -11,11 +11,12 @@ import pytest
 from flax import nnx
 
 from experiments import cli
-from experiments.engines import match, networks, pair_queue, thinkers
+from experiments.engines import match, networks, own_agents, pair_queue
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.named_players import Settings, make_player
-from experiments.engines.player import OwnAgent, Turn
+from experiments.engines.own_agents import OwnAgent
+from experiments.engines.player import Turn
 from experiments.engines.referee import load
 from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.harness import elo, results
@@ -34,7 +35,7 @@ def fake(protocol, behaviour, word="", **seconds):
 
 
 def uniform(name, referee):
-    return OwnAgent(name, referee, thinkers.Uniform(referee.game), simulations=1)
+    return OwnAgent(name, referee, own_agents.uniform)
 
 
 @pytest.fixture(autouse=True)

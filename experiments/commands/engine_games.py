@@ -32,7 +32,8 @@ class GamesArguments(RunArguments):
     seed: int = 0
     """Of the openings and of the players."""
     workers: int = 1
-    """How many pairs are played at a time. The games do not depend on it."""
+    """How many pairs are played at a time. Then an agent of ours searches in the positions of
+    several games at once. Programs have a process for each of them."""
     move_seconds: float = 60.0
     """How long a program may take for a move before it has lost the game."""
     start_seconds: float = 180.0
@@ -81,6 +82,7 @@ def settings(arguments: GamesArguments) -> Settings:
         move_seconds=arguments.move_seconds,
         start_seconds=arguments.start_seconds,
         errors=arguments.out / tournament.ERRORS,
+        side_by_side=arguments.workers,
     )
 
 

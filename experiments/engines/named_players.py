@@ -8,11 +8,19 @@ import shlex
 from collections.abc import Callable
 
 from experiments.engines.gtp_engine import GtpEngine
-from experiments.engines.player import OwnAgent, Player
+from experiments.engines.own_agents import Choose, OwnAgent, SharedSearches
+from experiments.engines.own_agents import uniform as uniform_move
+from experiments.engines.player import Player
 from experiments.engines.program import find
 from experiments.engines.referee import Referee
-from experiments.engines.thinkers import check_simulations, make_thinker
+from experiments.engines.thinkers import check_simulations
 from experiments.engines.uci_engine import UciEngine, spin_range
+from experiments.perfect_information.trained_players import (
+    ALPHAZERO,
+    STUDENT,
+    Network,
+    read_network_file,
+)
 from jaxgames.adapters import gtp_moves, uci_moves
 from jaxgames.registry import call
 
@@ -28,6 +36,10 @@ class Settings:
     start_seconds: float = 180.0
     errors: pathlib.Path | None = None
     """A folder for what programs print on stderr; None: nowhere."""
+    side_by_side: int = 1
+    """Games that are played at a time, and positions in which an agent of ours searches at once."""
+    searches: dict[str, Choose] = dataclasses.field(default_factory=dict, compare=False, repr=False)
+    """Of our agents, which all players of the same kind share, by how they were asked for."""
 
 
 Build = Callable[[str, Settings], Player]
@@ -67,17 +79,17 @@ def make_player(spec: str, settings: Settings, *, name: str = "") -> Player:
 
 def alphazero(simulations: int = 100, network: str = "") -> Build:
     """AlphaZero's search."""
-    return _own("alphazero", simulations, network)
+    return _own(ALPHAZERO, simulations, network)
 
 
 def student_of_games(simulations: int = 100, network: str = "") -> Build:
     """Search of Student of Games."""
-    return _own("student_of_games", simulations, network)
+    return _own(STUDENT, simulations, network)
 
 
 def uniform() -> Build:
     """Uniformly random moves."""
-    return _own("uniform", 1, "")
+    return lambda name, settings: OwnAgent(name, settings.referee, uniform_move)
 
 
 def stockfish(nodes: int = 1000, skill: int | None = None, elo: int | None = None) -> Build:
@@ -126,11 +138,18 @@ def _options(command, skill, elo, *, least):
 
 def _own(agent, simulations, network):
     check_simulations(simulations)
+    if network and not pathlib.Path(network).is_file():
+        raise ValueError(f"network={network} must be a file, such as RUN/networks/0.npz")
 
     def build(name: str, settings: Settings) -> Player:
-        referee = settings.referee
-        thinker = make_thinker(agent, referee.game, network)
-        return OwnAgent(name, referee, thinker, simulations=simulations)
+        game, known = settings.referee.game, f"{agent}({simulations},{network})"
+        if known not in settings.searches:
+            found = read_network_file(agent, network, game) if network else Network()
+            searches = found.alphazero if agent == ALPHAZERO else found.student_of_games
+            settings.searches[known] = SharedSearches(
+                game, searches(simulations), batch=settings.side_by_side
+            )
+        return OwnAgent(name, settings.referee, settings.searches[known])
 
     return build
 

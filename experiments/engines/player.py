@@ -1,13 +1,10 @@
-"""Players of matches: other programs, and our own agents in this process."""
+"""What a player of matches is: another program, or an agent of ours in this process."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Protocol, runtime_checkable
 
-from experiments.engines import thinkers
-from experiments.engines.referee import Referee
-from experiments.engines.thinkers import Thinker
 from jaxgames.adapters.pgx_beliefs import PgxPosition
 
 
@@ -58,39 +55,6 @@ class Player(Protocol):
     def close(self) -> None:
         """Ends what was started. The player may begin another game all the same."""
         ...
-
-
-class OwnAgent:
-    """An agent of ours as a player.
-
-    Args:
-      name: of the player.
-      referee: of the game.
-      thinker: the agent.
-      simulations: of each of its searches.
-    """
-
-    def __init__(self, name: str, referee: Referee, thinker: Thinker, *, simulations: int):
-        self.name, self._referee = name, referee
-        self._thinker, self._simulations, self._seed = thinker, simulations, 0
-
-    def begin(self, seed: int) -> None:
-        self._seed = seed
-
-    def choose(self, turn: Turn) -> str | Loss:
-        thoughts = self._thinker.think(
-            turn.position,
-            simulations=self._simulations,
-            seed=move_seed(self._seed, len(turn.moves)),
-        )
-        action = thinkers.best(thoughts).action
-        return next(m for m, a in self._referee.moves(turn.position).items() if a == action)
-
-    def object_to(self, end: Turn, score: str | None) -> str | None:
-        return None
-
-    def close(self) -> None:
-        pass
 
 
 def move_seed(seed: int, num_moves: int) -> int:

@@ -2,7 +2,7 @@
 
 AlphaZero and Student of Games have been trained by other experiments, in the same game. Programs
 play with a fixed number of nodes or at a level, never by time. All players meet in pairs of games
-from the same random openings, one position at a time.
+from the same random openings.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class Options(RunArguments):
     """Folder of a run of alphazero_board_games. None: it searches without a network."""
     student_of_games: pathlib.Path | None = None
     """The same of sog_board_games."""
-    workers: int = 2
-    """How many pairs are played at a time. The games do not depend on it."""
+    workers: int = 16
+    """How many pairs are played at a time. Then our agents search in the positions of several games
+    at once. Programs have a process for each of them."""
 
 
 def configure(config: Config, options: Options) -> Config:
@@ -120,6 +121,7 @@ def compute(run: Run) -> Pairs:
         referee=load(config.game),
         move_seconds=config.move_seconds,
         errors=run.out / tournament.ERRORS,
+        side_by_side=run.arguments.workers,
     )
     new_players = tournament.player_factory([*known.values()], [*known], settings)
     tasks = tournament.pair_tasks(

@@ -108,9 +108,24 @@ def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Networ
     path = pathlib.Path(folder) / NETWORKS / f"{name}.npz"
     if not path.is_file():
         raise ValueError(f"{folder} must be a folder of a run of training, with {path}")
+    return read_network_file(agent, path, game)
+
+
+def read_network_file(agent: str, path: str | pathlib.Path, game: BeliefGame) -> Network:
+    """The network in a file of a run's folder `networks`.
+
+    Args:
+      agent: that was trained, `ALPHAZERO` or `STUDENT`.
+      path: of the file.
+      game: that it was trained in.
+
+    Raises:
+      ValueError: it is of another kind or another game.
+      OSError: a file cannot be read.
+    """
     if agent == ALPHAZERO:
-        evaluate, params = networks.load_value_prior(path, game)
+        evaluate, params = networks.load_value_prior(pathlib.Path(path), game)
         others = BeliefEvaluator(evaluate)
         return Network(params=params, of_positions=evaluate, of_beliefs=others)
-    own, params = networks.load_cvpn(path, game)
+    own, params = networks.load_cvpn(pathlib.Path(path), game)
     return Network(params=params, of_positions=PositionEvaluator(own), of_beliefs=own)
