@@ -6,15 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from mctx_reference import visits_and_value
 from test_pgx_beliefs import Midgame
 
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
 from jaxgames.registry import make
-from solvers.perfect_information import alphazero_search, duels, minimax
+from solvers.perfect_information import alphazero_search, duels, minimax, puct_tree
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
-from solvers.perfect_information.positions import position_after
+from solvers.perfect_information.positions import legal_actions, num_actions, position_after
 
 GAME = pgx_beliefs("tic_tac_toe")
 SEARCH = AlphaZero(alphazero_search.zero, simulations=200)
@@ -173,8 +174,38 @@ def by_the_rules(pick_by_seat):
     return actions, float(state.returns[0])
 
 
-def test_ends_of_the_game_are_found_in_few_steps():
-    """However often they are visited: mctx adds a position below an end whenever it comes there."""
+@pytest.mark.parametrize(
+    ("name", "simulations", "depths"),
+    [("tic_tac_toe", 120, (0, 3, 5, 7)), ("connect_four", 60, (0, 20))],
+)
+def test_searches_are_those_of_mctx(name, simulations, depths):
+    """With values and priors that look random, after random moves."""
+    game = pgx_beliefs(name)
+    mixing = np.random.default_rng(0).normal(size=(len(game.encode(game.root())), 1 + 9))
+    mixing = jnp.asarray(mixing, jnp.float32)
+
+    def evaluate(params, game, state):
+        mixed = jnp.sin(game.encode(state).astype(jnp.float32) @ params)
+        return 0.9 * mixed[0], 2 * mixed[1 : 1 + num_actions(game)]
+
+    settings = AlphaZero(evaluate, simulations=simulations)
+    agent = AlphaZeroAgent(params=mixing, settings=settings)
+    ours = jax.jit(functools.partial(alphazero_search.search, game, agent))
+    theirs = jax.jit(lambda state: visits_and_value(game, settings, mixing, state))
+    random = np.random.default_rng(1)
+    for depth in depths:
+        state = game.root()
+        while depth and int(game.actor(state)) >= 0:
+            legal = np.flatnonzero(legal_actions(game, state))
+            below = position_after(game, state, jnp.int32(random.choice(legal)))
+            state, depth = (state, 0) if int(game.actor(below)) < 0 else (below, depth - 1)
+        found, (visits, value) = ours(jax.random.key(0), state), theirs(state)
+        np.testing.assert_array_equal(found.visits, visits)
+        np.testing.assert_allclose(found.value, value, atol=1e-5)
+
+
+def test_ends_of_the_game_are_added_once():
+    """However often they are visited; the places of the tree are different positions."""
     agent, keys = AlphaZeroAgent(settings=SEARCH), jax.random.split(jax.random.key(0))
 
     @jax.jit
@@ -186,12 +217,18 @@ def test_ends_of_the_game_are_found_in_few_steps():
         return alphazero_search.grow(GAME, agent, keys[1], tree)
 
     tree = searched()
-    parents, depth = np.asarray(tree.parents[0]), np.zeros(len(tree.parents[0]), int)
-    for node in range(1, len(parents)):  # parents come first
-        depth[node] = depth[parents[node]] + 1
-    ends = np.asarray(tree.embeddings.actor[0]) < 0
-    assert ends.sum() > 100
-    assert depth.max() <= 5 + 3  # the moves that are left, and three levels of nine children each
+    assert int(tree.simulations) == SEARCH.simulations
+    count, ends = int(tree.count), np.asarray(tree.actor) < 0
+    edges = {*zip(np.asarray(tree.parent)[:count], np.asarray(tree.action)[:count], strict=True)}
+    assert len(edges) == count < 100
+    assert np.asarray(tree.visits)[:count][ends[:count]].sum() > 100
+    assert float(tree.visits[0]) == 1 + SEARCH.simulations
+
+
+def test_too_many_simulations_for_a_tree_are_refused():
+    agent = AlphaZeroAgent(settings=AlphaZero(alphazero_search.zero, simulations=2**15))
+    with pytest.raises(ValueError, match="simulations=32768 must be at most 32767"):
+        alphazero_search.search(GAME, agent, jax.random.key(0), GAME.root())
 
 
 def test_games_side_by_side_are_those_of_the_rules():
@@ -274,7 +311,7 @@ def test_a_search_in_pieces_is_the_whole_search():
     found = alphazero_search.statistics(tree)
     np.testing.assert_array_equal(found.visits, whole.visits)
     assert found.value == whole.value
-    line = alphazero_search.most_visited_line(tree, 32)
+    line = puct_tree.most_visited_line(tree, 32)
     assert line[0] == jnp.argmax(whole.visits)
     known = np.asarray(line)[line >= 0]
     assert 1 < len(known) == len({*known.tolist()}) <= 9  # legal moves, then nothing

@@ -10,7 +10,12 @@ import pytest
 from flax import nnx
 
 from experiments import benchmarks
-from experiments.benchmarks import alphazero_programs, alphazero_training, pgx_alphazero
+from experiments.benchmarks import (
+    alphazero_programs,
+    alphazero_training,
+    mctx_search,
+    pgx_alphazero,
+)
 from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
 from experiments.benchmarks.reports import Row
 from experiments.harness import devices, results
@@ -30,6 +35,12 @@ def test_payoffs_are_handed_back_from_the_ends_of_games():
     values, known = pgx_alphazero.value_targets(*map(jnp.asarray, (reward, discount, ended)))
     assert values[0, :5].tolist() == [1, -1, 1, 0, 0]
     assert known[0].tolist() == [True] * 5 + [False] * 2
+
+
+def test_without_mctx_it_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setattr(mctx_search, "is_installed", lambda: False)
+    with pytest.raises(ImportError, match=r"mctx is not installed: pip install 'jaxgames\[test\]'"):
+        alphazero_training.benchmark(tmp_path, preset="smoke")
 
 
 def sample(**changes):

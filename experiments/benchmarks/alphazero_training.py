@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks import alphazero_programs
+from experiments.benchmarks import alphazero_programs, mctx_search
 from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.pgx_alphazero import DEVIATIONS
@@ -98,9 +98,12 @@ def benchmark(
     Raises:
       ValueError: the preset or a task is unknown, the devices cannot share the games, `out` holds
         an earlier run, a measurement fails, or the programs do not do the same work.
+      ImportError: mctx, with which the recipe searches, is not installed.
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
+    if not mctx_search.is_installed():
+        raise ImportError("mctx is not installed: pip install 'jaxgames[test]'")
     check_names("task", (*config.tasks, *config.whole), TASKS)
     for size in ("games", "batch_size"):
         sizes = {f"{size} of {task}": getattr(TASKS[task], size) for task in config.tasks}

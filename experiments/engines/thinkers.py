@@ -23,7 +23,7 @@ from experiments.engines import networks
 from experiments.perfect_information.simulation_pace import simulation_pace
 from jaxgames.adapters.pgx_beliefs import PgxBeliefs, PgxPosition
 from jaxgames.registry import unknown
-from solvers.perfect_information import alphazero_search
+from solvers.perfect_information import alphazero_search, puct_tree
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 from solvers.search import continual_resolving, growing_tree_cfr, leaf_evaluators, readouts
 from solvers.search.search_state import GrowingTreeCfr, Search
@@ -201,7 +201,7 @@ _plant = jax.jit(alphazero_search.plant)
 def _grow(game: PgxBeliefs, agent: AlphaZeroAgent, key, tree):
     tree = alphazero_search.grow(game, agent, key, tree)
     found = alphazero_search.statistics(tree)
-    line = alphazero_search.most_visited_line(tree, _LINE)
+    line = puct_tree.most_visited_line(tree, _LINE)
     return tree, jnp.argmax(found.visits), found.value, line
 
 

@@ -10,10 +10,10 @@
     >>> float(result.visits.sum())
     50.0
 
-A simulation walks down the tree of positions by PUCT and adds one position; mctx (Babuschkin et al.
-2020) keeps the tree. With an `opponent` the search is ISMCTS-BR (Timbers et al. 2020, Algorithms 1
-and 2): where the opponent acts, a move is drawn from its prior. In a game of perfect information
-the posterior over histories, which ISMCTS-BR samples from, is the position itself.
+A simulation walks down the tree of positions by PUCT and adds one position (`puct_tree`). With an
+`opponent` the search is ISMCTS-BR (Timbers et al. 2020, Algorithms 1 and 2): where the opponent
+acts, a move is drawn from its prior. In a game of perfect information the posterior over histories,
+which ISMCTS-BR samples from, is the position itself.
 
 A game is any belief-level game with one row per player and no chance moves.
 """
@@ -21,19 +21,17 @@ A game is any belief-level game with one row per player and no chance moves.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import flax.struct
 import jax
 import jax.numpy as jnp
-import mctx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from jaxgames.adapters.pgx import lenient
 from jaxgames.beliefs.contract import BeliefGame, PublicState
 from jaxgames.core import TERMINAL, record
+from solvers.perfect_information import puct_tree
 from solvers.perfect_information.positions import (
     legal_actions,
     num_actions,
@@ -41,6 +39,7 @@ from solvers.perfect_information.positions import (
     position_after,
     require_perfect_information,
 )
+from solvers.perfect_information.puct_tree import Position, PuctTree
 
 Evaluate = Callable[[PyTree, BeliefGame, PublicState], tuple[Float[Array, ""], Float[Array, " A"]]]
 
@@ -97,15 +96,6 @@ class SearchStatistics:
     value: Array  # [] float32 to the root's actor: the mean of all simulations
 
 
-@record
-class _Node:
-    """A position in the tree."""
-
-    state: PublicState
-    actor: Array  # [] int32
-    seat: Array  # [] int32 who acts at the root
-
-
 def search(
     game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], state: PublicState
 ) -> SearchStatistics:
@@ -123,12 +113,14 @@ def search(
     Raises:
       ValueError: the game has several rows.
     """
-    return statistics(_searched(game, agent, key, state, functools.partial(_to_end, agent)))
+    noise_key, own_key = jax.random.split(key)
+    tree = _planted(game, agent, noise_key, state)
+    return statistics(_grown(game, agent, own_key, tree))
 
 
 def plant(
     game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], state: PublicState
-) -> mctx.Tree:
+) -> PuctTree:
     """Begins a search that `grow` continues, piece by piece.
 
     Args:
@@ -138,25 +130,33 @@ def plant(
       state: a position that is not terminal.
 
     Returns:
-      A tree of the position alone, a batch of one.
+      A tree of the position alone.
 
     Raises:
-      ValueError: the game has several rows.
+      ValueError: the game has several rows, or there are too many simulations.
     """
-    return _searched(game, agent, key, state, lambda begin, end, step, start: start)
+    noise_key, _ = jax.random.split(key)  # the same noise as in `search`
+    return _planted(game, agent, noise_key, state)
 
 
-def grow(
-    game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: mctx.Tree
-) -> mctx.Tree:
+def _planted(game, agent, key, state):
+    require_perfect_information(game)
+    settings = agent.settings
+    root = _looked_at(game, agent, game.actor(state), state)
+    if settings.noise:
+        root = root.replace(prior=_noisy(key, root.prior, settings))
+    return puct_tree.plant(root, room=settings.simulations + 1)
+
+
+def grow(game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: PuctTree) -> PuctTree:
     """Continues a search until `agent.simulations` are made in all.
 
-    Without an opponent, the tree is the same in whatever pieces it grew.
+    The tree is the same in whatever pieces it grew; with an opponent, if all had the same key.
 
     Args:
       game: a game of perfect information.
       agent: who searches, with the settings that `plant` had.
-      key: consumed.
+      key: consumed; of the opponent's moves.
       tree: of `plant`, or of this function.
 
     Returns:
@@ -165,98 +165,62 @@ def grow(
     Raises:
       ValueError: the game has several rows.
     """
-    made = tree.node_visits[0, 0] - 1  # the root is visited before all simulations
-
-    def continued(begin, end, step, start):
-        return _to_end(agent, made, end, step, (start[0], tree))
-
-    state = jax.tree.map(lambda x: x[0, 0], tree.embeddings.state)
-    return _searched(game, agent, key, state, continued)
+    return _grown(game, agent, key, tree)
 
 
-def _searched(game, agent, key, state, loop):
-    """The tree that a loop over simulations makes."""
+def _grown(game, agent, key, tree):
     require_perfect_information(game)
-    settings, opponent = agent.settings, agent.opponent
-    seat = game.actor(state)
-    noise_key, search_key = jax.random.split(key)
+    settings, seat = agent.settings, tree.actor[0]
+    end = jnp.int32(settings.simulations)
+    if agent.simulations is not None:
+        end = jnp.minimum(end, agent.simulations)
 
-    def evaluated(state):
-        """The node of a position, its value to the actor, and logarithms of its prior."""
-        actor, legal = game.actor(state), legal_actions(game, state)
-        value, logits = settings.evaluate(agent.params, game, state)
-        if opponent is not None:
-            _, others = opponent.settings.evaluate(opponent.params, game, state)
-            logits = jnp.where(actor == seat, logits, others)
-        node = _Node(state=state, actor=actor, seat=seat)
-        return node, value, _masked(logits, legal)
-
-    def step(_, key, action, nodes):
-        before = jax.tree.map(lambda x: x[0], nodes)
-        node, value, logits = evaluated(position_after(game, before.state, action[0]))
-        over = node.actor == TERMINAL
-        output = mctx.RecurrentFnOutput(
-            reward=jnp.where(over, payoff(game, node.state, before.actor), 0.0),
-            discount=jnp.where(over, 0.0, jnp.where(node.actor == before.actor, 1.0, -1.0)),
-            prior_logits=logits,
-            value=jnp.where(over, 0.0, value),
+    def choose(tree, place, depth):
+        best = puct_tree.puct(
+            tree,
+            place,
+            exploration=settings.exploration,
+            exploration_base=settings.exploration_base,
         )
-        return _batch_of_one(output), _batch_of_one(node)
+        if agent.opponent is None:
+            return best
+        own = jax.random.fold_in(jax.random.fold_in(key, tree.simulations), depth)
+        drawn = _drawn(own, jnp.log(jnp.maximum(tree.prior[place], 0)))
+        return jnp.where(tree.actor[place] == seat, best, drawn)
 
-    def select(key, tree, node, depth):
-        actor, best = tree.embeddings.actor[node], _puct(tree, node, settings)
-        if opponent is not None:
-            drawn = _drawn(key, tree.children_prior_logits[node])
-            best = jnp.where(actor == seat, best, drawn)
-        # mctx walks on where the game is over, and adds a copy of the end below it. Copies side by
-        # side are found in a few steps, those in a line in as many as there are.
-        rarest = jnp.argmin(tree.children_visits[node]).astype(jnp.int32)
-        return jnp.where(actor == TERMINAL, rarest, best)
+    def look(state, action):
+        return _looked_at(game, agent, seat, position_after(game, state, action))
 
-    with lenient():  # mctx promotes ranks
-        node, value, logits = evaluated(state)
-        if settings.noise:
-            logits = _noisy(noise_key, logits, settings)
-        return mctx.search(
-            None,
-            jax.random.key_data(search_key),  # mctx's loops select among keys that were used
-            root=mctx.RootFnOutput(
-                prior_logits=logits[None], value=value[None], embedding=_batch_of_one(node)
-            ),
-            recurrent_fn=step,
-            root_action_selection_fn=lambda key, tree, node: select(key, tree, node, 0),
-            interior_action_selection_fn=select,
-            num_simulations=settings.simulations,
-            loop_fn=loop,
-        )
+    def simulate(_, tree):
+        return puct_tree.simulate(tree, choose=choose, look=look)
+
+    return jax.lax.fori_loop(tree.simulations, end, simulate, tree)
 
 
-def statistics(tree: mctx.Tree) -> SearchStatistics:
+def _looked_at(game, agent, seat, state) -> Position:
+    """A position with its value and the prior of who acts; `seat` is the agent's."""
+    actor, legal = game.actor(state), legal_actions(game, state)
+    value, logits = agent.settings.evaluate(agent.params, game, state)
+    if agent.opponent is not None:
+        others = agent.opponent
+        _, drawn = others.settings.evaluate(others.params, game, state)
+        logits = jnp.where(actor == seat, logits, drawn)
+    to_first = jnp.where(actor == 0, value, -value)
+    end = payoff(game, state, 0)
+    prior = jax.nn.softmax(jnp.where(legal, logits, jnp.finfo(logits.dtype).min))
+    return Position(
+        state=state,
+        actor=actor,
+        value=jnp.where(actor == TERMINAL, end, to_first).astype(jnp.float32),
+        prior=jnp.where(legal, prior, puct_tree.ILLEGAL).astype(jnp.float32),
+    )
+
+
+def statistics(tree: PuctTree) -> SearchStatistics:
     """What a tree says of its root."""
-    with lenient():
-        summary = tree.summary()
-    return SearchStatistics(visits=summary.visit_counts[0], value=summary.value[0])
-
-
-def most_visited_line(tree: mctx.Tree, length: int) -> Int[Array, " L"]:
-    """The most visited actions from the root of a tree on.
-
-    Args:
-      tree: of the search.
-      length: L, of the line at most. Static under `jit`.
-
-    Returns:
-      The actions, and -1 where the tree ends.
-    """
-
-    def step(node, _):
-        visits = tree.children_visits[0, node]
-        action = jnp.argmax(visits).astype(jnp.int32)
-        known = (node >= 0) & (visits[action] > 0)
-        child = jnp.where(known, tree.children_index[0, node, action], -1)
-        return child, jnp.where(known, action, -1)
-
-    return jax.lax.scan(step, jnp.int32(0), length=length)[1]
+    visits, _ = puct_tree.child_statistics(tree, jnp.int32(0))
+    value = tree.value[0]
+    return SearchStatistics(visits=visits, value=jnp.where(tree.actor[0] == 0, value, -value))
 
 
 def act(
@@ -294,54 +258,14 @@ def act(
     return jnp.where(early, _drawn(choice_key, jnp.log(result.visits)), most_visited), result
 
 
-def _to_end(agent, begin, end, step, start):
-    """A loop of mctx that ends after `agent.simulations`, if that is given.
-
-    The same compiled program then makes any number of simulations.
-    """
-    count = agent.simulations
-    end = end if count is None else jnp.minimum(count, end)
-    return jax.lax.fori_loop(begin, end, step, start)
-
-
 def _drawn(key, logits):
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
-def _puct(tree, node, settings):
-    """The action with the highest sum of mean value and bonus (PUCT, Silver et al. 2018).
-
-    An action that was not visited yet is given the value of its position.
-    """
-    visits, logits = tree.children_visits[node], tree.children_prior_logits[node]
-    total = jnp.sum(visits).astype(jnp.float32)
-    base = settings.exploration_base
-    rate = settings.exploration + jnp.log((total + base + 1) / base)
-    bonus = rate * jnp.exp(logits) * jnp.sqrt(jnp.maximum(total, 1)) / (1 + visits)
-    worth = jnp.where(visits > 0, tree.qvalues(node), tree.node_values[node])
-    score = jnp.where(logits > _lowest(logits), worth + bonus, -jnp.inf)
-    return jnp.argmax(score).astype(jnp.int32)
-
-
-def _noisy(key, logits, settings):
+def _noisy(key, prior, settings):
     """The root's prior with noise on its legal actions."""
-    legal = logits > _lowest(logits)
-    drawn = jax.random.loggamma(key, settings.concentration, logits.shape)
+    legal = prior >= 0
+    drawn = jax.random.loggamma(key, settings.concentration, prior.shape)
     noise = jax.nn.softmax(jnp.where(legal, drawn, -jnp.inf))
-    mixed = (1 - settings.noise) * jnp.exp(logits) + settings.noise * noise
-    return _masked(jnp.log(jnp.where(mixed > 0, mixed, 1)), mixed > 0)
-
-
-def _masked(logits, legal):
-    """Logarithms of the prior; the lowest finite number at illegal actions, as mctx needs it."""
-    masked = jnp.where(legal, logits, -jnp.inf)
-    masked = jnp.where(jnp.any(legal), jax.nn.log_softmax(masked), masked)
-    return jnp.maximum(masked, _lowest(logits))
-
-
-def _lowest(array):
-    return jnp.finfo(array.dtype).min
-
-
-def _batch_of_one(tree):
-    return jax.tree.map(lambda x: jnp.asarray(x)[None], tree)
+    mixed = (1 - settings.noise) * prior + settings.noise * noise
+    return jnp.where(legal, mixed, puct_tree.ILLEGAL)

@@ -1,0 +1,207 @@
+"""A tree of positions that grows by one position in each simulation, down which PUCT walks.
+
+What is known of a position is kept at its place in the tree, and an action's row of numbers is
+gathered from the places that it leads to. So the tables of actions are written once for each
+position: its prior when it is added, and a number when a child is. The places that a simulation has
+passed are a mask, by which all sums are updated at once. No loop carries a table: under `vmap`, a
+loop that ends at different times would copy it in every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxgames.beliefs.contract import PublicState
+from jaxgames.core import TERMINAL, record
+
+NOTHING = -1  # no child yet, or no parent
+ILLEGAL = -1  # in place of the prior of an illegal action
+MOST_PLACES = 2**15  # whose numbers the table of children has room for
+
+# choose(tree, place, depth) -> action
+Choose = Callable[["PuctTree", Int[Array, ""], Int[Array, ""]], Int[Array, ""]]
+
+
+@record
+class Position:
+    """A position and what an evaluator says of it."""
+
+    state: PublicState
+    actor: Array  # [] int32 who acts, or TERMINAL
+    value: Array  # [] to player 0; the payoff where the game is over
+    prior: Array  # [A] of the actor, ILLEGAL at illegal actions
+
+
+@record
+class PuctTree:
+    """A tree with room for N positions, of which the first `count` are in use; 0 is the root."""
+
+    count: Array  # [] int32
+    simulations: Array  # [] int32 that were made
+    state: PublicState  # [N, ...]
+    actor: Array  # [N] int32
+    parent: Array  # [N] int32, NOTHING at the root
+    action: Array  # [N] int32 that leads there
+    visits: Array  # [N] float32 simulations that came there, and one more at the root
+    value: Array  # [N] float32 to player 0: the mean of these simulations
+    prior: Array  # [N, A] float32
+    child: Array  # [N, A] int16 the places that actions lead to, or NOTHING
+
+
+def plant(root: Position, *, room: int) -> PuctTree:
+    """A tree of one position.
+
+    Args:
+      root: the position.
+      room: N, positions that it has room for.
+
+    Raises:
+      ValueError: there is no number for so many places.
+    """
+    if room > MOST_PLACES:
+        raise ValueError(f"simulations={room - 1} must be at most {MOST_PLACES - 1}")
+    numbers, reals = jnp.zeros(room, jnp.int32), jnp.zeros(room, jnp.float32)
+    empty = PuctTree(
+        count=jnp.int32(0),
+        simulations=jnp.int32(0),
+        state=jax.tree.map(lambda x: jnp.zeros((room, *jnp.shape(x)), x.dtype), root.state),
+        actor=jnp.full(room, TERMINAL, jnp.int32),
+        parent=jnp.full(room, NOTHING, jnp.int32),
+        action=numbers,
+        visits=reals,
+        value=reals,
+        prior=jnp.full((room, len(root.prior)), ILLEGAL, jnp.float32),
+        child=jnp.full((room, len(root.prior)), NOTHING, jnp.int16),
+    )
+    tree = _added(empty, root, jnp.int32(NOTHING), jnp.int32(0), jnp.bool_(True))
+    return _visited(tree, jnp.arange(room) == 0, root.value)
+
+
+def simulate(
+    tree: PuctTree, *, choose: Choose, look: Callable[[PublicState, Int[Array, ""]], Position]
+) -> PuctTree:
+    """The tree after one more simulation.
+
+    It walks down to a position that is not in the tree yet, or to the end of the game, and counts
+    the value of that for all positions on its way.
+
+    Args:
+      tree: with room for one more position.
+      choose: the action that is taken at a place.
+      look: the position that an action leads to.
+    """
+    place, action, passed = _walk(tree, choose)
+    before = jax.tree.map(lambda x: x[place], tree.state)
+    is_over = tree.actor[place] == TERMINAL
+    new = look(before, action)
+    passed |= (jnp.arange(len(passed)) == tree.count) & ~is_over
+    value = jnp.where(is_over, tree.value[place], new.value)
+    tree = _added(tree, new, place, action, ~is_over)
+    tree = _visited(tree, passed, value)
+    return tree.replace(simulations=tree.simulations + 1)
+
+
+def child_statistics(
+    tree: PuctTree, place: Int[Array, ""]
+) -> tuple[Float[Array, " A"], Float[Array, " A"]]:
+    """How often each action of a place was taken, and its mean value to player 0, 0 where it was
+    not."""
+    child = tree.child[place].astype(jnp.int32)
+    known = child >= 0
+    visits, value = (jnp.where(known, table[child], 0) for table in (tree.visits, tree.value))
+    return visits, value
+
+
+def puct(
+    tree: PuctTree, place: Int[Array, ""], *, exploration: float, exploration_base: float
+) -> Int[Array, ""]:
+    """The action with the highest sum of mean value and bonus (PUCT, Silver et al. 2018).
+
+    An action that was not taken yet is given the value of its position.
+
+    Args:
+      tree: the tree.
+      place: of a position that is not terminal.
+      exploration: c_init.
+      exploration_base: c_base.
+    """
+    visits, value = child_statistics(tree, place)
+    total = tree.visits[place] - 1
+    rate = exploration + jnp.log((total + exploration_base + 1) / exploration_base)
+    prior = tree.prior[place]
+    bonus = rate * prior * jnp.sqrt(jnp.maximum(total, 1)) / (1 + visits)
+    sign = jnp.where(tree.actor[place] == 0, 1.0, -1.0)
+    worth = sign * jnp.where(visits > 0, value, tree.value[place])
+    return jnp.argmax(jnp.where(prior >= 0, worth + bonus, -jnp.inf)).astype(jnp.int32)
+
+
+def most_visited_line(tree: PuctTree, length: int) -> Int[Array, " L"]:
+    """The most visited actions from the root on.
+
+    Args:
+      tree: of the search.
+      length: L, of the line at most. Static under `jit`.
+
+    Returns:
+      The actions, and NOTHING where the tree ends.
+    """
+
+    def step(place, _):
+        visits, _ = child_statistics(tree, place)
+        action = jnp.argmax(visits).astype(jnp.int32)
+        known = (place >= 0) & (visits[action] > 0)
+        child = jnp.where(known, tree.child[place, action].astype(jnp.int32), NOTHING)
+        return child, jnp.where(known, action, NOTHING)
+
+    return jax.lax.scan(step, jnp.int32(0), length=length)[1]
+
+
+def _walk(
+    tree: PuctTree, choose: Choose
+) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, " N"]]:
+    """The place where a walk from the root ends, the action there that is not in the tree, and the
+    places on the way; at the end of a game the action means nothing."""
+    places = jnp.arange(len(tree.actor), dtype=jnp.int32)
+
+    def here(place, depth):
+        """A place on the way, and where it goes on: NOTHING if it does not."""
+        action = choose(tree, place, depth)
+        child = tree.child[place, action].astype(jnp.int32)
+        return action, jnp.where(tree.actor[place] == TERMINAL, NOTHING, child)
+
+    def step(carry):
+        _, _, below, depth, passed = carry
+        action, child = here(below, depth)
+        return below, action, child, depth + 1, passed | (places == below)
+
+    root = jnp.int32(0)
+    begin = (root, root, root, jnp.int32(0), places < 0)
+    place, action, _, _, passed = jax.lax.while_loop(lambda carry: carry[2] >= 0, step, begin)
+    return place, action, passed
+
+
+def _added(tree, new, parent, action, wanted):
+    """The tree with one more position, if it is wanted."""
+    to = jnp.where(wanted, tree.count, len(tree.actor))
+    put = lambda table, own: table.at[to].set(own.astype(table.dtype), mode="drop")  # noqa: E731
+    above = jnp.where(wanted & (parent >= 0), parent, len(tree.actor))
+    return tree.replace(
+        count=tree.count + wanted.astype(jnp.int32),
+        state=jax.tree.map(put, tree.state, new.state),
+        actor=put(tree.actor, new.actor),
+        parent=put(tree.parent, parent),
+        action=put(tree.action, action),
+        prior=put(tree.prior, new.prior),
+        child=tree.child.at[above, action].set(tree.count.astype(jnp.int16), mode="drop"),
+    )
+
+
+def _visited(tree, passed, value):
+    """The tree after a visit of some places with one value."""
+    visits = tree.visits + passed.astype(jnp.float32)
+    mean = tree.value + jnp.where(passed, (value - tree.value) / jnp.maximum(visits, 1), 0)
+    return tree.replace(visits=visits, value=mean)
