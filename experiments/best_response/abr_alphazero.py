@@ -182,6 +182,10 @@ def deviations(config: Config) -> list[str]:
     texts = [
         f"agents draw their first {config.sampled_moves} moves by visits, so that games differ",
         "the response's network also learns what positions are worth in which the agent acts",
+        f"a response's searches have {config.training_simulations} simulations in training and"
+        f" {config.response_simulations} when it is measured, and the stages of the curriculum"
+        " share its training evenly (the paper says neither how many its responses have, nor how"
+        " long its stages are)",
     ]
     if config != PRESETS["paper"]:
         most, window = config.curriculum[-1], config.td_steps
