@@ -1,7 +1,9 @@
 """AlphaZero: its search, also against a fixed opponent, and games side by side."""
 
 import functools
+import re
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -190,18 +192,23 @@ def test_searches_are_those_of_mctx(name, simulations, depths):
 
     settings = AlphaZero(evaluate, simulations=simulations)
     agent = AlphaZeroAgent(params=mixing, settings=settings)
-    ours = jax.jit(functools.partial(alphazero_search.search, game, agent))
-    theirs = jax.jit(lambda state: visits_and_value(game, settings, mixing, state))
-    random = np.random.default_rng(1)
+    ours = jax.jit(jax.vmap(functools.partial(alphazero_search.search, game, agent)))
+    theirs = jax.jit(jax.vmap(functools.partial(visits_and_value, game, settings, mixing)))
+    random, states = np.random.default_rng(1), []
     for depth in depths:
         state = game.root()
         while depth and int(game.actor(state)) >= 0:
             legal = np.flatnonzero(legal_actions(game, state))
             below = position_after(game, state, jnp.int32(random.choice(legal)))
             state, depth = (state, 0) if int(game.actor(below)) < 0 else (below, depth - 1)
-        found, (visits, value) = ours(jax.random.key(0), state), theirs(state)
-        np.testing.assert_array_equal(found.visits, visits)
-        np.testing.assert_allclose(found.value, value, atol=1e-5)
+        states.append(state)
+    states = jax.tree.map(lambda *each: jnp.stack(each), *states)
+    found, (visits, value) = (
+        ours(jax.random.split(jax.random.key(0), len(depths)), states),
+        theirs(states),
+    )
+    np.testing.assert_array_equal(found.visits, visits)
+    np.testing.assert_allclose(found.value, value, atol=1e-5)
 
 
 def test_ends_of_the_game_are_added_once():
@@ -218,17 +225,26 @@ def test_ends_of_the_game_are_added_once():
 
     tree = searched()
     assert int(tree.simulations) == SEARCH.simulations
-    count, ends = int(tree.count), np.asarray(tree.actor) < 0
-    edges = {*zip(np.asarray(tree.parent)[:count], np.asarray(tree.action)[:count], strict=True)}
-    assert len(edges) == count < 100
-    assert np.asarray(tree.visits)[:count][ends[:count]].sum() > 100
+    count = int(tree.count)
+    ends, visits = np.asarray(tree.actor)[:count] < 0, np.asarray(tree.visits)
+    children = np.asarray(tree.child)
+    assert sorted(children[children >= 0].tolist()) == [*range(1, count)]
+    assert not (children[:count][ends] >= 0).any()
+    assert count < 100 < visits[:count][ends].sum()
+    assert not visits[count:].any()
     assert float(tree.visits[0]) == 1 + SEARCH.simulations
 
 
-def test_too_many_simulations_for_a_tree_are_refused():
-    agent = AlphaZeroAgent(settings=AlphaZero(alphazero_search.zero, simulations=2**15))
-    with pytest.raises(ValueError, match="simulations=32768 must be at most 32767"):
-        alphazero_search.search(GAME, agent, jax.random.key(0), GAME.root())
+def test_no_simulation_copies_a_table_of_actions():
+    """Searches side by side end their walks at different depths."""
+    agent, game = AlphaZeroAgent(settings=SEARCH), pgx_beliefs("connect_four")
+    states = jax.tree.map(lambda x: jnp.stack([x] * 3), game.root())
+    search = jax.vmap(functools.partial(alphazero_search.search, game, agent))
+    lowered = jax.jit(search).lower(jax.random.split(jax.random.key(0), 3), states)
+    program = lowered.compile().as_text()
+    table = rf"\w+\[3,{SEARCH.simulations + 1},7\]"
+    assert re.search(rf"= {table}", program)
+    assert not re.findall(rf"= {table}\S* (?:copy|select|convert)\(", program)
 
 
 def test_games_side_by_side_are_those_of_the_rules():
@@ -288,6 +304,7 @@ def test_duels_are_told_from_the_first_agents_side():
 def test_bad_input():
     for fields, message in (
         ({"simulations": 0}, "simulations=0 must be at least 1"),
+        ({"simulations": 2**15}, "simulations=32768 must be at least 1 and at most 32,767"),
         ({"simulations": 1, "noise": 1.5}, "noise=1.5 must be from 0 to 1"),
         ({"simulations": 1, "exploration": 0.0}, "exploration=0.0 must be positive"),
         ({"simulations": 1, "sampled_moves": -1}, "sampled_moves=-1 must be at least 0"),
@@ -308,11 +325,25 @@ def test_a_search_in_pieces_is_the_whole_search():
         other = jax.random.key(count)  # nothing is drawn any more
         tree = grow(agent.replace(simulations=jnp.int32(count)), other, tree)
         assert alphazero_search.statistics(tree).visits.sum() == count
+    full = grow(agent.replace(simulations=jnp.int32(100)), jax.random.key(0), tree)
+    assert int(full.simulations) == 32  # there is no more room
     found = alphazero_search.statistics(tree)
     np.testing.assert_array_equal(found.visits, whole.visits)
     assert found.value == whole.value
     line = puct_tree.most_visited_line(tree, 32)
-    assert line[0] == jnp.argmax(whole.visits)
+    assert int(line[0]) == int(jnp.argmax(whole.visits))
     known = np.asarray(line)[line >= 0]
     assert 1 < len(known) == len({*known.tolist()}) <= 9  # legal moves, then nothing
     assert (line[len(known) :] == -1).all()
+
+
+def test_an_opponents_moves_do_not_depend_on_the_pieces_of_a_search():
+    """With the same key for all pieces."""
+    agent = AlphaZeroAgent(settings=AlphaZero(alphazero_search.zero, simulations=32))
+    agent, root = agent.replace(opponent=BIASED), GAME.root()
+    grow = jax.jit(functools.partial(alphazero_search.grow, GAME))
+    tree = jax.jit(functools.partial(alphazero_search.plant, GAME))(agent, jax.random.key(3), root)
+    whole, found = grow(agent, jax.random.key(5), tree), tree
+    for count in (3, 10, 32):
+        found = grow(agent.replace(simulations=jnp.int32(count)), jax.random.key(5), found)
+    chex.assert_trees_all_equal(found, whole)

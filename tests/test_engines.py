@@ -4,6 +4,7 @@ import csv
 import io
 import shlex
 import sys
+from unittest import mock
 
 import chex
 import numpy as np
@@ -11,15 +12,18 @@ import pytest
 from flax import nnx
 
 from experiments import cli
-from experiments.engines import match, networks, own_agents, pair_queue
+from experiments.engines import match, networks, pair_queue
 from experiments.engines.game import GameRecord, play_game
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.named_players import Settings, make_player
 from experiments.engines.own_agents import OwnAgent
 from experiments.engines.player import Turn
 from experiments.engines.referee import load
+from experiments.engines.thinkers import uniform_action
 from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.harness import elo, results
+from experiments.harness.runs import Run
+from experiments.perfect_information import student
 from jaxgames.adapters import gtp_moves
 from nets import cvpn, value_prior
 
@@ -35,7 +39,7 @@ def fake(protocol, behaviour, word="", **seconds):
 
 
 def uniform(name, referee):
-    return OwnAgent(name, referee, own_agents.uniform)
+    return OwnAgent(name, referee, uniform_action)
 
 
 @pytest.fixture(autouse=True)
@@ -256,6 +260,18 @@ def test_networks_are_read_from_the_folder_of_a_run(agent, tmp_path):
     make_player(f"{agent}(network={path})", Settings(referee=load("gardner_chess")))
     with pytest.raises(ValueError, match="is no network for pgx:go_9x9"):
         read(path, load("go_9x9").game)
+
+
+def test_networks_in_files_are_rounded(tmp_path):
+    """To 11 binary digits, where the factors of products are rounded to eight."""
+    game = load("gardner_chess").game
+    _, params = nnx.split(cvpn.new_cvpn(game, seed=5, width=8, depth=1))
+    student.write_network(mock.Mock(spec=Run, writes=True, out=tmp_path), "0", params)
+    path = tmp_path / "networks" / "0.npz"
+    assert {array.dtype for array in np.load(path).values()} == {np.dtype("float16")}
+    back = cvpn.from_bytes(path.read_bytes(), params)
+    chex.assert_trees_all_equal_dtypes(back, params)
+    chex.assert_trees_all_close(back, params, rtol=2**-11, atol=1e-7)
 
 
 def test_a_program_that_is_missing_is_named_with_its_package(monkeypatch):

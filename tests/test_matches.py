@@ -97,7 +97,7 @@ def test_nobody_is_asked_about_a_game_that_is_over(openings):
     played([draws, draws], openings, batch=4)
     rooms = np.array([room for room, _ in asked])
     assert (rooms[:15] == 4).all()
-    assert [matches.room(n, 32, 2) for n in (32, 9, 8, 3, 2, 1)] == [32, 32, 8, 8, 2, 2]
+    assert [matches._room(n, 32, 2) for n in (32, 9, 8, 3, 2, 1)] == [32, 32, 8, 8, 2, 2]
 
 
 def test_openings_are_different_positions_of_the_game():

@@ -1,6 +1,7 @@
 """Our agents in games of several threads, which share their searches."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 
 from experiments.engines import pair_queue, tournament
 from experiments.engines.named_players import Settings, make_player
-from experiments.engines.own_agents import SharedSearches, uniform
+from experiments.engines.own_agents import SharedSearches
 from experiments.engines.pair_queue import PairTask
 from experiments.engines.referee import load
+from experiments.engines.thinkers import uniform_action
 from solvers.perfect_information import alphazero_search, matches
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
 
@@ -24,57 +26,66 @@ def positions(number):
     return [REFEREE.played(opening, REFEREE.start) for opening in openings]
 
 
-@pytest.fixture
-def searched(monkeypatch):
-    """Searches of which the first one waits for an event, and the sizes of their batches."""
-    batches, chooser, others_ask = [], matches.chooser, threading.Event()
+class Held:
+    """What an agent chooses, but the first search waits until `others` have asked, too."""
 
-    def counted(game, agent):
-        choose = chooser(game, agent)
+    def __init__(self, choose):
+        self.choose, self.batches = choose, []
+        self.begun, self.others_ask = threading.Event(), threading.Event()
 
-        def own(keys, states, num_moves):
-            batches.append(len(keys))
-            assert others_ask.wait(60)
-            return choose(keys, states, num_moves)
-
-        return own
-
-    monkeypatch.setattr(matches, "chooser", counted)
-    return SharedSearches(REFEREE.game, AGENT, batch=4), batches, others_ask
+    def __call__(self, keys, states, num_moves):
+        self.batches.append(len(keys))
+        self.begun.set()
+        assert self.others_ask.wait(60)
+        return self.choose(keys, states, num_moves)
 
 
-def test_positions_that_wait_are_searched_together(searched):
-    """The first alone, as nobody else asks; then the other six in batches of four. Actions are
+def asked_together(shared, held, asked):
+    """Futures of the actions in some positions: the first is searched while the others ask."""
+    pool = ThreadPoolExecutor(len(asked))
+    futures = [pool.submit(shared, asked[0], 0)]
+    assert held.begun.wait(60)
+    futures += [pool.submit(shared, each, seed) for seed, each in enumerate(asked[1:], 1)]
+    end = time.monotonic() + 60
+    while len(shared._waiting) < len(asked) - 1:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    held.others_ask.set()
+    pool.shutdown(wait=False)
+    return futures
+
+
+def test_positions_that_wait_are_searched_together(monkeypatch):
+    """The first alone, as nobody else asks; then the other seven in batches of four. Actions are
     those of single searches."""
-    shared, batches, others_ask = searched
-    asked = positions(7)
+    held, asked = Held(matches.chooser(REFEREE.game, AGENT)), positions(8)
+    monkeypatch.setattr(matches, "chooser", lambda game, agent: held)
+    futures = asked_together(SharedSearches(REFEREE.game, AGENT, batch=4), held, asked)
+    actions = [future.result(timeout=60) for future in futures]
+    assert held.batches == [1, 4, 4]  # the last one has three, and is padded
     alone = SharedSearches(REFEREE.game, AGENT, batch=1)
-    with ThreadPoolExecutor(7) as pool:
-        futures = [pool.submit(shared, asked[0], 0)]
-        while not batches:
-            pass
-        futures += [pool.submit(shared, each, seed) for seed, each in enumerate(asked[1:], 1)]
-        while len(shared._waiting) < 6:
-            pass
-        others_ask.set()
-        actions = [future.result() for future in futures]
-    assert batches[:3] == [1, 4, 4]  # the last one has two, and is padded
     assert actions == [alone(each, seed) for seed, each in enumerate(asked)]
 
 
-def test_who_waits_does_not_wait_for_a_search_that_fails(monkeypatch):
-    """Each who asks learns of the error."""
+def test_all_positions_of_a_search_that_fails_learn_of_it(monkeypatch):
+    """Once; who asks later is not concerned."""
+    works, fails = matches.chooser(REFEREE.game, AGENT), [True, True]
 
-    def fails(keys, states, num_moves):
-        raise RuntimeError("no memory")
+    def choose(keys, states, num_moves):
+        if fails:
+            fails.pop()
+            raise RuntimeError("no memory")
+        return works(keys, states, num_moves)
 
-    monkeypatch.setattr(matches, "chooser", lambda game, agent: fails)
+    held, asked = Held(choose), positions(4)
+    monkeypatch.setattr(matches, "chooser", lambda game, agent: held)
     shared = SharedSearches(REFEREE.game, AGENT, batch=4)
-    with ThreadPoolExecutor(3) as pool:
-        futures = [pool.submit(shared, each, 0) for each in positions(3)]
-        for future in futures:
-            with pytest.raises(RuntimeError, match="no memory"):
-                future.result(timeout=60)
+    for future in asked_together(shared, held, asked):
+        with pytest.raises(RuntimeError, match="no memory"):
+            future.result(timeout=60)
+    assert held.batches == [1, 4]
+    assert not shared._waiting
+    assert 0 <= shared(asked[0], 0) < 7
 
 
 def test_agents_asked_for_alike_share_their_searches():
@@ -106,7 +117,7 @@ def test_games_side_by_side_are_those_that_are_played_alone(spec):
 
 def test_uniform_moves_are_legal_and_as_the_seed_says():
     position = REFEREE.played(["3"] * 6, REFEREE.start)  # its column is full
-    drawn = [uniform(position, seed) for seed in range(200)]
+    drawn = [uniform_action(position, seed) for seed in range(200)]
     assert {*drawn} == {0, 1, 2, 4, 5, 6}
-    assert drawn == [uniform(position, seed) for seed in range(200)]
+    assert drawn == [uniform_action(position, seed) for seed in range(200)]
     assert np.bincount(drawn, minlength=7).max() < 60

@@ -4,6 +4,7 @@ import argparse
 import csv
 import dataclasses
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -182,13 +183,21 @@ def test_networks_play_with_either_search(tmp_path):
     assert not any("in place of" in text for text in result.deviations)
 
 
-def test_no_more_networks_play_than_were_trained():
+def test_no_more_networks_play_than_were_trained(tmp_path):
     trained = _RESULTS / "sog_connect_four/gpu"  # one network
     options = search_gap.Options(out=pathlib.Path("out"), student_of_games=trained)
     config = search_gap.configure(CPU, options)
     assert (CPU.networks, config.networks) == (3, 1)
     assert "with one network of each kind" in search_gap.measure(config)
-    without = search_gap.configure(CPU, dataclasses.replace(options, student_of_games=None))
+    unfinished = tmp_path / "networks"
+    unfinished.mkdir()
+    shutil.copy(trained / "networks" / "0.npz", unfinished)
+    usage, fields = results.Usage(), dict(experiment="training", preset="cpu", command="none")
+    result = results.make_result(config={"seeds": 3}, usage=usage, numbers=(), **fields)
+    results.write_result(tmp_path, result)
+    options = dataclasses.replace(options, alphazero=tmp_path)
+    assert search_gap.configure(CPU, options).networks == 1
+    without = search_gap.configure(CPU, search_gap.Options(out=pathlib.Path("out")))
     assert without == CPU
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from rich.console import Console
 
-from experiments.benchmarks import accelerator_programs
+from experiments.benchmarks import accelerator_programs, mctx_search
 from experiments.benchmarks.accelerator_programs import PROGRAMS
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import MeasuringProcess
@@ -135,10 +135,13 @@ def benchmark(
 
     Raises:
       ValueError: the preset or a program is unknown, or `out` holds an earlier run.
+      ImportError: mctx is not installed, and a program searches with it.
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("program", (case.program for case in config.cases), PROGRAMS)
+    if any(case.program.startswith("mctx") for case in config.cases):
+        mctx_search.require()
     runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config, lambda rows: _write_rows(out, config, rows))
     result = results.make_result(

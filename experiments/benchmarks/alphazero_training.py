@@ -102,8 +102,7 @@ def benchmark(
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
-    if not mctx_search.is_installed():
-        raise ImportError("mctx is not installed: pip install 'jaxgames[test]'")
+    mctx_search.require()
     check_names("task", (*config.tasks, *config.whole), TASKS)
     for size in ("games", "batch_size"):
         sizes = {f"{size} of {task}": getattr(TASKS[task], size) for task in config.tasks}

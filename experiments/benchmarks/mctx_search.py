@@ -28,6 +28,12 @@ def is_installed() -> bool:
     return importlib.util.find_spec("mctx") is not None
 
 
+def require() -> None:
+    """Raises `ImportError`, which says what to install, if mctx cannot be found."""
+    if not is_installed():
+        raise ImportError("mctx is not installed: pip install 'jaxgames[test]'")
+
+
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     """Reports compile time, the move played where one wins, and samples of searches per second.
 

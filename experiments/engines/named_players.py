@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 from experiments.engines.gtp_engine import GtpEngine
 from experiments.engines.own_agents import Choose, OwnAgent, SharedSearches
-from experiments.engines.own_agents import uniform as uniform_move
 from experiments.engines.player import Player
 from experiments.engines.program import find
 from experiments.engines.referee import Referee
-from experiments.engines.thinkers import check_simulations
+from experiments.engines.thinkers import check_network, check_simulations, uniform_action
 from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.perfect_information.trained_players import (
     ALPHAZERO,
@@ -89,7 +88,7 @@ def student_of_games(simulations: int = 100, network: str = "") -> Build:
 
 def uniform() -> Build:
     """Uniformly random moves."""
-    return lambda name, settings: OwnAgent(name, settings.referee, uniform_move)
+    return lambda name, settings: OwnAgent(name, settings.referee, uniform_action)
 
 
 def stockfish(nodes: int = 1000, skill: int | None = None, elo: int | None = None) -> Build:
@@ -138,8 +137,7 @@ def _options(command, skill, elo, *, least):
 
 def _own(agent, simulations, network):
     check_simulations(simulations)
-    if network and not pathlib.Path(network).is_file():
-        raise ValueError(f"network={network} must be a file, such as RUN/networks/0.npz")
+    check_network(network)
 
     def build(name: str, settings: Settings) -> Player:
         game, known = settings.referee.game, f"{agent}({simulations},{network})"

@@ -45,12 +45,6 @@ class OwnAgent:
         pass
 
 
-def uniform(position: PgxPosition, seed: int) -> int:
-    """A legal action, drawn uniformly."""
-    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask))
-    return int(np.random.default_rng(seed).choice(legal))
-
-
 @dataclasses.dataclass(kw_only=True, eq=False)
 class _Asked:
     """A position that waits for its action."""
@@ -58,6 +52,7 @@ class _Asked:
     position: PgxPosition
     seed: int
     action: int | None = None
+    error: BaseException | None = None  # why there is none
 
 
 class SharedSearches:
@@ -69,38 +64,49 @@ class SharedSearches:
     Args:
       game: that is played.
       agent: who searches.
-      batch: positions of a search, at most; fewer than that are padded to one of few sizes.
+      batch: positions of a search, at most; fewer are padded to a power of two, as each size is a
+        program of its own.
     """
 
     def __init__(self, game: PgxBeliefs, agent: Agent, *, batch: int):
         self._choose, self._batch = matches.chooser(game, agent), batch
         self._waiting: collections.deque[_Asked] = collections.deque()
-        self._searching = threading.Lock()
+        self._changed, self._searching = threading.Condition(), False
 
     def __call__(self, position: PgxPosition, seed: int) -> int:
         """The action in a position, by a seed; the positions beside it do not matter but for how
         sums in batches of other sizes are rounded."""
         asked = _Asked(position=position, seed=seed)
-        self._waiting.append(asked)
-        with self._searching:
-            while asked.action is None:
-                self._search()
+        with self._changed:
+            self._waiting.append(asked)
+            while asked.action is None and asked.error is None:
+                if self._searching:
+                    self._changed.wait()
+                else:
+                    self._search()
+        if asked.error is not None:
+            raise asked.error
         return asked.action
 
     def _search(self) -> None:
-        """Answers those who have waited longest."""
+        """Answers those who have waited longest. `_changed` is held, but not while it searches."""
+        self._searching = True
         found = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._batch))]
+        self._changed.release()
         try:
-            actions = self._actions(found)
-        except BaseException:
-            self._waiting.extendleft(found[::-1])  # each of them finds out by itself
-            raise
-        for asked, action in zip(found, actions, strict=True):
-            asked.action = action
+            for asked, action in zip(found, self._actions(found), strict=True):
+                asked.action = action
+        except BaseException as error:
+            for asked in found:
+                asked.error = error
+        finally:
+            self._changed.acquire()
+            self._searching = False
+            self._changed.notify_all()
 
     def _actions(self, found: Sequence[_Asked]) -> list[int]:
         """The agent's actions in some positions."""
-        room = matches.room(len(found), self._batch)
+        room = min(1 << (len(found) - 1).bit_length(), self._batch)
         padded = [*found, *[found[-1]] * (room - len(found))]
         states = jax.tree.map(lambda *each: np.stack(each), *(asked.position for asked in padded))
         keys = jax.vmap(jax.random.key)(np.array([asked.seed for asked in padded], np.uint32))

@@ -1,7 +1,8 @@
 """Pairs of games one after the other, or by several workers side by side.
 
 A worker is a thread with players of its own. Other programs are processes anyway, and the workers
-share what our own agents have compiled. What a pair's games are does not depend on the workers.
+share the searches of our own agents. What a pair's games are does not depend on the workers, but
+for the rounding of sums in searches of several positions.
 """
 
 from __future__ import annotations

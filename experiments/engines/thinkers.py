@@ -72,9 +72,14 @@ class Uniform:
             raise ValueError(f"network={network} is not for the agent uniform, which has none")
 
     def think(self, position, *, simulations, seed):
-        legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask))
-        action = int(np.random.default_rng(seed).choice(legal))
+        action = uniform_action(position, seed)
         yield Thought(simulations=1, action=action, value=0.0, line=(action,))
+
+
+def uniform_action(position: PgxPosition, seed: int) -> int:
+    """A legal action, drawn uniformly."""
+    legal = np.flatnonzero(np.asarray(position.pgx.legal_action_mask))
+    return int(np.random.default_rng(seed).choice(legal))
 
 
 class AlphaZeroThinker:
@@ -157,9 +162,14 @@ def make_thinker(agent: str, game: PgxBeliefs, network: str) -> Thinker:
     """
     if agent not in THINKERS:
         raise ValueError(unknown("agent", agent, THINKERS))
+    check_network(network)
+    return THINKERS[agent](game, pathlib.Path(network) if network else None)
+
+
+def check_network(network: str) -> None:
+    """A ValueError if a network is asked for, and there is no such file."""
     if network and not pathlib.Path(network).is_file():
         raise ValueError(f"network={network} must be a file, such as RUN/networks/0.npz")
-    return THINKERS[agent](game, pathlib.Path(network) if network else None)
 
 
 def check_simulations(simulations: int) -> None:

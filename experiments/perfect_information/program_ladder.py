@@ -73,7 +73,7 @@ class Options(RunArguments):
     """Folder of a run of alphazero_board_games. None: it searches without a network."""
     student_of_games: pathlib.Path | None = None
     """The same of sog_board_games."""
-    workers: int = 16
+    workers: int = 8
     """How many pairs are played at a time. Then our agents search in the positions of several games
     at once. Programs have a process for each of them."""
 

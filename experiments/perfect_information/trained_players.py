@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import pathlib
 from typing import Any
 
@@ -57,13 +58,15 @@ class Network:
 
 
 def trained_networks(folder: str) -> int:
-    """How many networks a run of training has trained, one for each seed.
+    """How many networks a run of training has trained so far, one for each seed.
 
     Raises:
       ValueError: the folder has no run, or no network.
     """
-    _names(folder)
-    return runs.read_config(pathlib.Path(folder)).get("seeds", 1)
+    names = {*_names(folder)}
+    if "seeds" not in runs.read_config(pathlib.Path(folder)):
+        return 1
+    return next(seed for seed in itertools.count() if str(seed) not in names)
 
 
 def last_network(folder: str, seed: int) -> str:
@@ -123,9 +126,10 @@ def read_network_file(agent: str, path: str | pathlib.Path, game: BeliefGame) ->
       ValueError: it is of another kind or another game.
       OSError: a file cannot be read.
     """
+    path = pathlib.Path(path)
     if agent == ALPHAZERO:
-        evaluate, params = networks.load_value_prior(pathlib.Path(path), game)
+        evaluate, params = networks.load_value_prior(path, game)
         others = BeliefEvaluator(evaluate)
         return Network(params=params, of_positions=evaluate, of_beliefs=others)
-    own, params = networks.load_cvpn(pathlib.Path(path), game)
+    own, params = networks.load_cvpn(path, game)
     return Network(params=params, of_positions=PositionEvaluator(own), of_beliefs=own)

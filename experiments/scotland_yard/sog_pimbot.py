@@ -93,7 +93,7 @@ class Config:
 
 
 _MANY = (10, 100, 1_000, 10_000)
-# SoG(400,1) has a preset of its own, so that either fits into an evening of two cores: a game has
+# SoG(400,1) has a preset of its own, so that either fits into an evening of two cores. A game has
 # up to 24 searches of Mr X or 120 of the detectives.
 PRESETS = {
     "smoke": Config(
@@ -389,8 +389,8 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two and a half hours on two cores (an estimate): 200 games a point",
-        "cpu_400": "two hours on two cores (an estimate): SoG(400,1), 48 games a point",
+        "cpu": "two and a half hours on two cores: 200 games a point, 40 with earlier networks",
+        "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,

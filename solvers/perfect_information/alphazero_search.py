@@ -65,8 +65,11 @@ class AlphaZero:
     sampled_moves: int = 0
 
     def __post_init__(self):
-        if self.simulations < 1:
-            raise ValueError(f"simulations={self.simulations} must be at least 1")
+        if not 1 <= self.simulations < puct_tree.MOST_PLACES:
+            most = puct_tree.MOST_PLACES - 1
+            raise ValueError(
+                f"simulations={self.simulations} must be at least 1 and at most {most:,}"
+            )
         if not 0 <= self.noise <= 1:
             raise ValueError(f"noise={self.noise} must be from 0 to 1")
         for name in ("exploration", "exploration_base", "concentration"):
@@ -115,7 +118,9 @@ def search(
     """
     noise_key, own_key = jax.random.split(key)
     tree = _planted(game, agent, noise_key, state)
-    return statistics(_grown(game, agent, own_key, tree))
+    made = agent.simulations
+    end = agent.settings.simulations if made is None else _at_most(tree, made)
+    return statistics(_grown(game, agent, own_key, tree, 0, end))
 
 
 def plant(
@@ -133,7 +138,7 @@ def plant(
       A tree of the position alone.
 
     Raises:
-      ValueError: the game has several rows, or there are too many simulations.
+      ValueError: the game has several rows.
     """
     noise_key, _ = jax.random.split(key)  # the same noise as in `search`
     return _planted(game, agent, noise_key, state)
@@ -149,9 +154,11 @@ def _planted(game, agent, key, state):
 
 
 def grow(game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: PuctTree) -> PuctTree:
-    """Continues a search until `agent.simulations` are made in all.
+    """Continues a search until `agent.simulations` are made in all, or its tree is full.
 
     The tree is the same in whatever pieces it grew; with an opponent, if all had the same key.
+    Under `vmap` all trees must have as many simulations, before and after: else they are copied in
+    each of them.
 
     Args:
       game: a game of perfect information.
@@ -165,15 +172,19 @@ def grow(game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: Puc
     Raises:
       ValueError: the game has several rows.
     """
-    return _grown(game, agent, key, tree)
+    made = jnp.int32(puct_tree.MOST_PLACES) if agent.simulations is None else agent.simulations
+    return _grown(game, agent, key, tree, tree.simulations, _at_most(tree, made))
 
 
-def _grown(game, agent, key, tree):
+def _at_most(tree, simulations):
+    """So many simulations, or as many as a tree has room for."""
+    return jnp.minimum(jnp.int32(len(tree.actor) - 1), simulations)
+
+
+def _grown(game, agent, key, tree, begin, end):
+    """The tree after simulations with these numbers."""
     require_perfect_information(game)
     settings, seat = agent.settings, tree.actor[0]
-    end = jnp.int32(settings.simulations)
-    if agent.simulations is not None:
-        end = jnp.minimum(end, agent.simulations)
 
     def choose(tree, place, depth):
         best = puct_tree.puct(
@@ -194,7 +205,7 @@ def _grown(game, agent, key, tree):
     def simulate(_, tree):
         return puct_tree.simulate(tree, choose=choose, look=look)
 
-    return jax.lax.fori_loop(tree.simulations, end, simulate, tree)
+    return jax.lax.fori_loop(begin, end, simulate, tree)
 
 
 def _looked_at(game, agent, seat, state) -> Position:
@@ -265,7 +276,7 @@ def _drawn(key, logits):
 def _noisy(key, prior, settings):
     """The root's prior with noise on its legal actions."""
     legal = prior >= 0
-    drawn = jax.random.loggamma(key, settings.concentration, prior.shape)
+    drawn = jax.random.loggamma(key, settings.concentration, prior.shape, prior.dtype)
     noise = jax.nn.softmax(jnp.where(legal, drawn, -jnp.inf))
     mixed = (1 - settings.noise) * prior + settings.noise * noise
     return jnp.where(legal, mixed, puct_tree.ILLEGAL)

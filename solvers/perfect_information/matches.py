@@ -114,8 +114,8 @@ def play_pairs(
         mover = int(np.argmax([np.sum(turn == player) for player in range(2)]))
         here = np.flatnonzero(turn == mover)
         here = here[np.argsort(moves[here], kind="stable")][:batch].astype(np.int32)
-        rows = room(len(here), batch, devices)
-        padded = np.concatenate([here, np.full(rows - len(here), games, np.int32)])
+        room = _room(len(here), batch, devices)
+        padded = np.concatenate([here, np.full(room - len(here), games, np.int32)])
         own_keys, own, own_moves = _asked(keys, states, moves, padded)
         actions = players[mover](own_keys, own, own_moves)
         states = _moved(game, states, padded, actions)
@@ -165,14 +165,8 @@ def draw_openings(
     return np.stack([*found.values()][:number])
 
 
-def room(number: int, batch: int, devices: int = 1) -> int:
-    """The smallest batch for some positions; there are few sizes, as each is compiled.
-
-    Args:
-      number: of the positions, at most `batch`.
-      batch: the largest size.
-      devices: that share a batch.
-    """
+def _room(number: int, batch: int, devices: int) -> int:
+    """The smallest batch for so many games; there are few sizes, as each is compiled."""
     while batch % (_SHRINK * devices) == 0 and batch // _SHRINK >= number:
         batch //= _SHRINK
     return batch

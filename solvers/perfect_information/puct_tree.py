@@ -1,10 +1,11 @@
 """A tree of positions that grows by one position in each simulation, down which PUCT walks.
 
-What is known of a position is kept at its place in the tree, and an action's row of numbers is
-gathered from the places that it leads to. So the tables of actions are written once for each
-position: its prior when it is added, and a number when a child is. The places that a simulation has
-passed are a mask, by which all sums are updated at once. No loop carries a table: under `vmap`, a
-loop that ends at different times would copy it in every step.
+What is known of a position is kept at its place in the tree; visits and values of the actions of a
+position are gathered from the places of its children. So a simulation writes little into the large
+tables of all actions: the prior of the new position, and its number at its parent. The places that
+a simulation has passed are a mask, by which all sums are updated at once. The walk down carries no
+table: it ends at another depth in each tree of a batch, and under `vmap` such a loop would copy
+what it carries in every step.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgames.beliefs.contract import PublicState
 from jaxgames.core import TERMINAL, record
 
-NOTHING = -1  # no child yet, or no parent
+NOTHING = -1  # no child yet
 ILLEGAL = -1  # in place of the prior of an illegal action
-MOST_PLACES = 2**15  # whose numbers the table of children has room for
+MOST_PLACES = 2**15  # for whose numbers the table of children has room
 
 # choose(tree, place, depth) -> action
 Choose = Callable[["PuctTree", Int[Array, ""], Int[Array, ""]], Int[Array, ""]]
@@ -44,8 +45,6 @@ class PuctTree:
     simulations: Array  # [] int32 that were made
     state: PublicState  # [N, ...]
     actor: Array  # [N] int32
-    parent: Array  # [N] int32, NOTHING at the root
-    action: Array  # [N] int32 that leads there
     visits: Array  # [N] float32 simulations that came there, and one more at the root
     value: Array  # [N] float32 to player 0: the mean of these simulations
     prior: Array  # [N, A] float32
@@ -57,28 +56,21 @@ def plant(root: Position, *, room: int) -> PuctTree:
 
     Args:
       root: the position.
-      room: N, positions that it has room for.
-
-    Raises:
-      ValueError: there is no number for so many places.
+      room: N, positions that it has room for, at most MOST_PLACES.
     """
-    if room > MOST_PLACES:
-        raise ValueError(f"simulations={room - 1} must be at most {MOST_PLACES - 1}")
-    numbers, reals = jnp.zeros(room, jnp.int32), jnp.zeros(room, jnp.float32)
+    reals = jnp.zeros(room, jnp.float32)
     empty = PuctTree(
         count=jnp.int32(0),
         simulations=jnp.int32(0),
         state=jax.tree.map(lambda x: jnp.zeros((room, *jnp.shape(x)), x.dtype), root.state),
         actor=jnp.full(room, TERMINAL, jnp.int32),
-        parent=jnp.full(room, NOTHING, jnp.int32),
-        action=numbers,
         visits=reals,
         value=reals,
         prior=jnp.full((room, len(root.prior)), ILLEGAL, jnp.float32),
         child=jnp.full((room, len(root.prior)), NOTHING, jnp.int16),
     )
-    tree = _added(empty, root, jnp.int32(NOTHING), jnp.int32(0), jnp.bool_(True))
-    return _visited(tree, jnp.arange(room) == 0, root.value)
+    tree = _added(empty, root, jnp.bool_(True))
+    return _visited(tree, _places(tree) == 0, root.value)
 
 
 def simulate(
@@ -98,11 +90,12 @@ def simulate(
     before = jax.tree.map(lambda x: x[place], tree.state)
     is_over = tree.actor[place] == TERMINAL
     new = look(before, action)
-    passed |= (jnp.arange(len(passed)) == tree.count) & ~is_over
+    passed |= (_places(tree) == tree.count) & ~is_over
     value = jnp.where(is_over, tree.value[place], new.value)
-    tree = _added(tree, new, place, action, ~is_over)
-    tree = _visited(tree, passed, value)
-    return tree.replace(simulations=tree.simulations + 1)
+    parent = jnp.where(is_over, len(tree.actor), place)
+    child = tree.child.at[parent, action].set(tree.count.astype(jnp.int16), mode="drop")
+    tree = _added(tree.replace(child=child), new, ~is_over)
+    return _visited(tree, passed, value).replace(simulations=tree.simulations + 1)
 
 
 def child_statistics(
@@ -165,7 +158,7 @@ def _walk(
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, " N"]]:
     """The place where a walk from the root ends, the action there that is not in the tree, and the
     places on the way; at the end of a game the action means nothing."""
-    places = jnp.arange(len(tree.actor), dtype=jnp.int32)
+    places = _places(tree)
 
     def here(place, depth):
         """A place on the way, and where it goes on: NOTHING if it does not."""
@@ -184,19 +177,19 @@ def _walk(
     return place, action, passed
 
 
-def _added(tree, new, parent, action, wanted):
+def _places(tree):
+    return jnp.arange(len(tree.actor), dtype=jnp.int32)
+
+
+def _added(tree, new, wanted):
     """The tree with one more position, if it is wanted."""
     to = jnp.where(wanted, tree.count, len(tree.actor))
     put = lambda table, own: table.at[to].set(own.astype(table.dtype), mode="drop")  # noqa: E731
-    above = jnp.where(wanted & (parent >= 0), parent, len(tree.actor))
     return tree.replace(
         count=tree.count + wanted.astype(jnp.int32),
         state=jax.tree.map(put, tree.state, new.state),
         actor=put(tree.actor, new.actor),
-        parent=put(tree.parent, parent),
-        action=put(tree.action, action),
         prior=put(tree.prior, new.prior),
-        child=tree.child.at[above, action].set(tree.count.astype(jnp.int16), mode="drop"),
     )
 
 
