@@ -203,9 +203,9 @@ def test_the_fastest_of_both_programs_are_compared():
         row(CHILDREN, f"{rival}, 3 devices"),  # capped
         row(TASK, ours, 1.0),
     ]
-    ((best, other),) = search_report.best_by_task(rows)
+    ((best, other),) = search_report.best_by_task(rows, ours)
     assert (best, other) == (rows[1], rows[2])
-    number = search_report._best_ratio(best, other)
+    number = search_report._best_ratio(ours, best, other)
     assert number.name == f"fastest by fastest, {rival} / {ours}, 2 devices:{CHILDREN}"
     assert number.value == 1.5
 
@@ -265,13 +265,14 @@ def test_all_programs_agree(tmp_path):
     benchmarks.run("search", tmp_path, preset="smoke")
     with (tmp_path / "benchmark.csv").open() as file:
         measured = [(row["task"], row["program"]) for row in csv.DictReader(file)]
-    programs = [search_report.OURS] + [search_report.RIVAL] * mctx_search.is_installed()
+    programs = [search_report.OURS, search_report.ALPHAZERO]
+    programs += [search_report.RIVAL] * mctx_search.is_installed()
     both = [name for program in programs for name in (program, f"{program}, 2 devices")]
     assert measured == [(TASK, name) for name in both[:2]] + [(CHILDREN, name) for name in both]
     result = results.read_result(tmp_path / "result.json")
     if mctx_search.is_installed():
         best = [number for number in result.numbers if number.name.startswith("fastest by fastest")]
-        assert [number.name.partition(":")[2] for number in best] == [CHILDREN]
+        assert [number.name.partition(":")[2] for number in best] == [CHILDREN] * 2
         assert "fastest of the rival" in (tmp_path / "table.md").read_text()
     assert result.number("32 nodes:leduc_poker, twice the capacity").value > 0
     for name in ("ISMCTS-BR", "ISMCTS-BR, games"):

@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 
 from experiments.benchmarks import accelerator_programs, mctx_search
-from experiments.benchmarks.accelerator_programs import PROGRAMS
+from experiments.benchmarks.accelerator_programs import PROGRAMS, RIVAL
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.processes import MeasuringProcess
 from experiments.benchmarks.reports import FILES, Row, lines_table, rounded
@@ -85,12 +85,14 @@ PRESETS = {
         cases=(
             *_cases("Leduc (100,1), 3x128", 1024, 64, 8192, graphs=(1024,)),
             *_cases("Connect Four (32,1), 5x64 blocks", 1024, graphs=(1024,)),
+            *_cases("AlphaZero: Connect Four (32,1), 5x64 blocks", 1024, graphs=(1024,)),
             *_cases("mctx: Connect Four (32,1), 5x64 blocks", 1024, graphs=(1024,)),
             *_cases("Connect Four (800,10), 6x512", 256, 16, graphs=(256,)),
             *_cases("mctx: Connect Four (800,10), 6x512", 256, 16, graphs=(256,)),
             *_cases("9x9 Go (100,1), 5x64 blocks", 256),
             *_cases("mctx: 9x9 Go (100,1), 5x64 blocks", 256),
             *_cases("chess (100,1), 6x512", 64),
+            *_cases("AlphaZero: chess (100,1), 6x512", 64),
             *_cases("mctx: chess (100,1), 6x512", 64),
             *_cases("London (400,1), 6x512", 8),
             *_cases("London (32,1), 6x512", 256),
@@ -140,7 +142,7 @@ def benchmark(
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
     check_names("program", (case.program for case in config.cases), PROGRAMS)
-    if any(case.program.startswith("mctx") for case in config.cases):
+    if any(case.program.startswith(RIVAL) for case in config.cases):
         mctx_search.require()
     runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = measure_all(config, lambda rows: _write_rows(out, config, rows))

@@ -11,11 +11,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.benchmarks import mctx_search, sampling_programs, scaling_runs
+from experiments.benchmarks import (
+    alphazero_search,
+    mctx_search,
+    sampling_programs,
+    scaling_runs,
+)
 from experiments.benchmarks.blueprint_iterations import BLUEPRINTS
 from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.measurements import samples_of_turns
-from experiments.benchmarks.search_tasks import TASKS, build
+from experiments.benchmarks.search_tasks import TASKS, Setting, build
 from experiments.benchmarks.uct_episodes import LEARNERS
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.game_tree import enumerate_game
@@ -143,12 +148,14 @@ def _search(task: str) -> Callable[[int], Turns]:
     return turns
 
 
-def _mctx(task: str) -> Callable[[int], Turns]:
-    """The same by mctx's search of AlphaZero, with the same network."""
+def _alphazero(
+    task: str, searcher: Callable[[Setting, int], Callable[..., Any]]
+) -> Callable[[int], Turns]:
+    """The same by a search of AlphaZero, ours or mctx's, with the same network."""
 
     def turns(batch):
         setting = build(dataclasses.replace(TASKS[task], batch=batch))
-        run = jax.jit(mctx_search.searcher(setting, batch))
+        run = jax.jit(searcher(setting, batch))
         yield from _batches(lambda keys: run(setting.game, setting.params, keys[0]), batch)
 
     return turns
@@ -237,7 +244,7 @@ def _blueprint(name: str) -> Callable[[int], Turns]:
 
 _LEDUC = "Leduc (100,1), 3x128"
 _KUHN = "Kuhn (8,1), 1x8"
-RIVAL = "mctx: "  # what names of its searches begin with
+ALPHAZERO, RIVAL = "AlphaZero: ", "mctx: "  # what names of their searches begin with
 
 PROGRAMS = {
     "Kuhn, CFR+": Program(unit="iterations", turns=_tabular("kuhn_poker"), amount=_ITERATIONS),
@@ -252,9 +259,10 @@ PROGRAMS = {
     "training, Kuhn (8,1), 1x8": Program(unit="searches", turns=_training(_KUHN)),
     **{task: Program(unit="searches", turns=_search(task)) for task in TASKS},
     **{
-        RIVAL + task: Program(unit="searches", turns=_mctx(task))
+        begin + task: Program(unit="searches", turns=_alphazero(task, module.searcher))
         for task, wanted in TASKS.items()
         if wanted.has_rival
+        for begin, module in ((ALPHAZERO, alphazero_search), (RIVAL, mctx_search))
     },
     **{
         f"{algorithm}, Leduc": Program(

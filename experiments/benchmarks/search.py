@@ -2,12 +2,12 @@
 
 Every task is measured in a process of its own at steady state; compiling is timed apart. Our search
 runs on one device of JAX, which has the threads of all cores, and, for the tasks of `Config.split`,
-on several, which share the batch. On games of perfect information, AlphaZero's search of mctx runs
-in the same ways, with the same network and as many simulations, and must find the same move; the
-fastest rows of both are compared. The floor is the time that the matrix products and convolutions
-of the network calls would take at the rate that the machine reaches on layers of their shape.
-Further measurements are the cost of an iteration of CFR by the size of the tree, and searches and
-games per second of ISMCTS-BR.
+on several, which share the batch. On games of perfect information, AlphaZero's searches, ours and
+that of mctx, run in the same ways, with the same network and as many simulations, and must find the
+same move; the fastest rows of ours and of mctx are compared. The floor is the time that the matrix
+products and convolutions of the network calls would take at the rate that the machine reaches on
+layers of their shape. Further measurements are the cost of an iteration of CFR by the size of the
+tree, and searches and games per second of ISMCTS-BR.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from experiments.benchmarks import (
+    alphazero_search,
     growing_tree_search,
     mctx_search,
     response_search,
@@ -34,7 +35,13 @@ from experiments.benchmarks.configs import check_devices, check_names, even_devi
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import Row
 from experiments.benchmarks.search_plot import draw
-from experiments.benchmarks.search_report import OURS, RIVAL, row_of_ours, rows_of_ours
+from experiments.benchmarks.search_report import (
+    ALPHAZERO,
+    OURS,
+    RIVAL,
+    row_of_ours,
+    rows_of_ours,
+)
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results, runs
 from experiments.harness.usage_meter import UsageMeter
@@ -186,6 +193,8 @@ def _jobs(config, task) -> Iterator[tuple[str, str, types.ModuleType, dict[str, 
     one = {"task": task, "devices": 1, "pieces": True}
     split = {"task": task, "devices": several, "pieces": False}
     programs = [(OURS, growing_tree_search)]
+    if TASKS[task].has_rival:
+        programs.append((ALPHAZERO, alphazero_search))
     if TASKS[task].has_rival and mctx_search.is_installed():
         programs.append((RIVAL, mctx_search))
     for program, module in programs:

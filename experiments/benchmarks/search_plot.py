@@ -10,7 +10,8 @@ from typing import Any
 from experiments.benchmarks.reports import Row, draw_bars
 from experiments.harness import plots
 
-_OURS, _RIVAL = "#D55E00", "#0072B2"
+_COLOURS = {"ours": "#D55E00", "AlphaZero (ours)": "#009E73", "AlphaZero (mctx)": "#0072B2"}
+_GAMES = ("#D55E00", "#0072B2")
 _PARTS = ("#0072B2", "#D55E00", "#E69F00")  # network, regret phase, expansion
 
 
@@ -26,9 +27,9 @@ def draw(
     The third panel has a line per game, and crosses for trees of twice the capacity.
     """
     named = [dataclasses.replace(row, program=f"{row.task}, {row.program}") for row in rows]
-    ours = [row.program.startswith("ours") for row in rows]
     colours = {
-        row.program: _OURS if mine else _RIVAL for row, mine in zip(named, ours, strict=True)
+        name.program: next(c for begin, c in _COLOURS.items() if row.program.startswith(begin))
+        for name, row in zip(named, rows, strict=True)
     }
     size = (14.0, 1.2 + max(0.3 * len(rows), 2.4))
     with plots.figure(path, rows=1, columns=3, size=size) as axes:
@@ -64,7 +65,7 @@ def _lines(axes: Any, growth: dict[str, list]) -> None:
     counts = sorted({nodes for points in growth.values() for nodes, *_ in points})
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.set_xticks([], minor=True)
-    for (game, points), colour in zip(growth.items(), (_OURS, _RIVAL), strict=False):
+    for (game, points), colour in zip(growth.items(), _GAMES, strict=False):
         nodes, costs, twice = zip(*points, strict=True)
         axes.plot(nodes, costs, marker="o", markersize=4, color=colour, label=game)
         axes.plot(nodes, twice, "x", color=colour)

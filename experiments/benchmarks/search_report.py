@@ -14,7 +14,8 @@ from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results
 from experiments.harness.results import Number
 
-OURS, RIVAL = "ours", "AlphaZero (mctx)"  # programs; those on several devices begin like that
+# programs; those on several devices begin like that
+OURS, ALPHAZERO, RIVAL = "ours", "AlphaZero (ours)", "AlphaZero (mctx)"
 _PARTS = ("network", "regret phase", "expansion")
 _BEST = ("task", "fastest of ours", "searches/s", "fastest of the rival", "searches/s", "ratio")
 _STEPS = {
@@ -31,8 +32,9 @@ def numbers(
         yield from _speeds(row)
     for row in rows:
         yield from _ratio(row, rows)
-    for pair in best_by_task(rows):
-        yield _best_ratio(*pair)
+    for name in (OURS, ALPHAZERO):
+        for pair in best_by_task(rows, name):
+            yield _best_ratio(name, *pair)
     for row in rows_of_ours(rows):
         yield from _parts(row)
     for game, points in growth.items():
@@ -90,22 +92,28 @@ def _ratio(row: Row, rows: Sequence[Row]) -> Iterator[Number]:
         yield Number(name=f"{row.program} / ours:{row.task}", value=ratio, unit=unit)
 
 
-def best_by_task(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """The fastest row of ours and the fastest of the rival on each task that both were measured
-    on: both use all cores, as one device or as several, whichever suits them."""
+def best_by_task(rows: Sequence[Row], name: str) -> list[tuple[Row, Row]]:
+    """The fastest row of a program and the fastest of the rival on each task that both were
+    measured on: both use all cores, as one device or as several, whichever suits them.
+
+    Args:
+      rows: of all programs.
+      name: OURS or ALPHAZERO.
+    """
     pairs = []
     for task in dict.fromkeys(row.task for row in rows):
         there = [row for row in rows if row.task == task and row.rates]
         ours, rivals = (
-            [row for row in there if row.program.startswith(name)] for name in (OURS, RIVAL)
+            [row for row in there if row.program.startswith(begin)] for begin in (name, RIVAL)
         )
         if ours and rivals:
             pairs.append(tuple(max(own, key=lambda row: row.rate) for own in (ours, rivals)))
     return pairs
 
 
-def _best_ratio(ours: Row, rival: Row) -> Number:
-    unit = "times the searches/s of the fastest of ours, on the same cores"
+def _best_ratio(name: str, ours: Row, rival: Row) -> Number:
+    whose = "ours" if name == OURS else f"{name}'s"
+    unit = f"times the searches/s of the fastest of {whose}, on the same cores"
     name = f"fastest by fastest, {rival.program} / {ours.program}:{ours.task}"
     return Number(name=name, value=rival.rate / ours.rate, unit=unit)
 
@@ -223,7 +231,8 @@ def markdown(
     grown = growth_rows(growth)
     best = [
         [ours.task, ours.program, ours.rate, rival.program, rival.rate, rival.rate / ours.rate]
-        for ours, rival in best_by_task(rows)
+        for name in (OURS, ALPHAZERO)
+        for ours, rival in best_by_task(rows, name)
     ]
     tables = [
         f"# {result.config['measure']}",
