@@ -5,6 +5,7 @@ import io
 import pathlib
 import types
 
+import chex
 import jax
 import jax.numpy as jnp
 import pytest
@@ -286,6 +287,34 @@ def test_networks_that_were_kept_play_without_the_training(tmp_path, monkeypatch
     outcome = sog_london.compute(Run(arguments, config, experiment="", command=""))
     assert len(outcome.measured) == 4
     assert outcome.pace.games == 9 / 6
+
+
+def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
+    """And its steps are counted on."""
+    trained, stations = results.ROOT / sog_pimbot.Config.agent, sog_london.PRESETS["stations"]
+    options = sog_london.Options(out=tmp_path, start=trained, steps=480)
+    config = sog_london.configure(stations, options)
+    assert (config.start, config.start_steps) == (str(trained), 2_400)
+    assert "which has had 2,400 steps of training" in "\n".join(sog_london.deviations(config))
+    begun = []
+
+    def student(beliefs, network, *args, **named):
+        begun.append(nnx.state(network))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sog_london, "student", student)
+    arguments = types.SimpleNamespace(
+        out=tmp_path, resume=False, overwrite=False, preset="stations", games_last=True
+    )
+    with pytest.raises(KeyboardInterrupt):
+        sog_london.compute(Run(arguments, config, experiment="", command=""))
+    chex.assert_trees_all_equal(begun[0], read_student(trained).params(2_400))
+    agent = dataclasses.replace(sog_pimbot.PRESETS["cpu"], start_steps=2_400)
+    assert sog_pimbot._name(agent, 0, 100, 480) == "SoG(100,1), 2,400 steps"
+    with pytest.raises(ValueError, match="is not the run's network"):
+        sog_london.configure(sog_london.PRESETS["cpu"], options)
+    with pytest.raises(ValueError, match="start: agent=.*none must be the folder of a run"):
+        sog_london.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))
 
 
 def test_options_change_the_preset():

@@ -41,6 +41,7 @@ from experiments.scotland_yard.trained_students import (
     NETWORKS,
     new_network,
     read_params,
+    read_student,
 )
 from experiments.student_of_games.training_run import LOG, READINGS, student
 from jaxgames.registry import make
@@ -72,6 +73,8 @@ class Config:
     """
 
     game: str = "scotland_yard"
+    start: str = ""  # folder of a run, with whose last network training begins; empty: random
+    start_steps: int = 0  # of training that this network has had
     measured_at: tuple[int, ...]  # steps of training, which ends at the last
     simulations: int = 32  # of searches in training and when measured
     network: NetworkKind = "mlp"
@@ -180,6 +183,9 @@ class Options(RunArguments):
     games_last: bool = False
     """Play the games of all measurements after the training: for machines that are lent for a
     while. The networks are kept on the way, and the games are the same."""
+    start: pathlib.Path | None = None
+    """Folder of another run, with whose last network training begins in place of a random one; it
+    must be of the same kind and sizes, and of a game with as many detectives and rounds."""
     seed: int = 0
     """Seed of the initial network, of training and of the games."""
 
@@ -188,7 +194,9 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options.
 
     Raises:
-      ValueError: a negative number of steps, or late starts that the game does not have.
+      ValueError: a negative number of steps, late starts that the game does not have, or another
+        network to start with.
+      OSError: the network to start with cannot be read.
     """
     if options.steps < 0:
         raise ValueError(f"steps={options.steps} must be at least 1, or 0 for the preset's")
@@ -206,8 +214,28 @@ def configure(config: Config, options: Options) -> Config:
         measured_at=(*steps,),
         seed=options.seed,
     )
-    _beliefs(config)  # refuses late starts
+    beliefs = _beliefs(config)  # refuses late starts
+    if options.start is None:
+        return config
+    try:
+        start = read_student(options.start)
+    except ValueError as error:
+        raise ValueError(f"start: {error}") from error
+    steps = start.steps[-1] + start.config.get("start_steps", 0)
+    config = dataclasses.replace(config, start=str(options.start), start_steps=steps)
+    _first_network(beliefs, config)  # refuses others
     return config
+
+
+def _first_network(beliefs, config):
+    """The network with which training begins."""
+    network = new_network(beliefs, dataclasses.asdict(config), seed=config.seed)
+    if not config.start:
+        return network
+    folder = pathlib.Path(config.start)
+    graph, params = nnx.split(network)
+    path = folder / NETWORKS / f"{read_student(folder).steps[-1]}.npz"
+    return nnx.merge(graph, read_params(path, params))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -278,7 +306,7 @@ def compute(run: Run) -> Outcome:
     """Trains, keeps networks, and plays with them against PimBot; each match is kept."""
     config = run.config
     beliefs, rules = _beliefs(config), make(config.game)
-    network = new_network(beliefs, dataclasses.asdict(config), seed=config.seed)
+    network = _first_network(beliefs, config)
     graph, like = nnx.split(network)
     settings = training_settings(config, graph)
     play = compiled_play(rules, run.mesh)
@@ -445,6 +473,11 @@ def deviations(config: Config) -> list[str]:
     return [
         f"{config.measured_at[-1]:,} steps of {config.episodes} moves and {config.solves} queries"
         " at most; the paper: up to 17 million steps",
+        *[
+            f"training begins with the last network of {config.start}, which has had"
+            f" {config.start_steps:,} steps of training; its optimizer and its examples begin anew"
+        ]
+        * bool(config.start),
         f"searches of training have {config.simulations} simulations; the paper does not say how"
         " many it trains with",
         *[f"the network has {network}; the paper: {paper}"]

@@ -82,6 +82,7 @@ class Config:
     agent: str = "experiments/results/sog_london/stations"  # folder of a run of `sog_london`
     game: str = PAPER_GAME  # that the agent was trained in, and plays
     network: str = "stations"  # kind of the agent's network
+    start_steps: int = 0  # of training that its first network had had in another run
     matches: tuple[Match, ...]
     # room of the searches' trees: children of a node on average, and shares of nodes at which Mr X
     # and detectives act
@@ -246,9 +247,9 @@ def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], Share]:
     }
 
 
-def _name(step, simulations, last):
-    agent = f"SoG({simulations},1)"
-    return agent if step == last else f"{agent}, {f'{step:,} steps' if step else 'untrained'}"
+def _name(config, step, simulations, last):
+    agent, steps = f"SoG({simulations},1)", step + config.start_steps
+    return agent if step == last else f"{agent}, {f'{steps:,} steps' if steps else 'untrained'}"
 
 
 def _published(config):
@@ -269,7 +270,7 @@ def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]
     for (step, simulations, opponent), share in both_roles(points).items():
         low, high = share.interval
         yield results.Number(
-            name=f"{_name(step, simulations, last)}:PimBot({opponent})",
+            name=f"{_name(config, step, simulations, last)}:PimBot({opponent})",
             value=share.value,
             unit="share of games",
             low=low,
@@ -278,7 +279,7 @@ def numbers(config: Config, points: Sequence[Point]) -> Iterator[results.Number]
         )
     for point in points:
         low, high = point.share.interval
-        name = f"{_name(point.step, point.simulations, last)}:PimBot({point.opponent})"
+        name = f"{_name(config, point.step, point.simulations, last)}:PimBot({point.opponent})"
         yield results.Number(
             name=f"{name}:as {point.role}",
             value=point.share.value,
@@ -300,7 +301,7 @@ def draw(path: pathlib.Path, config: Config, points: Sequence[Point]) -> None:
                 [*mine],
                 [share.value for share in mine.values()],
                 error_bars([*mine.values()]),
-                label=_name(*agent, last),
+                label=_name(config, *agent, last),
                 color=plots.colour(number),
                 marker=plots.marker(number),
                 capsize=2,
@@ -322,7 +323,7 @@ def tables(config: Config, points: Sequence[Point]) -> Iterator[Table]:
     last, shares = max(point.step for point in points), both_roles(points)
     lines = [
         (
-            _name(step, simulations, last),
+            _name(config, step, simulations, last),
             f"{opponent:,}",
             f"{share.wins} of {share.games}",
             results.text(share.value),
@@ -346,6 +347,7 @@ def configure(config: Config, options: Options) -> Config:
     for step in {step for match in config.matches for step in steps(match, trained.compared)}:
         trained.params(step)
     of_the_agent = {name: trained.config[name] for name in ("game", "network")}
+    of_the_agent["start_steps"] = trained.config.get("start_steps", 0)
     return dataclasses.replace(config, agent=str(options.agent), **of_the_agent)
 
 
@@ -405,5 +407,9 @@ COMMAND = Experiment(
         " searches at its own decisions"
     ),
     deviations=deviations,
-    extras={"trained_steps": lambda config, points: max(point.step for point in points)},
+    extras={
+        "trained_steps": lambda config, points: (
+            config.start_steps + max(point.step for point in points)
+        )
+    },
 )
