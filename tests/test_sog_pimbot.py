@@ -313,7 +313,7 @@ def test_training_begins_with_the_network_of_another_run(tmp_path, monkeypatch):
     assert sog_pimbot._name(agent, 0, 100, 480) == "SoG(100,1), 2,400 steps"
     with pytest.raises(ValueError, match="is not the run's network"):
         sog_london.configure(sog_london.PRESETS["cpu"], options)
-    with pytest.raises(ValueError, match="start: agent=.*none must be the folder of a run"):
+    with pytest.raises(ValueError, match=r"start: agent=.*none must be the folder of a run"):
         sog_london.configure(stations, dataclasses.replace(options, start=tmp_path / "none"))
 
 
