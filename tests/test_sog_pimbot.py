@@ -132,13 +132,13 @@ def test_an_interruption_loses_twenty_minutes_of_the_slowest_games():
     assert slow.side_by_side * 120 / 0.8 <= 20 * 60
     assert not any(
         match.side_by_side % 2
-        for preset in ("cpu", "cpu_400", "large")
+        for preset in ("cpu", "cpu_training", "cpu_400", "large")
         for match in sog_pimbot.PRESETS[preset].matches
     )
 
 
 def test_smaller_numbers_than_the_papers_are_named():
-    presets = sog_pimbot.PRESETS["cpu"], sog_pimbot.PRESETS["cpu_400"]
+    presets = sog_pimbot.PRESETS["cpu_training"], sog_pimbot.PRESETS["cpu_400"]
     said = "\n".join(line for preset in presets for line in sog_pimbot.deviations(preset))
     assert (
         "SoG(400,1) plays 48 games a point against PimBot with 10, 100, 1,000, 10,000 sim" in said
@@ -517,6 +517,43 @@ def test_a_resumed_run_plays_on_with_the_networks_that_it_began_with(tmp_path, m
     points = sog_pimbot.compute(Run(arguments, again, experiment="", command=""))
     assert {point.step for point in points} == {0, 3, 40}
     assert sog_pimbot.COMMAND.extras["trained_steps"](again, points) == 40
+
+
+def test_a_run_is_resumed_with_other_matches(tmp_path, monkeypatch):
+    """What was played stays, unless batches have another size; other fields must be the same, and
+    those that are new since then as their defaults."""
+    write_run(tmp_path / "trained", {0: 8, 3: 8}, finished=False)
+    few, played = Match(simulations=4, opponents=(4,), games=4, batch=2), []
+    config = sog_pimbot.Config(agent=str(tmp_path / "trained"), matches=(few,))
+
+    def play_games(*args, games, **named):
+        played.append(games.title)
+        return Share(wins=1, games=games.number)
+
+    monkeypatch.setattr(sog_pimbot, "play_games", play_games)
+    arguments = types.SimpleNamespace(
+        out=tmp_path / "out", resume=True, overwrite=False, preset="smoke"
+    )
+
+    def run(config, **more):
+        return sog_pimbot.compute(Run(arguments, config, experiment="", command="", **more))
+
+    assert len(run(config)) == len(played) == 2
+    path = tmp_path / "out" / "checkpoint" / "config.json"
+    kept = kept_file.read(path)
+    del kept["start_steps"]
+    kept_file.write(path, kept)
+    more = dataclasses.replace(config, matches=(dataclasses.replace(few, opponents=(4, 5)),))
+    with pytest.raises(ValueError, match="differs in matches: use another"):
+        run(more)
+    assert sog_pimbot.COMMAND.extendable == ("matches",)
+    assert len(run(more, extendable=("matches",))) == len(played) == 4
+    assert run(more) == run(more, extendable=("matches",))
+    large = dataclasses.replace(few, games=8, batch=4)
+    with pytest.raises(ValueError, match="played with 2 games, not 4: use another --out"):
+        run(dataclasses.replace(config, matches=(large,)), extendable=("matches",))
+    with pytest.raises(ValueError, match="differs in start_steps: use another"):
+        run(dataclasses.replace(more, start_steps=1), extendable=("matches",))
 
 
 def test_folders_without_a_run_or_without_networks_yet_are_refused(tmp_path):

@@ -70,6 +70,9 @@ class Experiment(Generic[Config, Outcome]):
     computes on one device. Else it computes on `Run.mesh`."""
     compute: Callable[[Run], Outcome]
     """Computes everything, `Run.kept` keeping the pieces for an interrupted run to resume from."""
+    extendable: tuple[str, ...] = ()
+    """Fields of the config that only say which pieces there are: a run may be resumed with others,
+    and what it has computed stays."""
     rows: Callable[[Config, Outcome], Iterable[dict[str, object]]]
     """The rows of curve.csv, all with the same columns."""
     draw: Callable[[pathlib.Path, Config, Outcome], None]
@@ -151,7 +154,8 @@ class Experiment(Generic[Config, Outcome]):
         mesh = devices.start(arguments, self.batches and self.batches(preset))
         config = self.configure(preset, arguments)
         files = (CURVE, PLOT, *self.more_files)
-        run = Run(arguments, config, experiment=self.name, command=command, files=files, mesh=mesh)
+        stamps = dict(experiment=self.name, command=command, files=files)
+        run = Run(arguments, config, mesh=mesh, extendable=self.extendable, **stamps)
         outcome = self.compute(run)
         if not run.writes:
             return

@@ -66,19 +66,21 @@ class Run:
         command: str,
         files: tuple[str, ...] = ("curve.csv", "curve.png"),
         mesh: Mesh | None = None,
+        extendable: tuple[str, ...] = (),
     ):
         self.mesh, self.writes = mesh, is_first()
         self.meter = UsageMeter()
         self.arguments, self.config = arguments, config
         self.out, self.checkpoint = arguments.out, arguments.out / CHECKPOINT
         self._stamps = dict(experiment=experiment, preset=arguments.preset, command=command)
+        self._extendable = extendable  # fields of the config that a resumed run may change
         by_first(lambda: self._begin((results.RESULT_FILE, *files)))
 
     def _begin(self, files):
         """Prepares the folder."""
         again = dict(resume=self.arguments.resume, overwrite=self.arguments.overwrite)
         prepare(self.out, files=files, **again)
-        _check_same_config(self.checkpoint, self.config)
+        _check_same_config(self.checkpoint, self.config, self._extendable)
         self.meter.keep_in(self.checkpoint / USAGE)
 
     def kept(
@@ -223,17 +225,33 @@ def _read_kept(path):
         return []
 
 
-def _check_same_config(folder, config):
-    """Writes the config into the checkpoint, or refuses it if another one is there."""
-    path, fields = folder / CONFIG, json.loads(json.dumps(dataclasses.asdict(config)))
+def _check_same_config(folder, config, extendable):
+    """Writes the config into the checkpoint, or refuses it if another one is there.
+
+    Fields that the checkpoint does not have are new since then, and were as their defaults are.
+    """
+    path, fields = folder / CONFIG, _as_json(dataclasses.asdict(config))
     try:
         earlier = kept_file.read(path)
     except FileNotFoundError:
         kept_file.write_once(path, fields)
         return
-    if earlier != fields:
-        differ = [name for name in fields if earlier.get(name) != fields[name]]
+    known = {
+        field.name: _as_json(field.default)
+        for field in dataclasses.fields(config)
+        if field.default is not dataclasses.MISSING
+        and isinstance(field.default, str | int | float | None)
+    } | earlier
+    differ = [name for name in {**known, **fields} if known.get(name) != fields.get(name)]
+    if refused := [name for name in differ if name not in extendable]:
         raise ValueError(
             f"{folder.parent} holds a run of another preset or with other options, which differs in"
-            f" {', '.join(differ) or 'its fields'}: use another --out"
+            f" {', '.join(refused)}: use another --out"
         )
+    if earlier != fields:
+        kept_file.write(path, fields)
+
+
+def _as_json(value):
+    """What JSON makes of a value."""
+    return json.loads(json.dumps(value))

@@ -295,7 +295,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "a minute",
-        "cpu": "an hour on two cores",
+        "cpu": "an hour on two cores (an estimate)",
         "paper": "800 simulations and 208 games of each seed, for an accelerator",
     },
     options=Options,

@@ -217,7 +217,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "seconds, in tic-tac-toe without networks",
-        "cpu": "some hours on two cores",
+        "cpu": "some hours on two cores (an estimate)",
         "paper": "200 games of everybody with everybody, for an accelerator",
     },
     options=Options,

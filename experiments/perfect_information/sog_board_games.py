@@ -185,7 +185,7 @@ COMMAND = training_experiment(
     },
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two or three hours on two cores",
+        "cpu": "two or three hours on two cores (an estimate)",
         "paper": "for accelerators; chess and Go on 19x19 with large networks",
     },
     extras={"temperature": lambda config, outcome: PAPER_TEMPERATURE[config.table]},

@@ -103,9 +103,10 @@ PRESETS = {
             Match(simulations=4, networks="earlier", opponents=(4,), games=4, batch=2),
         )
     ),
-    "cpu": Config(
+    "cpu": Config(matches=(Match(simulations=100, opponents=_MANY, games=200, batch=20),)),
+    "cpu_training": Config(
         matches=(
-            Match(simulations=100, opponents=_MANY, games=200, batch=20),
+            Match(simulations=100, opponents=(10, 100), games=40, batch=20),
             Match(simulations=100, networks="earlier", opponents=(10, 100), games=40, batch=20),
         )
     ),
@@ -202,7 +203,13 @@ def compute(run: Run) -> list[Point]:
         ):
             name = "-".join(map(str, (step, match.simulations, opponent, role, part)))
             piece = functools.partial(play, step, match, opponent, role, part)
-            parts += run.kept(name, Point, piece)
+            kept = run.kept(name, Point, piece)
+            if (games := sum(point.games for point in kept)) != match.side_by_side:
+                raise ValueError(
+                    f"{run.out}: {name} was played with {games} games, not {match.side_by_side}:"
+                    " use another --out"
+                )
+            parts += kept
     return together(parts)
 
 
@@ -391,12 +398,17 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two and a half hours on two cores: 200 games a point, 40 with earlier networks",
+        "cpu": "two and a half hours on two cores (an estimate): 200 games a point",
+        "cpu_training": (
+            "an hour on two cores (an estimate): the networks of three steps of training, 40 games"
+            " a point"
+        ),
         "cpu_400": "four to five hours on two cores (an estimate): SoG(400,1), 48 games a point",
         "large": "2,000 games a point, for accelerators",
     },
     batches=_batches,
     compute=compute,
+    extendable=("matches",),
     rows=rows,
     draw=draw,
     numbers=numbers,
