@@ -1,6 +1,7 @@
 """Trained agents beside other programs."""
 
 import csv
+import dataclasses
 
 import pytest
 from experiment_cases import smoke_run
@@ -42,6 +43,9 @@ def test_trained_networks_play(tmp_path):
 def test_programs_of_each_game(game, tmp_path):
     """The first one is Elo's zero; the paper's players are those of the full game."""
     config = program_ladder.configure(PRESETS["cpu"], Options(out=tmp_path, game=game))
+    assert config == dataclasses.replace(PRESETS["cpu"], game=game, programs=config.programs)
+    more = program_ladder.configure(PRESETS["cpu"], Options(out=tmp_path, game=game, pairs=100))
+    assert more == dataclasses.replace(config, pairs=100)
     assert next(iter(program_ladder.players(config))) == program_ladder.PROGRAMS[game][0]
     published = program_ladder.published(config)
     expected = {592, 530, 455, 420, 382, 268, 0} if "chess" in game else GO
@@ -52,5 +56,7 @@ def test_bad_options(tmp_path, capsys):
     words = ["program_ladder", "--preset", "smoke", "--out", str(tmp_path)]
     assert cli.main([*words, "--workers", "0"]) == 2
     assert "workers=0 must be at least 1" in capsys.readouterr().err
+    assert cli.main([*words, "--pairs", "0"]) == 2
+    assert "pairs=0 must be at least 1" in capsys.readouterr().err
     assert cli.main([*words, "--alphazero", str(tmp_path / "none")]) == 2
     assert "must be a folder of a run of training" in capsys.readouterr().err

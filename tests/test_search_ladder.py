@@ -110,6 +110,7 @@ def games(folder):
     [
         (["--alphazero", "/nowhere"], "/nowhere must be a folder of a run of training"),
         (["--network", "-1"], "network=-1 must be at least 0"),
+        (["--pairs", "0"], "pairs=0 must be at least 1"),
         (["--game", "tic_tac"], "unknown pgx game 'tic_tac'"),
     ],
 )

@@ -73,6 +73,8 @@ class Options(RunArguments):
     """Folder of a run of alphazero_board_games. None: it searches without a network."""
     student_of_games: pathlib.Path | None = None
     """The same of sog_board_games."""
+    pairs: int | None = None
+    """Openings of each two players, from each of which they play two games; None: the preset's."""
     workers: int = 8
     """How many pairs are played at a time. Then our agents search in the positions of several games
     at once. Programs have a process for each of them."""
@@ -82,10 +84,13 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options."""
     if options.workers < 1:
         raise ValueError(f"workers={options.workers} must be at least 1")
+    if options.pairs is not None and options.pairs < 1:
+        raise ValueError(f"pairs={options.pairs} must be at least 1")
     return dataclasses.replace(
         config,
         game=options.game,
         programs=PROGRAMS[options.game] if config.programs else (),
+        pairs=options.pairs or config.pairs,
         alphazero=_last_network(options.alphazero),
         student_of_games=_last_network(options.student_of_games),
     )

@@ -60,6 +60,8 @@ class Options(RunArguments):
     without a network."""
     student_of_games: pathlib.Path | None = None
     """The same for Student of Games, such as sog_connect_four."""
+    pairs: int | None = None
+    """Openings of each match, from each of which two games are played; None: the preset's."""
     network: int = 0
     """The seed of the networks, in runs that train several. They play as they are after the last
     step."""
@@ -177,12 +179,15 @@ def configure(config: Config, options: Options) -> Config:
     """The preset with the options."""
     if options.network < 0:
         raise ValueError(f"network={options.network} must be at least 0")
+    if options.pairs is not None and options.pairs < 1:
+        raise ValueError(f"pairs={options.pairs} must be at least 1")
     return dataclasses.replace(
         config,
         game=options.game or config.game,
         alphazero=str(options.alphazero or ""),
         student_of_games=str(options.student_of_games or ""),
         network=options.network,
+        pairs=options.pairs or config.pairs,
     )
 
 
