@@ -398,7 +398,7 @@ COMMAND = Experiment(
     presets=PRESETS,
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two and a half hours on two cores (an estimate): 200 games a point",
+        "cpu": "two to three hours on two cores: 200 games a point",
         "cpu_training": (
             "an hour on two cores (an estimate): the networks of three steps of training, 40 games"
             " a point"
