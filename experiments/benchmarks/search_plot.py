@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.benchmarks.reports import Row, draw_bars
+from experiments.benchmarks.search_report import ALPHAZERO, OURS, RIVAL
 from experiments.harness import plots
 
-_COLOURS = {"ours": "#D55E00", "AlphaZero (ours)": "#009E73", "AlphaZero (mctx)": "#0072B2"}
+_COLOURS = {OURS: "#D55E00", ALPHAZERO: "#009E73", RIVAL: "#0072B2"}
 _GAMES = ("#D55E00", "#0072B2")
 _PARTS = ("#0072B2", "#D55E00", "#E69F00")  # network, regret phase, expansion
 

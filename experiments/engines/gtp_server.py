@@ -16,7 +16,6 @@ from experiments.engines.referee import Referee, load
 from jaxgames.adapters import gtp_moves
 
 _BLACK = {"black": 0, "b": 0, "white": 1, "w": 1}
-_LETTERS = {1: "X", -1: "O", 0: "."}
 
 
 class _Refusal(Exception):
@@ -156,12 +155,7 @@ class GtpServer:
         return self._referee.final_score(self._positions[-1])
 
     def _do_showboard(self, words):
-        board = gtp_moves.stones(self._referee.game, self._positions[-1])
-        letters = "   " + " ".join(gtp_moves.LETTERS[: self._size])
-        rows = [
-            f"{self._size - number:2} {' '.join(_LETTERS[int(stone)] for stone in row)}"
-            for number, row in enumerate(board)
-        ]
+        *rows, letters = self._referee.picture(self._positions[-1]).splitlines()
         return "\n".join(["", letters, *rows, letters])
 
     def _chosen(self, words: Sequence[str]) -> int:

@@ -226,23 +226,16 @@ def _read_kept(path):
 
 
 def _check_same_config(folder, config, extendable):
-    """Writes the config into the checkpoint, or refuses it if another one is there.
-
-    Fields that the checkpoint does not have are new since then, and were as their defaults are.
-    """
+    """Writes the config into the checkpoint, or refuses it if another one is there."""
     path, fields = folder / CONFIG, _as_json(dataclasses.asdict(config))
     try:
         earlier = kept_file.read(path)
     except FileNotFoundError:
         kept_file.write_once(path, fields)
         return
-    known = {
-        field.name: _as_json(field.default)
-        for field in dataclasses.fields(config)
-        if field.default is not dataclasses.MISSING
-        and isinstance(field.default, str | int | float | None)
-    } | earlier
-    differ = [name for name in {**known, **fields} if known.get(name) != fields.get(name)]
+    names = {field.name: field for field in dataclasses.fields(config)}
+    differ = [name for name in earlier if name not in names]
+    differ += [name for name, field in names.items() if not _same_field(earlier, config, field)]
     if refused := [name for name in differ if name not in extendable]:
         raise ValueError(
             f"{folder.parent} holds a run of another preset or with other options, which differs in"
@@ -252,6 +245,30 @@ def _check_same_config(folder, config, extendable):
         kept_file.write(path, fields)
 
 
+def agrees(recorded: Any, today: Any) -> bool:
+    """Whether a value on record is today's.
+
+    Args:
+      recorded: the value, as JSON has it; fields of configs that it does not have are new since
+        then, and were as their defaults are.
+      today: the value in a config, or a config.
+    """
+    if not dataclasses.is_dataclass(today):
+        return recorded == _as_json(today)
+    return all(_same_field(recorded, today, field) for field in dataclasses.fields(today))
+
+
+def _same_field(recorded, today, field):
+    value = getattr(today, field.name)
+    if field.name in recorded:
+        own = recorded[field.name]
+        if dataclasses.is_dataclass(value) and not own.keys() <= vars(value).keys():
+            return False  # there are no such fields any more
+        return agrees(own, value)
+    made = field.default_factory is not dataclasses.MISSING
+    return value == (field.default_factory() if made else field.default)
+
+
 def _as_json(value):
     """What JSON makes of a value."""
-    return json.loads(json.dumps(value))
+    return json.loads(json.dumps(value, default=dataclasses.asdict))

@@ -8,15 +8,14 @@ up to date: they are the experiments' today. The numbers stay as their runs meas
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from experiments import registry
 from experiments.harness import results
 from experiments.harness.results import Number, Result
+from experiments.harness.runs import agrees
 
 _MANY = 40  # numbers of a list that is folded
 _OTHERS = {  # whose numbers stand beside ours, where they are not published
@@ -71,7 +70,7 @@ def with_registered_words(result: Result) -> Result:
     experiment = registry.load(result.experiment)
     result = _with_error_bars(result, experiment.error_bars)
     preset = experiment.presets[result.preset]
-    if not _agree(result.config, preset):
+    if not agrees(result.config, preset):
         return result
     words = experiment.words(preset)
     config = result.config | {"measure": words["measure"]}
@@ -81,23 +80,6 @@ def with_registered_words(result: Result) -> Result:
 def _with_error_bars(result: Result, words: str | None) -> Result:
     drawn = any(number.low is not None for number in result.numbers)
     return dataclasses.replace(result, error_bars=words if drawn else None)
-
-
-def _agree(recorded: Any, today: Any) -> bool:
-    """Whether a recorded value is today's; fields of configs that it does not have are defaults."""
-    if not dataclasses.is_dataclass(today):
-        return recorded == json.loads(json.dumps(today, default=dataclasses.asdict))
-    return all(
-        _agree(recorded[field.name], getattr(today, field.name))
-        if field.name in recorded
-        else getattr(today, field.name) == _default(field)
-        for field in dataclasses.fields(today)
-    )
-
-
-def _default(field: dataclasses.Field) -> Any:
-    made = field.default_factory is not dataclasses.MISSING
-    return field.default_factory() if made else field.default
 
 
 def replace(page: str, tables: str) -> str:
