@@ -115,3 +115,44 @@ def test_files_are_json_for_people(tmp_path):
     kept_file.write(tmp_path / "file.json", {"number": 1})
     text = (tmp_path / "file.json").read_text().splitlines()[0]
     assert json.loads(text) == {"number": 1}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inner:
+    width: int
+    depth: int = 3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outer:
+    inner: Inner
+    start: str = ""
+
+
+@pytest.mark.parametrize(
+    ("kept", "refused"),
+    [
+        ({"inner": {"width": 8, "depth": 3}, "start": ""}, ""),
+        ({"inner": {"width": 8}}, ""),  # both defaults are new since then
+        ({"inner": {"width": 8, "depth": 4}}, "inner"),
+        ({"inner": {"depth": 3}}, "inner"),
+        ({"inner": {"width": 8, "gone": 1}}, "inner"),
+        ({"inner": {"width": 8}, "gone": 1}, "gone"),
+        ({"inner": {"width": 8}, "start": "x"}, "start"),
+    ],
+)
+def test_new_fields_of_a_config_count_as_their_defaults(tmp_path, kept, refused):
+    path = tmp_path / "checkpoint" / "config.json"
+    kept_file.write_once(path, kept)
+
+    def resume():
+        config = Outer(inner=Inner(width=8))
+        Run(Arguments(out=tmp_path, resume=True), config, experiment="some", command="")
+
+    if refused:
+        with pytest.raises(ValueError, match=f"differs in {refused}: use another --out"):
+            resume()
+        assert kept_file.read(path) == kept
+    else:
+        resume()
+        assert kept_file.read(path) == {"inner": {"width": 8, "depth": 3}, "start": ""}

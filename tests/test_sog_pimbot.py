@@ -397,7 +397,7 @@ def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, ste
     path = trained / "networks" / f"{step}.npz"
     if damaged:
         path.write_bytes(path.read_bytes()[:300])
-    command = ["sog_pimbot", "--preset", "cpu", "--agent", str(trained), "--out", str(out)]
+    command = ["sog_pimbot", "--preset", "cpu_training", "--agent", str(trained), "--out", str(out)]
     assert cli.main(command) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert f"{step}.npz is not the run's network: " in said
@@ -409,7 +409,7 @@ def test_networks_are_looked_at_before_anything_is_written(tmp_path, capsys, ste
 def test_networks_that_are_not_compared_are_not_needed(tmp_path):
     write_run(tmp_path, {0: 8, 1: 8, 5: 16, 10: 8})
     options = sog_pimbot.Options(agent=tmp_path, out=tmp_path / "out")
-    config = sog_pimbot.configure(sog_pimbot.PRESETS["cpu"], options)
+    config = sog_pimbot.configure(sog_pimbot.PRESETS["cpu_training"], options)
     assert (config.agent, config.game) == (str(tmp_path), GAME)
     assert read_student(tmp_path).steps == (0, 1, 5, 10)
 
