@@ -22,8 +22,8 @@ from experiments.engines.referee import load
 from experiments.engines.thinkers import uniform_action
 from experiments.engines.uci_engine import UciEngine, spin_range
 from experiments.harness import elo, results
+from experiments.harness.network_files import write_network
 from experiments.harness.runs import Run
-from experiments.perfect_information import student
 from jaxgames.adapters import gtp_moves
 from nets import cvpn, value_prior
 
@@ -266,7 +266,7 @@ def test_networks_in_files_are_rounded(tmp_path):
     """To 11 binary digits, where the factors of products are rounded to eight."""
     game = load("gardner_chess").game
     _, params = nnx.split(cvpn.new_cvpn(game, seed=5, width=8, depth=1))
-    student.write_network(mock.Mock(spec=Run, writes=True, out=tmp_path), "0", params)
+    write_network(mock.Mock(spec=Run, out=tmp_path), "0", params)
     path = tmp_path / "networks" / "0.npz"
     assert {array.dtype for array in np.load(path).values()} == {np.dtype("float16")}
     back = cvpn.from_bytes(path.read_bytes(), params)

@@ -10,9 +10,10 @@ import dataclasses
 import pathlib
 
 from experiments.harness import results
+from experiments.harness.network_files import network_file
 from experiments.harness.runs import RunArguments
 from experiments.perfect_information.perfect_player import GAME as CONNECT_FOUR
-from experiments.perfect_information.student import NETWORK_FIELDS, NETWORKS
+from experiments.perfect_information.student import NETWORK_FIELDS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,7 +190,7 @@ def with_agent(config: Config, folder: pathlib.Path) -> Config:
 
 def network_of(folder: str | pathlib.Path) -> pathlib.Path:
     """The file of the network that is taken from a run: the one of its first seed."""
-    return pathlib.Path(folder) / NETWORKS / "0.npz"
+    return network_file(pathlib.Path(folder), 0)
 
 
 _TRAINING = "alphazero_connect_four"

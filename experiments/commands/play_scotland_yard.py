@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from experiments.commands.play_terminal import ask, play_games, say
+from experiments.harness.network_files import NETWORKS
 from experiments.harness.progress import status
 from experiments.scotland_yard import one_game
-from experiments.scotland_yard.trained_students import NETWORKS, trained_player
+from experiments.scotland_yard.trained_students import trained_player
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
 from jaxgames.scotland_yard.maps import NOWHERE, TICKETS

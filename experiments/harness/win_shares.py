@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 WILSON = "Wilson's interval of 95 % confidence"
 NEWCOMBE = "Newcombe's interval of 95 % confidence, by those of Wilson"
@@ -48,6 +49,33 @@ class Share:
     def interval(self) -> tuple[float, float]:
         """Of 95 % confidence."""
         return wilson_interval(self.wins, self.games)
+
+
+class Played(Protocol):
+    """A record of games."""
+
+    @property
+    def share(self) -> Share:
+        """The games that were won."""
+        ...
+
+
+def shares_by(records: Iterable[Played], *names: str) -> dict[tuple[Any, ...], Share]:
+    """Adds up the games of records that agree in some fields.
+
+    Args:
+      records: of games.
+      names: of the fields.
+
+    Returns:
+      The games by the values of these fields, in the order of the records.
+    """
+    found: dict[tuple[Any, ...], Share] = {}
+    for record in records:
+        which = tuple(getattr(record, name) for name in names)
+        before, more = found.get(which, Share(wins=0, games=0)), record.share
+        found[which] = Share(wins=before.wins + more.wins, games=before.games + more.games)
+    return found
 
 
 def interval_of_sum(terms: Sequence[tuple[float, Share]]) -> tuple[float, float]:

@@ -21,16 +21,15 @@ from rich.table import Table
 from experiments.harness import devices, ladder_ratings, plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.ladder_ratings import Rating
+from experiments.harness.network_files import NETWORKS, network_file, write_network
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import board_duels
 from experiments.perfect_information.board_duels import UNIFORM, Duel
 from experiments.perfect_information.student import (
-    NETWORKS,
     Speed,
     Student,
     speed,
-    write_network,
 )
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
@@ -185,13 +184,13 @@ class _Networks:
         trainee = self._student.trainee
         trainee.train(step)
         self._params[step] = jax.device_get(trainee.params)
-        write_network(self._run, str(step), self._params[step])
+        write_network(self._run, step, self._params[step])
         yield Reached(step=step, games=self._student.games)
 
     def after(self, step: int) -> PyTree:
         """The parameters after a measured step that was reached."""
         if step not in self._params:  # an earlier part of the run has reached it
-            content = (self._run.out / NETWORKS / f"{step}.npz").read_bytes()
+            content = network_file(self._run.out, step).read_bytes()
             self._params[step] = cvpn.from_bytes(content, self._student.trainee.params)
         return self._params[step]
 

@@ -19,17 +19,16 @@ from rich.table import Table
 
 from experiments.harness import devices, plots, results
 from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.network_files import NETWORKS, write_network
 from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality
 from experiments.perfect_information.connect_four_positions import COLUMNS, read_positions
 from experiments.perfect_information.student import (
     ALONE,
-    NETWORKS,
     Speed,
     Student,
     speed,
-    write_network,
 )
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs

@@ -21,9 +21,9 @@ from experiments.engines.referee import load
 from experiments.engines.tournament import Pairs
 from experiments.harness import ladder_ratings, results
 from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.network_files import network_file
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import paired_matches, published_elo
-from experiments.perfect_information.student import NETWORKS
 from experiments.perfect_information.trained_players import ALPHAZERO, STUDENT, last_network
 
 UNIFORM = "uniform"
@@ -100,7 +100,7 @@ def _last_network(folder):
     """The file of the last network of a run of training; empty: there is no run."""
     if folder is None:
         return ""
-    return str(folder / NETWORKS / f"{last_network(str(folder), 0)}.npz")
+    return str(network_file(folder, last_network(str(folder), 0)))
 
 
 def players(config: Config) -> dict[str, str]:

@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import PyTree
 
-from experiments.harness import results
-from experiments.harness.runs import Run
 from experiments.student_of_games.training_run import Trainee
-from nets import cvpn
 from solvers.perfect_information.matches import Agent
 
 ALONE = 0  # simulations of the network alone
-NETWORKS = "networks"  # folder of the trained networks, which engines read
-FILE_DTYPE = "float16"  # of parameters there, which halves them
 NETWORK_FIELDS = ("torso", "width", "depth", "dtype")  # of a config, for `nets.new_...`
 # a deviation of experiments that train convolutional networks with this rate
 CHOSEN_RATE = (
@@ -61,12 +56,3 @@ def network_sizes(config: Any) -> dict[str, Any]:
 def speed(trainee: Trainee, steps: int) -> Iterator[Speed]:
     """The median time of some steps, after one that may compile. They change nothing."""
     yield Speed(seconds=float(np.median(trainee.timed_steps(steps))))
-
-
-def write_network(run: Run, name: str, params: PyTree) -> None:
-    """Writes parameters into the folder of networks; of several processes the first does."""
-    if run.writes:
-        folder = run.out / NETWORKS
-        folder.mkdir(parents=True, exist_ok=True)
-        content = cvpn.to_bytes(params, dtype=FILE_DTYPE)
-        results.write_file(folder / f"{name}.npz", content)

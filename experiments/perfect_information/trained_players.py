@@ -11,8 +11,8 @@ from jaxtyping import PyTree
 
 from experiments.engines import networks
 from experiments.harness import runs
+from experiments.harness.network_files import NETWORKS, network_file
 from experiments.perfect_information.simulation_pace import simulation_pace
-from experiments.perfect_information.student import NETWORKS
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.perfect_information import alphazero_search
 from solvers.perfect_information.alphazero_search import AlphaZero, AlphaZeroAgent
@@ -108,7 +108,7 @@ def read_network(agent: str, folder: str, name: str, game: BeliefGame) -> Networ
     """
     if not folder:
         return Network()
-    path = pathlib.Path(folder) / NETWORKS / f"{name}.npz"
+    path = network_file(pathlib.Path(folder), name)
     if not path.is_file():
         raise ValueError(f"{folder} must be a folder of a run of training, with {path}")
     return read_network_file(agent, path, game)

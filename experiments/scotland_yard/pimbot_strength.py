@@ -18,7 +18,7 @@ from rich.table import Table
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run
-from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
 from experiments.scotland_yard.agent_games import ROLES, Games, play_games
 from jaxgames.registry import make
 from solvers.scotland_yard.match_batches import compiled_play
@@ -99,13 +99,7 @@ def compute(run: Run) -> list[Match]:
 
 def both_roles(matches: Sequence[Match]) -> dict[tuple[int, int], Share]:
     """Games won by who has more simulations, by these and the opponent's."""
-    found: dict[tuple[int, int], list[Match]] = {}
-    for each in matches:
-        found.setdefault((each.simulations, each.opponent), []).append(each)
-    return {
-        which: Share(wins=sum(m.won for m in own), games=sum(m.games for m in own))
-        for which, own in found.items()
-    }
+    return shares_by(matches, "simulations", "opponent")
 
 
 def rows(config: Config, matches: Sequence[Match]) -> Iterator[dict[str, object]]:

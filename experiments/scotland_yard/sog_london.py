@@ -21,12 +21,11 @@ from typing import Literal
 
 import jax
 from flax import nnx
-from jaxtyping import PyTree
 from rich.table import Table
 
 from experiments.harness import plots, results
-from experiments.harness.devices import by_first
 from experiments.harness.experiment import Experiment, text_table
+from experiments.harness.network_files import NETWORKS, network_file, write_network
 from experiments.harness.runs import Run, RunArguments
 from experiments.harness.win_shares import WILSON, Share, error_bars
 from experiments.scotland_yard.agent_games import (
@@ -37,8 +36,6 @@ from experiments.scotland_yard.agent_games import (
     student_player,
 )
 from experiments.scotland_yard.trained_students import (
-    FILE_DTYPE,
-    NETWORKS,
     new_network,
     read_params,
     read_student,
@@ -234,7 +231,7 @@ def _first_network(beliefs, config):
         return network
     folder = pathlib.Path(config.start)
     graph, params = nnx.split(network)
-    path = folder / NETWORKS / f"{read_student(folder).steps[-1]}.npz"
+    path = network_file(folder, read_student(folder).steps[-1])
     return nnx.merge(graph, read_params(path, params))
 
 
@@ -323,15 +320,14 @@ def compute(run: Run) -> Outcome:
 
     def train(step: int) -> Iterator[KeptNetwork]:
         trainee().train(step)
-        params = trainee().params
-        by_first(lambda: _write_network(_file(run, step), params))
+        write_network(run, step, trainee().params)
         yield KeptNetwork(step=step)
 
     def network_after(step: int) -> pathlib.Path:
         if step == config.measured_at[-1]:
             run.kept("pace", Pace, pace)
         run.kept(f"network-{step}", KeptNetwork, functools.partial(train, step))
-        return _file(run, step)
+        return network_file(run.out, step)
 
     def measure(step: int, opponent: int, role: str) -> Iterator[Measured]:
         player = student_player(beliefs, read_params(network_after(step), like), settings.search)
@@ -364,15 +360,6 @@ def _beliefs(config):
     rules = make(config.game)
     starts = rules.detective_starts[: rules.detectives]
     return scotland_yard_beliefs(rules, detective_starts=starts, late_starts=config.late_starts)
-
-
-def _file(run, step):
-    return run.out / NETWORKS / f"{step}.npz"
-
-
-def _write_network(path: pathlib.Path, params: PyTree) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    results.write_file(path, cvpn.to_bytes(params, dtype=FILE_DTYPE))
 
 
 def rows(config: Config, outcome: Outcome) -> Iterator[dict[str, object]]:

@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.harness import plots, results
 from experiments.harness.experiment import Experiment, text_table
 from experiments.harness.runs import Run, RunArguments
-from experiments.harness.win_shares import WILSON, Share, error_bars
+from experiments.harness.win_shares import WILSON, Share, error_bars, shares_by
 from experiments.scotland_yard.agent_games import (
     ROLES,
     Games,
@@ -245,13 +245,7 @@ def rows(config: Config, points: Sequence[Point]) -> Iterator[dict[str, object]]
 
 def both_roles(points: Sequence[Point]) -> dict[tuple[int, int, int], Share]:
     """Games won in both roles together, by step, simulations and opponent."""
-    found: dict[tuple[int, int, int], list[Point]] = {}
-    for point in points:
-        found.setdefault((point.step, point.simulations, point.opponent), []).append(point)
-    return {
-        which: Share(wins=sum(p.won for p in own), games=sum(p.games for p in own))
-        for which, own in found.items()
-    }
+    return shares_by(points, "step", "simulations", "opponent")
 
 
 def _name(config, step, simulations, last):

@@ -12,6 +12,7 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from experiments.harness import results
+from experiments.harness.network_files import NETWORKS, network_file
 from experiments.harness.runs import read_config
 from experiments.scotland_yard.agent_games import student_player
 from jaxgames.registry import make
@@ -23,8 +24,6 @@ from solvers.scotland_yard.search_match_agent import SearchMatchAgent
 from solvers.search.search_state import GrowingTreeCfr
 
 _SIZES = "network", "width", "depth", "dtype"  # of the network, in the config
-NETWORKS = "networks"  # folder of the networks, in that of a run; git does not see it
-FILE_DTYPE = "float16"  # of parameters there, which halves them
 # Room of the searches' trees: children of a node on average, and shares of nodes at which Mr X and
 # detectives act.
 CHILDREN, DECISION_SHARES = 12.0, (0.3, 1.0)
@@ -69,7 +68,7 @@ class TrainedStudent:
           OSError: the file cannot be read.
         """
         try:
-            return read_params(self.folder / NETWORKS / f"{step}.npz", self._network[1])
+            return read_params(network_file(self.folder, step), self._network[1])
         except ValueError as error:
             sizes = ", ".join(f"{name}={self.config[name]}" for name in ("game", *_SIZES))
             raise ValueError(f"{error}; its run has {sizes}") from None
