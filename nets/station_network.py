@@ -5,15 +5,18 @@ learns of each station anew which others are near. Here all stations share their
 example of self-play teaches something about all stations, and the parameters do not depend on the
 map. The inputs are those of the paper's network (`ScotlandYardBeliefs.encode`).
 
-- Hidden layers see how far away from a station each detective is, the lines that leave it, and what
-  holds for the whole board.
+- The first hidden layer sees how far away from a station each detective is, the lines that leave
+  it, and what holds for the whole board. Each further layer also sees the means of the one before
+  over the stations that lines lead to, and over those that taxis lead to.
 - The last hidden layer also sees how probable it is that Mr X is there, would be there after one
   random move, and after two; and the mean of what it has of all stations over Mr X's range. It is
   the only layer that depends on the ranges: a search computes the others once for each leaf.
 - The value of a station to Mr X is a number from the last hidden units. The detectives' value is
   what they expect of it: minus the mean over Mr X's range.
-- A move's logit is a number from the hidden units of the station that it leads to, another one for
-  each ticket; that of a double card from the station where he is. To pass has 0.
+- The logit of Mr X's move is a number from the hidden units of the station that it leads to,
+  another one for each ticket; that of a double card from the station where he is. To pass has 0.
+- A detective's move also sees what all stations say, weighted by Mr X's range, in sums by how far
+  they are from where the move leads: so it knows the way to a Mr X who is many moves off.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from nets.torsos import check_layers, linear
 
 _FAR = 6  # moves; stations that are farther away look alike
 _KINDS = 3  # of probabilities of a station: now, after one random move, and after two
+_TAXI = 0  # the ticket
 
 
 class StationNetwork(nnx.Module):
@@ -74,12 +78,15 @@ class StationNetwork(nnx.Module):
         board = sum(self._parts) + rules.rounds + 1
         self.board = nnx.Linear(board, width, rngs=rngs)
         self.layers = nnx.List(
-            linear(width, width, rngs=rngs, dtype=dtype) for _ in range(1, depth)
+            linear(3 * width, width, rngs=rngs, dtype=dtype) for _ in range(1, depth)
         )
         self.belief = nnx.Linear(_KINDS, width, use_bias=False, rngs=rngs)
         self.expected = nnx.Linear(width, width, use_bias=False, rngs=rngs)
         self.value = nnx.Linear(width, 1, rngs=rngs)
         self.mr_x = nnx.Linear(width, BLACK + 2, rngs=rngs)  # by ticket, and for a double card
+        self.chased = nnx.Linear(width, width, rngs=rngs)
+        self.chase = nnx.Linear((_FAR + 1) * width, width, use_bias=False, rngs=rngs)
+        self.arrive = nnx.Linear(width, width, rngs=rngs)
         self.detective = nnx.Linear(width, BLACK, rngs=rngs)
 
     def __call__(self, features: Float[Array, "*B F"], ranges: Ranges) -> tuple[Ranges, Logits]:
@@ -88,7 +95,7 @@ class StationNetwork(nnx.Module):
             return jax.vmap(self)(features, ranges)
         prepared = self.prepare(features)
         hidden = jax.nn.relu(jnp.stack([*self._last(prepared, ranges[0])]).T)
-        return self.prepared_values(prepared, ranges), self._logits(features, hidden)
+        return self.prepared_values(prepared, ranges), self._logits(features, hidden, ranges[0])
 
     def check_fits(self, game: BeliefGame, features: Float[Array, " F"] | None = None) -> None:
         """Checks that the network was made for a game.
@@ -112,9 +119,13 @@ class StationNetwork(nnx.Module):
 
     def prepare(self, features: Float[Array, " F"]) -> Float[Array, "W N"]:
         """The last layer's sums over what does not depend on the ranges."""
-        hidden = self._first(features)
+        hidden, size = self._first(features), self.rules.num_stations
+        spread = jnp.asarray(_neighbours(self.rules.moves)).astype(self.dtype)  # [2 N, N]
         for layer in self.layers:
-            hidden = layer(jax.nn.relu(hidden))
+            hidden = jax.nn.relu(hidden)
+            factors = spread, hidden.astype(self.dtype)
+            means = jnp.dot(*factors, preferred_element_type=hidden.dtype)
+            hidden = layer(jnp.concatenate([hidden, means[:size], means[size:]], axis=1))
         return hidden.T
 
     def prepared_values(self, prepared: Float[Array, "W N"], ranges: Ranges) -> Ranges:
@@ -150,8 +161,7 @@ class StationNetwork(nnx.Module):
         ahead = number - jnp.maximum(self._turn(features) - 1, 0)
         place = jnp.where(ahead >= 0, ahead, rules.detectives + number)
         weights = self.near.kernel[...].reshape(2 * rules.detectives, _FAR + 1, -1)[place]
-        distance = jnp.asarray(np.minimum(distances(rules.map), _FAR))[self._detectives(features)]
-        is_far = jax.nn.one_hot(distance, _FAR + 1, dtype=features.dtype)
+        is_far = self._is_far(self._detectives(features), features.dtype)
         near = jnp.einsum("dnk,dkw->nw", is_far, weights)
         played = jnp.round(features[-1] * rules.rounds).astype(jnp.int32)
         played = jax.nn.one_hot(played, rules.rounds + 1, dtype=features.dtype)
@@ -173,15 +183,24 @@ class StationNetwork(nnx.Module):
         for sums, unit, weights in zip(prepared, expected, self.belief.kernel[...].T, strict=True):
             yield sums + unit + sum(map(operator.mul, weights, belief))
 
-    def _logits(self, features, hidden):
+    def _is_far(self, stations, dtype):
+        """Whether each station is so many moves from some `[S, N, distances]`."""
+        distance = jnp.asarray(np.minimum(distances(self.rules.map), _FAR))[stations]
+        return jax.nn.one_hot(distance, _FAR + 1, dtype=dtype)
+
+    def _logits(self, features, hidden, mr_x):
         table, passing = self.rules.moves, self.rules.num_open
         to, ticket = np.where(table.to == NOWHERE, 0, table.to), table.ticket
         his = self.mr_x(hidden)  # [N, tickets and double card]
         his = jnp.concatenate([his[to, ticket].T, his[None, :, -1]])
         mover = jnp.maximum(self._turn(features) - 1, 0)
         station = self._detectives(features)[mover]
-        slots = jnp.asarray(to)[station, :passing], jnp.asarray(ticket)[station, :passing]
-        theirs = self.detective(hidden)[slots[0], jnp.minimum(slots[1], BLACK - 1)]
+        to, ticket = (jnp.asarray(x)[station, :passing] for x in (to, ticket))
+        # What stations say of Mr X being there, in sums by their distances from where moves lead.
+        says = mr_x[:, None] * jax.nn.relu(self.chased(hidden))
+        sums = jnp.einsum("snk,nw->skw", self._is_far(to, mr_x.dtype), says)
+        there = jax.nn.relu(self.arrive(hidden[to]) + self.chase(sums.reshape(passing, -1)))
+        theirs = self.detective(there)[jnp.arange(passing), jnp.minimum(ticket, BLACK - 1)]
         return his, jnp.pad(theirs, (0, 1))[:, None]
 
 
@@ -221,8 +240,19 @@ def _lines(table):
 
 def _random_moves(table):
     """Where one and two moves by random lines lead, side by side `[N, 2 N]`."""
-    size, (station, slot) = len(table.to), np.nonzero(table.to != NOWHERE)
-    once = np.zeros((size, size), np.float32)
-    np.add.at(once, (station, table.to[station, slot]), 1)
-    once /= np.maximum(once.sum(axis=1, keepdims=True), 1)
+    once = _means(table, table.to != NOWHERE)
     return np.concatenate([once, once @ once], axis=1)
+
+
+def _neighbours(table):
+    """Matrix `[2 N, N]` of means over the stations that any lines lead to, and that taxis do."""
+    exists = table.to != NOWHERE
+    return np.concatenate([_means(table, exists), _means(table, exists & (table.ticket == _TAXI))])
+
+
+def _means(table, counted):
+    """Matrix `[N, N]` of means over the stations that the counted lines `[N, slots]` lead to."""
+    size, (station, slot) = len(table.to), np.nonzero(counted)
+    lines = np.zeros((size, size), np.float32)
+    np.add.at(lines, (station, table.to[station, slot]), 1)
+    return lines / np.maximum(lines.sum(axis=1, keepdims=True), 1)
