@@ -15,7 +15,7 @@ from jaxgames.beliefs import belief_table
 from jaxgames.registry import make
 from jaxgames.scotland_yard import ScotlandYard, add_map, load_map, scotland_yard_beliefs
 from jaxgames.scotland_yard.board import encode
-from jaxgames.scotland_yard.maps import KINDS, NOWHERE
+from jaxgames.scotland_yard.maps import KINDS, NOWHERE, distances
 from nets.cvpn import CvpnEvaluator
 from nets.station_network import new_station_network
 from solvers.search.search_state import GrowingTreeCfr
@@ -128,6 +128,27 @@ def test_it_sees_the_board():
     np.testing.assert_array_equal(seen[dealt], board.detectives[dealt])
     np.testing.assert_array_equal(jax.vmap(network._turn)(features), board.turn)
     assert {*board.turn.tolist()} == {*range(6)}
+
+
+def test_a_detective_sees_far_stations():
+    """Its moves' logits depend on where Mr X is five moves away, but not without `chase`."""
+    game = make(LONDON)
+    public = scotland_yard_beliefs(game, detective_starts=game.detective_starts[:5])
+    network = new_station_network(public, seed=0, width=8)
+    network.expected.kernel[...] = jnp.zeros((8, 8))  # what all stations see of the range
+    away = distances(game.map)[public.root().board.detectives[0]]
+    far = np.flatnonzero(away == 5)[:2]
+    state = public.root()
+    state = state.replace(board=state.board.replace(turn=jnp.int32(1)))
+    features = public.encode(state)
+
+    def logits(station):
+        his = jax.nn.one_hot(int(station), 199)
+        return network(features, (his, jnp.ones(1)))[1][1]
+
+    assert np.abs(np.subtract(*map(logits, far))).max() > 1e-3
+    network.chase.kernel[...] = jnp.zeros_like(network.chase.kernel[...])
+    np.testing.assert_array_equal(*map(logits, far))
 
 
 @pytest.mark.slow
