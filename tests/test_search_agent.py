@@ -17,6 +17,7 @@ from jaxgames.core import CHANCE, TERMINAL
 from jaxgames.game_tree import enumerate_game
 from jaxgames.leduc import RAISE
 from jaxgames.registry import make
+from solvers.scotland_yard.matches import MR_X
 from solvers.search import leaf_evaluators, readouts, search_agent
 from solvers.search.agent_exploitability import Chain, composed_policy
 from solvers.search.search_state import NO_STEP, GrowingTreeCfr
@@ -218,3 +219,29 @@ def test_places_lead_from_history_to_history(name):
     assert (places.slot == NOWHERE).sum() == np.flatnonzero(
         places.state == int(table.root())
     ).max() + 1
+
+
+def test_searching_at_decisions_of_an_opponent_with_one_row_changes_nothing():
+    """Mr X, whose opponents hide nothing: he need not search where they move."""
+    game = make("scotland_yard(map=glasses,rounds=4)").belief_game()
+    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=12, max_path=8)
+    step_of = functools.partial(jax.random.fold_in, jax.random.key(3))
+    think = functools.partial(search_agent.think, game, None, settings=settings)
+    always = own = search_agent.init(game, MR_X, settings=settings)
+    compared = 0
+    for step in range(game.max_depth):
+        public = always.public
+        if int(game.actor(public)) == MR_X:
+            always, policy = think(step_of(step), always)
+            own, same = think(step_of(step), own)
+            chex.assert_trees_all_close(policy[MR_X], same[MR_X], atol=1e-6)
+            assert own.search.reach[1 - MR_X] == 1  # the detectives' way there is no question
+            compared += 1
+        elif int(game.actor(public)) != TERMINAL:
+            always, _ = think(step_of(step), always)
+        children = np.flatnonzero(game.child_mask(public))
+        if not len(children):
+            break
+        child = int(jax.random.choice(step_of(100 + step), children))
+        always, own = (search_agent.observe(game, mind, child) for mind in (always, own))
+    assert compared >= 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 WILSON = "Wilson's interval of 95 % confidence"
 NEWCOMBE = "Newcombe's interval of 95 % confidence, by those of Wilson"
@@ -51,6 +51,7 @@ class Share:
         return wilson_interval(self.wins, self.games)
 
 
+@runtime_checkable
 class Played(Protocol):
     """A record of games."""
 

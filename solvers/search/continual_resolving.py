@@ -9,6 +9,13 @@ average counterfactual values, for which the opponent may opt out of the next pr
 contain the re-solver's own reach, so both are rescaled together: a product of a hundred
 probabilities would leave the range of float32. If the next state is not in the tree, the next
 search starts at its closest ancestor that is.
+
+An opponent with one row in all public states, such as the detectives in Scotland Yard, either plays
+to a state or does not: its range there has no other meaning, and the gadget no effect. Then nothing
+of the search before counts but the re-solver's own reach, and the next search starts where it acts.
+So it does not matter whether the agent searches at the opponent's decisions, too. On a path to
+there from an ancestor, the opponent's policy in the tree could avoid the state that was played to,
+so that the search would not learn what to do there.
 """
 
 from __future__ import annotations
@@ -118,7 +125,12 @@ def next_problem(
     state = at(search.tree.state, search.target)
     begin = state, played, search.target, fixed_problem(state, played, max_path=length)
     # a loop: the program is as long for any length of the path
-    _, played, _, problem = jax.lax.fori_loop(0, length, go_on, begin)
+    state, played, _, problem = jax.lax.fori_loop(0, length, go_on, begin)
+    for player in range(2):
+        if game.num_rows[1 - player] == 1:
+            here = _problem_here(game, state, played, 1 - player, length)
+            here = here.replace(resolver=problem.resolver)
+            problem = choose(resolver == player, here, problem)
     return _rescaled(problem, played, resolver)
 
 
@@ -129,6 +141,13 @@ def _afresh(game, search, path, resolver):
     ones = jax.tree.map(jnp.ones_like, search.reach)
     problem = fixed_problem(state, ones, max_path=len(path))
     return problem.replace(resolver=jnp.asarray(resolver, jnp.int32)), ones
+
+
+def _problem_here(game, state, played, opponent, max_path):
+    """The problem at a state where the opponent has one row, without its re-solver."""
+    rows = game.rows(state)[opponent].astype(played[opponent].dtype)
+    reach = (rows, played[1]) if opponent == 0 else (played[0], rows)
+    return fixed_problem(state, reach, max_path=max_path)
 
 
 def _rescaled(problem, played, resolver):
