@@ -7,7 +7,7 @@ map. The inputs are those of the paper's network (`ScotlandYardBeliefs.encode`).
 
 - The first hidden layer sees how far away from a station each detective is, the lines that leave
   it, and what holds for the whole board. Each further layer also sees the means of the one before
-  over the stations that lines lead to, and over those that taxis lead to.
+  over the stations that any moves lead to, and over those that taxis lead to.
 - The last hidden layer also sees how probable it is that Mr X is there, would be there after one
   random move, and after two; and the mean of what it has of all stations over Mr X's range. It is
   the only layer that depends on the ranges: a search computes the others once for each leaf.
@@ -31,14 +31,14 @@ from jaxtyping import Array, Float
 
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.scotland_yard.beliefs import ScotlandYardBeliefs
-from jaxgames.scotland_yard.maps import BLACK, NOWHERE, distances
+from jaxgames.scotland_yard.maps import BLACK, KINDS, NOWHERE, distances
 from jaxgames.scotland_yard.rules import ScotlandYard
 from nets.cvpn import Logits, Ranges, check_sizes
 from nets.torsos import check_layers, linear
 
 _FAR = 6  # moves; stations that are farther away look alike
 _KINDS = 3  # of probabilities of a station: now, after one random move, and after two
-_TAXI = 0  # the ticket
+_TAXI = KINDS.index("taxi")  # also its ticket
 
 
 class StationNetwork(nnx.Module):
@@ -245,14 +245,14 @@ def _random_moves(table):
 
 
 def _neighbours(table):
-    """Matrix `[2 N, N]` of means over the stations that any lines lead to, and that taxis do."""
+    """Matrix `[2 N, N]` of means over the stations that any moves lead to, and that taxis do."""
     exists = table.to != NOWHERE
     return np.concatenate([_means(table, exists), _means(table, exists & (table.ticket == _TAXI))])
 
 
 def _means(table, counted):
-    """Matrix `[N, N]` of means over the stations that the counted lines `[N, slots]` lead to."""
+    """Matrix `[N, N]` of means over the stations that the counted moves `[N, slots]` lead to."""
     size, (station, slot) = len(table.to), np.nonzero(counted)
-    lines = np.zeros((size, size), np.float32)
-    np.add.at(lines, (station, table.to[station, slot]), 1)
-    return lines / np.maximum(lines.sum(axis=1, keepdims=True), 1)
+    moves = np.zeros((size, size), np.float32)
+    np.add.at(moves, (station, table.to[station, slot]), 1)
+    return moves / np.maximum(moves.sum(axis=1, keepdims=True), 1)

@@ -228,7 +228,7 @@ def test_searching_at_decisions_of_an_opponent_with_one_row_changes_nothing():
     step_of = functools.partial(jax.random.fold_in, jax.random.key(3))
     think = functools.partial(search_agent.think, game, None, settings=settings)
     always = own = search_agent.init(game, MR_X, settings=settings)
-    compared = 0
+    compared, uneven = 0, False
     for step in range(game.max_depth):
         public = always.public
         if int(game.actor(public)) == MR_X:
@@ -236,6 +236,9 @@ def test_searching_at_decisions_of_an_opponent_with_one_row_changes_nothing():
             own, same = think(step_of(step), own)
             chex.assert_trees_all_close(policy[MR_X], same[MR_X], atol=1e-6)
             assert own.search.reach[1 - MR_X] == 1  # the detectives' way there is no question
+            reach = own.search.problem.reach[MR_X]  # his range by the policies that were played
+            chex.assert_trees_all_equal(reach, own.played[MR_X])
+            uneven |= bool(np.ptp(reach[reach > 0]) > 0.1)
             compared += 1
         elif int(game.actor(public)) != TERMINAL:
             always, _ = think(step_of(step), always)
@@ -245,3 +248,4 @@ def test_searching_at_decisions_of_an_opponent_with_one_row_changes_nothing():
         child = int(jax.random.choice(step_of(100 + step), children))
         always, own = (search_agent.observe(game, mind, child) for mind in (always, own))
     assert compared >= 3
+    assert uneven

@@ -151,6 +151,28 @@ def test_a_detective_sees_far_stations():
     np.testing.assert_array_equal(*map(logits, far))
 
 
+@pytest.mark.parametrize("part", [1, 2])
+def test_a_station_sees_its_neighbours(part):
+    """A layer that sees one kind of means only: of the stations of all lines, and of taxis."""
+    district, game = load_map("district"), beliefs("district", (13, 4))
+    network = new_station_network(game, seed=0, width=8, depth=2)
+    kernel = network.layers[0].kernel[...]
+    own = jnp.arange(len(kernel)) // 8 == part  # of the station itself and both kinds of means
+    network.layers[0].kernel[...] = jnp.where(own[:, None], kernel, 0)
+
+    def second(first):
+        network._first = lambda features: first
+        return network.prepare(game.encode(game.root()))
+
+    first = jax.random.uniform(jax.random.key(0), (20, 8), minval=1.0, maxval=2.0)
+    before, changed = second(first), second(first.at[6].add(1.0))  # on a bus line, too
+    lines = [(a, b) for a, b, kind in district.edges if part == 1 or KINDS[kind] == "taxi"]
+    near = {int(b if a == 6 else a) for a, b in lines if 6 in (a, b)}
+    assert {*np.flatnonzero((before != changed).any(axis=0)).tolist()} == near
+    equal = second(jnp.ones((20, 8)))  # means of what is alike are that
+    np.testing.assert_allclose(equal - equal[:, :1], 0, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_it_learns_in_self_play():
     """All parameters change in some steps of training, with factors of bfloat16."""

@@ -26,11 +26,7 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run, RunArguments
 from experiments.perfect_information import board_duels
 from experiments.perfect_information.board_duels import UNIFORM, Duel
-from experiments.perfect_information.student import (
-    Speed,
-    Student,
-    speed,
-)
+from experiments.perfect_information.student import Speed, Student, speed
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame

@@ -24,12 +24,7 @@ from experiments.harness.progress import counter, progress
 from experiments.harness.runs import Run
 from experiments.perfect_information import move_quality
 from experiments.perfect_information.connect_four_positions import COLUMNS, read_positions
-from experiments.perfect_information.student import (
-    ALONE,
-    Speed,
-    Student,
-    speed,
-)
+from experiments.perfect_information.student import ALONE, Speed, Student, speed
 from experiments.student_of_games.training_run import LOG
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs.contract import BeliefGame

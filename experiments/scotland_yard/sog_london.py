@@ -504,8 +504,8 @@ COMMAND = Experiment(
         "smoke": "a minute",
         "cpu": "two hours on two cores, an estimate: the paper's network, smaller",
         "stations": (
-            "two hours on two cores: a network of ours, in which all stations share their weights,"
-            " and half of the games of training begin after Mr X has shown himself"
+            "an hour and a half on two cores: a network of ours, in which all stations share their"
+            " weights, and half of the games of training begin after Mr X has shown himself"
         ),
         "gpu": (
             "half an hour on one GPU (an estimate), in larger batches; with --games_last its"

@@ -356,8 +356,9 @@ def deviations(config: Config) -> list[str]:
     """What differs from the paper."""
     return [
         "PimBot is a re-implementation: its binary cannot be had",
-        "the agent was trained by `sog_london`, whose record says how, for so many steps as here"
-        " `trained_steps` says; its networks are read from files with 16 bits a parameter",
+        "the agent was trained by `sog_london`, whose record at the commit of these games says how,"
+        " for so many steps as here `trained_steps` says; its networks are read from files with 16"
+        " bits a parameter",
         *["its network is ours, in which all stations of the map share their weights"]
         * (config.network == "stations"),
         *(

@@ -104,7 +104,10 @@ def next_problem(
       2 in the likeliest row. Actions that this search did not choose do not reduce them.
     """
     if isinstance(search.tree, LazyTree):
-        return _afresh(game, search, path, resolver)
+        # With perfect information nothing of the search before counts, and both reaches are 1.
+        state = end_of_path(game, at(search.tree.state, search.target), path)
+        ones = jax.tree.map(jnp.ones_like, search.reach)
+        return _afresh(state, ones, resolver, max_path=len(path)), ones
     policy = average_policy(search)
     before = _reach_by_policies(game, search) if by_policies else None
     length = path.shape[0]
@@ -127,27 +130,18 @@ def next_problem(
     # a loop: the program is as long for any length of the path
     state, played, _, problem = jax.lax.fori_loop(0, length, go_on, begin)
     for player in range(2):
-        if game.num_rows[1 - player] == 1:
-            here = _problem_here(game, state, played, 1 - player, length)
-            here = here.replace(resolver=problem.resolver)
+        if game.num_rows[1 - player] == 1:  # nothing else of this search counts: see above
+            reach = [jnp.ones_like(own) for own in played]
+            reach[player] = played[player]
+            here = _afresh(state, tuple(reach), resolver, max_path=length)
             problem = choose(resolver == player, here, problem)
     return _rescaled(problem, played, resolver)
 
 
-def _afresh(game, search, path, resolver):
-    """The problem of a search with perfect information, for which nothing of the search before
-    counts: it starts where it acts."""
-    state = end_of_path(game, at(search.tree.state, search.target), path)
-    ones = jax.tree.map(jnp.ones_like, search.reach)
-    problem = fixed_problem(state, ones, max_path=len(path))
-    return problem.replace(resolver=jnp.asarray(resolver, jnp.int32)), ones
-
-
-def _problem_here(game, state, played, opponent, max_path):
-    """The problem at a state where the opponent has one row, without its re-solver."""
-    rows = game.rows(state)[opponent].astype(played[opponent].dtype)
-    reach = (rows, played[1]) if opponent == 0 else (played[0], rows)
-    return fixed_problem(state, reach, max_path=max_path)
+def _afresh(state, reach, resolver, *, max_path):
+    """The problem of a search that starts where it acts, whatever the search before has found."""
+    problem = fixed_problem(state, reach, max_path=max_path)
+    return problem.replace(resolver=jnp.asarray(resolver, jnp.int32))
 
 
 def _rescaled(problem, played, resolver):
