@@ -208,6 +208,22 @@ def test_a_person_plays_against_pimbot(monkeypatch, capsys):
     assert re.search(r"Mr X at \d", end)
 
 
+def test_detectives_may_be_told_probabilities(monkeypatch, capsys):
+    """He shows himself after his second move; the first detective's next turn knows that."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("0\n1\n" * 40))
+    game = "'scotland_yard(map=glasses,reveals=2)'"
+    play(f"{game} --agent pimbot --seat 1 --simulations 5 --games 1 --seed 1 --probabilities")
+    told = capsys.readouterr().out.split("Mr X has")[0]
+    (before, after) = told.split("Mr X shows himself at ")
+    first = re.search(r"may be at 2 of 11 stations: 5 7\n.*\nMost probable: (.*)\n", before)[1]
+    shares = [int(share) for share in re.findall(r"\((\d+)%\)", first)]
+    assert {*re.findall(r"(\d+) \(", first)} == {"5", "7"}
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(100, abs=1)
+    shown = re.match(r"\d+", after)[0]
+    assert f"Most probable: {shown} (100%)\n" in after
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -217,6 +233,8 @@ def test_a_person_plays_against_pimbot(monkeypatch, capsys):
             "scotland_yard --agent pimbot --opponent uniform",
             "opponent=uniform is for other trained agents",
         ),
+        ("scotland_yard --agent pimbot --probabilities --seat 0", "is for detectives"),
+        ("connect_four --agent random --probabilities", "--probabilities is for scotland_yard"),
     ],
 )
 def test_bad_options_are_refused(options, message):

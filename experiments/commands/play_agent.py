@@ -63,6 +63,9 @@ class Arguments:
     simulations: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Simulations of every search. None: the most that the agent was measured with; in
     scotland_yard 1,000 of pimbot and 100 of a trained agent."""
+    probabilities: bool = False
+    """In scotland_yard, tell the detectives how probable the stations are at which Mr X may be, for
+    somebody who knows how the agent plays him."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="INT")] = None
     """Seed of everything random. None: 0 with --opponent, else a new one each time."""
 
@@ -77,6 +80,9 @@ def main(arguments: Arguments, *, command: str) -> None:
     if play_scotland_yard.plays(arguments.agent, arguments.game):
         _play_scotland_yard(arguments)
         return
+    if arguments.probabilities:
+        agent, game = arguments.agent, arguments.game
+        raise ValueError(f"--probabilities is for scotland_yard: agent {agent} plays {game}")
     if arguments.game in BOARD_GAMES:
         _play_engine(arguments)
         return
@@ -109,6 +115,8 @@ def _check(arguments):
         raise ValueError(f"games={games} must be even, as seats are swapped, and at least 4")
     if match and arguments.seat is not None:
         raise ValueError("--seat is for people; with --opponent the seats are swapped")
+    if arguments.probabilities and arguments.seat == 0:
+        raise ValueError("--probabilities is for detectives, and with --seat 0 you are Mr X")
 
 
 def _play_scotland_yard(arguments):
@@ -121,6 +129,7 @@ def _play_scotland_yard(arguments):
         arguments.agent,
         arguments.game,
         simulations=arguments.simulations,
+        probabilities=arguments.probabilities,
         games=arguments.games,
         seat=arguments.seat,
         seed=arguments.seed,

@@ -14,6 +14,7 @@ from experiments.commands.play_terminal import ask, play_games, say
 from experiments.harness.network_files import NETWORKS
 from experiments.harness.progress import status
 from experiments.scotland_yard import one_game
+from experiments.scotland_yard.mr_x_range import range_after_move, range_after_the_deal
 from experiments.scotland_yard.trained_students import trained_player
 from jaxgames.core import TERMINAL
 from jaxgames.registry import make
@@ -24,6 +25,7 @@ from solvers.scotland_yard.pimbot import PimBot
 
 PIMBOT = "pimbot"  # its name on the command line
 _MOST_LISTED = 60  # possible stations that are named
+_MOST_PROBABLE = 10  # of them whose probabilities are told
 
 
 def plays(agent: pathlib.Path, game: str) -> bool:
@@ -37,6 +39,7 @@ def play_person(
     game: str,
     *,
     simulations: int | None,
+    probabilities: bool,
     games: int | None,
     seat: int | None,
     seed: int | None,
@@ -47,6 +50,7 @@ def play_person(
       agent: "pimbot", or the folder of a run of `sog_london`.
       game: the name of the game, a Scotland Yard.
       simulations: of each search; None: 1,000 of PimBot, 100 of a trained agent.
+      probabilities: whether the person, as the detectives, is told those of Mr X's stations.
       games: how many; None: any number.
       seat: the person's, 0 as Mr X or 1 as the detectives; None: both in turn.
       seed: of everything random; None: a new one.
@@ -58,7 +62,7 @@ def play_person(
     if not isinstance(yard, ScotlandYard):
         raise ValueError(f"agent {agent} plays scotland_yard, not {game}")
     opponent, name = _opponent(agent, yard, simulations)
-    play_game = functools.partial(_play_game, yard, opponent, name)
+    play_game = functools.partial(_play_game, yard, opponent, name, probabilities)
     play_games(game, play_game, games=games, seat=seat, seed=seed)
 
 
@@ -72,7 +76,12 @@ def _opponent(agent, game, simulations) -> tuple[matches.MatchAgent, str]:
 
 
 def _play_game(
-    game: ScotlandYard, agent: matches.MatchAgent, name: str, key: Key[Array, ""], person: int
+    game: ScotlandYard,
+    agent: matches.MatchAgent,
+    name: str,
+    probabilities: bool,
+    key: Key[Array, ""],
+    person: int,
 ) -> float:
     """Plays a game with the person, whose payoff is returned."""
     side = 1 - person  # the agent's
@@ -80,16 +89,23 @@ def _play_game(
     states = one_game.deal(game, deal_key)
     with status(f"{name} thinks"):
         memory = jax.block_until_ready(one_game.begin(agent, begin_key, states, side=side))
+    known = range_after_the_deal(game, states) if probabilities and person == 1 else None
     say(f"You are {('Mr X', 'the detectives')[person]}. {_reveals(game)}")
     while (state := _first(states.state)).actor != TERMINAL:
+        key = jax.random.fold_in(move_key, state.num_steps)
         if (state.actor == 0) == (person == 0):
             say(_view(game, state, states.possible[0], person))
+            if known is not None and state.board.turn == 1:
+                say(_most_probable(game, np.asarray(known.probability)))
             actions = jnp.array([ask(game, state)], jnp.int32)
         else:
-            key = jax.random.fold_in(move_key, state.num_steps)
             with status(f"{name} thinks"):
                 memory, actions = one_game.act(game, agent, key, memory, states, side=side)
             say(f"{name}: {_seen(game, state, int(actions[0]), person)}")
+        if known is not None:
+            with status("Mr X's stations are weighed"):
+                weighing = jax.random.fold_in(key, 1)
+                known = range_after_move(known, agent, memory, weighing, states, actions)
         memory, states = _after(game, agent, memory, states, actions)
         after = _first(states.state)
         if state.actor == 0 and person == 1 and _shows(game, state, after):
@@ -141,6 +157,17 @@ def _view(game, state, possible, person) -> str:
     elif game.reveal_mask[min(int(state.board.moves) + 1, game.rounds)]:
         rows.append("After your next move you show yourself")
     return "\n".join(rows)
+
+
+def _most_probable(game, probability) -> str:
+    """Mr X's most probable stations, for who knows how the agent plays."""
+    order = np.argsort(-probability, kind="stable")[:_MOST_PROBABLE]
+    listed = [
+        f"{game.layout.numbers[station]} ({probability[station]:.0%})"
+        for station in order
+        if probability[station] > 0
+    ]
+    return f"Most probable: {', '.join(listed)}"
 
 
 def _hidden(state: ScotlandYardState) -> ScotlandYardState:
