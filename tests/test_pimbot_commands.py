@@ -234,7 +234,10 @@ def test_detectives_may_be_told_probabilities(monkeypatch, capsys):
             "opponent=uniform is for other trained agents",
         ),
         ("scotland_yard --agent pimbot --probabilities --seat 0", "is for detectives"),
-        ("connect_four --agent random --probabilities", "--probabilities is for scotland_yard"),
+        (
+            "connect_four --agent random --probabilities --seat 0",
+            "--probabilities is for scotland_yard",
+        ),
     ],
 )
 def test_bad_options_are_refused(options, message):

@@ -115,11 +115,11 @@ def _check(arguments):
         raise ValueError(f"games={games} must be even, as seats are swapped, and at least 4")
     if match and arguments.seat is not None:
         raise ValueError("--seat is for people; with --opponent the seats are swapped")
-    if arguments.probabilities and arguments.seat == 0:
-        raise ValueError("--probabilities is for detectives, and with --seat 0 you are Mr X")
 
 
 def _play_scotland_yard(arguments):
+    if arguments.probabilities and arguments.seat == 0:
+        raise ValueError("--probabilities is for detectives, and with --seat 0 you are Mr X")
     if arguments.opponent is not None:
         raise ValueError(
             f"opponent={arguments.opponent} is for other trained agents: {arguments.agent} plays"
