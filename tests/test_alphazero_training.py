@@ -231,7 +231,7 @@ def numbers():
 
 @pytest.mark.slow
 def test_two_devices_learn_and_play_what_one_does(tmp_path):
-    spread = other_devices.numbers("test_alphazero_training", tmp_path, devices=2)
+    spread = other_devices.numbers(__name__, tmp_path, devices=2)
     np.testing.assert_allclose(spread, numbers(), rtol=1e-3, atol=1e-5)
 
 

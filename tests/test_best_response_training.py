@@ -134,5 +134,5 @@ def numbers():
 
 @pytest.mark.slow
 def test_two_devices_learn_what_one_does(tmp_path):
-    on_two = other_devices.numbers("test_best_response", tmp_path, devices=2)
+    on_two = other_devices.numbers(__name__, tmp_path, devices=2)
     np.testing.assert_allclose(on_two, numbers(), rtol=1e-3, atol=1e-5)

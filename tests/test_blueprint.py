@@ -188,7 +188,7 @@ def test_iterations_on_many_deals_sum_them(devices, tmp_path):
             reference.iterate(tree, one, average, *cards, weight=number + 1)
             for node, table in one.items():
                 regret[node] += table - before[node]
-    there = other_devices.numbers("test_blueprint", tmp_path, devices=devices)
+    there = other_devices.numbers(__name__, tmp_path, devices=devices)
     state = board_sampled_cfr.init(game)
     leaves, places = jax.tree.flatten((state.regret, state.average))
     ends = np.cumsum([leaf.size for leaf in leaves])[:-1]
@@ -397,7 +397,7 @@ def flat(state):
 def test_many_boards_of_cfr_br_at_once_add_up(devices, tmp_path):
     """From tables of zeros, to what single iterations add from there."""
     found = (
-        other_devices.numbers("test_blueprint", tmp_path, devices=devices, name="numbers_of_cfr_br")
+        other_devices.numbers(__name__, tmp_path, devices=devices, name="numbers_of_cfr_br")
         if devices
         else numbers_of_cfr_br()
     )
