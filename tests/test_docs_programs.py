@@ -121,6 +121,11 @@ def test_getting_started_solves_a_batch():
     assert last_number(printed(blocks("docs/getting_started.md")[3])) < 0.01
 
 
+def test_a_policy_found_here_is_as_good_in_openspiel():
+    (program,) = blocks("docs/coming_from.md")
+    assert last_number(printed(program)) == pytest.approx(2.469e-4, rel=0.05)  # `cfr_convergence`
+
+
 def test_guide_to_subgames():
     """Leduc's value is -0.0856; re-solving guarantees less than that, but more than before."""
     (program,) = blocks("docs/guides/solve_a_subgame.md")
