@@ -1,8 +1,8 @@
 """Steps of `mkdocs build` that Markdown alone cannot do; mkdocs.yml names this file.
 
 The pages are written so that they also read well in the repository: they link to the committed
-results under `experiments/results/`, and the notebooks are notebooks. Here those files become part
-of the site, and the docstrings of each package become a page.
+results under `experiments/results/`, and the notebooks are notebooks. Here those files and the
+changelog become part of the site, and the docstrings of each package become a page.
 """
 
 import importlib
@@ -28,6 +28,8 @@ def on_files(files, config):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         page = notebook_page(notebook)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    files.append(File.generated(config, "changelog.md", content=changelog))
     files.append(File.generated(config, "api/index.md", content=front_door_page()))
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("__init__.py")):
@@ -38,7 +40,8 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, **_):
-    """Turns links out of `docs/` into links to the copies that `on_files` added."""
+    """Turns links out of `docs/` and to notebooks into links to the pages that `on_files` added."""
+    markdown = re.sub(r"(\]\(notebooks/\w+)\.ipynb\)", r"\1.md)", markdown)
     return re.sub(r"\]\(\.\./((?:\.\./)*experiments/results/)", r"](\1", markdown)
 
 
