@@ -2,7 +2,8 @@
 
 The pages are written so that they also read well in the repository: they link to the committed
 results under `experiments/results/`, and the notebooks are notebooks. Here those files and the
-changelog become part of the site, and the docstrings of each package become a page.
+changelog become part of the site, the README its home page, and the docstrings of each package a
+page.
 """
 
 import importlib
@@ -28,8 +29,11 @@ def on_files(files, config):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         page = notebook_page(notebook)
         files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    files.append(File.generated(config, "changelog.md", content=changelog))
+    for name, page in (("README.md", "index.md"), ("CHANGELOG.md", "changelog.md")):
+        text = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
+        text = text.replace("](CHANGELOG.md)", "](changelog.md)")
+        files.append(File.generated(config, page, content=text))
+    files.append(File.generated(config, "CITATION.cff", abs_src_path=str(ROOT / "CITATION.cff")))
     files.append(File.generated(config, "api/index.md", content=front_door_page()))
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("__init__.py")):

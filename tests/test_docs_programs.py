@@ -103,9 +103,8 @@ def test_readme_trains(monkeypatch, tmp_path):
     assert (tmp_path / "out" / "my_agent" / "network.npz").exists()
 
 
-def test_programs_of_the_readme_begin_the_other_pages():
+def test_programs_of_the_readme_begin_the_tutorial():
     solve, search, train = blocks("README.md")
-    assert blocks("docs/index.md") == [solve]
     started = blocks("docs/getting_started.md")
     assert started[1:3] == [search, train]
     assert [re.sub(r"  # .*", "", line) for line in started[0].splitlines()] == solve.splitlines()
