@@ -144,9 +144,10 @@ def test_the_agent_of_another_run(tmp_path):
     words = ["--agent", str(tmp_path / "run"), "--td_steps", "2", "--out", str(tmp_path / "out")]
     assert cli.main(["abr_alphazero", "--preset", "smoke", *words]) == 0
     result = results.read_result(tmp_path / "out" / "result.json")
-    network = tmp_path / "run" / "networks" / "0.npz"
-    assert (tmp_path / "out" / "network_returns.npz").read_bytes() == network.read_bytes()
-    assert (tmp_path / "out" / "network_TD.npz").read_bytes() != network.read_bytes()
+    network = arrays(tmp_path / "run" / "networks" / "0.npz")
+    returns, other = (arrays(tmp_path / "out" / f"network_{n}.npz") for n in ("returns", "TD"))
+    assert all((returns[name] == network[name]).all() for name in network)
+    assert any((other[name] != network[name]).any() for name in network)
     assert (result.config["td_steps"], result.config["torso"]) == (2, "convolutional")
     for name in AGENTS:
         assert result.number(f"perfect player first:{name}").value == 1
@@ -157,7 +158,12 @@ def test_the_agent_of_another_run(tmp_path):
         for name, each in (("read", config), ("trained", dataclasses.replace(config, agent="")))
     )
     for own, other in zip(trained, read, strict=True):
-        np.testing.assert_allclose(own, other, atol=1e-4)
+        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)  # the files have 16 bits
+
+
+def arrays(path):
+    with np.load(path) as file:
+        return dict(file)
 
 
 def returns_of(config, folder):

@@ -1,12 +1,15 @@
 """The experiment `sog_search`: results, resumption."""
 
 import dataclasses
+import types
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from experiments import cli
 from experiments.harness import results
+from experiments.harness.runs import Run
 from experiments.student_of_games import sog_search
 
 
@@ -67,7 +70,8 @@ def test_leaves_of_policies_where_rows_are_merged(leaves):
         simulations=(50,),
         seeds=1,
     )
-    (cell,) = sog_search._PartLaboratory("glasses", part, 16).measure(leaves, 50)
+    run = mock.Mock(spec=Run, config=types.SimpleNamespace(batch=16), mesh=None)
+    (cell,) = sog_search._PartLaboratory("glasses", part, run).measure(leaves, 50)
     (exploitability,) = cell.exploitability
     assert 0 <= exploitability < 0.05
 

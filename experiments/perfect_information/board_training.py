@@ -169,7 +169,8 @@ def compute(new_student: Callable[[BeliefGame, Run], Student], run: Run) -> Outc
 
 
 class _Networks:
-    """The parameters after the measured steps."""
+    """The parameters after the measured steps, as their files have them: a resumed run, which has
+    nothing else, plays the same games."""
 
     def __init__(self, run: Run, student: Student):
         self._run, self._student = run, student
@@ -179,13 +180,12 @@ class _Networks:
         """Trains up to a step, and keeps the network."""
         trainee = self._student.trainee
         trainee.train(step)
-        self._params[step] = jax.device_get(trainee.params)
-        write_network(self._run, step, self._params[step])
+        write_network(self._run, step, jax.device_get(trainee.params))
         yield Reached(step=step, games=self._student.games)
 
     def after(self, step: int) -> PyTree:
         """The parameters after a measured step that was reached."""
-        if step not in self._params:  # an earlier part of the run has reached it
+        if step not in self._params:
             content = network_file(self._run.out, step).read_bytes()
             self._params[step] = cvpn.from_bytes(content, self._student.trainee.params)
         return self._params[step]
