@@ -148,6 +148,15 @@ def test_acts_are_drawn_from_what_was_thought():
     assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
 
 
+@pytest.mark.parametrize(("player", "expected"), [(0, [0.2, 0.3, 0.5]), (1, [0.6, 0.4, 0.0])])
+def test_a_policy_in_a_row_has_as_many_actions_as_who_has_more(player, expected):
+    both = jnp.array([[1.0, 0.2], [0.0, 0.3], [0.0, 0.5]]), jnp.array([[1.0, 0.6], [0.0, 0.4]])
+    np.testing.assert_array_equal(
+        readouts.policy_in_row(both, player, 1), np.array(expected, np.float32)
+    )
+
+
+@pytest.mark.slow  # at large what `policy_in_row` does by itself
 def test_policies_of_who_has_fewer_actions_end_in_zeros():
     _, table, _ = compiled("uneven")
     state = search_agent.observe(table, at_root("uneven", 1), jnp.int32(2))  # the highest bid
