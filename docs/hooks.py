@@ -20,7 +20,8 @@ PACKAGES = ("jaxgames", "solvers", "nets", "train")
 
 
 def on_files(files, config):
-    """Adds the committed figures and results, a page per notebook and the pages of the API."""
+    """Adds the committed figures and results, a page per notebook, the home page, the changelog and
+    the pages of the API."""
     for path in sorted((ROOT / "experiments" / "results").rglob("*")):
         if path.suffix in {".png", ".json"}:
             name = path.relative_to(ROOT).as_posix()

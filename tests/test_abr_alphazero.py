@@ -158,7 +158,7 @@ def test_the_agent_of_another_run(tmp_path):
         for name, each in (("read", config), ("trained", dataclasses.replace(config, agent="")))
     )
     for own, other in zip(trained, read, strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-3, atol=1e-4)  # the files have 16 bits
+        np.testing.assert_allclose(own, other, rtol=5e-4, atol=1e-4)  # the files have 16 bits
 
 
 def arrays(path):

@@ -4,7 +4,10 @@ import csv
 import dataclasses
 import functools
 import json
+import types
+from unittest import mock
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from experiment_cases import smoke_run
@@ -15,6 +18,7 @@ from experiments.engines.gtp_server import GtpServer
 from experiments.engines.referee import load
 from experiments.engines.uci_server import UciServer
 from experiments.harness import elo, results
+from experiments.harness.runs import Run
 from experiments.perfect_information import (
     alphazero_board_games,
     board_duels,
@@ -23,7 +27,7 @@ from experiments.perfect_information import (
 )
 from experiments.perfect_information.board_duels import UNIFORM, Duel
 from experiments.perfect_information.board_training import GAMES, Outcome, Reached
-from experiments.perfect_information.student import Speed
+from experiments.perfect_information.student import Speed, Student
 from experiments.student_of_games import training_run
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.cvpn import CvpnEvaluator
@@ -154,6 +158,17 @@ def test_student_of_games_trains_by_table_s2(game):
 def test_duels_are_pairs(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(registry.load(NAMES[0]).presets["smoke"], **changes)
+
+
+def test_duels_are_between_the_networks_of_the_files(tmp_path):
+    """As they are in a run that has been resumed, also in the one that has trained them."""
+    trainee = types.SimpleNamespace(params={"weight": jnp.array([0.1])}, train=lambda step: None)
+    run, student = mock.Mock(spec=Run, out=tmp_path), mock.Mock(spec=Student, trainee=trainee)
+    student.games = 1
+    before, resumed = (board_training._Networks(run, student) for _ in range(2))
+    list(before.reach(30))
+    for networks in (before, resumed):
+        assert float(networks.after(30)["weight"][0]) == float(np.float16(0.1))
 
 
 def read_rows(folder):
