@@ -559,6 +559,20 @@ def test_results_tables_of_single_numbers(tmp_path, monkeypatch):
     assert "\nRange: between the worst and the best guess.\n" in text
 
 
+def test_results_say_what_has_changed_since(tmp_path, monkeypatch):
+    """The words are kept in result.json when the page is written again."""
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    make_results_page(tmp_path, results.Number(name="value", value=1.0, unit="chips"))
+    folder = tmp_path / "experiments" / "results" / "some" / "cpu"
+    result = results.read_result(folder / results.RESULT_FILE)
+    results.write_result(folder, dataclasses.replace(result, superseded="games are longer"))
+    for _ in range(2):
+        tables.main(check=False)
+    text = (tmp_path / tables.PAGE).read_text()
+    assert "\n**Since this was measured,** games are longer.\n" in text
+    assert results.read_result(folder / results.RESULT_FILE).superseded == "games are longer"
+
+
 def test_error_bars_must_be_explained(tmp_path):
     number = results.Number(name="value", value=1.0, low=0.5, high=1.5, unit="chips")
     with pytest.raises(ValueError, match="some: error_bars=None must explain 'value'"):

@@ -82,6 +82,7 @@ class Result:
     cores: int | None = None
     commits: tuple[str, ...] | None = None  # of all parts, as `Usage` has them; None: older results
     deviations: tuple[str, ...]  # from the published setting, in words
+    superseded: str | None = None  # what the code does otherwise today; written by hand
     error_bars: str | None = None  # what low and high of the numbers are; None: there are none
     numbers: tuple[Number, ...]
 

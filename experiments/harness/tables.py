@@ -118,6 +118,8 @@ def _head(result: Result, folder: pathlib.Path, start: pathlib.Path) -> list[str
     ]
     machine = f"{result.device}; jax {result.versions['jax']}; {'; '.join(_used(result))}"
     lines.append(f"{machine}; {', '.join(files)}.")
+    if result.superseded:
+        lines += ["", f"**Since this was measured,** {result.superseded}."]
     if result.deviations:
         lines += ["", "Deviations:", "", *(f"- {text}" for text in result.deviations)]
     return lines
