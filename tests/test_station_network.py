@@ -211,11 +211,10 @@ def test_values_ahead_are_those_of_the_whole_network():
     evaluate = CvpnEvaluator(graph)
     state = game.root()
     reach = jax.random.uniform(jax.random.key(1), (20,)) * state.possible.astype(float), jnp.ones(1)
-    whole, prior = evaluate(params, game, state, reach)
-    ahead = evaluate.prepare(params, game, state)
-    for value, found in zip(
-        whole, evaluate.prepared_values(params, game, state, ahead, reach), strict=True
-    ):
+    whole, prior = jax.jit(evaluate)(params, game, state, reach)
+    ahead = jax.jit(evaluate.prepare)(params, game, state)
+    again = jax.jit(evaluate.prepared_values)(params, game, state, ahead, reach)
+    for value, found in zip(whole, again, strict=True):
         np.testing.assert_allclose(found, value, atol=1e-6)
     np.testing.assert_allclose(prior[0].sum(axis=0), state.possible.astype(float), atol=1e-6)
 
@@ -225,7 +224,8 @@ def test_detectives_expect_what_mr_x_expects_with_the_other_sign():
     network = new_station_network(game, seed=0, width=8)
     his = jax.random.dirichlet(jax.random.key(1), jnp.ones(20), (3,))
     features = jnp.stack([game.encode(game.root())] * 3)
-    (values, theirs), _ = network(features, (his, jnp.ones((3, 1))))
+    answer = jax.jit(lambda features, his: network(features, (his, jnp.ones((3, 1)))))
+    (values, theirs), _ = answer(features, his)
     np.testing.assert_allclose(theirs[:, 0], -jnp.sum(his * values, axis=1), atol=1e-6)
 
 
