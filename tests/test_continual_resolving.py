@@ -31,6 +31,10 @@ from solvers.search.forest import NUMBER
 from solvers.search.search_state import NO_RESOLVER, NO_STEP, GrowingTreeCfr, Problem
 from solvers.sequence_form import build_sequence_form
 
+SETTINGS = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=2)
+search_of = jax.jit(growing_tree_cfr.search, static_argnames="settings")
+next_problem = jax.jit(continual_resolving.next_problem, static_argnames="by_policies")
+
 
 @functools.cache
 def compiled(name):
@@ -59,9 +63,7 @@ def test_gadget_finds_the_price_of_the_other_branch(name, heads, before):
     settings = GrowingTreeCfr(
         leaf_evaluators.zero, simulations=10, pace=0.001, follow_share=1.0, max_path=1
     )
-    search = jax.jit(
-        lambda key: growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
-    )(jax.random.key(0))
+    search = search_of(table, None, jax.random.key(0), problem=problem, settings=settings)
     _, policy = readouts.average_policy(search)
     assert float(policy[HEADS, 0]) == pytest.approx(heads, abs=0.01)
 
@@ -151,11 +153,9 @@ def test_range_that_goes_on(by_policies):
     reach = (jnp.array([0.4, 0.2, 0.1]), begin.reach[1])
     opt_out = (jnp.array([-0.2, 0.0, 0.2]), begin.opt_out[1])
     problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=opt_out)
-    search = growing_tree_cfr.search(
-        table, None, jax.random.key(0), problem=problem, settings=settings
-    )
+    search = search_of(table, None, jax.random.key(0), problem=problem, settings=settings)
     child = int(np.argmax(np.asarray(table.child_mask(problem.state))))
-    after, _ = continual_resolving.next_problem(
+    after, _ = next_problem(
         table,
         search,
         reach,
@@ -169,7 +169,8 @@ def test_range_that_goes_on(by_policies):
     expected = table.down(problem.state, child, began, readouts.average_policy(search))
     np.testing.assert_allclose(after.reach[0], expected[0], rtol=1e-5)
 
-    gadget = growing_tree_cfr.begin(table, problem=problem, settings=settings).gadget
+    begun = jax.jit(functools.partial(growing_tree_cfr.begin, settings=settings))
+    gadget = begun(table, problem=problem).gadget
     mixed = regret_phase.root_reach(table, problem, gadget, settings=settings)[0]
     follow, before = (0.5, [1, 1 / 2, 1 / 4]) if by_policies else (1 / 3, [4 / 7, 2 / 7, 1 / 7])
     np.testing.assert_allclose(mixed, 0.25 * follow + 0.75 * np.array(before), rtol=1e-5)
@@ -180,14 +181,13 @@ def after_gadget(table, scale):
 
     The re-solver's reach has a factor `scale` from earlier moves, and the opponent's values, too.
     """
-    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=1)
-    begin = continual_resolving.first_problem(table, max_path=1)
+    begin = continual_resolving.first_problem(table, max_path=2)
     reach = (jnp.array([0.4, 0.2, 0.1]), scale * jnp.array([0.7, 0.2, 0.4]))
     opt_out = (scale * jnp.array([-0.2, 0.0, 0.2]), begin.opt_out[1])
     problem = begin.replace(reach=reach, resolver=jnp.int32(1), opt_out=opt_out)
-    key, child = jax.random.key(0), jnp.array([0], jnp.int32)
-    search = growing_tree_cfr.search(table, None, key, problem=problem, settings=settings)
-    return continual_resolving.next_problem(table, search, reach, child, resolver=jnp.int32(1))
+    search = search_of(table, None, jax.random.key(0), problem=problem, settings=SETTINGS)
+    path = jnp.array([0, NO_STEP], jnp.int32)
+    return next_problem(table, search, reach, path, resolver=jnp.int32(1))
 
 
 @pytest.mark.parametrize(
@@ -208,15 +208,10 @@ def test_long_games_do_not_use_up_the_reach(exponent):
 def test_later_actions_on_the_path_count_as_certain():
     """Only the first action was this search's: a pass, which a bet of the other player follows."""
     _, table, _ = compiled("kuhn_poker")
-    settings = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=2)
     problem = continual_resolving.first_problem(table, max_path=2)
-    search = growing_tree_cfr.search(
-        table, None, jax.random.key(0), problem=problem, settings=settings
-    )
+    search = search_of(table, None, jax.random.key(0), problem=problem, settings=SETTINGS)
     reach, path = (jnp.array([0.4, 0.2, 0.1]), jnp.array([0.7, 0.2, 0.4])), jnp.array([0, 1])
-    _, played = continual_resolving.next_problem(
-        table, search, reach, path.astype(jnp.int32), resolver=jnp.int32(0)
-    )
+    _, played = next_problem(table, search, reach, path.astype(jnp.int32), resolver=jnp.int32(0))
     passed = readouts.average_policy(search)[0][0] * reach[0]
     np.testing.assert_allclose(played[0] / played[0].max(), passed / passed.max(), rtol=1e-6)
     np.testing.assert_array_equal(played[1], reach[1])
@@ -234,7 +229,8 @@ def test_prior_is_asked_at_the_beliefs_of_the_target():
     begin = continual_resolving.first_problem(table, max_path=2)
     check_bet = jnp.array([[0, 1]], jnp.int32)
     problems = jax.tree.map(lambda x: x[None], begin).replace(path=check_bet)
-    searches = growing_tree_cfr.start(table, None, problems=problems, settings=settings)
+    start = jax.jit(functools.partial(growing_tree_cfr.start, settings=settings))
+    searches = start(table, None, problems=problems)
     target = searches.target[0]
     number = searches.forest.links[target, NUMBER]
     prior = searches.forest.decisions[0].prior[:, number]

@@ -21,6 +21,7 @@ def table():
     return belief_table(make("leduc_poker"))
 
 
+@functools.cache
 def evaluator(**options):
     network = cvpn.new_cvpn(table(), seed=0, width=16, depth=2, **options)
     return nnx.split(network)
@@ -29,8 +30,13 @@ def evaluator(**options):
 STATES = jnp.arange(3, 60)
 
 
+@functools.cache
+def rows_of_states():
+    return jax.jit(jax.vmap(table().rows))(STATES)
+
+
 def random_reach(seed=0):
-    rows = jax.vmap(table().rows)(STATES)
+    rows = rows_of_states()
     reach = jax.random.uniform(jax.random.key(seed), (2, len(STATES), 6))
     return tuple(jnp.where(rows[p], reach[p], 0) for p in range(2))
 
@@ -40,10 +46,15 @@ def expectations(reach, values):
     return sum(np.sum(reach[p] * values[p], axis=1) for p in range(2))
 
 
-def evaluated(reach, zero_sum=True, smoothing=0.0, **options):
+@functools.cache
+def evaluation(zero_sum=True, smoothing=0.0, **options):
     graph, params = evaluator(**options)
     evaluate = cvpn.CvpnEvaluator(graph, zero_sum=zero_sum, smoothing=smoothing)
-    return jax.jit(jax.vmap(functools.partial(evaluate, params, table())))(STATES, reach)
+    return jax.jit(jax.vmap(functools.partial(evaluate, params, table())))
+
+
+def evaluated(reach, **options):
+    return evaluation(**options)(STATES, reach)
 
 
 def test_beliefs_expect_opposite_payoffs():
@@ -87,7 +98,7 @@ def test_smoothed_ranges_are_between_the_beliefs_and_uniform_ones():
 
 def test_absent_rows_have_value_0():
     values, prior = evaluated(random_reach())
-    rows, legal = jax.vmap(table().rows)(STATES), jax.vmap(table().legal)(STATES)
+    rows, legal = rows_of_states(), jax.jit(jax.vmap(table().legal))(STATES)
     for p in range(2):
         assert not np.asarray(values[p])[~rows[p]].any()
         assert not np.asarray(prior[p])[~legal[p]].any()
@@ -102,14 +113,14 @@ def test_what_players_have_may_be_of_unequal_sizes():
     graph, params = nnx.split(cvpn.new_cvpn(game, seed=0, width=16, depth=2))
     evaluate, root = cvpn.CvpnEvaluator(graph), game.root()
     reach = tuple(rows.astype(jnp.float32) for rows in game.rows(root))
-    values, prior = evaluate(params, game, root, reach)
+    values, prior = jax.jit(evaluate)(params, game, root, reach)
     chex.assert_trees_all_equal_shapes(values, game.rows(root))
     chex.assert_trees_all_equal_shapes(prior, game.legal(root))
     legal = np.asarray(game.legal(root)[0]).any(axis=0)
     np.testing.assert_allclose(np.sum(prior[0], axis=0), legal, rtol=1e-5)
     assert not np.asarray(prior[1]).any()
-    ahead = evaluate.prepare(params, game, root)
-    again = evaluate.prepared_values(params, game, root, ahead, reach)
+    ahead = jax.jit(evaluate.prepare)(params, game, root)
+    again = jax.jit(evaluate.prepared_values)(params, game, root, ahead, reach)
     chex.assert_trees_all_close(again, values, rtol=1e-5, atol=1e-6)
 
 
@@ -131,8 +142,7 @@ def test_every_output_has_weights_of_its_own():
 @pytest.mark.parametrize("player", [0, 1])
 def test_a_player_who_reaches_nothing_is_seen_with_all_its_rows(player):
     """What it would win there counts; the other one never comes there, and wins nothing."""
-    reach = random_reach()
-    rows = jax.vmap(table().rows)(STATES)
+    reach, rows = random_reach(), rows_of_states()
     nobody, anybody = (
         tuple(own if p == player else reach[p] for p in range(2))
         for own in (jnp.zeros_like(reach[0]), rows[player].astype(jnp.float32))
@@ -172,9 +182,9 @@ def test_values_from_what_was_prepared_are_the_values(options, atol):
     graph, params = evaluator(**{k: x for k, x in options.items() if k not in how})
     evaluate = cvpn.CvpnEvaluator(graph, **how)
     expected, _ = evaluated(reach, **options)
-    ahead = jax.vmap(functools.partial(evaluate.prepare, params, table()))(STATES)
+    ahead = jax.jit(jax.vmap(functools.partial(evaluate.prepare, params, table())))(STATES)
     values = functools.partial(evaluate.prepared_values, params, table())
-    given = jax.vmap(values)(STATES, ahead, reach)
+    given = jax.jit(jax.vmap(values))(STATES, ahead, reach)
     chex.assert_trees_all_close(given, expected, rtol=1e-7, atol=atol)
 
 

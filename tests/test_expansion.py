@@ -316,7 +316,8 @@ def test_half_of_the_simulations_follow_puct_and_half_the_average_policy(changes
     how = GrowingTreeCfr(leaf_evaluators.zero, simulations=1, max_path=1, **changes)
     problem = continual_resolving.first_problem(table, max_path=1)
     problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (keys, *jnp.shape(x))), problem)
-    state = growing_tree_cfr.start(table, None, problems=problems, settings=how)
+    start = jax.jit(functools.partial(growing_tree_cfr.start, settings=how))
+    state = start(table, None, problems=problems)
     random = np.random.default_rng(0)
     shape = (cases, 3, 2)  # cards, actions
     value, visits = random.uniform(-1, 1, shape), random.integers(0, 7, shape)

@@ -61,7 +61,7 @@ def test_lines_of_play_follow_the_rules():
         return carry, episodes.pick_action(node.uniform, noise[0]), node.uniform
 
     keys = jax.random.split(jax.random.key(0), 2000)
-    lines = jax.vmap(lambda key: episodes.play(game, key, choose, None))(keys)
+    lines = jax.jit(jax.vmap(lambda key: episodes.play(game, key, choose, None)))(keys)
     over = np.asarray(lines.actor == TERMINAL)
     np.testing.assert_array_equal(lines.state == KUHN_STATES, over)
     np.testing.assert_allclose(lines.payoffs.sum(axis=1), 0)
@@ -88,14 +88,14 @@ def test_rows_by_hash_tell_information_states_apart():
     for player in range(2):
         decides = np.flatnonzero(tree.actor == player)
         states = jax.tree.map(lambda *x: np.stack(x), *states_at(game, tree, decides))
-        hashed = np.asarray(jax.vmap(index, (0, None))(states, jnp.int32(player)))
+        hashed = np.asarray(jax.jit(jax.vmap(index, (0, None)))(states, jnp.int32(player)))
         known = tree.information_state[decides, player]
         pairs = len(np.unique(np.column_stack([hashed, known]), axis=0))
         assert pairs == len(np.unique(hashed)) == len(np.unique(known))
         rows.append(np.unique(hashed))
     assert len(np.intersect1d(*rows)) == 0
-    small = np.asarray(jax.vmap(hash_index(game, num_states=7), (0, None))(states, jnp.int32(1)))
-    assert set(small.tolist()) == set(range(7))
+    few = jax.jit(jax.vmap(hash_index(game, num_states=7), (0, None)))
+    assert set(few(states, jnp.int32(1)).tolist()) == set(range(7))
 
 
 def test_bad_indices():

@@ -126,9 +126,9 @@ def test_new_leaves_are_prepared_some_at_a_time(monkeypatch):
     for each, evaluator in ((64, cvpn.CvpnEvaluator), (1, SameEvaluator)):
         monkeypatch.setattr(forest_growth, "_PREPARED_AT_ONCE", each)
         settings = GrowingTreeCfr(evaluator(graph), simulations=8, max_path=1)
-        options = dict(settings=settings, problem=problem)
-        search = growing_tree_cfr.search(game, params, jax.random.key(0), **options)
-        found.append(readouts.average_policy(search))
+        search = jax.jit(functools.partial(growing_tree_cfr.search, settings=settings))
+        searched = search(game, params, jax.random.key(0), problem=problem)
+        found.append(readouts.average_policy(searched))
     chex.assert_trees_all_close(*found, atol=1e-5)
 
 
@@ -191,14 +191,19 @@ def test_leaves_are_valued_where_beliefs_moved_since_they_were_valued_last():
     )
     problem = first_problem(game, max_path=1)
     problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (2, *x.shape)), problem)
-    state = growing_tree_cfr.start(game, None, problems=problems, settings=settings)
-    noise = growing_tree_cfr.noise_of_walks(jax.random.split(jax.random.key(0), 2), state, settings)
 
-    def phase(i, state):
-        state = regret_phase.iterate(game, None, state, settings=settings)
-        return expansion_phase.simulate(game, None, noise[:, i], state, settings=settings)
+    @jax.jit
+    def run(keys):
+        state = growing_tree_cfr.start(game, None, problems=problems, settings=settings)
+        noise = growing_tree_cfr.noise_of_walks(keys, state, settings)
 
-    state = jax.jit(lambda state: jax.lax.fori_loop(0, 12, phase, state))(state)
+        def phase(i, state):
+            state = regret_phase.iterate(game, None, state, settings=settings)
+            return expansion_phase.simulate(game, None, noise[:, i], state, settings=settings)
+
+        return jax.lax.fori_loop(0, 12, phase, state)
+
+    state = run(jax.random.split(jax.random.key(0), 2))
     before, layout = state.forest, state.layout
     moves = [jax.random.uniform(jax.random.key(p), before.reach[p].shape) for p in range(2)]
     reach = tuple(x * (y + 0.5) for x, y in zip(before.reach, moves, strict=True))

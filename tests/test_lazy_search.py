@@ -191,8 +191,9 @@ def test_a_search_starts_where_its_path_ends():
     settings = GrowingTreeCfr(evaluate, simulations=30, expand=1, max_path=2)
     problem = continual_resolving.first_problem(game, max_path=2)
     paths = jnp.array([[4, 0], [3, NO_STEP], [NO_STEP, NO_STEP]])
+    child = jax.jit(game.child)
     states = [
-        functools.reduce(game.child, path, game.root())
+        functools.reduce(child, path, game.root())
         for path in (jnp.array([4, 0]), jnp.array([3]), jnp.zeros(0, jnp.int32))
     ]
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *states)
@@ -240,12 +241,13 @@ def test_the_next_search_starts_where_it_acts():
     problem = continual_resolving.first_problem(game, max_path=2)
     search = functools.partial(growing_tree_cfr.search, game, params, settings=settings)
     found = jax.jit(search)(jax.random.key(0), problem=problem)
+    next_problem = jax.jit(continual_resolving.next_problem)
     for path in ([0, NO_STEP], [8, 3]):
-        following, played = continual_resolving.next_problem(
+        following, played = next_problem(
             game, found, problem.reach, jnp.array(path), resolver=jnp.int32(0)
         )
         steps = jnp.array([x for x in path if x != NO_STEP])
-        expected = functools.reduce(game.child, steps, game.root())
+        expected = functools.reduce(jax.jit(game.child), steps, game.root())
         chex.assert_trees_all_equal(following.state, expected)
         assert (following.path == NO_STEP).all()
         assert int(following.resolver) == 0

@@ -61,7 +61,8 @@ def stepped():
     step = jax.jit(lambda s: iterate(game, None, s, settings=SETTINGS))
     grow = jax.jit(lambda noise, s: simulate(game, None, noise, s, settings=SETTINGS))
     down, finish = jax.jit(game.down), jax.jit(growing_tree_cfr.finish)
-    state = growing_tree_cfr.start(game, None, problems=batch_of(game, 1), settings=SETTINGS)
+    start = jax.jit(functools.partial(growing_tree_cfr.start, game, None, settings=SETTINGS))
+    state = start(problems=batch_of(game, 1))
     noise = noise_of_walks(jax.random.key(SEED)[None], state, SETTINGS)
     for number in range(SETTINGS.simulations):
         tree = jax.tree.map(lambda x: np.asarray(x[0]), finish(state).tree)
@@ -195,7 +196,7 @@ def test_a_batch_logs_what_single_searches_log(name):
 def test_with_perfect_information_a_leaf_is_logged_once_at_reach_1(expand):
     """Every child that was added to a node was a leaf once, and all of them are equally likely."""
     _, batch = searched("tic_tac_toe", 3000, expand=expand, simulations=3)
-    game, search = pgx_beliefs("tic_tac_toe"), jax.tree.map(lambda x: x[0], batch)
+    game, search = pgx_beliefs("tic_tac_toe"), jax.jit(lambda batch: at(batch, 0))(batch)
     tree, log = search.tree, search.log
     assert all((reach == 1).all() for reach in log.reach)
     if expand is None:

@@ -56,38 +56,37 @@ def test_a_full_tree_is_plain_cfr(name):
     with jax.enable_x64(True):
         tree, table = compiled(name, "float64")
         inner = int((np.asarray(table.actors)[int(table.first) :] != TERMINAL).sum())
-        how = Whole(max_nodes=inner, minimizer=RegretMatchingPlus(), averaging_power=1.0)
+        how = Whole(
+            max_nodes=inner, iterations=5, minimizer=RegretMatchingPlus(), averaging_power=1.0
+        )
         root = table.root()
         reach = tuple(rows.astype("float64") for rows in table.rows(root))
         public = build_sequence_form(tree, dtype="float64")
-        plain, solver = cfr.init(public), cfr.cfr_plus(alternating=False)
-        for count in (1, 5):  # each is compiled by itself
-            search = solve_below(
-                table, root, reach, settings=dataclasses.replace(how, iterations=count)
-            )
-            assert int(search.tree.count) == inner
-            more = count - int(plain.step)
-            plain = cfr.run(public, plain, solver=solver, num_iterations=more)
-            average = cfr.average_policy(public, plain)
-            where = np.asarray(search.tree.state[:inner])
-            actor = np.asarray(table.actors)[where]
-            for player in range(2):
-                numbers = np.asarray(table.information_states[player])[where]
-                nodes = search.tree.policy_at(jnp.arange(inner))
-                policies = np.asarray(nodes[player]).swapaxes(1, 2)
-                acts = (actor == player)[:, None] & (numbers >= 0)
-                expected = np.asarray(average[player])[numbers[acts], : policies.shape[2]]
-                np.testing.assert_allclose(policies[acts], expected, atol=1e-9)
-                assert not policies[~acts].any()
+        search = jax.jit(functools.partial(solve_below, settings=how))(table, root, reach)
+        assert int(search.tree.count) == inner
+        solver = cfr.cfr_plus(alternating=False)
+        plain = cfr.run(public, cfr.init(public), solver=solver, num_iterations=how.iterations)
+        average = cfr.average_policy(public, plain)
+        where = np.asarray(search.tree.state[:inner])
+        actor = np.asarray(table.actors)[where]
+        nodes = search.tree.policy_at(jnp.arange(inner))
+        for player in range(2):
+            numbers = np.asarray(table.information_states[player])[where]
+            policies = np.asarray(nodes[player]).swapaxes(1, 2)
+            acts = (actor == player)[:, None] & (numbers >= 0)
+            expected = np.asarray(average[player])[numbers[acts], : policies.shape[2]]
+            np.testing.assert_allclose(policies[acts], expected, atol=1e-9)
+            assert not policies[~acts].any()
 
 
 def test_tables_of_a_tree_are_as_large_as_each_player_needs():
-    table, batch = searched("uneven", jax.random.split(jax.random.key(0), 2))
+    table, search = search_of("uneven", SETTINGS)
+    batch = jax.eval_shape(search, jax.random.split(jax.random.key(0), 2))
     assert (table.num_rows, table.num_actions) == (NUM_ROWS, NUM_ACTIONS)
     size = 2, SETTINGS.capacity
     slots = SETTINGS.capacity * table.num_children + 1
     for player, (rows, actions) in enumerate(zip(NUM_ROWS, NUM_ACTIONS, strict=True)):
-        tree = jax.tree.map(jnp.shape, batch.tree.replace(state=None))
+        tree = jax.tree.map(lambda x: x.shape, batch.tree.replace(state=None))
         assert tree.policy[player] == tree.visits[player] == (*size, actions, rows)
         assert tree.reach_total[player] == tree.values_total[player] == (*size, rows)
         assert tree.child_values_total[player] == (2, slots, rows)
@@ -160,10 +159,15 @@ def target_visits(searches):
     return visits(searches.tree, searches.target)
 
 
-def stepped_forest(name="leduc_poker", batch=3, steps=30, **changes):
+@functools.cache
+def leduc_forest():
+    return stepped_forest("leduc_poker", batch=3, steps=30)
+
+
+def stepped_forest(name, *, batch, steps):
     """The searches of a batch, step by step."""
     _, table = compiled(name)
-    how = dataclasses.replace(SETTINGS, simulations=steps, logged_queries=1, **changes)
+    how = dataclasses.replace(SETTINGS, simulations=steps, logged_queries=1)
     problem = continual_resolving.first_problem(table, max_path=1)
     problems = jax.tree.map(lambda x: jnp.broadcast_to(x, (batch, *x.shape)), problem)
     keys = jax.random.split(jax.random.key(0), batch)
@@ -184,7 +188,7 @@ def stepped_forest(name="leduc_poker", batch=3, steps=30, **changes):
 
 def test_children_are_leaves_terminals_or_nodes():
     """Each at a place of its own, where its state and its parent are."""
-    table, state = stepped_forest()
+    table, state = leduc_forest()
     trees, layout = jax.tree.map(np.asarray, state.forest), state.layout
     nodes = np.concatenate([trees.nodes[b, : trees.count[b]] for b in range(layout.batch)])
     assert len(set(nodes.tolist())) == len(nodes)
@@ -211,7 +215,7 @@ def test_children_are_leaves_terminals_or_nodes():
 
 
 def test_pages_hold_one_depth_and_one_actor():
-    table, state = stepped_forest()
+    table, state = leduc_forest()
     trees, layout = jax.tree.map(np.asarray, state.forest), state.layout
     seen = []
     for number, first in enumerate(trees.pages.first):
@@ -229,7 +233,7 @@ def test_pages_hold_one_depth_and_one_actor():
 
 
 def test_nothing_is_learnt_at_decisions_not_in_use():
-    _, state = stepped_forest()
+    _, state = leduc_forest()
     for tables in state.forest.decisions:
         for table in (tables.visits, tables.average, tables.regret):
             assert not np.asarray(table)[:, int(tables.count) :].any()
@@ -414,7 +418,7 @@ def test_steps_of_an_iteration_are_levels_not_nodes(monkeypatch):
 
     for module in (sweeps, outer_values):
         monkeypatch.setattr(module, "written_at", counted)
-    table, state = stepped_forest(batch=8, steps=40)
+    table, state = stepped_forest("leduc_poker", batch=8, steps=40)
     jax.effects_barrier()
     steps.clear()
     iterate = jax.jit(functools.partial(regret_phase.iterate, table, None, settings=SETTINGS))

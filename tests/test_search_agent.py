@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from uneven_game import uneven_game
 
+from jaxgames.arrays import at
 from jaxgames.beliefs import belief_table
 from jaxgames.beliefs.listing import NO_STATE, list_public_states
 from jaxgames.beliefs.places import table_places
@@ -64,11 +65,19 @@ def compiled_mind(name):
     return jax.jit(jax.vmap(think)), jax.jit(jax.vmap(act))
 
 
+def first(states):
+    return jax.jit(lambda states: at(states, 0))(states)
+
+
+def after_acting(name, states):
+    """Agents side by side that have thought."""
+    return compiled_mind(name)[1](seeds(), states, jnp.zeros(2, jnp.int32))[0]
+
+
 @functools.cache
 def at_root(name, player):
     """An agent that has thought there."""
-    states, _ = thinking(name, seeds(), 0, twice(started(name, player)))
-    return jax.tree.map(lambda x: x[0], states)
+    return first(after_acting(name, twice(started(name, player))))
 
 
 @functools.cache
@@ -198,8 +207,8 @@ def test_agents_must_think_before_they_lose_the_thread():
     child = int(np.flatnonzero(table.child_mask(state.public))[-1])
     with pytest.raises(ValueError, match="max_path=4 public states were entered"):
         search_agent.checked_observe(table, state, child)
-    states, _ = thinking("leduc_poker", seeds(), 0, twice(state))
-    state = search_agent.checked_observe(table, jax.tree.map(lambda x: x[0], states), child)
+    state = first(after_acting("leduc_poker", twice(state)))
+    state = search_agent.checked_observe(table, state, child)
     assert state.path.tolist() == [child, *[NO_STEP] * 3]
 
 

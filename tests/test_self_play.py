@@ -81,11 +81,17 @@ def test_outcomes_are_on_average_the_values_of_the_policies(name, rows):
     """By public state and row: exact counterfactual values of uniform play, per unit of reach."""
     table, (examples, *_) = table_of(name), uniform_play(name)
     states = list_public_states(table)
-    policy = jax.vmap(lambda state: uniform(table, state, jnp.dtype("float32")))(states.state)
-    reach, exact = belief_exploitability.reach_and_values(table, states, policy)
-    each = lambda s, r: [table.compatible(s, p, r[1 - p]) for p in (0, 1)]  # noqa: E731
-    mass = jax.vmap(each)(states.state, reach)
-    features, wanted = np.asarray(jax.vmap(table.encode)(states.state)), examples.value_weight > 0
+
+    @jax.jit
+    def by_state(states):
+        policy = jax.vmap(lambda state: uniform(table, state, jnp.dtype("float32")))(states.state)
+        reach, exact = belief_exploitability.reach_and_values(table, states, policy)
+        each = lambda s, r: [table.compatible(s, p, r[1 - p]) for p in (0, 1)]  # noqa: E731
+        mass = jax.vmap(each)(states.state, reach)
+        return exact, mass, jax.vmap(table.encode)(states.state)
+
+    exact, mass, features = jax.tree.map(np.asarray, by_state(states))
+    wanted = examples.value_weight > 0
     compared = 0
     for number in np.flatnonzero(np.asarray(states.actor) >= 0):
         here = wanted & (examples.features == features[number]).all(axis=1)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import operator
 
 import jax
 import jax.numpy as jnp
@@ -63,10 +62,10 @@ def beliefs(map_name, starts):
 
 def evaluated(game, params, graph, ranges, path):
     """The public state that some children lead to from the root, its values and its prior."""
-    state = game.root()
+    state, follow = game.root(), jax.jit(game.child)
     for child in path:
-        state = jax.tree.map(operator.itemgetter(child), game.children(state))
-    return state, CvpnEvaluator(graph)(params, game, state, ranges)
+        state = follow(state, jnp.int32(child))
+    return state, jax.jit(CvpnEvaluator(graph))(params, game, state, ranges)
 
 
 def same_moves(one, other, station):
@@ -122,11 +121,17 @@ def test_it_sees_the_board():
     network = new_station_network(public, seed=0)
     running = states.actor >= 0
     board = jax.tree.map(lambda leaf: jnp.asarray(leaf[running][::25]), states.board)
-    features = jax.vmap(lambda b: encode(b, jnp.bool(True), 199, game.rounds))(board)
+
+    @jax.jit
+    @jax.vmap
+    def sees(board):
+        features = encode(board, jnp.bool(True), 199, game.rounds)
+        return network._detectives(features), network._turn(features)
+
+    detectives, turn = map(np.asarray, sees(board))
     dealt = (board.detectives >= 0).all(axis=1)
-    seen = jax.vmap(network._detectives)(features)
-    np.testing.assert_array_equal(seen[dealt], board.detectives[dealt])
-    np.testing.assert_array_equal(jax.vmap(network._turn)(features), board.turn)
+    np.testing.assert_array_equal(detectives[dealt], board.detectives[dealt])
+    np.testing.assert_array_equal(turn, board.turn)
     assert {*board.turn.tolist()} == {*range(6)}
 
 
@@ -142,9 +147,12 @@ def test_a_detective_sees_far_stations():
     state = state.replace(board=state.board.replace(turn=jnp.int32(1)))
     features = public.encode(state)
 
+    @functools.partial(jax.jit, static_argnums=0)
+    def answer(graph, params, his):
+        return nnx.merge(graph, params)(features, (his, jnp.ones(1)))[1][1]
+
     def logits(station):
-        his = jax.nn.one_hot(int(station), 199)
-        return network(features, (his, jnp.ones(1)))[1][1]
+        return answer(*nnx.split(network), jax.nn.one_hot(int(station), 199))
 
     assert np.abs(np.subtract(*map(logits, far))).max() > 1e-3
     network.chase.kernel[...] = jnp.zeros_like(network.chase.kernel[...])
@@ -203,11 +211,10 @@ def test_values_ahead_are_those_of_the_whole_network():
     evaluate = CvpnEvaluator(graph)
     state = game.root()
     reach = jax.random.uniform(jax.random.key(1), (20,)) * state.possible.astype(float), jnp.ones(1)
-    whole, prior = evaluate(params, game, state, reach)
-    ahead = evaluate.prepare(params, game, state)
-    for value, found in zip(
-        whole, evaluate.prepared_values(params, game, state, ahead, reach), strict=True
-    ):
+    whole, prior = jax.jit(evaluate)(params, game, state, reach)
+    ahead = jax.jit(evaluate.prepare)(params, game, state)
+    again = jax.jit(evaluate.prepared_values)(params, game, state, ahead, reach)
+    for value, found in zip(whole, again, strict=True):
         np.testing.assert_allclose(found, value, atol=1e-6)
     np.testing.assert_allclose(prior[0].sum(axis=0), state.possible.astype(float), atol=1e-6)
 
@@ -217,7 +224,8 @@ def test_detectives_expect_what_mr_x_expects_with_the_other_sign():
     network = new_station_network(game, seed=0, width=8)
     his = jax.random.dirichlet(jax.random.key(1), jnp.ones(20), (3,))
     features = jnp.stack([game.encode(game.root())] * 3)
-    (values, theirs), _ = network(features, (his, jnp.ones((3, 1))))
+    answer = jax.jit(lambda features, his: network(features, (his, jnp.ones((3, 1)))))
+    (values, theirs), _ = answer(features, his)
     np.testing.assert_allclose(theirs[:, 0], -jnp.sum(his * values, axis=1), atol=1e-6)
 
 

@@ -94,7 +94,8 @@ def test_a_few_boards_at_a_time_are_all_at_once(call, monkeypatch):
 
         loops = "scan" in str(jax.make_jaxpr(loss)(params, features))
         assert loops == (cores == "1" and call in (by_batch, by_board))
-        return *loss(params, features), jax.grad(loss, (0, 1), has_aux=True)(params, features)
+        gradient = jax.grad(loss, (0, 1), has_aux=True)
+        return jax.jit(lambda *given: (*loss(*given), gradient(*given)))(params, features)
 
     chex.assert_trees_all_close(found("1"), found("2"), rtol=1e-4, atol=1e-5)
 

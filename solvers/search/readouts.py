@@ -2,10 +2,15 @@
 
 A search's tree starts at the state of its problem, the *root*; the search acts at its *target*,
 below the root by the problem's path.
+
+Called from Python, a read-out is one compiled program; inside another program it is a part of it.
 """
 
 from __future__ import annotations
 
+import functools
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
@@ -13,12 +18,15 @@ from jaxgames.arrays import at, safe_divide
 from jaxgames.beliefs.contract import BeliefGame, Policy, PublicState, Reach, Values
 from solvers.search.search_state import Search
 
+_compiled = functools.partial(jax.jit, inline=True)
+
 
 def target_state(search: Search) -> PublicState:
     """The public state at which the search acts."""
     return at(search.tree.state, search.target)
 
 
+@_compiled
 def average_policy(search: Search) -> Policy:
     """What the search says that the actor at its target should play.
 
@@ -48,6 +56,7 @@ def policy_in_row(
     return jnp.where(jnp.equal(player, 0), first, second)
 
 
+@_compiled
 def average_values(search: Search) -> Values:
     """What the search says that the root of its tree is worth.
 
@@ -66,6 +75,7 @@ def last_reach(search: Search) -> Reach:
     return search.reach
 
 
+@_compiled
 def average_reach(search: Search) -> Reach:
     """Both players' own reaches at the target, averaged over the iterations.
 
@@ -76,6 +86,7 @@ def average_reach(search: Search) -> Reach:
     return safe_divide(first, weight), safe_divide(second, weight)
 
 
+@_compiled
 def expected_payoff(game: BeliefGame, search: Search, rows: Int[Array, "2"]) -> Float[Array, ""]:
     """What the actor at the target may expect to win in one world state.
 

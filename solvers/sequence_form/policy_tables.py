@@ -2,10 +2,12 @@
 
 People and other modules hold a policy as one row for each information state. Sweeps want it as one
 table for each group of decisions, in the layout of the treeplex. `pack` and `unpack` translate.
+Called from Python, each is one compiled program; inside another program it is a part of it.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 
 import jax
@@ -20,6 +22,8 @@ from solvers.sequence_form.sequence_form import SequenceForm
 Policy = tuple[Float[Array | np.ndarray, "_ A"], ...]
 # Every player's own reach of its root sequences [R_p]; in a subgame, its range.
 RootReach = tuple[Float[Array | np.ndarray, " _"], ...]
+
+_compiled = functools.partial(jax.jit, inline=True)
 
 
 def checked_root_reach(form: SequenceForm, root_reach: RootReach | None) -> tuple[Array, ...]:
@@ -37,6 +41,7 @@ def checked_root_reach(form: SequenceForm, root_reach: RootReach | None) -> tupl
     return tuple(jnp.asarray(reach, form.dtype) for reach in root_reach)
 
 
+@_compiled
 def uniform(form: SequenceForm) -> tuple[tuple[Array, ...], ...]:
     """The uniform policies as tables by player and group, `[A_g, n_g, *row]`."""
     return tuple(
@@ -45,6 +50,7 @@ def uniform(form: SequenceForm) -> tuple[tuple[Array, ...], ...]:
     )
 
 
+@_compiled
 def pack(form: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
     """Policies `[D_p, A]` as tables by player and group, `[A_g, n_g, *row]`, 0 at padding.
 
@@ -68,6 +74,7 @@ def pack(form: SequenceForm, policy: Policy) -> tuple[tuple[Array, ...], ...]:
     return tuple(packed)
 
 
+@_compiled
 def unpack(form: SequenceForm, tables: tuple[tuple[Array, ...], ...]) -> Policy:
     """The inverse of `pack`: policies `[D_p, A]` by player, 0 at illegal actions."""
     policy = []
