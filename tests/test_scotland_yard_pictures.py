@@ -4,6 +4,7 @@ import functools
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse.csgraph
@@ -11,13 +12,16 @@ from PIL import Image
 
 from experiments import cli
 from experiments.harness import kept_file
-from experiments.scotland_yard import pictures, scotland_yard_picture
+from experiments.scotland_yard import mr_x_range, one_game, pictures, scotland_yard_picture
 from experiments.scotland_yard.recorded_games import record_game
 from jaxgames import CHANCE, TERMINAL, enumerate_game, make
 from jaxgames.scotland_yard import add_map, load_map
 from jaxgames.scotland_yard.coordinates import _laid_out, coordinates
 from solvers.scotland_yard import matches
 from solvers.scotland_yard.pimbot import PimBot
+from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
+from solvers.search import leaf_evaluators
+from solvers.search.search_state import GrowingTreeCfr
 
 # Mr X may start at two stations, with two and with three neighbours, shows himself once and has a
 # double card and a black one.
@@ -206,3 +210,23 @@ def test_agents_of_another_map_are_refused(tmp_path):
     message = r"was trained in scotland_yard\(map=glasses\), and cannot play scotland_yard"
     with pytest.raises(ValueError, match=message):
         scotland_yard_picture.named_agent(f"{tmp_path}:4", make("scotland_yard(map=district)"))
+
+
+def test_what_a_threshold_leaves_out_is_impossible():
+    game = make(SMALL)
+    beliefs = game.belief_game()
+    search = GrowingTreeCfr(leaf_evaluators.zero, simulations=8, max_path=room_for_paths(beliefs))
+    plain = SearchMatchAgent(beliefs=beliefs, params=None, settings=search)
+    states = one_game.deal(game, jax.random.key(0))
+    memory = one_game.begin(plain, jax.random.key(1), states, side=matches.MR_X)
+    key = jax.random.key(2)
+    memory, _ = one_game.act(game, plain, key, memory, states, side=matches.MR_X)
+    legal = jnp.ones((game.num_actions, game.num_stations))
+    whole, pure = (
+        np.asarray(mr_x_range._policy(one, memory, jax.random.key(3), states, legal))
+        for one in (plain, plain.replace(threshold=1.0))
+    )
+    kept = np.where(whole == whole.max(axis=0), whole, 0)
+    total = kept.sum(axis=0)
+    np.testing.assert_allclose(pure, kept / np.where(total > 0, total, 1), atol=1e-6)
+    assert (whole > pure).any()

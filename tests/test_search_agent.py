@@ -157,6 +157,66 @@ def test_acts_are_drawn_from_what_was_thought():
     assert np.mean(raised) == pytest.approx(share.mean(), abs=4 * error)
 
 
+@pytest.mark.parametrize(
+    ("threshold", "expected"),
+    [
+        (0.0, [0.5, 0.3, 0.15, 0.05]),
+        (0.1, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+        (0.3, [0.625, 0.375, 0, 0]),
+        (0.9, [1, 0, 0, 0]),
+    ],
+)
+def test_rare_actions_are_not_drawn(threshold, expected):
+    """But for the most probable one, and the others in proportion."""
+    policy = jnp.array([[0.5, 0.3, 0.15, 0.05]]).T, jnp.zeros((2, 1))
+    keys = jax.random.split(jax.random.key(0), 400)
+
+    def draw(key):
+        return search_agent._draw(key, policy, jnp.int32(0), jnp.int32(0), threshold)
+
+    actions, drawn_from = jax.vmap(draw)(keys)
+    np.testing.assert_allclose(drawn_from, np.broadcast_to(expected, (400, 4)), atol=1e-6)
+    shares = np.bincount(actions, minlength=4) / 400
+    np.testing.assert_allclose(shares, expected, atol=0.1)
+    assert not shares[np.equal(expected, 0)].any()
+
+
+@pytest.mark.parametrize(
+    ("own", "threshold", "expected"),
+    [
+        ([0.25, 0.25, 0.25, 0.25], 0.9, [0.25, 0.25, 0.25, 0.25]),
+        ([0.4, 0.4, 0.2, 0.0], 0.5, [0.5, 0.5, 0.0, 0.0]),
+        ([0.3, 0.7, 0.0, 0.0], 1.0, [0.0, 1.0, 0.0, 0.0]),
+        ([0.0, 0.0, 0.0, 0.0], 0.15, [0.0, 0.0, 0.0, 0.0]),  # where it does not act
+    ],
+)
+def test_the_most_probable_actions_stay(own, threshold, expected):
+    found = readouts.without_rare(jnp.array([own]).T, threshold)
+    np.testing.assert_allclose(found[:, 0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("threshold", [-0.1, 1.5, float("nan")])
+def test_thresholds_that_are_no_probabilities_are_refused(threshold):
+    _, table, _ = compiled("kuhn_poker")
+    one = jax.random.key(0), started("kuhn_poker", 0), jnp.int32(0)
+    with pytest.raises(ValueError, match=f"threshold={threshold} must be from 0 to 1"):
+        search_agent.act(table, None, *one, settings=SETTINGS, threshold=threshold)
+
+
+def test_a_threshold_changes_what_is_drawn_and_not_what_is_remembered():
+    _, table, _ = compiled("kuhn_poker")
+    act = functools.partial(search_agent.act, table, None, settings=SETTINGS)
+    start, differs = started("kuhn_poker", 0), False
+    for row in jnp.arange(3, dtype=jnp.int32):
+        after, _, policy = act(jax.random.key(0), start, row)
+        same, action, found = act(jax.random.key(0), start, row, threshold=1.0)
+        chex.assert_trees_all_equal(after, same)
+        np.testing.assert_array_equal(found > 0, policy == policy.max())
+        assert found[action] > 0
+        differs |= bool(found.max() > policy.max())
+    assert differs
+
+
 @pytest.mark.parametrize(("player", "expected"), [(0, [0.2, 0.3, 0.5]), (1, [0.6, 0.4, 0.0])])
 def test_a_policy_in_a_row_has_as_many_actions_as_who_has_more(player, expected):
     both = jnp.array([[1.0, 0.2], [0.0, 0.3], [0.0, 0.5]]), jnp.array([[1.0, 0.6], [0.0, 0.4]])

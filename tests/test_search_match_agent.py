@@ -16,7 +16,7 @@ from jaxgames.registry import make
 from solvers.scotland_yard import matches
 from solvers.scotland_yard.match_batches import compiled_play
 from solvers.scotland_yard.search_match_agent import SearchMatchAgent, room_for_paths
-from solvers.search import leaf_evaluators
+from solvers.search import leaf_evaluators, search_agent
 from solvers.search.search_state import GrowingTreeCfr
 
 # Mr X shows himself twice, also within a double move, and the detectives' starts are dealt.
@@ -58,6 +58,21 @@ class Watcher(SearchMatchAgent):
 def _same(public, states):
     boards = jax.tree.map(lambda a, b: jnp.all(a == b), public.board, states.state.board)
     return jnp.all(jnp.stack(jax.tree.leaves(boards))) & jnp.all(public.possible == states.possible)
+
+
+def test_its_threshold_is_that_of_its_moves(monkeypatch):
+    name = "scotland_yard(map=glasses)"
+
+    def act(beliefs, params, key, memory, row, *, settings, threshold):
+        return memory, jnp.int32(round(100 * threshold)), None
+
+    monkeypatch.setattr(search_agent, "act", act)
+    keys = jax.random.split(jax.random.key(0), 2)
+    states, moves, (begin, _) = matches.deal_games(make(name), keys)
+    one = agent(name).replace(threshold=0.25)
+    memory = one.begin(begin, states, side=matches.MR_X)
+    _, actions = one.act(moves, memory, states, side=matches.MR_X)
+    assert actions.tolist() == [25, 25]
 
 
 @pytest.mark.parametrize("side", [0, pytest.param(1, marks=pytest.mark.slow)])

@@ -227,3 +227,9 @@ def test_all_settings_that_differ_are_named():
     assert "the learner: momentum 0.9 of sgd (the paper: not given)\n" in paper
     assert "the network has" not in paper
     assert "the network is ours" not in paper
+
+
+@pytest.mark.parametrize("name", ["smoke", "cpu", "stations", "gpu"])
+def test_the_learning_rate_falls_until_the_end_of_training(name):
+    config = sog_london.PRESETS[name]
+    assert config.learner.decay_steps == config.measured_at[-1] * config.updates

@@ -56,6 +56,13 @@ def test_games_of_both_roles_count_together():
     }
 
 
+def test_an_agent_with_a_threshold_is_named_so():
+    config = dataclasses.replace(sog_pimbot.PRESETS["smoke"], threshold=0.15)
+    names = {number.name for number in sog_pimbot.numbers(config, POINTS)}
+    assert "SoG(400,1) from 15% on:PimBot(10)" in names
+    assert "less than 15%; where all are rarer" in "\n".join(sog_pimbot.deviations(config))
+
+
 def test_batches_of_the_same_games_are_one_point():
     halves = [dataclasses.replace(each, games=5, won=each.won // 2) for each in POINTS]
     others = [dataclasses.replace(each, games=5, won=(each.won + 1) // 2) for each in POINTS]
@@ -130,7 +137,7 @@ def test_an_interruption_loses_twenty_minutes_of_the_slowest_games():
     assert slow.side_by_side * 120 / 0.8 <= 20 * 60
     assert not any(
         match.side_by_side % 2
-        for preset in ("cpu", "cpu_training", "cpu_400", "large")
+        for preset in ("cpu", "cpu_threshold", "cpu_training", "cpu_400", "large")
         for match in sog_pimbot.PRESETS[preset].matches
     )
 
@@ -355,3 +362,21 @@ def test_folders_without_a_run_or_without_networks_yet_are_refused(tmp_path):
         with pytest.raises(ValueError, match=f"agent={tmp_path / name} {reason}") as refused:
             read_student(tmp_path / name)
         assert "\n" not in str(refused.value)
+
+
+def test_the_agent_plays_with_the_threshold(tmp_path, monkeypatch):
+    write_run(tmp_path / "trained", {0: 8, 3: 8}, finished=False)
+    few, found = Match(simulations=4, opponents=(4,), games=4, batch=2), set()
+    config = sog_pimbot.Config(agent=str(tmp_path / "trained"), matches=(few,), threshold=0.15)
+
+    def play_games(play, player, *args, games, **named):
+        found.add(player.threshold)
+        return Share(wins=1, games=games.number)
+
+    monkeypatch.setattr(sog_pimbot, "play_games", play_games)
+    arguments = types.SimpleNamespace(
+        out=tmp_path / "out", resume=False, overwrite=False, preset="smoke"
+    )
+    sog_pimbot.compute(Run(arguments, config, experiment="", command=""))
+    assert found == {0.15}
+    assert {preset.threshold for preset in sog_pimbot.PRESETS.values()} == {0.0, 0.15}

@@ -3,13 +3,16 @@
 The probabilities follow from Mr X's policy by Bayes' rule. His policy is
 
 - of a uniform agent: all his legal moves alike;
-- of a search agent of beliefs: the average policy of its search;
+- of a search agent of beliefs: the average policy of its search, without the actions that its
+  threshold leaves out;
 - of PimBot, which has no policy, as it plays the most visited move: the shares of visits in
   searches at all his possible stations, with one more visit to every legal move, so that no move is
   impossible.
 """
 
 from __future__ import annotations
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +87,7 @@ def _policy(agent, memory, key, states, legal) -> Float[Array, "A N"]:
     """What an agent plays as Mr X at each of his possible stations; `legal` is 1 for his legal
     moves there."""
     if isinstance(agent, SearchMatchAgent):
-        return _searched_policy(memory.search)
+        return _searched_policy(memory.search, agent.threshold)
     if isinstance(agent, PimBotAgent):
         legal = legal + _visits(agent, key, states)
     elif not isinstance(agent, UniformAgent):
@@ -113,10 +116,11 @@ def _root_visits(agent, key, stations, states):
     return agent.search(jax.random.split(key, len(stations)), many, side=MR_X).visits
 
 
-@jax.jit
-def _searched_policy(search):
-    """Mr X's policy `[A, N]` in the search of one agent, whose leaves are `[1, ...]`."""
-    return readouts.average_policy(jax.tree.map(lambda leaf: leaf[0], search))[0].astype(float)
+@functools.partial(jax.jit, static_argnames="threshold")
+def _searched_policy(search, threshold):
+    """What Mr X draws from `[A, N]` after the search of one agent, whose leaves are `[1, ...]`."""
+    policy = readouts.average_policy(jax.tree.map(lambda leaf: leaf[0], search))[0]
+    return readouts.without_rare(policy, threshold).astype(float)
 
 
 @jax.jit

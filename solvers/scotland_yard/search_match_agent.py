@@ -29,6 +29,7 @@ class SearchMatchAgent(MatchAgent):
     beliefs: ScotlandYardBeliefs
     params: PyTree  # of the evaluator in the settings
     settings: GrowingTreeCfr = flax.struct.field(pytree_node=False)
+    threshold: float = flax.struct.field(pytree_node=False, default=0.0)  # of `search_agent.act`
 
     def begin(self, keys: Key[Array, " B"], states: MatchStates, *, side: int) -> SearchAgentState:
         """The minds of agents at the roots of games; the detectives' first search is there."""
@@ -50,7 +51,13 @@ class SearchMatchAgent(MatchAgent):
         side: int,
     ) -> tuple[SearchAgentState, Int[Array, " B"]]:
         rows = jnp.where(side == MR_X, states.state.mr_x, 0)
-        act = functools.partial(search_agent.act, self.beliefs, self.params, settings=self.settings)
+        act = functools.partial(
+            search_agent.act,
+            self.beliefs,
+            self.params,
+            settings=self.settings,
+            threshold=self.threshold,
+        )
         memory, actions, _ = jax.vmap(act)(keys, memory, rows)
         return memory, actions
 

@@ -56,6 +56,23 @@ def policy_in_row(
     return jnp.where(jnp.equal(player, 0), first, second)
 
 
+def without_rare(policy: Float[Array, "A ..."], threshold: float) -> Float[Array, "A ..."]:
+    """Policies without the actions that they play with less than a threshold, which sum to 1 again.
+
+    Where all actions are rarer, the most probable ones stay (thresholding; Ganzfried, Sandholm and
+    Waugh 2012).
+
+    Args:
+      policy: probabilities `[A, ...]`; where all are 0, they stay so.
+      threshold: from 0 to 1; 0 changes nothing. Static.
+    """
+    if not threshold:
+        return policy
+    least = jnp.minimum(threshold, jnp.max(policy, axis=0, keepdims=True))
+    kept = jnp.where(policy >= least, policy, 0)
+    return safe_divide(kept, jnp.sum(kept, axis=0, keepdims=True))
+
+
 @_compiled
 def average_values(search: Search) -> Values:
     """What the search says that the root of its tree is worth.

@@ -178,6 +178,7 @@ def act(
     row: Int[Array, ""],
     *,
     settings: GrowingTreeCfr,
+    threshold: float = 0.0,
 ) -> tuple[SearchAgentState, Int[Array, ""], Float[Array, " A"]]:
     """Thinks at the agent's own decision and draws an action.
 
@@ -188,19 +189,27 @@ def act(
       state: of the agent.
       row: the agent's own information state.
       settings: of the search. Static.
+      threshold: actions that the search's policy plays with less than this are not drawn
+        (`readouts.without_rare`), which is not Student of Games. Beliefs are by the policy as it
+        is. From 0 to 1. Static.
 
     Returns:
       The agent, the action, and the policy `[A]` that it was drawn from, with as many actions as
       the player who has more.
+
+    Raises:
+      ValueError: the threshold is below 0 or above 1.
     """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold={threshold} must be from 0 to 1")
     search_key, move_key = jax.random.split(key)
     after, policy = think(game, params, search_key, state, settings=settings)
-    return after, *_draw(move_key, policy, state.player, row)
+    return after, *_draw(move_key, policy, state.player, row, threshold)
 
 
-@jax.jit
-def _draw(key, policy, player, row):
-    policy = readouts.policy_in_row(policy, player, row)
+@functools.partial(jax.jit, static_argnames="threshold")
+def _draw(key, policy, player, row, threshold):
+    policy = readouts.without_rare(readouts.policy_in_row(policy, player, row), threshold)
     return expansion_phase.sample(jax.random.uniform(key, (), policy.dtype), policy), policy
 
 
