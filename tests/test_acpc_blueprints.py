@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from blueprint_cases import game_of
 from test_acpc_match import Table, agent_client
-from test_blueprint import game_of
 
 from experiments import cli
 from experiments.acpc import agents

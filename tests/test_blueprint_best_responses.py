@@ -3,21 +3,28 @@
 import functools
 
 import blueprint_reference as reference
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerator_branches import accelerator_branches
+from blueprint_cases import (
+    BUCKETS,
+    THREE_STREETS,
+    TWO_STREETS,
+    game_of,
+    random_policy,
+    random_tables,
+)
 from test_blueprint_matches import blueprint_of, hands_of
 
 from jaxgames.holdem.canonical_boards import NextCards, canonical_boards, next_cards, num_deals
 from jaxgames.holdem.ranges import class_numbers, hand_numbers
 from jaxgames.holdem.rules import Poker
-from solvers.blueprint import best_response
-from solvers.blueprint.blueprint import fixed_blueprint
+from solvers.blueprint import best_response, bucket_game
+from solvers.blueprint.blueprint import Blueprint, fixed_blueprint
+from solvers.blueprint.deals import make_deal
 from solvers.blueprint.response_rounds import num_runouts
 
-THREE_STREETS = Poker(
-    raise_sizes=(10, 10, 20), board=(0, 3, 1), first=(1, 0, 0), max_raises=(1, 1, 1)
-)
 FLOP = 1_234  # two of its suits may be exchanged, and so may some of its turns
 FLOP_CARDS = canonical_boards(3)[3].cards[FLOP].astype(np.int32)
 TURN = 2  # the street
@@ -194,3 +201,36 @@ def test_bad_turns_are_refused():
         best_response.flop_values(
             blueprint_of(1)[0], np.array([FLOP]), player=0, turns=np.array([[51]])
         )
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_best_responses_on_a_flop_are_those_hand_by_hand(player):
+    """At each of the seven rounds of a flop, summed over the hands of a class."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    policy, by_node = random_policy()
+    blueprint = Blueprint(policy=policy, buckets=tables, game=game)
+    (found,) = best_response.flop_values(blueprint, np.array([FLOP]), player=player)
+    deal, _ = make_deal(tables, jnp.asarray(FLOP_CARDS), groups=1176)
+    bucket, cards, strength = (np.asarray(x) for x in (deal.bucket, deal.cards, deal.strength))
+    tree, family = game.rounds.tree, game.rounds.streets[1][0]
+    classes, pairs = class_numbers()[hand_numbers(cards)], reference.pairs_of_hands(cards, strength)
+    for entry, node in enumerate(family.nodes[0]):
+        reach = reference.reach_of(tree, node, by_node, bucket, 1 - player)
+        values = reference.best_response(tree, node, by_node, bucket, pairs, player, reach)
+        expected = np.bincount(classes, weights=values, minlength=169)
+        np.testing.assert_allclose(found[:, entry], expected, rtol=1e-4, atol=0.5)
+
+
+def test_best_responses_in_chunks_are_the_same():
+    """Of the seven rounds on a flop four at once."""
+    game, tables = game_of(TWO_STREETS, BUCKETS), random_tables(BUCKETS, (0, 3))
+    policy, _ = random_policy()
+    flops = np.array([7, FLOP])
+    expected = best_response.flop_values(
+        Blueprint(policy=policy, buckets=tables, game=game), flops, player=1
+    )
+    flop = policy[1][0]
+    chunks = bucket_game.in_chunks(flop[0], jnp.zeros((2, *flop.shape[1:3], 4)))
+    again = Blueprint(policy=(policy[0], (chunks,)), buckets=tables, game=game)
+    found = best_response.flop_values(again, flops, player=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=0.1)

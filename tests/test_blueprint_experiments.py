@@ -5,8 +5,8 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from blueprint_cases import ONE_RAISE, game_of, random_tables
 from experiment_cases import smoke_run
-from test_blueprint import game_of, random_tables
 from test_blueprint_matches import blueprint_of
 
 from experiments import cli
@@ -27,8 +27,6 @@ from solvers.blueprint import best_response
 from solvers.blueprint.blueprint import fixed_blueprint, read_blueprint
 
 POKER = Poker(board=(0, 3), first=(1, 0), raise_sizes=(10, 10), max_raises=(1, 1))
-
-ONE_RAISE = Poker(raise_sizes=(10, 10), board=(0, 3), first=(1, 0), max_raises=(1, 1))
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_blueprint import (
+from blueprint_cases import (
     BUCKETS,
     TWO_STREETS,
     game_of,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_blueprint import TWO_STREETS
+from blueprint_cases import TWO_STREETS
 from test_blueprint_matches import blueprint_of, hands_of
 
 from experiments import cli

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from blueprint_cases import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 from bucket_uct_reference import Reference
 from holdem_reference import LEDUC
-from test_blueprint import BUCKETS, TWO_STREETS, game_of, random_tables, states_by_node
 
 from jaxgames.core import CHANCE
 from jaxgames.holdem import limit_holdem

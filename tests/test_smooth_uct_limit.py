@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from test_blueprint import TWO_STREETS, game_of, random_tables
+from blueprint_cases import TWO_STREETS, game_of, random_tables
 
 from experiments import cli
 from experiments.blueprints import (

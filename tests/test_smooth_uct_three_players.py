@@ -6,8 +6,8 @@ from unittest import mock
 import jax
 import numpy as np
 import pytest
+from blueprint_cases import random_tables
 from jax.sharding import Mesh
-from test_blueprint import random_tables
 
 from experiments import cli
 from experiments.blueprints import self_play, self_play_report

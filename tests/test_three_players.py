@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from blueprint_cases import BUCKETS, random_tables
 from bucket_uct_reference import Reference
 from holdem_reference import LEDUC, NO_LIMIT
 from openspiel_parity import universal_poker
-from test_blueprint import BUCKETS, random_tables
 from test_bucket_uct import SETTINGS, random_rows
 
 from jaxgames import make
