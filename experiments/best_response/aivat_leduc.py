@@ -171,7 +171,6 @@ def draw(path: pathlib.Path, config: Config, cells: Sequence[Cell]) -> None:
             place.set_yticks(lines, names)
             place.invert_yaxis()
             place.set_axisbelow(True)
-        axes[0, 0].legend(frameon=False, fontsize=8, loc="lower right")
 
 
 def rows(config: Config, cells: Sequence[Cell]) -> Iterator[dict[str, object]]:

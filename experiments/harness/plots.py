@@ -51,6 +51,7 @@ _STYLE = {
     "xtick.direction": "out",
     "ytick.direction": "out",
     "lines.linewidth": 1.6,
+    "axes.formatter.min_exponent": 4,  # numbers on logarithmic axes: 300, not 3 x 10^2
 }
 
 
