@@ -72,7 +72,7 @@ _SMOKE = Config(
     concentration=1.0,
 )
 _CPU = Config(
-    measured_at=(0, 30, 100, 200, 300),
+    measured_at=(0, 20, 70, 130, 200),
     games=96,
     batch=96,
     width=32,

@@ -177,6 +177,8 @@ def lenient() -> Iterator[None]:
 def make_env(env: Any) -> Any:
     """Returns the environment of a name, or `env` itself if it is not a name.
 
+    Those of chess and Gardner chess are pgx's with faster legal moves (`chess_environments`).
+
     Raises:
       ValueError: no such environment.
       ImportError: pgx is not installed.
@@ -190,7 +192,9 @@ def make_env(env: Any) -> Any:
     if env not in pgx.available_envs():
         raise ValueError(unknown("pgx game", env, pgx.available_envs()))
     with lenient():
-        return pgx.make(env)
+        from jaxgames.adapters.chess_environments import ENVIRONMENTS  # imports pgx, too
+
+        return ENVIRONMENTS[env]() if env in ENVIRONMENTS else pgx.make(env)
 
 
 def kind_of(env: Any) -> str:
