@@ -7,6 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pgx
 import pytest
 
 from jaxgames import TERMINAL, make
@@ -88,7 +89,7 @@ def test_connect_four_is_pgxs():
     "name", ["animal_shogi", "othello", "hex", "go_9x9", "go_19x19", "gardner_chess", "chess"]
 )
 def test_larger_games_are_pgxs(name):
-    assert_same_games(name, from_pgx(name), 2)
+    assert_same_games(name, from_pgx(pgx.make(name)), 2)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Int
 
 EMPTY, PAWN, KNIGHT, BISHOP, ROOK, QUEEN, KING = range(7)  # the opponent's are negative
 _WALL = 7  # beyond the edge: stops like a piece of one's own
@@ -70,7 +70,7 @@ class _Table:
         self._one_hot = (np.arange(size)[:, None] == places).astype(np.float32)
         self._beyond = np.where(places < size, 0, beyond).astype(np.float32)
 
-    def __call__(self, entries: Array) -> Float[Array, "... *places"]:
+    def __call__(self, entries: Array) -> Array:
         found = entries.astype(jnp.float32) @ self._one_hot + self._beyond
         return found.reshape(*entries.shape[:-1], *self._shape)
 
