@@ -63,7 +63,7 @@ _SMOKE = Config(
     solves=4,
 )
 _CPU = Config(
-    measured_at=(0, 280, 800, 1_600, 2_800),
+    measured_at=(0, 160, 500, 1_000, 1_600),
     games=96,
     batch=96,
     width=32,
