@@ -34,6 +34,11 @@ MAX_DEPTH = {
     "tic_tac_toe": lambda num_actions: 9,
 }
 
+# The most legal actions of a position that games come to, where that is known to be much less than
+# the number of all actions. In Gardner chess every piece has its most moves on an empty board, and
+# the five pawns are queens.
+MOST_LEGAL = {"chess": 218, "gardner_chess": 128, "shogi": 593}
+
 
 @record
 class PgxState(State):

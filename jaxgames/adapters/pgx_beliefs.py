@@ -14,7 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxgames.adapters.pgx import MAX_DEPTH, PgxGame, from_pgx, kind_of, lenient, make_env, seat_of
+from jaxgames.adapters.pgx import (
+    MAX_DEPTH,
+    MOST_LEGAL,
+    PgxGame,
+    from_pgx,
+    kind_of,
+    lenient,
+    make_env,
+    seat_of,
+)
 from jaxgames.beliefs.contract import BeliefGame, Policy, Reach, Rows, Values
 from jaxgames.core import TERMINAL, record
 
@@ -51,6 +60,10 @@ class PgxBeliefs(BeliefGame):
     @property
     def action_of_child(self) -> tuple[int, ...]:
         return tuple(range(self.num_children))
+
+    @property
+    def most_legal(self) -> int:
+        return MOST_LEGAL.get(self.env.id, self.num_children)
 
     @property
     def board(self) -> tuple[int, ...]:

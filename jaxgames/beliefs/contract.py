@@ -50,6 +50,12 @@ class BeliefGame(abc.ABC):
     num_children: int  # K
     max_depth: int  # public states on the longest path below the root
 
+    @property
+    def most_legal(self) -> int:
+        """The most children that any state of a game has, as far as is known; search trees have
+        room for them. At most K."""
+        return self.num_children
+
     @abc.abstractmethod
     def root(self) -> PublicState:
         """The first public state after what chance deals in secret at the start."""

@@ -148,9 +148,12 @@ def _planted(game, agent, key, state):
     require_perfect_information(game)
     settings = agent.settings
     root = _looked_at(game, agent, game.actor(state), state)
-    if settings.noise:
-        root = root.replace(prior=_noisy(key, root.prior, settings))
-    return puct_tree.plant(root, room=settings.simulations + 1)
+    tree = puct_tree.plant(root, room=settings.simulations + 1, most_legal=game.most_legal)
+    if not settings.noise:
+        return tree
+    # Draws are slow: only those of actions that may be legal.
+    noisy = _noisy(key, tree.prior[0], settings)
+    return tree.replace(prior=tree.prior.at[0].set(noisy))
 
 
 def grow(game: BeliefGame, agent: AlphaZeroAgent, key: Key[Array, ""], tree: PuctTree) -> PuctTree:
@@ -229,8 +232,7 @@ def _looked_at(game, agent, seat, state) -> Position:
 
 def statistics(tree: PuctTree) -> SearchStatistics:
     """What a tree says of its root."""
-    visits, _ = puct_tree.child_statistics(tree, jnp.int32(0))
-    value = tree.value[0]
+    visits, value = puct_tree.root_visits(tree), tree.value[0]
     return SearchStatistics(visits=visits, value=jnp.where(tree.actor[0] == 0, value, -value))
 
 

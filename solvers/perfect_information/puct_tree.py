@@ -6,12 +6,16 @@ tables of all actions: the prior of the new position, and its number at its pare
 a simulation has passed are a mask, by which all sums are updated at once. The walk down carries no
 table: it ends at another depth in each tree of a batch, and under `vmap` such a loop would copy
 what it carries in every step.
+
+A position has a *column* for each action that may be legal there, and not for all actions of the
+game: in chess 218 of 4,672.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
@@ -19,11 +23,11 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxgames.beliefs.contract import PublicState
 from jaxgames.core import TERMINAL, record
 
-NOTHING = -1  # no child yet
+NOTHING = -1  # no child yet, or no action
 ILLEGAL = -1  # in place of the prior of an illegal action
 MOST_PLACES = 2**15  # for whose numbers the table of children has room
 
-# choose(tree, place, depth) -> action
+# choose(tree, place, depth) -> column
 Choose = Callable[["PuctTree", Int[Array, ""], Int[Array, ""]], Int[Array, ""]]
 
 
@@ -39,35 +43,43 @@ class Position:
 
 @record
 class PuctTree:
-    """A tree with room for N positions, of which the first `count` are in use; 0 is the root."""
+    """A tree with room for N positions, of which the first `count` are in use; 0 is the root. Each
+    has L columns for its legal actions."""
 
+    num_actions: int = flax.struct.field(pytree_node=False)  # A
     count: Array  # [] int32
     simulations: Array  # [] int32 that were made
     state: PublicState  # [N, ...]
     actor: Array  # [N] int32
     visits: Array  # [N] float32 simulations that came there, and one more at the root
     value: Array  # [N] float32 to player 0: the mean of these simulations
-    prior: Array  # [N, A] float32
-    child: Array  # [N, A] int16 the places that actions lead to, or NOTHING
+    action: Array | None  # [N, L] int16 whose column it is; None: there is a column for each
+    prior: Array  # [N, L] float32, ILLEGAL where there is no legal action
+    child: Array  # [N, L] int16 the places that actions lead to, or NOTHING
 
 
-def plant(root: Position, *, room: int) -> PuctTree:
+def plant(root: Position, *, room: int, most_legal: int) -> PuctTree:
     """A tree of one position.
 
     Args:
       root: the position.
       room: N, positions that it has room for, at most MOST_PLACES.
+      most_legal: L, actions that a position has room for. If it has more, the tree has those with
+        the highest priors.
     """
+    columns = min(most_legal, len(root.prior))
     reals = jnp.zeros(room, jnp.float32)
     empty = PuctTree(
+        num_actions=len(root.prior),
         count=jnp.int32(0),
         simulations=jnp.int32(0),
         state=jax.tree.map(lambda x: jnp.zeros((room, *jnp.shape(x)), x.dtype), root.state),
         actor=jnp.full(room, TERMINAL, jnp.int32),
         visits=reals,
         value=reals,
-        prior=jnp.full((room, len(root.prior)), ILLEGAL, jnp.float32),
-        child=jnp.full((room, len(root.prior)), NOTHING, jnp.int16),
+        action=jnp.full((room, columns), NOTHING, jnp.int16) if columns < len(root.prior) else None,
+        prior=jnp.full((room, columns), ILLEGAL, jnp.float32),
+        child=jnp.full((room, columns), NOTHING, jnp.int16),
     )
     tree = _added(empty, root, jnp.bool_(True))
     return _visited(tree, _places(tree) == 0, root.value)
@@ -83,36 +95,47 @@ def simulate(
 
     Args:
       tree: with room for one more position.
-      choose: the action that is taken at a place.
+      choose: the column of the action that is taken at a place.
       look: the position that an action leads to.
     """
-    place, action, passed = _walk(tree, choose)
+    place, column, passed = _walk(tree, choose)
     before = jax.tree.map(lambda x: x[place], tree.state)
     is_over = tree.actor[place] == TERMINAL
-    new = look(before, action)
+    new = look(before, _action(tree, place, column))
     passed |= (_places(tree) == tree.count) & ~is_over
     value = jnp.where(is_over, tree.value[place], new.value)
     parent = jnp.where(is_over, len(tree.actor), place)
-    child = tree.child.at[parent, action].set(tree.count.astype(jnp.int16), mode="drop")
+    child = tree.child.at[parent, column].set(tree.count.astype(jnp.int16), mode="drop")
     tree = _added(tree.replace(child=child), new, ~is_over)
     return _visited(tree, passed, value).replace(simulations=tree.simulations + 1)
 
 
 def child_statistics(
     tree: PuctTree, place: Int[Array, ""]
-) -> tuple[Float[Array, " A"], Float[Array, " A"]]:
-    """How often each action of a place was taken, and its mean value to player 0, 0 where it was
-    not."""
+) -> tuple[Float[Array, " L"], Float[Array, " L"]]:
+    """How often the action of each column of a place was taken, and its mean value to player 0, 0
+    where it was not."""
     child = tree.child[place].astype(jnp.int32)
     known = child >= 0
     visits, value = (jnp.where(known, table[child], 0) for table in (tree.visits, tree.value))
     return visits, value
 
 
+def root_visits(tree: PuctTree) -> Float[Array, " A"]:
+    """How often each action of the root was taken."""
+    visits, _ = child_statistics(tree, jnp.int32(0))
+    if tree.action is None:
+        return visits
+    action = jnp.where(visits > 0, tree.action[0].astype(jnp.int32), tree.num_actions)
+    return jnp.zeros(tree.num_actions, jnp.float32).at[action].set(visits, mode="drop")
+
+
 def puct(
     tree: PuctTree, place: Int[Array, ""], *, exploration: float, exploration_base: float
 ) -> Int[Array, ""]:
-    """The action with the highest sum of mean value and bonus (PUCT, Silver et al. 2018).
+    """The column of the action with the highest sum of mean value and bonus.
+
+    PUCT, Silver et al. 2018.
 
     An action that was not taken yet is given the value of its position.
 
@@ -145,10 +168,10 @@ def most_visited_line(tree: PuctTree, length: int) -> Int[Array, " L"]:
 
     def step(place, _):
         visits, _ = child_statistics(tree, place)
-        action = jnp.argmax(visits).astype(jnp.int32)
-        known = (place >= 0) & (visits[action] > 0)
-        child = jnp.where(known, tree.child[place, action].astype(jnp.int32), NOTHING)
-        return child, jnp.where(known, action, NOTHING)
+        column = jnp.argmax(visits)
+        known = (place >= 0) & (visits[column] > 0)
+        below = jnp.where(known, tree.child[place, column].astype(jnp.int32), NOTHING)
+        return below, jnp.where(known, _action(tree, place, column), NOTHING)
 
     return jax.lax.scan(step, jnp.int32(0), length=length)[1]
 
@@ -156,40 +179,51 @@ def most_visited_line(tree: PuctTree, length: int) -> Int[Array, " L"]:
 def _walk(
     tree: PuctTree, choose: Choose
 ) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, " N"]]:
-    """The place where a walk from the root ends, the action there that is not in the tree, and the
-    places on the way; at the end of a game the action means nothing."""
+    """The place where a walk from the root ends, the column there whose child is not in the tree,
+    and the places on the way; at the end of a game the column means nothing."""
     places = _places(tree)
 
     def here(place, depth):
         """A place on the way, and where it goes on: NOTHING if it does not."""
-        action = choose(tree, place, depth)
-        child = tree.child[place, action].astype(jnp.int32)
-        return action, jnp.where(tree.actor[place] == TERMINAL, NOTHING, child)
+        column = choose(tree, place, depth)
+        child = tree.child[place, column].astype(jnp.int32)
+        return column, jnp.where(tree.actor[place] == TERMINAL, NOTHING, child)
 
     def step(carry):
         _, _, below, depth, passed = carry
-        action, child = here(below, depth)
-        return below, action, child, depth + 1, passed | (places == below)
+        column, child = here(below, depth)
+        return below, column, child, depth + 1, passed | (places == below)
 
     root = jnp.int32(0)
     begin = (root, root, root, jnp.int32(0), places < 0)
-    place, action, _, _, passed = jax.lax.while_loop(lambda carry: carry[2] >= 0, step, begin)
-    return place, action, passed
+    place, column, _, _, passed = jax.lax.while_loop(lambda carry: carry[2] >= 0, step, begin)
+    return place, column, passed
 
 
 def _places(tree):
     return jnp.arange(len(tree.actor), dtype=jnp.int32)
 
 
+def _action(tree, place, column):
+    """Whose column it is."""
+    if tree.action is None:
+        return column.astype(jnp.int32)
+    return tree.action[place, column].astype(jnp.int32)
+
+
 def _added(tree, new, wanted):
     """The tree with one more position, if it is wanted."""
     to = jnp.where(wanted, tree.count, len(tree.actor))
     put = lambda table, own: table.at[to].set(own.astype(table.dtype), mode="drop")  # noqa: E731
+    action, prior = None, new.prior
+    if tree.action is not None:
+        prior, action = jax.lax.top_k(prior, tree.prior.shape[1])
     return tree.replace(
         count=tree.count + wanted.astype(jnp.int32),
         state=jax.tree.map(put, tree.state, new.state),
         actor=put(tree.actor, new.actor),
-        prior=put(tree.prior, new.prior),
+        action=None if action is None else put(tree.action, action),
+        prior=put(tree.prior, prior),
     )
 
 

@@ -13,8 +13,6 @@ from jaxtyping import Array, Int
 from jaxgames.beliefs.contract import BeliefGame
 from solvers.search.search_state import GrowingTreeCfr
 
-_MOST_LEGAL = 384  # children of a root; chess has up to 218 moves, Go 362
-
 # On accelerators, where places may look at all others of their trees, or at A others:
 _MOST_PAIRED = 256  # places of a tree that are fewer to look at than children in a list
 _MOST_LISTED = 32  # actions
@@ -64,7 +62,7 @@ def lazy_layout(game: BeliefGame, settings: GrowingTreeCfr, batch: int) -> LazyL
       batch: B, how many there are.
     """
     expand = min(settings.expand, game.num_children)
-    room = 1 + min(game.num_children, _MOST_LEGAL) + settings.simulations * expand
+    room = 1 + game.most_legal + settings.simulations * expand
     on_cpu = jax.default_backend() == "cpu"
     least, most = (8, 64) if on_cpu else (64, 1024)
     return LazyLayout(
