@@ -1,7 +1,8 @@
 """pgx's chess and Gardner chess with faster steps; all states are pgx's.
 
 A step of pgx looks for checks after every move that might be legal, which is most of its work.
-`chess_moves` finds the same moves at once.
+`chess_moves` finds the same moves at once. The observation is made in the order of its axes, where
+pgx makes planes and turns them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pgx.gardner_chess as gardner
 from jaxtyping import Array, Int
 from pgx._src.games import chess
@@ -17,6 +19,8 @@ from pgx.chess import Chess
 from pgx.gardner_chess import GardnerChess
 
 from jaxgames.adapters import chess_moves
+
+_PIECES = np.array([1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6])  # in the order of pgx's planes
 
 
 class _WithoutBranches:
@@ -32,6 +36,26 @@ class _WithoutBranches:
         after = _where(state.legal_action_mask[action], after, lost)
         after = after.replace(legal_action_mask=after.legal_action_mask | after.terminated)
         return after.replace(observation=self.observe(after))
+
+    def _observe(self, state: Any, player_id: Int[Array, ""]) -> Array:
+        if player_id is not state.current_player:
+            return super()._observe(state, player_id)
+        return self._seen(state)
+
+
+def _observation(board_history, hash_history, more):
+    """pgx's observation `[rows, columns, planes]` of who is to move, `more` on all squares of the
+    last planes."""
+    size, eight = int(board_history.shape[1] ** 0.5), len(board_history)
+    boards = board_history.reshape(eight, size, size)[:, :, ::-1].transpose(2, 1, 0)
+    pieces = (boards[..., None] == _PIECES).astype(jnp.float32)
+    same = (hash_history[:eight, None] == hash_history).all(axis=2)  # [8, all positions]
+    again = (jnp.sum(same, axis=1) > 1) & (hash_history[:eight] != 0).any(axis=1)
+    again = jnp.stack([~again, again], axis=1).astype(jnp.float32)
+    again = jnp.broadcast_to(again, (size, size, eight, 2))
+    history = jnp.concatenate([pieces, again], axis=3).reshape(size, size, -1)
+    more = jnp.stack([jnp.asarray(x, jnp.float32) for x in more])
+    return jnp.concatenate([history, jnp.broadcast_to(more, (size, size, len(more)))], axis=2)
 
 
 def _where(condition, first, second):
@@ -53,6 +77,12 @@ class FastChess(_WithoutBranches, Chess):
         super().__init__()
         self.game = _ChessRules()
 
+    def _seen(self, state):
+        x = state._x
+        moves, quiet = x.step_count / chess.MAX_TERMINATION_STEPS, x.halfmove_count / 100.0
+        more = (x.color, moves, *x.castling_rights.ravel(), quiet)
+        return _observation(x.board_history, x.hash_history, more)
+
 
 class FastGardnerChess(_WithoutBranches, GardnerChess):
     """`pgx.gardner_chess.GardnerChess` with the same states and steps."""
@@ -65,6 +95,14 @@ class FastGardnerChess(_WithoutBranches, GardnerChess):
         after = gardner._check_termination(after.replace(legal_action_mask=legal))
         too_long = after._step_count >= gardner.MAX_TERMINATION_STEPS
         return after.replace(terminated=after.terminated | too_long)
+
+    def _seen(self, state):
+        moves, quiet = (
+            state._step_count / gardner.MAX_TERMINATION_STEPS,
+            state._halfmove_count / 100.0,
+        )
+        more = (state._turn, moves, quiet)
+        return _observation(state._board_history, state._hash_history, more)
 
 
 ENVIRONMENTS = {"chess": FastChess, "gardner_chess": FastGardnerChess}
