@@ -95,6 +95,13 @@ def _networks(out: pathlib.Path, **options: Any) -> None:
     networks.benchmark(out, **options)
 
 
+def _chess(out: pathlib.Path, **options: Any) -> None:
+    """Steps per second of chess and Gardner chess beside pgx's own, on one core."""
+    from experiments.benchmarks import chess  # imports JAX
+
+    chess.benchmark(out, **options)
+
+
 BENCHMARKS: dict[str, Callable[..., None]] = {
     "cfr": _cfr,
     "search": _search,
@@ -108,6 +115,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "districts": _districts,
     "alphazero_training": _alphazero_training,
     "networks": _networks,
+    "chess": _chess,
 }
 
 

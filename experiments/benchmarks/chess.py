@@ -1,0 +1,195 @@
+"""Steps of chess and Gardner chess beside pgx's own, on one core or on an accelerator.
+
+Games are played side by side by the same random moves, from the first position on; a step makes a
+move, the legal moves and the observation afterwards. Both programs must come to the same positions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.measurements import Clock, sample_searches
+from experiments.benchmarks.processes import measure_in_process
+from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.harness import devices, results, runs
+from experiments.harness.experiment import text_table
+from experiments.harness.progress import status
+from experiments.harness.usage_meter import UsageMeter
+from jaxgames.adapters.chess_environments import ENVIRONMENTS
+from jaxgames.adapters.pgx import lenient, make_env
+
+OURS, PGX = PROGRAMS = ("ours", "pgx")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """What is measured."""
+
+    tasks: tuple[str, ...] = tuple(ENVIRONMENTS)
+    batch: int = 64  # games side by side
+    turns: int = 64  # steps of each in a sample
+    repeats: int = 7  # samples
+    sampling_seconds: float = 60.0  # after which two samples are enough
+    time_limit: float = 600.0  # in seconds, for one process
+
+
+PRESETS = {
+    "smoke": Config(tasks=("gardner_chess",), batch=4, turns=4, repeats=2),
+    "cpu": Config(),
+    "gpu": Config(batch=4096),
+}
+
+
+def benchmark(
+    out: pathlib.Path,
+    *,
+    preset: str = "cpu",
+    overwrite: bool = False,
+    command: str = "python -m experiments benchmark chess",
+    **changes: Any,
+) -> None:
+    """Measures, and writes result.json, benchmark.csv and table.md.
+
+    Args:
+      out: the folder for the results.
+      preset: a key of `PRESETS`.
+      overwrite: whether to delete an earlier run in `out`.
+      command: the command line to put on record.
+      **changes: fields of the preset's config to replace.
+
+    Raises:
+      ValueError: the preset or a task is unknown, `out` holds an earlier run, a measurement fails,
+        or the two programs come to different positions.
+    """
+    meter = UsageMeter()
+    config = preset_config(PRESETS, preset, **changes)
+    check_names("task", config.tasks, ENVIRONMENTS)
+    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
+    rows = [row for task in config.tasks for row in _measured(config, task)]
+    result = results.make_result(
+        experiment="benchmark_chess",
+        preset=preset,
+        config=dataclasses.asdict(config)
+        | {
+            "measure": f"steps per second of {config.batch} games side by side, {config.turns}"
+            " random moves from the first position on, on one core of a CPU or on an accelerator:"
+            " median of all samples",
+            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+        },
+        command=command,
+        usage=meter.usage(),
+        numbers=list(numbers(rows)),
+        error_bars=results.LEAST_AND_MOST_SAMPLE,
+    )
+    write_report(out, result, [_details(row) for row in rows])
+    Console().print(_shown(rows))
+
+
+def _measured(config, task) -> list[Row]:
+    """Both programs in one game."""
+    rows = []
+    for program in PROGRAMS:
+        with status(f"benchmark chess: {task}, {program}"):
+            job = dataclasses.asdict(config) | {"task": task, "program": program}
+            run = measure_in_process(__name__, job, time_limit=config.time_limit, cores=1)
+        if run["failure"]:
+            raise ValueError(f"{task}, {program}: {run['failure']}")
+        rows.append(Row(task=task, program=program, runs=[run]))
+    ours, theirs = (row.runs[0]["positions"] for row in rows)
+    if ours != theirs:
+        raise ValueError(f"{task}: ours and pgx come to different positions")
+    return rows
+
+
+def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
+    """Speeds, and how many times as fast ours is."""
+    for row in rows:
+        yield results.Number(
+            name=f"{row.program}:{row.task}",
+            value=row.rate,
+            low=min(row.rates),
+            high=max(row.rates),
+            unit="steps/s",
+        )
+    found = {(row.task, row.program): row for row in rows}
+    for task in dict.fromkeys(row.task for row in rows):
+        ours, theirs = (found[task, program] for program in PROGRAMS)
+        yield results.Number(
+            name=f"{OURS} / {PGX}:{task}",
+            value=ours.rate / theirs.rate,
+            low=min(ours.rates) / max(theirs.rates),
+            high=max(ours.rates) / min(theirs.rates),
+            unit="times the steps/s",
+        )
+
+
+def _details(row) -> dict[str, Any]:
+    """One line of the CSV."""
+    return rounded(
+        {
+            "task": row.task,
+            "program": row.program,
+            "steps/s": row.rate,
+            "low": min(row.rates),
+            "high": max(row.rates),
+            "microseconds a step": 1e6 / row.rate,
+            "samples": len(row.rates),
+            "compile seconds": row.median("compile_seconds"),
+            "busy cores": row.largest("cores"),
+            "cores busy with others": row.largest("others"),
+        }
+    )
+
+
+def _shown(rows: Sequence[Row]) -> Table:
+    """The speeds for the terminal."""
+    lines = [
+        (row.task, row.program, results.text(row.rate), results.text(1e6 / row.rate))
+        for row in rows
+    ]
+    return text_table("Steps of chess", ("game", "", "per second", "microseconds"), lines, labels=2)
+
+
+def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
+    """Reports compile time, samples of steps per second, and where the games have come to.
+
+    Args:
+      job: the fields of a `Config`, `task`, a key of `ENVIRONMENTS`, and `program`.
+      report: takes the numbers as keywords.
+    """
+    devices.set_core_flags()  # compiled as for several cores, as the commands do
+    import pgx  # makes arrays when imported
+
+    batch, turns = job["batch"], job["turns"]
+    with lenient():
+        env = make_env(job["task"]) if job["program"] == OURS else pgx.make(job["task"])
+
+        @jax.jit
+        def play(key):
+            def turn(states, key):
+                noise = jax.random.uniform(key, states.legal_action_mask.shape)
+                action = jnp.argmax(jnp.where(states.legal_action_mask, noise, -1), axis=1)
+                return jax.vmap(env.step)(states, action.astype(jnp.int32)), None
+
+            first, others = jax.random.split(key)
+            states = jax.vmap(env.init)(jax.random.split(first, batch))
+            return jax.lax.scan(turn, states, jax.random.split(others, turns))[0]
+
+        clock = Clock()
+        jax.block_until_ready(play(jax.random.key(0)))
+        report(compile_seconds=round(clock.seconds(), 3))
+        states, samples = sample_searches(
+            lambda number: play(jax.random.key(number)), batch * turns, job
+        )
+    seen = [states.observation, states.legal_action_mask, states.rewards, states.terminated]
+    report(samples=samples, positions=[float(np.sum(x, dtype=np.float64)) for x in seen])
