@@ -95,11 +95,11 @@ def _networks(out: pathlib.Path, **options: Any) -> None:
     networks.benchmark(out, **options)
 
 
-def _chess(out: pathlib.Path, **options: Any) -> None:
-    """Steps per second of chess and Gardner chess beside pgx's own, on one core."""
-    from experiments.benchmarks import chess  # imports JAX
+def _board_steps(out: pathlib.Path, **options: Any) -> None:
+    """Steps per second of chess and Go beside pgx's own, on one core."""
+    from experiments.benchmarks import board_steps  # imports JAX
 
-    chess.benchmark(out, **options)
+    board_steps.benchmark(out, **options)
 
 
 BENCHMARKS: dict[str, Callable[..., None]] = {
@@ -115,7 +115,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "districts": _districts,
     "alphazero_training": _alphazero_training,
     "networks": _networks,
-    "chess": _chess,
+    "board_steps": _board_steps,
 }
 
 

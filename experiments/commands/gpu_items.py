@@ -158,7 +158,7 @@ def _items() -> Iterator[Item]:
     yield _benchmark("pimbot", 3.0)
     yield _benchmark("alphazero_training", 10.0)
     yield _benchmark("networks", 2.0)
-    yield _benchmark("chess", 2.0, preset="gpu")
+    yield _benchmark("board_steps", 3.0, preset="gpu")
     yield _profile("profile_leduc", "Leduc (100,1), 3x128", 3.0)
     yield _profile("profile_connect_four", "Connect Four (800,1), 6x512", 4.0)
     rivers = "spots=('river',), batch=1024, rounds=1"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pgx.gardner_chess as gardner
@@ -19,23 +18,13 @@ from pgx.chess import Chess
 from pgx.gardner_chess import GardnerChess
 
 from jaxgames.adapters import chess_moves
+from jaxgames.adapters.without_branches import WithoutBranches
 
 _PIECES = np.array([1, 2, 3, 4, 5, 6, -1, -2, -3, -4, -5, -6])  # in the order of pgx's planes
 
 
-class _WithoutBranches:
-    """Steps like `pgx.core.Env.step`, which has branches. XLA computes all branches of a batch, and
-    in them the tables of `chess_moves` once for every game."""
-
-    def step(self, state: Any, action: Int[Array, ""], key: Any = None) -> Any:
-        """The state after an action; a loss for an illegal one, as in pgx."""
-        moved = self._step(state.replace(_step_count=state._step_count + 1), action, key)
-        over = state.terminated | state.truncated
-        after = _where(over, state.replace(rewards=jnp.zeros_like(moved.rewards)), moved)
-        lost = self._step_with_illegal_action(after, state.current_player)
-        after = _where(state.legal_action_mask[action], after, lost)
-        after = after.replace(legal_action_mask=after.legal_action_mask | after.terminated)
-        return after.replace(observation=self.observe(after))
+class _Seen(WithoutBranches):
+    """Shows the player to move what `_seen` makes."""
 
     def _observe(self, state: Any, player_id: Int[Array, ""]) -> Array:
         if player_id is not state.current_player:
@@ -58,10 +47,6 @@ def _observation(board_history, hash_history, more):
     return jnp.concatenate([history, jnp.broadcast_to(more, (size, size, len(more)))], axis=2)
 
 
-def _where(condition, first, second):
-    return jax.tree.map(lambda *each: jnp.where(condition, *each), first, second)
-
-
 class _ChessRules(chess.Game):
     def step(self, state, action):
         after = chess._apply_move(state, chess.Action._from_label(action))
@@ -70,7 +55,7 @@ class _ChessRules(chess.Game):
         return after._replace(legal_action_mask=legal, step_count=after.step_count + 1)
 
 
-class FastChess(_WithoutBranches, Chess):
+class FastChess(_Seen, Chess):
     """`pgx.chess.Chess` with the same states and steps."""
 
     def __init__(self):
@@ -84,7 +69,7 @@ class FastChess(_WithoutBranches, Chess):
         return _observation(x.board_history, x.hash_history, more)
 
 
-class FastGardnerChess(_WithoutBranches, GardnerChess):
+class FastGardnerChess(_Seen, GardnerChess):
     """`pgx.gardner_chess.GardnerChess` with the same states and steps."""
 
     def _step(self, state, action, key):

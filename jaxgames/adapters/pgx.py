@@ -182,7 +182,8 @@ def lenient() -> Iterator[None]:
 def make_env(env: Any) -> Any:
     """Returns the environment of a name, or `env` itself if it is not a name.
 
-    Those of chess and Gardner chess are pgx's with faster legal moves (`chess_environments`).
+    Those of chess, Gardner chess and Go are pgx's with faster steps (`chess_environments`,
+    `go_environments`).
 
     Raises:
       ValueError: no such environment.
@@ -197,9 +198,10 @@ def make_env(env: Any) -> Any:
     if env not in pgx.available_envs():
         raise ValueError(unknown("pgx game", env, pgx.available_envs()))
     with lenient():
-        from jaxgames.adapters.chess_environments import ENVIRONMENTS  # imports pgx, too
+        from jaxgames.adapters import chess_environments, go_environments  # import pgx, too
 
-        return ENVIRONMENTS[env]() if env in ENVIRONMENTS else pgx.make(env)
+        own = chess_environments.ENVIRONMENTS | go_environments.ENVIRONMENTS
+        return own[env]() if env in own else pgx.make(env)
 
 
 def kind_of(env: Any) -> str:

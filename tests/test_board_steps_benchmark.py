@@ -1,9 +1,9 @@
-"""The benchmark of steps of chess."""
+"""The benchmark of steps of chess and Go."""
 
 import pytest
 
 from experiments import benchmarks
-from experiments.benchmarks import chess
+from experiments.benchmarks import board_steps
 from experiments.benchmarks.reports import Row
 from experiments.harness import results
 
@@ -18,7 +18,7 @@ def test_numbers_are_speeds_and_how_they_compare():
         Row(task="chess", program=program, runs=[run_of([scale * x for x in (1.0, 2.0, 4.0)])])
         for program, scale in (("ours", 30), ("pgx", 10))
     ]
-    found = {number.name: number for number in chess.numbers(rows)}
+    found = {number.name: number for number in board_steps.numbers(rows)}
     assert found["pgx:chess"].value == 20
     ratio = found["ours / pgx:chess"]
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.75, 3, 12))
@@ -26,21 +26,21 @@ def test_numbers_are_speeds_and_how_they_compare():
 
 @pytest.mark.slow
 def test_gardner_chess_is_measured(tmp_path):
-    benchmarks.run("chess", tmp_path, preset="smoke")
+    benchmarks.run("board_steps", tmp_path, preset="smoke")
     result = results.read_result(tmp_path / "result.json")
-    for program in chess.PROGRAMS:
+    for program in board_steps.PROGRAMS:
         speed = result.number(f"{program}:gardner_chess")
         assert 0 < speed.low <= speed.value <= speed.high
 
 
 def test_other_positions_than_pgxs_are_refused(monkeypatch, tmp_path):
     answers = iter([run_of(positions=(3.0, 4.0)), run_of(positions=(3.0, 5.0))])
-    monkeypatch.setattr(chess, "measure_in_process", lambda *_, **__: next(answers))
+    monkeypatch.setattr(board_steps, "measure_in_process", lambda *_, **__: next(answers))
     with pytest.raises(ValueError, match="gardner_chess: ours and pgx come to different positions"):
-        benchmarks.run("chess", tmp_path, preset="smoke")
+        benchmarks.run("board_steps", tmp_path, preset="smoke")
 
 
 def test_unknown_tasks_are_refused(tmp_path):
     with pytest.raises(ValueError, match="unknown task 'shogi'"):
-        benchmarks.run("chess", tmp_path / "out", preset="smoke", tasks=("shogi",))
+        benchmarks.run("board_steps", tmp_path / "out", preset="smoke", tasks=("shogi",))
     assert not (tmp_path / "out").exists()

@@ -1,4 +1,4 @@
-"""Steps of chess and Gardner chess beside pgx's own, on one core or on an accelerator.
+"""Steps of chess and Go beside pgx's own, on one core or on an accelerator.
 
 Games are played side by side by the same random moves, from the first position on; a step makes a
 move, the legal moves and the observation afterwards. Both programs must come to the same positions.
@@ -25,17 +25,17 @@ from experiments.harness import devices, results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
 from experiments.harness.usage_meter import UsageMeter
-from jaxgames.adapters.chess_environments import ENVIRONMENTS
 from jaxgames.adapters.pgx import lenient, make_env
 
 OURS, PGX = PROGRAMS = ("ours", "pgx")
+TASKS = ("gardner_chess", "chess", "go_9x9", "go_19x19")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
     """What is measured."""
 
-    tasks: tuple[str, ...] = tuple(ENVIRONMENTS)
+    tasks: tuple[str, ...] = TASKS
     batch: int = 64  # games side by side
     turns: int = 64  # steps of each in a sample
     repeats: int = 7  # samples
@@ -55,7 +55,7 @@ def benchmark(
     *,
     preset: str = "cpu",
     overwrite: bool = False,
-    command: str = "python -m experiments benchmark chess",
+    command: str = "python -m experiments benchmark board_steps",
     **changes: Any,
 ) -> None:
     """Measures, and writes result.json, benchmark.csv and table.md.
@@ -73,11 +73,11 @@ def benchmark(
     """
     meter = UsageMeter()
     config = preset_config(PRESETS, preset, **changes)
-    check_names("task", config.tasks, ENVIRONMENTS)
+    check_names("task", config.tasks, TASKS)
     runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
     rows = [row for task in config.tasks for row in _measured(config, task)]
     result = results.make_result(
-        experiment="benchmark_chess",
+        experiment="benchmark_board_steps",
         preset=preset,
         config=dataclasses.asdict(config)
         | {
@@ -99,7 +99,7 @@ def _measured(config, task) -> list[Row]:
     """Both programs in one game."""
     rows = []
     for program in PROGRAMS:
-        with status(f"benchmark chess: {task}, {program}"):
+        with status(f"benchmark board_steps: {task}, {program}"):
             job = dataclasses.asdict(config) | {"task": task, "program": program}
             run = measure_in_process(__name__, job, time_limit=config.time_limit, cores=1)
         if run["failure"]:
@@ -157,14 +157,16 @@ def _shown(rows: Sequence[Row]) -> Table:
         (row.task, row.program, results.text(row.rate), results.text(1e6 / row.rate))
         for row in rows
     ]
-    return text_table("Steps of chess", ("game", "", "per second", "microseconds"), lines, labels=2)
+    return text_table(
+        "Steps of board games", ("game", "", "per second", "microseconds"), lines, labels=2
+    )
 
 
 def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
     """Reports compile time, samples of steps per second, and where the games have come to.
 
     Args:
-      job: the fields of a `Config`, `task`, a key of `ENVIRONMENTS`, and `program`.
+      job: the fields of a `Config`, `task`, one of `TASKS`, and `program`.
       report: takes the numbers as keywords.
     """
     devices.set_core_flags()  # compiled as for several cores, as the commands do
