@@ -11,6 +11,7 @@ import pytest
 from mctx_reference import visits_and_value
 from test_pgx_beliefs import Midgame
 
+from jaxgames.adapters.pgx import MOST_LEGAL
 from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from jaxgames.beliefs import belief_table
 from jaxgames.game_tree import enumerate_game
@@ -233,6 +234,25 @@ def test_ends_of_the_game_are_added_once():
     assert count < 100 < visits[:count][ends].sum()
     assert not visits[count:].any()
     assert float(tree.visits[0]) == 1 + SEARCH.simulations
+
+
+def test_columns_of_the_legal_actions_are_enough(monkeypatch):
+    """Trees with room for as many actions as are legal make the same searches."""
+    agent, state = AlphaZeroAgent(settings=SEARCH), GAME.root()
+    for cell in (4, 0, 8):  # six cells are left
+        state = position_after(GAME, state, jnp.int32(cell))
+
+    def searched(state):
+        keys = jax.random.split(jax.random.key(0))
+        tree = alphazero_search.plant(GAME, agent, keys[0], state)
+        tree = alphazero_search.grow(GAME, agent, keys[1], tree)
+        return tree.prior, alphazero_search.statistics(tree), puct_tree.most_visited_line(tree, 6)
+
+    _, *expected = jax.jit(searched)(state)
+    monkeypatch.setitem(MOST_LEGAL, "tic_tac_toe", 6)
+    prior, *found = jax.jit(lambda state: searched(state))(state)
+    assert prior.shape == (SEARCH.simulations + 1, 6)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def test_no_simulation_copies_a_table_of_actions():
