@@ -131,6 +131,26 @@ def test_all_games_have_presets(name):
             json.dumps(dataclasses.asdict(config))
 
 
+@pytest.mark.parametrize("preset", ["cpu", "paper"])
+@pytest.mark.parametrize("game", GAMES)
+def test_values_are_learned_from_queries_or_from_outcomes(game, preset):
+    """With as many searches in all, but for rounding; and the paper's way is the default."""
+    configs = {}
+    for values in (None, "queries", "outcomes"):
+        wanted = dict(preset=preset, game=game, seed=3, values=values)
+        options = mock.Mock(spec=sog_board_games.Options, **wanted)
+        config = sog_board_games.COMMAND.configure(sog_board_games.PRESETS[preset][game], options)
+        assert config.seed == 3
+        configs[values] = dataclasses.replace(config, seed=0)
+    queries, outcomes = configs["queries"], configs["outcomes"]
+    assert configs[None] == sog_board_games.PRESETS[preset][game] in (queries, outcomes)
+    assert (queries.table, outcomes.table) == ("chess", "go")
+    assert queries.solves >= queries.episodes
+    assert outcomes.solves == 0
+    assert outcomes.measured_at[-1] == 2 * queries.measured_at[-1]
+    assert outcomes.updates == max(queries.updates // 2, 1)
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_student_of_games_trains_by_table_s2(game):
     """Everything but the learner's sizes, and those are named."""

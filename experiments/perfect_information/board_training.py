@@ -116,6 +116,8 @@ def training_experiment(
     presets: Mapping[str, Mapping[str, Config]],
     label: Callable[[int], str],
     shared: Callable[[Any], Mapping[str, int]],
+    options: type[Options] = Options,
+    change: Callable[[Any, Any], Config] = lambda config, options: config,
     **fields: Any,
 ) -> Experiment:
     """The experiment that trains one kind of agent.
@@ -126,16 +128,19 @@ def training_experiment(
       presets: the configs by preset and game.
       label: the name of the agent with so many simulations.
       shared: the sizes that devices share in training.
+      options: the options beside the preset.
+      change: the config with what further options change.
       fields: further fields of the record.
     """
 
     def configure(config: Config, options: Any) -> Config:
-        return dataclasses.replace(presets[options.preset][options.game], seed=options.seed)
+        config = change(presets[options.preset][options.game], options)
+        return dataclasses.replace(config, seed=options.seed)
 
     return Experiment(
         name=name,
         shown="results of duels and Elo against training steps",
-        options=Options,
+        options=options,
         configure=configure,
         presets={preset: configs[GAMES[0]] for preset, configs in presets.items()},
         batches=lambda config: {"batch": config.batch} | dict(shared(config)),

@@ -8,6 +8,7 @@ Go in the paper's Table S2. The trained networks play as engines. Its counterpar
 from __future__ import annotations
 
 import dataclasses
+from typing import Literal
 
 from experiments.harness.runs import Run
 from experiments.perfect_information import board_training
@@ -28,8 +29,17 @@ class Config(board_training.Config):
     A step of training plays `episodes` moves of self-play and solves `solves` queries at most.
     """
 
-    table: str  # the column of Table S2: "chess" or "go"
+    table: str  # the column of Table S2: "chess" or "go", whose values come from outcomes
     solves: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(board_training.Options):
+    """The options beside the preset."""
+
+    values: Literal["queries", "outcomes"] | None = None
+    """What values are learned from: queries alone, as in chess in Table S2, or the outcomes of a
+    fifth of the positions (TD(1)), as in Go. None: as the game is more like chess or Go."""
 
 
 # Whose column of Table S2 is taken; queries teach values in that of chess, outcomes in that of Go.
@@ -114,15 +124,21 @@ _CHANGES = {
 }
 
 
-def _config(preset: str, game: str) -> Config:
-    """The config of a preset for a game."""
+def _config(preset: str, game: str, table: str) -> Config:
+    """The config of a preset for a game. With the other column than the game's own there are half
+    as many searches in a step, and twice as many steps, or the other way round."""
     large = preset == "paper" and game in ("chess", "go_19x19")
     base = {"smoke": _SMOKE, "cpu": _CPU, "paper": _LARGE if large else _PAPER}[preset]
-    table = _TABLE[game]
     more = {"game": game, "table": table}
     if table == "go":  # there are no queries, and fewer examples
         more |= {"solves": 0, "updates": max(base.updates // 2, 1)}
-    config = dataclasses.replace(base, **more | _CHANGES[preset].get(game, {}))
+    changes = _CHANGES[preset].get(game, {})
+    if table == "go":
+        changes = {name: value for name, value in changes.items() if name != "solves"}
+    config = dataclasses.replace(base, **more | changes)
+    if table != _TABLE[game]:
+        steps = (2 * step if table == "go" else step // 2 for step in config.measured_at)
+        config = dataclasses.replace(config, measured_at=tuple(steps))
     own = _LEARNERS[preset]
     if not large:
         own = own | _ADAM | {"decay_steps": config.measured_at[-1] * config.updates, "l2": 1e-4}
@@ -132,7 +148,17 @@ def _config(preset: str, game: str) -> Config:
     return dataclasses.replace(config, learner=learner)
 
 
-PRESETS = {preset: {game: _config(preset, game) for game in GAMES} for preset in _CHANGES}
+PRESETS = {
+    preset: {game: _config(preset, game, _TABLE[game]) for game in GAMES} for preset in _CHANGES
+}
+
+
+def change(config: Config, options: Options) -> Config:
+    """The config where values are learned from something else than in the game's own column."""
+    if options.values is None:
+        return config
+    table = {"queries": "chess", "outcomes": "go"}[options.values]
+    return _config(options.preset, config.game, table)
 
 
 def training_settings(config: Config, search: GrowingTreeCfr) -> StudentOfGamesSettings:
@@ -176,6 +202,8 @@ COMMAND = training_experiment(
     new_student,
     presets=PRESETS,
     label=label,
+    options=Options,
+    change=change,
     shared=lambda config: {
         "episodes": config.episodes,
         "solves": config.solves,
