@@ -179,7 +179,13 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         @jax.jit
         def play(key):
             def turn(states, key):
-                noise = jax.random.uniform(key, states.legal_action_mask.shape)
+                # Draws for all actions of all games would take longer than a step: the games share
+                # them, each from another one on.
+                actions = states.legal_action_mask.shape[1]
+                shared, own = jax.random.split(key)
+                noise = jnp.tile(jax.random.uniform(shared, (actions,)), 2)
+                begin = jax.random.randint(own, (batch, 1), 0, actions)
+                noise = jax.vmap(lambda at: jax.lax.dynamic_slice(noise, at, (actions,)))(begin)
                 action = jnp.argmax(jnp.where(states.legal_action_mask, noise, -1), axis=1)
                 return jax.vmap(env.step)(states, action.astype(jnp.int32)), None
 

@@ -213,7 +213,7 @@ COMMAND = training_experiment(
     },
     preset_docs={
         "smoke": "minutes",
-        "cpu": "two or three hours on two cores (an estimate)",
+        "cpu": "an hour on one core in Gardner chess; two or three in 9x9 Go (an estimate)",
         "paper": "for accelerators; chess and Go on 19x19 with large networks",
     },
     extras={"temperature": lambda config, outcome: PAPER_TEMPERATURE[config.table]},
