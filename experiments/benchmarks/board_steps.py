@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.benchmarks.reports import FILES, Row, rounded, speed, speed_ratio, write_report
 from experiments.harness import devices, results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -113,24 +113,11 @@ def _measured(config, task) -> list[Row]:
 
 def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
     """Speeds, and how many times as fast ours is."""
-    for row in rows:
-        yield results.Number(
-            name=f"{row.program}:{row.task}",
-            value=row.rate,
-            low=min(row.rates),
-            high=max(row.rates),
-            unit="steps/s",
-        )
+    yield from (speed(row, "steps/s") for row in rows)
     found = {(row.task, row.program): row for row in rows}
     for task in dict.fromkeys(row.task for row in rows):
         ours, theirs = (found[task, program] for program in PROGRAMS)
-        yield results.Number(
-            name=f"{OURS} / {PGX}:{task}",
-            value=ours.rate / theirs.rate,
-            low=min(ours.rates) / max(theirs.rates),
-            high=max(ours.rates) / min(theirs.rates),
-            unit="times the steps/s",
-        )
+        yield speed_ratio(f"{OURS} / {PGX}:{task}", ours, theirs, "steps/s")
 
 
 def _details(row) -> dict[str, Any]:

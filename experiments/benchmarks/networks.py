@@ -24,7 +24,7 @@ from rich.table import Table
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.benchmarks.reports import FILES, Row, rounded, speed, speed_ratio, write_report
 from experiments.harness import devices, results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -180,24 +180,11 @@ def _measured(config, task, dtype) -> Iterator[Row]:
 
 def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
     """Speeds, and how many times as fast bfloat16 is."""
-    for row in rows:
-        yield results.Number(
-            name=f"{row.program}:{row.task}",
-            value=row.rate,
-            low=min(row.rates),
-            high=max(row.rates),
-            unit="positions/s",
-        )
+    yield from (speed(row, "positions/s") for row in rows)
     found = {(row.task, row.program): row for row in rows}
     for task, kind in itertools.product(dict.fromkeys(row.task for row in rows), KINDS):
         exact, fast = (found[task, f"{kind}, {dtype}"] for dtype in DTYPES)
-        yield results.Number(
-            name=f"{kind}, {ROUNDED} / {EXACT}:{task}",
-            value=fast.rate / exact.rate,
-            low=min(fast.rates) / max(exact.rates),
-            high=max(fast.rates) / min(exact.rates),
-            unit="times the positions/s",
-        )
+        yield speed_ratio(f"{kind}, {ROUNDED} / {EXACT}:{task}", fast, exact, "positions/s")
         if kind == EVALUATIONS:
             yield results.Number(
                 name=f"rounding, {ROUNDED}:{task}",

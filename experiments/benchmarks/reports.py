@@ -66,6 +66,28 @@ def write_report(
     results.write_result(out, result)
 
 
+def speed(row: Row, unit: str) -> results.Number:
+    """The median of the rates, from the lowest to the highest."""
+    return results.Number(
+        name=f"{row.program}:{row.task}",
+        value=row.rate,
+        low=min(row.rates),
+        high=max(row.rates),
+        unit=unit,
+    )
+
+
+def speed_ratio(name: str, first: Row, second: Row, unit: str) -> results.Number:
+    """How many times as fast the first one is, from its lowest to its highest rate."""
+    return results.Number(
+        name=name,
+        value=first.rate / second.rate,
+        low=min(first.rates) / max(second.rates),
+        high=max(first.rates) / min(second.rates),
+        unit=f"times the {unit}",
+    )
+
+
 def rounded(row: dict[str, Any]) -> dict[str, Any]:
     """A line of a CSV with six digits of every float."""
     return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()}
