@@ -7,15 +7,12 @@ pgx makes planes and turns them.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pgx.gardner_chess as gardner
 from jaxtyping import Array, Int
-from pgx._src.games import chess
-from pgx.chess import Chess
-from pgx.gardner_chess import GardnerChess
 
 from jaxgames.adapters import chess_moves
 from jaxgames.adapters.without_branches import WithoutBranches
@@ -47,32 +44,32 @@ def _observation(board_history, hash_history, more):
     return jnp.concatenate([history, jnp.broadcast_to(more, (size, size, len(more)))], axis=2)
 
 
-class _ChessRules(chess.Game):
+class _ChessRules:
+    """What differs from pgx's rules of chess without players."""
+
     def step(self, state, action):
+        from pgx._src.games import chess  # makes arrays when imported
+
         after = chess._apply_move(state, chess.Action._from_label(action))
         after = chess._update_history(chess._flip(after))
         legal = chess_moves.legal_actions(after.board, after.en_passant, after.castling_rights[0])
         return after._replace(legal_action_mask=legal, step_count=after.step_count + 1)
 
 
-class FastChess(_Seen, Chess):
-    """`pgx.chess.Chess` with the same states and steps."""
-
-    def __init__(self):
-        super().__init__()
-        self.game = _ChessRules()
-
+class _Chess(_Seen):
     def _seen(self, state):
+        from pgx._src.games import chess
+
         x = state._x
         moves, quiet = x.step_count / chess.MAX_TERMINATION_STEPS, x.halfmove_count / 100.0
         more = (x.color, moves, *x.castling_rights.ravel(), quiet)
         return _observation(x.board_history, x.hash_history, more)
 
 
-class FastGardnerChess(_Seen, GardnerChess):
-    """`pgx.gardner_chess.GardnerChess` with the same states and steps."""
-
+class _GardnerChess(_Seen):
     def _step(self, state, action, key):
+        import pgx.gardner_chess as gardner
+
         move = gardner.Action._from_label(action)
         after = gardner._apply_move(gardner._update_zobrist_hash(state, move), move)
         after = gardner._update_history(gardner._flip(after))
@@ -82,12 +79,39 @@ class FastGardnerChess(_Seen, GardnerChess):
         return after.replace(terminated=after.terminated | too_long)
 
     def _seen(self, state):
-        moves, quiet = (
-            state._step_count / gardner.MAX_TERMINATION_STEPS,
-            state._halfmove_count / 100.0,
-        )
-        more = (state._turn, moves, quiet)
+        import pgx.gardner_chess as gardner
+
+        moves = state._step_count / gardner.MAX_TERMINATION_STEPS
+        more = (state._turn, moves, state._halfmove_count / 100.0)
         return _observation(state._board_history, state._hash_history, more)
 
 
-ENVIRONMENTS = {"chess": FastChess, "gardner_chess": FastGardnerChess}
+@functools.cache
+def fast_chess() -> Any:
+    """`pgx.chess.Chess` with the same states and steps."""
+    from pgx._src.games import chess
+    from pgx.chess import Chess
+
+    class Rules(_ChessRules, chess.Game):
+        pass
+
+    class FastChess(_Chess, Chess):
+        pass
+
+    env = FastChess()
+    env.game = Rules()
+    return env
+
+
+@functools.cache
+def fast_gardner_chess() -> Any:
+    """`pgx.gardner_chess.GardnerChess` with the same states and steps."""
+    from pgx.gardner_chess import GardnerChess
+
+    class FastGardnerChess(_GardnerChess, GardnerChess):
+        pass
+
+    return FastGardnerChess()
+
+
+ENVIRONMENTS = {"chess": fast_chess, "gardner_chess": fast_gardner_chess}

@@ -8,23 +8,27 @@ is counted when a game is over.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from pgx._src.games import go
-from pgx.go import Go
 
 from jaxgames.adapters.without_branches import WithoutBranches
 
 _KOMI = 7.5
 
 
-class _Rules(go.Game):
-    """Go without players. A stone on the board is the number of its chain's first point, from 1 on,
-    negative if it is white."""
+class _Rules:
+    """What differs from pgx's rules of Go without players.
+
+    A stone on the board is the number of its chain's first point, from 1 on, negative if it is
+    white.
+    """
 
     def step(self, state, action):
+        from pgx._src.games import go  # makes arrays when imported
+
         points = self.size**2
         passed = go._apply_pass(state._replace(ko=jnp.int32(-1)))
         placed = self._with_stone(state, jnp.minimum(action, points - 1))
@@ -131,12 +135,21 @@ def _neighbours(size):
     return np.stack(sides, axis=-1).reshape(-1, 4).astype(np.int32)
 
 
-class FastGo(WithoutBranches, Go):
+@functools.cache
+def fast_go(size: int) -> Any:
     """`pgx.go.Go` with the same states and steps."""
+    from pgx._src.games import go  # makes arrays when imported
+    from pgx.go import Go
 
-    def __init__(self, size: int):
-        super().__init__(size=size, komi=_KOMI)
-        self._game = _Rules(size=size, komi=_KOMI)
+    class Rules(_Rules, go.Game):
+        pass
+
+    class FastGo(WithoutBranches, Go):
+        pass
+
+    env = FastGo(size=size, komi=_KOMI)
+    env._game = Rules(size=size, komi=_KOMI)
+    return env
 
 
-ENVIRONMENTS = {f"go_{size}x{size}": functools.partial(FastGo, size) for size in (9, 19)}
+ENVIRONMENTS = {f"go_{size}x{size}": functools.partial(fast_go, size) for size in (9, 19)}

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from jaxgames.adapters import chess_environments, go_environments
 from jaxgames.core import TERMINAL, Game, State, absorb, record
 from jaxgames.registry import unknown
 
@@ -197,10 +198,8 @@ def make_env(env: Any) -> Any:
         raise ImportError("pgx is not installed: pip install pgx") from error
     if env not in pgx.available_envs():
         raise ValueError(unknown("pgx game", env, pgx.available_envs()))
+    own = chess_environments.ENVIRONMENTS | go_environments.ENVIRONMENTS
     with lenient():
-        from jaxgames.adapters import chess_environments, go_environments  # import pgx, too
-
-        own = chess_environments.ENVIRONMENTS | go_environments.ENVIRONMENTS
         return own[env]() if env in own else pgx.make(env)
 
 
