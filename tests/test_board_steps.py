@@ -9,7 +9,7 @@ import pytest
 from pgx._src.games.chess import FROM_PLANE
 
 from jaxgames.adapters.chess_moves import legal_actions
-from jaxgames.adapters.pgx import from_pgx, lenient, make_env
+from jaxgames.adapters.pgx import MOST_LEGAL, from_pgx, lenient, make_env
 
 NOTHING = -1  # no square
 TARGETS = np.asarray(FROM_PLANE)
@@ -26,6 +26,8 @@ SHARP = (
     "1r2k2r/8/8/8/8/8/8/R3K2R w KQk - 0 1",
     "r3k2r/8/8/8/7B/8/8/R3K2R b KQkq - 0 1",
 )
+# Of all positions that games can come to it has the most legal moves.
+MOST = "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1"
 
 
 def square(number, mirrored):
@@ -79,7 +81,7 @@ def random_positions(games, *, seed=0):
 
 
 def test_chess_moves_are_those_of_another_program():
-    positions = [*map(chess.Board, SHARP), *random_positions(30)]
+    positions = [*map(chess.Board, (MOST, *SHARP)), *random_positions(30)]
     assert sum(position.is_check() for position in positions) > 100
     assert sum(position.has_legal_en_passant() for position in positions) > 10
     boards, passed, rights = (np.stack(each) for each in zip(*map(arrays, positions), strict=True))
@@ -91,6 +93,7 @@ def test_chess_moves_are_those_of_another_program():
         castled += any(position.is_castling(move) for move in position.legal_moves)
         assert moves_of(mask) == expected, position.fen()
     assert castled > 10
+    assert found[0].sum() == MOST_LEGAL["chess"]
 
 
 def either(first, one, other):

@@ -29,7 +29,7 @@ from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
 from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
 from experiments.benchmarks.pgx_alphazero import DEVIATIONS
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.benchmarks.reports import FILES, Row, rounded, speed, write_report
 from experiments.harness import results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -240,13 +240,7 @@ def _pairs(rows) -> Iterator[tuple[Row, Row]]:
 
 
 def _speeds(row) -> Iterator[Number]:
-    yield Number(
-        name=f"{row.program}:{row.task}",
-        value=row.rate,
-        low=min(row.rates),
-        high=max(row.rates),
-        unit="positions/s (median of the samples)",
-    )
+    yield speed(row, "positions/s (median of the samples)")
     for name, value, unit in (
         ("games/h", games_per_hour(row), "games/h (all samples together)"),
         ("steps/s", _steps_per_second(row), "steps/s (median of the samples)"),

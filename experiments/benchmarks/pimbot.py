@@ -20,7 +20,7 @@ from rich.table import Table
 from experiments.benchmarks.configs import check_names, preset_config
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.benchmarks.reports import FILES, Row, rounded, speed, write_report
 from experiments.harness import results, runs
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
@@ -122,13 +122,7 @@ def _measured(config, task):
 def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
     """All numbers of `result.json`."""
     for row in rows:
-        yield results.Number(
-            name=f"PimBot:{row.task}",
-            value=row.rate,
-            low=min(row.rates),
-            high=max(row.rates),
-            unit=f"{row.task.split()[-1]}/s (median of the samples)",
-        )
+        yield speed(row, f"{row.task.split()[-1]}/s (median of the samples)")
 
 
 def _shown(rows) -> Table:

@@ -132,10 +132,7 @@ def _config(preset: str, game: str, table: str) -> Config:
     more = {"game": game, "table": table}
     if table == "go":  # there are no queries, and fewer examples
         more |= {"solves": 0, "updates": max(base.updates // 2, 1)}
-    changes = _CHANGES[preset].get(game, {})
-    if table == "go":
-        changes = {name: value for name, value in changes.items() if name != "solves"}
-    config = dataclasses.replace(base, **more | changes)
+    config = dataclasses.replace(base, **_CHANGES[preset].get(game, {}) | more)
     if table != _TABLE[game]:
         steps = (2 * step if table == "go" else step // 2 for step in config.measured_at)
         config = dataclasses.replace(config, measured_at=tuple(steps))
