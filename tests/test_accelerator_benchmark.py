@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from experiments import benchmarks
 from experiments.benchmarks import accelerator
 from experiments.benchmarks.accelerator import PRESETS, Case
 from experiments.benchmarks.accelerator_programs import PROGRAMS
@@ -71,15 +72,18 @@ def test_cases_are_different_and_known(preset):
 
 def test_unknown_programs_are_refused(tmp_path):
     with pytest.raises(ValueError, match="unknown program 'chess'"):
-        accelerator.benchmark(
-            tmp_path / "out", preset="smoke", cases=(Case(program="chess", batch=1),)
+        benchmarks.run(
+            "accelerator",
+            tmp_path / "out",
+            preset="smoke",
+            cases=(Case(program="chess", batch=1),),
         )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow(minutes=2)
 def test_a_run(tmp_path):
-    accelerator.benchmark(tmp_path / "out", preset="smoke")
+    benchmarks.run("accelerator", tmp_path / "out", preset="smoke")
     result = results.read_result(tmp_path / "out" / results.RESULT_FILE)
     assert [number.unit for number in result.numbers] == ["iterations/s"] * 2 + ["searches/s"]
     assert all(0 < number.low <= number.value <= number.high for number in result.numbers)

@@ -24,6 +24,7 @@ from jaxgames.adapters.pgx_beliefs import pgx_beliefs
 from nets.value_prior import new_value_prior
 
 TASK = "tic-tac-toe, 1x4 blocks"
+SMOKE = alphazero_training.PRESETS["smoke"]
 
 
 def test_payoffs_are_handed_back_from_the_ends_of_games():
@@ -40,7 +41,7 @@ def test_payoffs_are_handed_back_from_the_ends_of_games():
 def test_without_mctx_it_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(mctx_search, "is_installed", lambda: False)
     with pytest.raises(ImportError, match=r"mctx is not installed: pip install 'jaxgames\[test\]'"):
-        alphazero_training.benchmark(tmp_path, preset="smoke")
+        benchmarks.run("alphazero_training", tmp_path, preset="smoke")
 
 
 def sample(**changes):
@@ -64,7 +65,7 @@ def test_speeds_and_comparisons():
         row(f"{PEER}, 2 devices", sample(rate=5.0)),
         row(f"{WHOLE}, 2 devices", sample(rate=99.0)),
     ]
-    found = {each.name: each for each in alphazero_training.numbers(rows)}
+    found = {each.name: each for each in alphazero_training.numbers(SMOKE, rows)}
     assert found[f"{OURS}:{TASK}"].value == 25
     assert found[f"{OURS}, games/h:{TASK}"].value == 3 * 3600
     assert found[f"{OURS}, steps/s:{TASK}"].value == 0.5

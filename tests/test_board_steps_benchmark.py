@@ -18,7 +18,9 @@ def test_numbers_are_speeds_and_how_they_compare():
         Row(task="chess", program=program, runs=[run_of([scale * x for x in (1.0, 2.0, 4.0)])])
         for program, scale in (("ours", 30), ("pgx", 10))
     ]
-    found = {number.name: number for number in board_steps.numbers(rows)}
+    found = {
+        number.name: number for number in board_steps.numbers(board_steps.PRESETS["smoke"], rows)
+    }
     assert found["pgx:chess"].value == 20
     ratio = found["ours / pgx:chess"]
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.75, 3, 12))

@@ -19,7 +19,8 @@ def test_numbers_are_speeds_and_how_they_compare():
         for dtype, scale in (("float32", 10), ("bfloat16", 30))
         for kind in networks.KINDS
     ]
-    found = {number.name.removesuffix(":Go"): number for number in networks.numbers(rows)}
+    numbers = networks.numbers(networks.PRESETS["smoke"], rows)
+    found = {number.name.removesuffix(":Go"): number for number in numbers}
     assert found["evaluations, float32"].value == 20
     ratio = found["gradients, bfloat16 / float32"]
     assert (ratio.low, ratio.value, ratio.high) == pytest.approx((0.75, 3, 12))

@@ -1,6 +1,7 @@
 """`benchmark scaling`: what is measured where, and what is compared."""
 
 import csv
+import dataclasses
 
 import pytest
 
@@ -9,7 +10,7 @@ from experiments.benchmarks import scaling
 from experiments.benchmarks.reports import Row
 from experiments.harness import devices, results
 
-CPU = scaling.preset_config(scaling.PRESETS, "cpu", cores=2, forced=8)
+CPU = dataclasses.replace(scaling.PRESETS["cpu"], cores=2, forced=8)
 
 
 def test_work_grows_with_the_cores_and_not_with_the_devices():

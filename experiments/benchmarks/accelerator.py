@@ -9,7 +9,6 @@ so. Searches stand beside those of mctx with the same network and as many simula
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import subprocess
 import sys
 import threading
@@ -23,12 +22,12 @@ from rich.console import Console
 
 from experiments.benchmarks import accelerator_programs, mctx_search
 from experiments.benchmarks.accelerator_programs import PROGRAMS, RIVAL
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.processes import MeasuringProcess
-from experiments.benchmarks.reports import FILES, Row, lines_table, rounded
-from experiments.harness import results, runs
+from experiments.benchmarks.reports import Row, rounded
+from experiments.harness import results
 from experiments.harness.devices import cores
-from experiments.harness.usage_meter import UsageMeter
 from jaxgames.files import cache_folder
 from jaxgames.holdem.card_abstraction import CACHE
 
@@ -118,57 +117,11 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "gpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark accelerator",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "gpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a program is unknown, or `out` holds an earlier run.
-      ImportError: mctx is not installed, and a program searches with it.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("program", (case.program for case in config.cases), PROGRAMS)
     if any(case.program.startswith(RIVAL) for case in config.cases):
         mctx_search.require()
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = measure_all(config, lambda rows: _write_rows(out, config, rows))
-    result = results.make_result(
-        experiment="benchmark_accelerator",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {"measure": "units of work per second, all that are side by side together"},
-        command=command,
-        usage=meter.usage(),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=[
-            results.Number(
-                name=row.task,
-                value=row.rate,
-                low=min(row.rates),
-                high=max(row.rates),
-                unit=f"{PROGRAMS[row.program].unit}/s",
-            )
-            for row in rows
-            if row.rates
-        ],
-        deviations=[f"{row.task}: {row.failure}" for row in rows if row.failure],
-    )
-    results.write_result(out, result)
-    Console().print((out / "table.md").read_text())
+    return config
 
 
 def measure_all(config: Config, keep: Callable[[list[Row]], None]) -> list[Row]:
@@ -270,11 +223,22 @@ def _measured(config, future, deadline) -> dict[str, Any]:
     return run
 
 
-def _write_rows(out, config, rows) -> None:
-    """The CSV and the table of the rows so far."""
-    lines = [_details(case, row) for case, row in zip(config.cases, rows, strict=False)]
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", lines_table(lines) + "\n")
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
+    """The speeds that were measured."""
+    for row in rows:
+        if row.rates:
+            yield results.Number(
+                name=row.task,
+                value=row.rate,
+                low=min(row.rates),
+                high=max(row.rates),
+                unit=f"{PROGRAMS[row.program].unit}/s",
+            )
+
+
+def _lines(config, rows) -> list[dict[str, Any]]:
+    """The lines of the CSV, those of the rows so far."""
+    return [_details(case, row) for case, row in zip(config.cases, rows, strict=False)]
 
 
 def _details(case, row) -> dict[str, Any]:
@@ -303,3 +267,16 @@ def _shown(row) -> str:
     if not row.rates:
         return row.failure
     return f"{results.text(row.rate)} {PROGRAMS[row.program].unit}/s"
+
+
+BENCHMARK = Benchmark(
+    name="accelerator",
+    presets=PRESETS,
+    default_preset="gpu",
+    check=_checked,
+    measure_all=measure_all,
+    lines=_lines,
+    numbers=numbers,
+    measure="units of work per second, all that are side by side together",
+    deviations=lambda config, rows: [f"{row.task}: {row.failure}" for row in rows if row.failure],
+)

@@ -16,25 +16,23 @@ as many games and updates, but however many positions that makes.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from experiments.benchmarks import alphazero_programs, mctx_search
 from experiments.benchmarks.alphazero_programs import OURS, PEER, TASKS, WHOLE
-from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_devices, check_names, even_devices
 from experiments.benchmarks.pgx_alphazero import DEVIATIONS
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, speed, write_report
-from experiments.harness import results, runs
+from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded, speed
+from experiments.harness import results
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
 from experiments.harness.results import Number
-from experiments.harness.usage_meter import UsageMeter
 
 _HOUR = 3600.0
 _REMARKS = (
@@ -78,55 +76,13 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark alphazero_training",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown, the devices cannot share the games, `out` holds
-        an earlier run, a measurement fails, or the programs do not do the same work.
-      ImportError: mctx, with which the recipe searches, is not installed.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     mctx_search.require()
     check_names("task", (*config.tasks, *config.whole), TASKS)
     for size in ("games", "batch_size"):
         sizes = {f"{size} of {task}": getattr(TASKS[task], size) for task in config.tasks}
         check_devices(config.devices, sizes)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = measure_all(config)
-    result = results.make_result(
-        experiment="benchmark_alphazero_training",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": "steps of training from an untrained network, median of all samples",
-            "sizes": {task: dataclasses.asdict(TASKS[task]) for task in config.tasks},
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(numbers(rows)),
-        deviations=_REMARKS,
-        error_bars="the least and the most of all samples, or of all pairs of samples side by side",
-    )
-    lines = [_details(row) for row in rows]
-    write_report(out, result, lines)
-    Console().print(_shown(rows))
+    return config
 
 
 def measure_all(config: Config) -> list[Row]:
@@ -170,7 +126,7 @@ def check_work(row: Row) -> None:
                 )
 
 
-def numbers(rows: Sequence[Row]) -> Iterator[Number]:
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[Number]:
     """All numbers of `result.json`: speeds, and comparisons of ours with the recipe."""
     for row in rows:
         yield from _speeds(row)
@@ -271,7 +227,7 @@ def _details(row) -> dict[str, Any]:
     )
 
 
-def _shown(rows) -> Table:
+def _shown(config, rows) -> Table:
     """The speeds for the terminal."""
     lines = [
         (
@@ -285,3 +241,21 @@ def _shown(rows) -> Table:
     ]
     headings = ("task", "program", "positions/s", "games/h", "steps/s")
     return text_table("Training of AlphaZero", headings, lines, labels=2)
+
+
+BENCHMARK = Benchmark(
+    name="alphazero_training",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=lambda config, rows: map(_details, rows),
+    numbers=numbers,
+    measure="steps of training from an untrained network, median of all samples",
+    conditions=lambda config, rows: {
+        "sizes": {task: dataclasses.asdict(TASKS[task]) for task in config.tasks},
+        "cores_busy_with_others": cores_busy_with_others(rows),
+    },
+    deviations=lambda config, rows: _REMARKS,
+    error_bars="the least and the most of all samples, or of all pairs of samples side by side",
+    shown=_shown,
+)

@@ -7,24 +7,28 @@ move, the legal moves and the observation afterwards. Both programs must come to
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, speed, speed_ratio, write_report
-from experiments.harness import devices, results, runs
+from experiments.benchmarks.reports import (
+    Row,
+    cores_busy_with_others,
+    rounded,
+    speed,
+    speed_ratio,
+)
+from experiments.harness import devices, results
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
-from experiments.harness.usage_meter import UsageMeter
 from jaxgames.adapters.pgx import lenient, make_env
 
 OURS, PGX = PROGRAMS = ("ours", "pgx")
@@ -50,49 +54,9 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark board_steps",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: a key of `PRESETS`.
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown, `out` holds an earlier run, a measurement fails,
-        or the two programs come to different positions.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("task", config.tasks, TASKS)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = [row for task in config.tasks for row in _measured(config, task)]
-    result = results.make_result(
-        experiment="benchmark_board_steps",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": f"steps per second of {config.batch} games side by side, {config.turns}"
-            " random moves from the first position on, on one core of a CPU or on an accelerator:"
-            " median of all samples",
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(numbers(rows)),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-    )
-    write_report(out, result, [_details(row) for row in rows])
-    Console().print(_shown(rows))
+    return config
 
 
 def _measured(config, task) -> list[Row]:
@@ -111,7 +75,7 @@ def _measured(config, task) -> list[Row]:
     return rows
 
 
-def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
     """Speeds, and how many times as fast ours is."""
     yield from (speed(row, "steps/s") for row in rows)
     found = {(row.task, row.program): row for row in rows}
@@ -138,7 +102,7 @@ def _details(row) -> dict[str, Any]:
     )
 
 
-def _shown(rows: Sequence[Row]) -> Table:
+def _shown(config, rows) -> Table:
     """The speeds for the terminal."""
     lines = [
         (row.task, row.program, results.text(row.rate), results.text(1e6 / row.rate))
@@ -188,3 +152,21 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         )
     seen = [states.observation, states.legal_action_mask, states.rewards, states.terminated]
     report(samples=samples, positions=[float(np.sum(x, dtype=np.float64)) for x in seen])
+
+
+BENCHMARK = Benchmark(
+    name="board_steps",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: [
+        row for task in config.tasks for row in _measured(config, task)
+    ],
+    lines=lambda config, rows: map(_details, rows),
+    numbers=numbers,
+    measure=lambda config: (
+        f"steps per second of {config.batch} games side by side, {config.turns} random moves from"
+        " the first position on, on one core of a CPU or on an accelerator: median of all samples"
+    ),
+    conditions=lambda config, rows: {"cores_busy_with_others": cores_busy_with_others(rows)},
+    shown=_shown,
+)

@@ -18,17 +18,23 @@ from rich.progress import Progress
 from rich.table import Table
 
 from experiments.benchmarks import cfr_ours, cfr_peers
+from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.cfr_ours import NUM_SOLVES, OURS, REFERENCE
 from experiments.benchmarks.cfr_peers import PEERS
 from experiments.benchmarks.cfr_program import GAMES, CfrProgram
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row, draw_bars, markdown_table, rounded, speed_table
-from experiments.harness import plots, results, runs
-from experiments.harness.usage_meter import UsageMeter
+from experiments.benchmarks.reports import (
+    Row,
+    cores_busy_with_others,
+    draw_bars,
+    markdown_table,
+    rounded,
+    speed_table,
+)
+from experiments.harness import plots, results
 
 SOLVERS: dict[str, type[CfrProgram]] = OURS | PEERS
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
 _LABELS = {
     "ours": "ours (float32)",
     "ours_float64": "ours (float64)",
@@ -95,59 +101,7 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark cfr",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png.
-
-    Packages that are not installed are left out, and solvers may fail or take too long;
-    `result.json` says which.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset, a game or a solver is unknown; `out` holds an earlier run; a solver's
-        NashConv is not that of the others; or our solver fails.
-      ImportError: OpenSpiel, whose NashConv all solvers are judged by, is not installed.
-    """
-    meter = UsageMeter()
-    config = make_config(preset, **changes)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    installed = [name for name in config.solvers if SOLVERS[name].is_installed()]
-    rows = measure_all(config, installed)
-    remarks = [f"{name} is not installed" for name in config.solvers if name not in installed]
-    remarks += [f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure]
-    remarks += [f"{name}: {SOLVERS[name].note}" for name in installed if SOLVERS[name].note]
-    result = results.make_result(
-        experiment="benchmark_cfr",
-        preset=preset,
-        config=dataclasses.asdict(config) | _conditions(rows, installed),
-        command=command,
-        usage=meter.usage(),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=[number for row in rows for number in _numbers(row)],
-        deviations=remarks,
-    )
-    results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
-    results.write_file(out / "table.md", _markdown(rows, result))
-    draw(out / "benchmark.png", rows)
-    results.write_result(out, result)
-    _print(rows)
-
-
-def make_config(preset: str, **changes: Any) -> Config:
-    """The config of a preset with some fields replaced."""
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     if not PEERS["openspiel_cpp"].is_installed():
         raise ImportError("OpenSpiel is not installed: pip install 'jaxgames[openspiel]'")
     check_names("game", config.games, GAMES)
@@ -156,8 +110,14 @@ def make_config(preset: str, **changes: Any) -> Config:
     return dataclasses.replace(config, solvers=tuple(solvers))
 
 
-def measure_all(config: Config, solvers: Sequence[str]) -> list[Row]:
+def _installed(config) -> list[str]:
+    """The solvers that can be measured; packages that are not installed are left out."""
+    return [name for name in config.solvers if SOLVERS[name].is_installed()]
+
+
+def measure_all(config: Config) -> list[Row]:
     """Makes all measurements, in rounds; what failed in one round is left out of the next."""
+    solvers = _installed(config)
     runs: dict[tuple[str, str], list] = {(g, s): [] for g in config.games for s in solvers}
     order = sorted(solvers, key=lambda solver: solver != REFERENCE)  # the reference is first
     jobs = [
@@ -272,17 +232,23 @@ def _details(row: Row) -> dict[str, Any]:
     return rounded(line)
 
 
-def _conditions(rows: Sequence[Row], installed: Sequence[str]) -> dict[str, Any]:
-    """What `result.json` holds under `config` besides the config."""
-    packages = sorted({SOLVERS[name].distribution for name in installed} - {"jaxgames"})
+def _conditions(config, rows) -> dict[str, Any]:
+    packages = {SOLVERS[name].distribution for name in _installed(config)} - {"jaxgames"}
     return {
-        "measure": "CFR+ iterations per second (each updates both players; median of all samples)",
-        "versions_of_peers": {name: importlib.metadata.version(name) for name in packages},
-        "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
+        "versions_of_peers": {name: importlib.metadata.version(name) for name in sorted(packages)},
+        "cores_busy_with_others": cores_busy_with_others(rows),
     }
 
 
-def _markdown(rows: Sequence[Row], result: results.Result) -> str:
+def _remarks(config, rows) -> Iterator[str]:
+    """What is not installed, what failed or took too long, and what is special about a solver."""
+    installed = _installed(config)
+    yield from (f"{name} is not installed" for name in config.solvers if name not in installed)
+    yield from (f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure)
+    yield from (f"{name}: {SOLVERS[name].note}" for name in installed if SOLVERS[name].note)
+
+
+def _markdown(config, rows, result) -> str:
     """The tables for people: speeds, details of every solver, our layout, remarks."""
     details = [{k: v for k, v in _details(row).items() if k in _SHOWN} for row in rows]
     layouts = {row.task: layout(row) for row in rows if row.program == "ours"}
@@ -300,17 +266,17 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _print(rows: Sequence[Row]) -> None:
+def _shown(config, rows) -> Table:
     header, lines = speed_table(rows)
     table = Table(title="CFR+ iterations per second")
     for number, title in enumerate(header):
         table.add_column(title, justify="right" if number else "left", overflow="fold")
     for line in lines:
         table.add_row(*line)
-    Console().print(table)
+    return table
 
 
-def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
     """Draws a panel per game: a bar per solver on a log axis, with the range of all samples."""
     games = list(dict.fromkeys(row.task for row in rows))
     size = (2.6 * len(games) + 1.4, 0.9 + 0.25 * len(rows) / len(games))
@@ -320,3 +286,19 @@ def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
             draw_bars(panel, of_game, labels=_LABELS, colours=_COLOURS)
             panel.set(title=GAMES[game].title, xlabel="iterations/s")
             panel.tick_params(labelleft=game == games[0])
+
+
+BENCHMARK = Benchmark(
+    name="cfr",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=lambda config, rows: map(_details, rows),
+    numbers=lambda config, rows: (number for row in rows for number in _numbers(row)),
+    measure="CFR+ iterations per second (each updates both players; median of all samples)",
+    conditions=_conditions,
+    deviations=_remarks,
+    table=_markdown,
+    draw=draw,
+    shown=_shown,
+)

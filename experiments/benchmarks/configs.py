@@ -1,25 +1,11 @@
-"""Configs of the benchmarks: presets with some fields replaced, and checks of the names in them."""
+"""Checks of the names and numbers in the configs of benchmarks."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
 
 from experiments.harness.devices import cores
 from jaxgames.registry import unknown
-
-Config = TypeVar("Config")  # the config of a benchmark, a dataclass
-
-
-def preset_config(presets: Mapping[str, Config], preset: str, **changes: Any) -> Config:
-    """The config of a preset with some fields replaced by `changes`.
-
-    Raises:
-      ValueError: the preset is unknown.
-    """
-    check_names("preset", [preset], presets)
-    return dataclasses.replace(presets[preset], **changes)
 
 
 def check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -9,22 +9,21 @@ alone. How long all parts take on all cores is measured in another process.
 from __future__ import annotations
 
 import dataclasses
-import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names, cores, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.measurements import Clock, peak_memory, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
-from experiments.harness import results, runs
+from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded
+from experiments.harness import results
+from experiments.harness.devices import cores
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
-from experiments.harness.usage_meter import UsageMeter
 from jaxgames.beliefs import list_public_states
 from jaxgames.registry import make
 from solvers import cfr, evaluation
@@ -58,51 +57,9 @@ class Config:
 PRESETS = {"smoke": Config(games=("glasses",), repeats=2), "cpu": Config()}
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark districts",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a game is unknown, `out` holds an earlier run, a measurement fails,
-        or a game's value is not the known one.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("game", config.games, GAMES)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = [_measured(config, game) for game in config.games]
-    result = results.make_result(
-        experiment="benchmark_districts",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": "seconds on one core to list all public states, to build the sequence form,"
-            f" to compile, and to solve to exploitability {config.exploitability:g}; of all these"
-            f" on {cores()} cores; microseconds of an iteration by public decision on one core:"
-            " median of all samples",
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=[number for row in rows for number in numbers(row)],
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-    )
-    lines = [_details(row) for row in rows]
-    write_report(out, result, lines)
-    Console().print(_shown(rows))
+    return config
 
 
 def _measured(config, game):
@@ -140,7 +97,7 @@ def microseconds(row: Row, rate: float) -> float:
     return 1e6 / (rate * row.median("nodes"))
 
 
-def _shown(rows: Sequence[Row]) -> Table:
+def _shown(config, rows) -> Table:
     """The times for the terminal."""
     lines = [
         [
@@ -218,3 +175,20 @@ def measure(job: dict[str, Any], report: Callable[..., None]) -> None:
         samples=sample_searches(lambda _: run(start, job["iterations"]), job["iterations"], job)[1]
     )
     report(peak_memory=peak_memory())
+
+
+BENCHMARK = Benchmark(
+    name="districts",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: [_measured(config, game) for game in config.games],
+    lines=lambda config, rows: map(_details, rows),
+    numbers=lambda config, rows: (number for row in rows for number in numbers(row)),
+    measure=lambda config: (
+        "seconds on one core to list all public states, to build the sequence form, to compile, and"
+        f" to solve to exploitability {config.exploitability:g}; of all these on {cores()} cores;"
+        " microseconds of an iteration by public decision on one core: median of all samples"
+    ),
+    conditions=lambda config, rows: {"cores_busy_with_others": cores_busy_with_others(rows)},
+    shown=_shown,
+)

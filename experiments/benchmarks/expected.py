@@ -13,22 +13,20 @@ the host: the numbers say which of the three limits matters, not how fast a GPU 
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
 import jax
 import jax.numpy as jnp
-from rich.console import Console
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.growing_tree_search import searcher
 from experiments.benchmarks.program_costs import Costs, compile_to_count, costs_of_a_run
-from experiments.benchmarks.reports import FILES, markdown_table, rounded
+from experiments.benchmarks.reports import markdown_table, rounded
 from experiments.benchmarks.search_tasks import LONDON, Task, build
-from experiments.harness import results, runs
-from experiments.harness.usage_meter import UsageMeter
+from experiments.harness import results
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.registry import make
 from solvers import cfr
@@ -174,54 +172,9 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark expected",
-    **changes: Any,
-) -> None:
-    """Counts, estimates, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a program is unknown, or `out` holds an earlier run.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("program", config.programs, PROGRAMS)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = [estimate(name) for name in config.programs]
-    result = results.make_result(
-        experiment="benchmark_expected",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "bandwidth": BANDWIDTH,
-            "rate": RATE,
-            "launch_seconds": LAUNCH_SECONDS,
-            "graph_seconds": GRAPH_SECONDS,
-            "measure": "least milliseconds of a unit of work on an H100; estimated",
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(_numbers(rows)),
-        deviations=("estimates from counts on a CPU, to be replaced by measurements on a GPU",),
-    )
-    head = ["program", "side by side", "unit", "kernels", "MB", "GFLOP"]
-    head += ["launches, ms", "in a graph, ms", "memory, ms", "arithmetic, ms", "units/s at most"]
-    table = markdown_table(head, [list(row.values()) for row in rows])
-    results.write_csv(out / "benchmark.csv", [rounded(row) for row in rows])
-    results.write_file(out / "table.md", table + "\n")
-    results.write_result(out, result)
-    Console().print(table)
+    return config
 
 
 def estimate(name: str) -> dict[str, Any]:
@@ -258,10 +211,38 @@ def estimate(name: str) -> dict[str, Any]:
     }
 
 
-def _numbers(rows) -> Iterator[results.Number]:
+def _table(config, rows, result) -> str:
+    """The table for people."""
+    head = ["program", "side by side", "unit", "kernels", "MB", "GFLOP"]
+    head += ["launches, ms", "in a graph, ms", "memory, ms", "arithmetic, ms", "units/s at most"]
+    return markdown_table(head, [list(row.values()) for row in rows]) + "\n"
+
+
+def _numbers(config, rows) -> Iterator[results.Number]:
     """All numbers of `result.json`."""
     units = {"kernels": "", "megabytes": "MB", "gigaflop": "GFLOP", "most_per_second": "1/s"}
     units |= dict.fromkeys(("launches", "graph", "memory", "arithmetic"), "ms")
     for row in rows:
         for key, unit in units.items():
             yield results.Number(name=f"{key}:{row['program']}", value=float(row[key]), unit=unit)
+
+
+BENCHMARK = Benchmark(
+    name="expected",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: [estimate(name) for name in config.programs],
+    lines=lambda config, rows: map(rounded, rows),
+    numbers=_numbers,
+    measure="least milliseconds of a unit of work on an H100; estimated",
+    conditions=lambda config, rows: {
+        "bandwidth": BANDWIDTH,
+        "rate": RATE,
+        "launch_seconds": LAUNCH_SECONDS,
+        "graph_seconds": GRAPH_SECONDS,
+    },
+    deviations=lambda config, rows: [
+        "estimates from counts on a CPU, to be replaced by measurements on a GPU"
+    ],
+    table=_table,
+)

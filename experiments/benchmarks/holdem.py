@@ -24,18 +24,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from experiments.benchmarks import blueprint_iterations, holdem_solves, uct_episodes
+from experiments.benchmarks.benchmark import Benchmark
 from experiments.benchmarks.blueprint_iterations import BLUEPRINTS, OURS, PROGRAMS
-from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
+from experiments.benchmarks.configs import check_devices, check_names, even_devices
 from experiments.benchmarks.holdem_solves import EVALUATOR
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import markdown_table
 from experiments.benchmarks.uct_episodes import LEARNERS
-from experiments.harness import results, runs
-from experiments.harness.usage_meter import UsageMeter
+from experiments.harness import results
 from experiments.subgame_solving.holdem_spots import SPOTS
 from jaxgames.files import cache_folder
 
-_FILES = (results.RESULT_FILE, "benchmark.csv", "blueprints.csv", "table.md")
 _SAME = 2e-6  # how far one step of two programs may differ, of the largest number of a table
 _PAPER_EPISODES = {"Smooth UCT, 169/1000/500/200": 51_000}  # 62.1 billion in 14 days
 _PASSES = 4  # over memory: no solver can do with less than reading and writing regrets and reach
@@ -93,57 +92,32 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark holdem",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
+class Measured(NamedTuple):
+    """All that is measured."""
 
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
+    spots: list[dict[str, Any]]  # lines of the CSV
+    hands: list[float]  # per second of the evaluator, in each round
+    blueprints: list[dict[str, Any]]  # lines of their CSV
+    learners: list[results.Number]
 
-    Raises:
-      ValueError: the preset, a spot or a blueprint is unknown, devices cannot share the batch,
-        `out` holds an earlier run, a solution is not the other program's, or a measurement fails.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+
+def _checked(config):
     check_names("spot", config.spots, SPOTS)
     check_names("blueprint", config.blueprints, BLUEPRINTS)
     check_names("learner", config.learners, LEARNERS)
     check_devices(config.devices, {"rivers": config.batch})
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    rows, hands = measure_all(config)
+    return config
+
+
+def measure_all(config: Config) -> Measured:
+    """Makes all measurements."""
+    spots, hands = measure_spots(config)
     blueprints, learners = measure_blueprints(config), measure_learners(config)
-    result = results.make_result(
-        experiment="benchmark_holdem",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {"measure": "milliseconds of an iteration, median of all rounds; compilation apart"},
-        command=command,
-        usage=meter.usage(),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=[*_numbers(rows, hands), *_blueprint_numbers(blueprints), *learners],
-        deviations=["the other solver's times (`paper`) are of another machine with two cores"],
-    )
-    table = "\n".join((_markdown(rows), _blueprint_markdown(blueprints), _episodes(learners)))
-    results.write_csv(out / "benchmark.csv", rows)
-    results.write_csv(out / "blueprints.csv", blueprints)
-    results.write_file(out / "table.md", table)
-    results.write_result(out, result)
-    Console().print(table)
+    return Measured(spots, hands, blueprints, learners)
 
 
-def measure_all(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
-    """Makes all measurements, in rounds.
+def measure_spots(config: Config) -> tuple[list[dict[str, Any]], list[float]]:
+    """Measures iterations on spots, and the evaluator of hands, in rounds.
 
     Returns:
       The lines of the CSV, and the hands per second of the evaluator in each round.
@@ -282,8 +256,22 @@ def _blueprint_numbers(rows) -> Iterator[results.Number]:
             )
 
 
-def _numbers(rows, hands) -> Iterator[results.Number]:
+def _numbers(config, measured) -> Iterator[results.Number]:
     """All numbers of `result.json`."""
+    yield from _spot_numbers(measured.spots)
+    yield results.Number(
+        name="seven-card hands:per second",
+        value=statistics.median(measured.hands),
+        low=min(measured.hands),
+        high=max(measured.hands),
+        unit="hands/s",
+    )
+    yield from _blueprint_numbers(measured.blueprints)
+    yield from measured.learners
+
+
+def _spot_numbers(rows) -> Iterator[results.Number]:
+    """Numbers of `result.json` on spots."""
     for row in rows:
         for key, name, unit in _SHOWN:
             if row.get(key) is not None:
@@ -295,13 +283,6 @@ def _numbers(rows, hands) -> Iterator[results.Number]:
                     high=row.get(f"{key}_high"),
                     paper=row.get(f"{key}_other"),
                 )
-    yield results.Number(
-        name="seven-card hands:per second",
-        value=statistics.median(hands),
-        low=min(hands),
-        high=max(hands),
-        unit="hands/s",
-    )
 
 
 class _Job(NamedTuple):
@@ -374,9 +355,31 @@ def _blueprint_markdown(rows):
     return markdown_table(head, [[row[key] for key in keys] for row in rows]) + "\n"
 
 
-def _markdown(rows):
-    """The table for people."""
+def _table(config, measured, result) -> str:
+    """The tables for people."""
+    parts = _spots_markdown(measured.spots), _blueprint_markdown(measured.blueprints)
+    return "\n".join((*parts, _episodes(measured.learners)))
+
+
+def _spots_markdown(rows):
+    """The table of spots for people."""
     head = ["spot", "ms per iteration", "other solver", "floor", "over floor", "compile, s"]
     keys = ("milliseconds", "milliseconds_other", "floor", "over_floor", "compile_seconds")
     lines = [[row["spot"], *(row[key] for key in keys)] for row in rows]
     return markdown_table(head, lines) + "\n"
+
+
+BENCHMARK = Benchmark(
+    name="holdem",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=lambda config, measured: measured.spots,
+    more_lines={"blueprints.csv": lambda config, measured: measured.blueprints},
+    numbers=_numbers,
+    measure="milliseconds of an iteration, median of all rounds; compilation apart",
+    deviations=lambda config, measured: [
+        "the other solver's times (`paper`) are of another machine with two cores"
+    ],
+    table=_table,
+)

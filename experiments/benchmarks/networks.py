@@ -11,24 +11,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.measurements import sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, speed, speed_ratio, write_report
-from experiments.harness import devices, results, runs
+from experiments.benchmarks.reports import (
+    Row,
+    cores_busy_with_others,
+    rounded,
+    speed,
+    speed_ratio,
+)
+from experiments.harness import devices, results
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
-from experiments.harness.usage_meter import UsageMeter
 from nets.torsos import new_torso
 
 EXACT, ROUNDED = DTYPES = ("float32", "bfloat16")
@@ -113,52 +117,9 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark networks",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown, `out` holds an earlier run, a measurement fails,
-        or the outputs of the two precisions are not close to each other.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("task", config.tasks, TASKS)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = [
-        row for task in config.tasks for dtype in DTYPES for row in _measured(config, task, dtype)
-    ]
-    result = results.make_result(
-        experiment="benchmark_networks",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": "positions per second of torsos of networks on one core of a CPU, or on an"
-            " accelerator, evaluated and with gradients of the parameters, by the precision of the"
-            " factors: median of all samples",
-            "sizes": {task: dataclasses.asdict(TASKS[task]) for task in config.tasks},
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(numbers(rows)),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-    )
-    write_report(out, result, [_details(row) for row in rows])
-    Console().print(_shown(rows))
+    return config
 
 
 def _measured(config, task, dtype) -> Iterator[Row]:
@@ -178,7 +139,7 @@ def _measured(config, task, dtype) -> Iterator[Row]:
         yield Row(task=task, program=f"{kind}, {dtype}", runs=[own])
 
 
-def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
     """Speeds, and how many times as fast bfloat16 is."""
     yield from (speed(row, "positions/s") for row in rows)
     found = {(row.task, row.program): row for row in rows}
@@ -306,3 +267,25 @@ def _product_rate(dtype, job):
         lambda _: [product(matrix, matrix) for _ in range(job["turns"])], job["turns"], job
     )[1]
     return max(sample["rate"] for sample in samples) * 2 * _MATRIX**3
+
+
+BENCHMARK = Benchmark(
+    name="networks",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: [
+        row for task in config.tasks for dtype in DTYPES for row in _measured(config, task, dtype)
+    ],
+    lines=lambda config, rows: map(_details, rows),
+    numbers=numbers,
+    measure=(
+        "positions per second of torsos of networks on one core of a CPU, or on an accelerator,"
+        " evaluated and with gradients of the parameters, by the precision of the factors: median"
+        " of all samples"
+    ),
+    conditions=lambda config, rows: {
+        "sizes": {task: dataclasses.asdict(TASKS[task]) for task in config.tasks},
+        "cores_busy_with_others": cores_busy_with_others(rows),
+    },
+    shown=_shown,
+)

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from rich.console import Console
 from rich.table import Table
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.measurements import Clock, sample_searches
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import FILES, Row, rounded, speed, write_report
-from experiments.harness import results, runs
+from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded, speed
+from experiments.harness import results
 from experiments.harness.experiment import text_table
 from experiments.harness.progress import status
-from experiments.harness.usage_meter import UsageMeter
 from jaxgames.registry import make
 from solvers.scotland_yard import matches, pimbot, playouts, station_sets
 from solvers.scotland_yard.position import from_state
@@ -64,49 +62,9 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark pimbot",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown, `out` holds an earlier run, or a measurement
-        fails.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("task", config.tasks, TASKS)
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = [_measured(config, task) for task in config.tasks]
-    result = results.make_result(
-        experiment="benchmark_pimbot",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": f"simulations and playouts per second on one core, {config.batch} games of"
-            f" {config.game} side by side: median of all samples",
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(numbers(rows)),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-    )
-    lines = [_details(row) for row in rows]
-    write_report(out, result, lines)
-    Console().print(_shown(rows))
+    return config
 
 
 def _measured(config, task):
@@ -119,13 +77,13 @@ def _measured(config, task):
     return Row(task=task, program="PimBot", runs=[run])
 
 
-def numbers(rows: Sequence[Row]) -> Iterator[results.Number]:
+def numbers(config: Config, rows: Sequence[Row]) -> Iterator[results.Number]:
     """All numbers of `result.json`."""
     for row in rows:
         yield speed(row, f"{row.task.split()[-1]}/s (median of the samples)")
 
 
-def _shown(rows) -> Table:
+def _shown(config, rows) -> Table:
     """The speeds for the terminal."""
     lines = [[row.task, results.text(row.rate)] for row in rows]
     return text_table("PimBot on one core", ("task", "per second"), lines)
@@ -190,3 +148,19 @@ def _program(job, mr_x, whole):
         return [play_once(agent.tables, root, seed, jnp.float32(epsilon)) for seed in seeds]
 
     return (search, batch * job["simulations"]) if whole else (play, batch * _PLAYOUTS)
+
+
+BENCHMARK = Benchmark(
+    name="pimbot",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: [_measured(config, task) for task in config.tasks],
+    lines=lambda config, rows: map(_details, rows),
+    numbers=numbers,
+    measure=lambda config: (
+        f"simulations and playouts per second on one core, {config.batch} games of {config.game}"
+        " side by side: median of all samples"
+    ),
+    conditions=lambda config, rows: {"cores_busy_with_others": cores_busy_with_others(rows)},
+    shown=_shown,
+)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import pathlib
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from experiments.harness import results
 
-FILES = (results.RESULT_FILE, "benchmark.csv", "table.md")  # of most benchmarks
 _GREY = "#8c8c8c"
 
 
@@ -48,22 +46,21 @@ class Row:
         return max((sample[key] for sample in samples), default=0.0)
 
 
-def write_report(
-    out: pathlib.Path, result: results.Result, lines: Sequence[dict[str, Any]]
-) -> None:
-    """Writes `FILES`: the lines as CSV and as a table, under what was measured and over the
-    deviations, and the result.
+def lines_report(lines: Sequence[dict[str, Any]], result: results.Result) -> str:
+    """The lines of a CSV as a table in Markdown, under what was measured and over the deviations.
 
     Args:
-      out: the folder.
-      result: whose config has a `measure`.
       lines: of the CSV, all with the same names.
+      result: whose config has a `measure`.
     """
     remarks = "\n".join(f"- {remark}" for remark in result.deviations)
     parts = [f"# {result.config['measure']}", lines_table(lines), *filter(None, [remarks])]
-    results.write_csv(out / "benchmark.csv", lines)
-    results.write_file(out / "table.md", "\n\n".join(parts) + "\n")
-    results.write_result(out, result)
+    return "\n\n".join(parts) + "\n"
+
+
+def cores_busy_with_others(rows: Sequence[Row]) -> float:
+    """The most cores that other programs kept busy during a sample."""
+    return round(max(row.largest("others") for row in rows), 2)
 
 
 def speed(row: Row, unit: str) -> results.Number:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import os
 import pathlib
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,10 +23,12 @@ from rich.progress import Progress
 from rich.table import Table
 
 from experiments.benchmarks import sampling_programs
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.processes import measure_in_process
 from experiments.benchmarks.reports import (
     Row,
+    cores_busy_with_others,
     draw_bars,
     lines_table,
     markdown_table,
@@ -42,11 +43,9 @@ from experiments.benchmarks.sampling_programs import (
     PEER,
     TASKS,
 )
-from experiments.harness import plots, results, runs
+from experiments.harness import plots, results
 from experiments.harness.results import Number
-from experiments.harness.usage_meter import UsageMeter
 
-_FILES = (results.RESULT_FILE, "benchmark.csv", "table.md", "benchmark.png")
 _COLOURS = {OURS: "#D55E00", ONE_LEARNER: "#E69F00"}
 _PROGRAMS = (OURS, ONE_LEARNER, PEER, ONE_PEER)
 _AGAINST = {
@@ -94,51 +93,7 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark sampling",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv, table.md and benchmark.png.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
-        should do the same work or give the same answer do not, or one of them fails.
-    """
-    meter, load = UsageMeter(), os.getloadavg()[0]
-    config = make_config(preset, **changes)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    rows = measure_all(config)
-    result = results.make_result(
-        experiment="benchmark_sampling",
-        preset=preset,
-        config=dataclasses.asdict(config) | _conditions(rows),
-        command=command,
-        usage=meter.usage(),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=[number for row in rows for number in _numbers(row, rows)],
-        deviations=list(_remarks(rows, load)),
-    )
-    results.write_csv(out / "benchmark.csv", [_details(row) for row in rows])
-    results.write_file(out / "table.md", _markdown(rows, result))
-    draw(out / "benchmark.png", rows)
-    results.write_result(out, result)
-    _print(rows)
-
-
-def make_config(preset: str, **changes: Any) -> Config:
-    """The config of a preset with some fields replaced."""
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("task", config.tasks, TASKS)
     return config
 
@@ -278,25 +233,14 @@ def _details(row: Row) -> dict[str, Any]:
     return rounded(line)
 
 
-def _conditions(rows: Sequence[Row]) -> dict[str, Any]:
-    """What `result.json` holds under `config` besides the config."""
+def _conditions(config, rows) -> dict[str, Any]:
     return {
-        "measure": "traversals per second, summed over the learners (median of all samples): lines"
-        " of play that update one player (in external sampling, trees of all actions of one"
-        " player), episodes of UCT, simulations of IS-MCTS; what one traversal does, counted over"
-        f" the first {COUNTED[1]} by each of {COUNTED[0]} new learners; all cores are used,"
-        " unless one learner is named; UCT is compared with OpenSpiel's outcome sampling",
         "versions_of_peers": {"open_spiel": importlib.metadata.version("open_spiel")},
-        "cores_busy_with_others": _busy_with_others(rows),
+        "cores_busy_with_others": cores_busy_with_others(rows),
     }
 
 
-def _busy_with_others(rows) -> float:
-    """The most cores that other programs kept busy during a sample."""
-    return round(max(row.largest("others") for row in rows), 2)
-
-
-def _remarks(rows: Sequence[Row], load: float) -> Iterator[str]:
+def _remarks(config, rows) -> Iterator[str]:
     """What a reader of the numbers must know: failures, differences of the programs, other load."""
     for row in rows:
         if row.failure:
@@ -316,15 +260,15 @@ def _remarks(rows: Sequence[Row], load: float) -> Iterator[str]:
             " root to the tree without visiting one of its actions, in ours the root is in the tree"
             " from the start"
         )
-    others = _busy_with_others(rows)
+    others = cores_busy_with_others(rows)
     if others > _QUIET:
         yield (
             f"the machine was loaded: other programs kept up to {others:.2f} cores busy during a"
-            f" sample; the load average at the start was {load:.2f}"
+            " sample"
         )
 
 
-def _markdown(rows: Sequence[Row], result: results.Result) -> str:
+def _markdown(config, rows, result) -> str:
     """The tables for people: speeds, details of every program, remarks."""
     details = [_details(row) for row in rows]
     parts = [
@@ -337,7 +281,7 @@ def _markdown(rows: Sequence[Row], result: results.Result) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _print(rows: Sequence[Row]) -> None:
+def _shown(config, rows) -> Table:
     table = Table(title="Sampling: traversals per second")
     for number, title in enumerate(("", *_PROGRAMS)):
         table.add_column(title, justify="right" if number else "left")
@@ -348,10 +292,10 @@ def _print(rows: Sequence[Row]) -> None:
             for name in _PROGRAMS
         )
         table.add_row(task, *cells)
-    Console().print(table)
+    return table
 
 
-def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+def draw(path: pathlib.Path, config: Config, rows: Sequence[Row]) -> None:
     """Draws a panel per task: a bar per program on a log axis, with the range of all samples."""
     tasks = list(dict.fromkeys(row.task for row in rows))
     columns = min(len(tasks), 3)
@@ -363,3 +307,25 @@ def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
             panel.set(title=task.replace(", ", "\n"), xlabel="traversals/s")
         for panel in axes.flat[len(tasks) :]:
             panel.remove()
+
+
+BENCHMARK = Benchmark(
+    name="sampling",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=lambda config, rows: map(_details, rows),
+    numbers=lambda config, rows: (number for row in rows for number in _numbers(row, rows)),
+    measure=(
+        "traversals per second, summed over the learners (median of all samples): lines of play"
+        " that update one player (in external sampling, trees of all actions of one player),"
+        " episodes of UCT, simulations of IS-MCTS; what one traversal does, counted over the first"
+        f" {COUNTED[1]} by each of {COUNTED[0]} new learners; all cores are used, unless one"
+        " learner is named; UCT is compared with OpenSpiel's outcome sampling"
+    ),
+    conditions=_conditions,
+    deviations=_remarks,
+    table=_markdown,
+    draw=draw,
+    shown=_shown,
+)

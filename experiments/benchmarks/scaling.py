@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pathlib
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -23,14 +22,14 @@ from rich.progress import Progress
 from rich.table import Table
 
 from experiments.benchmarks import scaling_runs
-from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_devices, check_names, even_devices
 from experiments.benchmarks.processes import MeasuringProcess
-from experiments.benchmarks.reports import FILES, Row, rounded, write_report
+from experiments.benchmarks.reports import Row, cores_busy_with_others, rounded
 from experiments.benchmarks.search_tasks import TASKS
-from experiments.harness import results, runs
+from experiments.harness import results
 from experiments.harness.devices import cores
 from experiments.harness.experiment import text_table
-from experiments.harness.usage_meter import UsageMeter
 
 PROGRAMS = scaling_runs.PROGRAMS
 _QUARTILES = "the quartiles of all samples of a speed, and of all rounds of a comparison"
@@ -92,56 +91,6 @@ class Place:
         return f"{of_devices} on {of_cores}"
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark scaling",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset, the task or a program is unknown, there are fewer cores, the devices
-        cannot share the batches, `out` holds an earlier run, or a measurement fails.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
-    check_names("task", [config.task], TASKS)
-    check_names("program", config.programs, PROGRAMS)
-    if config.cores > cores():
-        raise ValueError(f"cores={config.cores} must be at most the {cores()} cores here")
-    for place in places(config):  # in training, half of the searches play and half solve
-        check_devices(place.devices, {f"half of {place.name}": place.batch // 2})
-    runs.prepare(out, files=FILES, resume=False, overwrite=overwrite)
-    rows = measure_all(config)
-    result = results.make_result(
-        experiment="benchmark_scaling",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "measure": f"searches per second of {config.task}, median of all samples; "
-            "comparisons are medians over rounds, in each of which all take one sample",
-            "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(numbers(config, rows)),
-        error_bars=_QUARTILES,
-    )
-    lines = [_details(config, row, rows) for row in rows]
-    write_report(out, result, lines)
-    Console().print(_shown(lines))
-
-
 def places(config: Config) -> list[Place]:
     """What each program runs on: first the one that others are compared with, then one device per
     core, then other numbers of devices on as many cores, with as many searches."""
@@ -151,6 +100,16 @@ def places(config: Config) -> list[Place]:
         Place(devices=1, cores=1, batch=config.batch),
         *(Place(devices=devices, **whole) for devices in each),
     ]
+
+
+def _checked(config):
+    check_names("task", [config.task], TASKS)
+    check_names("program", config.programs, PROGRAMS)
+    if config.cores > cores():
+        raise ValueError(f"cores={config.cores} must be at most the {cores()} cores here")
+    for place in places(config):  # in training, half of the searches play and half solve
+        check_devices(place.devices, {f"half of {place.name}": place.batch // 2})
+    return config
 
 
 def measure_all(config: Config) -> list[Row]:
@@ -239,12 +198,18 @@ def _compared(config, row, rows) -> Iterator[tuple[Row, str]]:
         yield others[each.name], "times; less than 1 is what these devices cost"
 
 
-def _shown(lines) -> Table:
+def _shown(config, rows) -> Table:
     """The speeds and comparisons for the terminal."""
+    lines = _lines(config, rows)
     names = ("program", "on", "searches/s", "times one core", "times one device per core")
     cells = [["" if line[name] is None else line[name] for name in names] for line in lines]
     rows = [[*map(str, row[:2]), *(x and results.text(x) for x in row[2:])] for row in cells]
     return text_table("Weak scaling", names, rows, labels=2)
+
+
+def _lines(config, rows) -> list[dict[str, Any]]:
+    """The lines of the CSV."""
+    return [_details(config, row, rows) for row in rows]
 
 
 def _details(config, row, rows) -> dict[str, Any]:
@@ -271,3 +236,20 @@ def _details(config, row, rows) -> dict[str, Any]:
             "cores busy with others": row.largest("others"),
         }
     )
+
+
+BENCHMARK = Benchmark(
+    name="scaling",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=_lines,
+    numbers=numbers,
+    measure=lambda config: (
+        f"searches per second of {config.task}, median of all samples; comparisons are medians over"
+        " rounds, in each of which all take one sample"
+    ),
+    conditions=lambda config, rows: {"cores_busy_with_others": cores_busy_with_others(rows)},
+    error_bars=_QUARTILES,
+    shown=_shown,
+)

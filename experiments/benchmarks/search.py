@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.metadata
-import pathlib
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -31,9 +30,10 @@ from experiments.benchmarks import (
     search_report,
     tree_growth,
 )
-from experiments.benchmarks.configs import check_devices, check_names, even_devices, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_devices, check_names, even_devices
 from experiments.benchmarks.processes import measure_in_process
-from experiments.benchmarks.reports import Row
+from experiments.benchmarks.reports import Row, cores_busy_with_others
 from experiments.benchmarks.search_plot import draw
 from experiments.benchmarks.search_report import (
     ALPHAZERO,
@@ -43,11 +43,8 @@ from experiments.benchmarks.search_report import (
     rows_of_ours,
 )
 from experiments.benchmarks.search_tasks import TASKS
-from experiments.harness import results, runs
-from experiments.harness.usage_meter import UsageMeter
 
 RESPONDER = "ISMCTS-BR"
-_FILES = (results.RESULT_FILE, "benchmark.csv", "growth.csv", "table.md", "benchmark.png")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,66 +94,23 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark search",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, two CSVs, table.md and benchmark.png.
+class Measured(NamedTuple):
+    """All that is measured."""
 
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a task is unknown; `out` holds an earlier run; two programs that
-        should give the same answer do not, or one of ours fails.
-    """
-    meter = UsageMeter()
-    config = make_config(preset, **changes)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    rows, growth, responses = measure_all(config)
-    result = results.make_result(
-        experiment="benchmark_search",
-        preset=preset,
-        config=dataclasses.asdict(config) | _conditions(rows),
-        command=command,
-        usage=meter.usage(),
-        error_bars=results.LEAST_AND_MOST_SAMPLE,
-        numbers=search_report.numbers(rows, growth, responses),
-        deviations=_remarks(config, rows),
-    )
-    results.write_csv(out / "benchmark.csv", [search_report.details(row) for row in rows])
-    results.write_csv(out / "growth.csv", search_report.growth_rows(growth))
-    results.write_file(out / "table.md", search_report.markdown(rows, growth, responses, result))
-    shares = {row.task: search_report.shares(row) for row in rows_of_ours(rows)}
-    draw(out / "benchmark.png", rows, growth, shares=shares)
-    results.write_result(out, result)
-    search_report.print_table([*rows, *responses])
+    rows: list[Row]  # one for each task and program
+    growth: dict[str, list]  # by game its points, as of `tree_growth.measure`
+    responses: list[Row]  # for each task of ISMCTS-BR one of searches, and one of games
 
 
-def make_config(preset: str, **changes: Any) -> Config:
-    """The config of a preset with some fields replaced."""
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("task", (*config.tasks, *config.split), TASKS)
     check_names("response", config.responses, response_search.TASKS)
     check_devices(config.devices, {task: TASKS[task].batch for task in config.split})
     return config
 
 
-def measure_all(config: Config) -> tuple[list[Row], dict[str, list], list[Row]]:
-    """Makes all measurements.
-
-    Returns:
-      A row per task and program; the points of growth by game (see `tree_growth.measure`); for each
-      task of ISMCTS-BR, a row of searches and a row of games.
-    """
+def measure_all(config: Config) -> Measured:
+    """Makes all measurements."""
     jobs = [job for task in config.tasks for job in _jobs(config, task)]
     growth: dict[str, list] = {}
     rows: list[Row] = []
@@ -184,7 +138,7 @@ def measure_all(config: Config) -> tuple[list[Row], dict[str, list], list[Row]]:
             responses.append(Row(task=task, program=RESPONDER, runs=[run]))
             responses.append(Row(task=task, program=f"{RESPONDER}, games", runs=[games]))
             bar.advance(shown)
-    return rows, growth, responses
+    return Measured(rows, growth, responses)
 
 
 def _jobs(config, task) -> Iterator[tuple[str, str, types.ModuleType, dict[str, Any]]]:
@@ -227,9 +181,10 @@ def check_equal(row: Row, rows: Sequence[Row]) -> None:
         raise ValueError(f"{row.task}: policies of {row.program} are off by {worst:g}")
 
 
-def _remarks(config, rows) -> list[str]:
+def _remarks(config, measured) -> list[str]:
     """What readers of the results should know: failures, what was left out, settings of tasks."""
-    remarks = [f"{row.program} on {row.task}: {row.failure}" for row in rows if row.failure]
+    failed = (row for row in measured.rows if row.failure)
+    remarks = [f"{row.program} on {row.task}: {row.failure}" for row in failed]
     if not mctx_search.is_installed() and any(TASKS[task].has_rival for task in config.tasks):
         remarks.append("mctx is not installed")
     for task in config.tasks:
@@ -240,12 +195,30 @@ def _remarks(config, rows) -> list[str]:
     return remarks
 
 
-def _conditions(rows) -> dict[str, Any]:
-    """What `result.json` holds under `config` besides the config."""
-    conditions = {
-        "measure": "searches per second from the root of the game, untrained networks",
-        "cores_busy_with_others": round(max(row.largest("others") for row in rows), 2),
-    }
-    if any(row.program == RIVAL for row in rows):
+def _conditions(config, measured) -> dict[str, Any]:
+    conditions: dict[str, Any] = {"cores_busy_with_others": cores_busy_with_others(measured.rows)}
+    if any(row.program == RIVAL for row in measured.rows):
         conditions["mctx"] = importlib.metadata.version(mctx_search.DISTRIBUTION)
     return conditions
+
+
+def _draw(path, config, measured) -> None:
+    shares = {row.task: search_report.shares(row) for row in rows_of_ours(measured.rows)}
+    draw(path, measured.rows, measured.growth, shares=shares)
+
+
+BENCHMARK = Benchmark(
+    name="search",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: measure_all(config),
+    lines=lambda config, measured: map(search_report.details, measured.rows),
+    more_lines={"growth.csv": lambda config, measured: search_report.growth_rows(measured.growth)},
+    numbers=lambda config, measured: search_report.numbers(*measured),
+    measure="searches per second from the root of the game, untrained networks",
+    conditions=_conditions,
+    deviations=_remarks,
+    table=lambda config, measured, result: search_report.markdown(*measured, result),
+    draw=_draw,
+    shown=lambda config, measured: search_report.shown([*measured.rows, *measured.responses]),
+)

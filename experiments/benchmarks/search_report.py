@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from experiments.benchmarks.reports import Row, lines_table, markdown_table, rounded, speed_table
 from experiments.benchmarks.search_tasks import TASKS
 from experiments.harness import results
+from experiments.harness.experiment import text_table
 from experiments.harness.results import Number
 
 # programs; those on several devices begin like that
@@ -247,13 +247,11 @@ def markdown(
     return "\n\n".join(filter(None, tables)) + "\n"
 
 
-def print_table(rows: Sequence[Row]) -> None:
-    """Prints the speeds of all programs."""
-    header = ("task", "program", "searches/s", "lowest")
-    table = Table(title="Searches per second")
-    for number, title in enumerate(header):
-        table.add_column(title, justify="right" if number > 1 else "left", overflow="fold")
+def shown(rows: Sequence[Row]) -> Table:
+    """The speeds of all programs for the terminal."""
+    lines = []
     for row in rows:
         rates = map(results.text, (row.rate, min(row.rates))) if row.rates else (row.failure, "")
-        table.add_row(row.task, row.program, *rates)
-    Console().print(table)
+        lines.append((row.task, row.program, *rates))
+    headings = ("task", "program", "searches/s", "lowest")
+    return text_table("Searches per second", headings, lines, labels=2)

@@ -22,10 +22,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from experiments.benchmarks.configs import check_names, preset_config
+from experiments.benchmarks.benchmark import Benchmark
+from experiments.benchmarks.configs import check_names
 from experiments.benchmarks.reports import markdown_table
-from experiments.harness import plots, results, runs
-from experiments.harness.usage_meter import UsageMeter
+from experiments.harness import plots, results
 
 TURN = (
     "solve_holdem --board 8s8d3cJd --ip random --pot 200 --stack 900 --bets 50%,allin --raises 3x"
@@ -38,7 +38,6 @@ COMMANDS = {
     "turn": TURN,
 }
 _COLOURS = {"cold": "#0072B2", "warm": "#E69F00"}
-_FILES = (results.RESULT_FILE, "benchmark.csv", "benchmark.png", "table.md")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,55 +55,9 @@ PRESETS = {
 }
 
 
-def benchmark(
-    out: pathlib.Path,
-    *,
-    preset: str = "cpu",
-    overwrite: bool = False,
-    command: str = "python -m experiments benchmark startup",
-    **changes: Any,
-) -> None:
-    """Measures, and writes result.json, benchmark.csv, benchmark.png and table.md.
-
-    Args:
-      out: the folder for the results.
-      preset: "smoke" or "cpu".
-      overwrite: whether to delete an earlier run in `out`.
-      command: the command line to put on record.
-      **changes: fields of the preset's config to replace.
-
-    Raises:
-      ValueError: the preset or a command is unknown, `out` holds an earlier run, or a command
-        fails.
-    """
-    meter = UsageMeter()
-    config = preset_config(PRESETS, preset, **changes)
+def _checked(config):
     check_names("command", config.commands, COMMANDS)
-    runs.prepare(out, files=_FILES, resume=False, overwrite=overwrite)
-    rows = list(_rows(config))
-    result = results.make_result(
-        experiment="benchmark_startup",
-        preset=preset,
-        config=dataclasses.asdict(config)
-        | {
-            "command_lines": {name: COMMANDS[name] for name in config.commands},
-            "measure": "seconds of a whole process, median of all rounds",
-        },
-        command=command,
-        usage=meter.usage(),
-        numbers=list(_numbers(rows)),
-        error_bars="the least and the most of all rounds",
-    )
-    head = ["command", "cache", "seconds", "processor seconds"]
-    table = markdown_table(
-        head,
-        [[row[key] for key in ("command", "cache", "seconds", "processor")] for row in rows],
-    )
-    results.write_csv(out / "benchmark.csv", rows)
-    results.write_file(out / "table.md", table + "\n")
-    _draw(out / "benchmark.png", rows)
-    results.write_result(out, result)
-    Console().print(table)
+    return config
 
 
 def _rows(config) -> Iterator[dict[str, Any]]:
@@ -170,7 +123,14 @@ def _processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _numbers(rows) -> Iterator[results.Number]:
+def _table(config, rows, result) -> str:
+    """The table for people."""
+    head = ["command", "cache", "seconds", "processor seconds"]
+    keys = ("command", "cache", "seconds", "processor")
+    return markdown_table(head, [[row[key] for key in keys] for row in rows]) + "\n"
+
+
+def _numbers(config, rows) -> Iterator[results.Number]:
     """All numbers of `result.json`."""
     for row in rows:
         for key, name in (("seconds", "wall"), ("processor", "processor")):
@@ -183,7 +143,7 @@ def _numbers(rows) -> Iterator[results.Number]:
             )
 
 
-def _draw(path, rows) -> None:
+def _draw(path, config, rows) -> None:
     with plots.figure(path, rows=1, columns=1, size=(5.2, 2.8)) as figure_axes:
         axes = figure_axes[0, 0]
         names = list(dict.fromkeys(row["command"] for row in rows))
@@ -198,3 +158,20 @@ def _draw(path, rows) -> None:
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.legend(frameon=False)
+
+
+BENCHMARK = Benchmark(
+    name="startup",
+    presets=PRESETS,
+    check=_checked,
+    measure_all=lambda config, keep: list(_rows(config)),
+    lines=lambda config, rows: rows,
+    numbers=_numbers,
+    measure="seconds of a whole process, median of all rounds",
+    conditions=lambda config, rows: {
+        "command_lines": {name: COMMANDS[name] for name in config.commands}
+    },
+    error_bars="the least and the most of all rounds",
+    table=_table,
+    draw=_draw,
+)

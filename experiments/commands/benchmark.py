@@ -20,8 +20,9 @@ class Arguments:
     """A benchmark of `list`."""
     out: pathlib.Path
     """Folder for the results, which is made if it does not exist."""
-    preset: Literal["smoke", "cpu", "gpu"] = "cpu"
-    """smoke: seconds; cpu: minutes; gpu: five minutes of one, of `accelerator` alone."""
+    preset: Literal["smoke", "cpu", "gpu"] | None = None
+    """smoke: seconds; cpu: minutes, up to forty; gpu: minutes of one, of `accelerator` and
+    `board_steps` alone. None: cpu, of `accelerator` gpu."""
     overwrite: bool = False
     """Start again, and delete an earlier run in --out."""
 

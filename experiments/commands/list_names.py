@@ -38,8 +38,8 @@ def main(arguments: Arguments, *, command: str) -> None:
         defaults = ",".join(f"{p.name}={str(p.default).lower()}" for p in parameters)
         solvers.add_row(f"{name}({defaults})", inspect.getdoc(solver).partition("\n")[0])
     others = _table("Benchmarks", "benchmark")
-    for name, benchmark in benchmarks.BENCHMARKS.items():
-        others.add_row(name, (inspect.getdoc(benchmark) or "").partition("\n")[0])
+    for name, text in benchmarks.BENCHMARKS.items():
+        others.add_row(name, text)
     for table in (games, solvers, others):
         Console().print(table)
 
