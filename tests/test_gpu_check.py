@@ -357,7 +357,6 @@ def test_no_published_setting_is_left_out():
     benchmarks = {words[1] for _, words in words_of("experiments") if words[0] == "benchmark"}
     assert benchmarks == {*BENCHMARKS} - {
         "startup",
-        "expected",
         "scaling",
         "districts",
     }  # in which a GPU has no part

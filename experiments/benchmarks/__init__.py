@@ -21,9 +21,6 @@ BENCHMARKS = {  # by name, what they measure in one line; nothing is imported be
         "Milliseconds per iteration on hold'em spots, and per river of many; hands per second."
     ),
     "startup": "Seconds of whole commands, with and without compiled programs of an earlier run.",
-    "expected": (
-        "Least times on an H100, estimated from kernels, bytes and operations counted on a CPU."
-    ),
     "scaling": "Searches per second, alone and in training, by the number of cores and of devices.",
     "accelerator": (
         "Speed of the main programs on an accelerator, by how many solves are side by side."

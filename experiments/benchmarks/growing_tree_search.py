@@ -18,7 +18,7 @@ from experiments.benchmarks.measurements import (
     seconds_per_turn,
 )
 from experiments.benchmarks.network_time import layers, matrix_rate, operations
-from experiments.benchmarks.program_costs import compile_to_count, steps_of_a_run
+from experiments.benchmarks.program_steps import compile_to_count, steps_of_a_run
 from experiments.benchmarks.search_tasks import TASKS, Setting, before_mate, build
 from jaxgames.beliefs.contract import BeliefGame
 from jaxgames.core import TERMINAL
